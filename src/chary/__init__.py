@@ -1,0 +1,70 @@
+"""chary: ask a private, growing database as many questions as you like; pay only for the answers that surprise you."""
+
+from chary.accounting import compose, plan
+from chary.data import Neighbouring, Relation, count, mean, total
+from chary.errors import (
+    BudgetRefused,
+    CharyError,
+    EngineFailure,
+    InvalidInput,
+    InvalidParameter,
+    InvalidQuery,
+    LedgerBroken,
+    LedgerBusy,
+    LedgerError,
+    LedgerMismatch,
+    NoPrice,
+    RequestConflict,
+    SchemaMismatch,
+    UnknownHeld,
+)
+from chary.filters import Budget
+from chary.session import (
+    Answer,
+    Answers,
+    Conditional,
+    Entry,
+    PlainComposition,
+    Quote,
+    Session,
+    Spending,
+    WatchResult,
+    open,  # noqa: A004
+    open_series,
+)
+
+__all__ = [
+    "Answer",
+    "Answers",
+    "Budget",
+    "BudgetRefused",
+    "CharyError",
+    "Conditional",
+    "EngineFailure",
+    "Entry",
+    "InvalidInput",
+    "InvalidParameter",
+    "InvalidQuery",
+    "LedgerBroken",
+    "LedgerBusy",
+    "LedgerError",
+    "LedgerMismatch",
+    "Neighbouring",
+    "NoPrice",
+    "PlainComposition",
+    "Quote",
+    "Relation",
+    "RequestConflict",
+    "SchemaMismatch",
+    "Session",
+    "Spending",
+    "UnknownHeld",
+    "WatchResult",
+    "compose",
+    "count",
+    "mean",
+    "open",
+    "open_series",
+    "plan",
+    "total",
+]

@@ -1,0 +1,251 @@
+"""Events: what a computation may reveal, as frozen values that carry their own mathematics.
+
+An event is stored in ledgers, so a class here is never removed and never changes its meaning. A filter asks an event
+three things: its pure bound `epsilon`, its additive `delta`, and its log-moment `(a - 1) * D_a` at a Renyi order a.
+Everything is a rational upper bound (theory 1.1, 1.4).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+
+from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise, upper
+from chary.errors import InvalidParameter
+from chary.numbers import Number, exact, positive, probability, whole
+
+
+class Event(ABC):
+    """What one computation may reveal about one privacy unit.
+
+    `epsilon` is the pure bound on the log-likelihood ratio outside an event of probability `delta`, or None where
+    there is none (Gaussian noise).
+    """
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> Fraction | None:
+        """The pure bound, or None."""
+
+    @property
+    def delta(self) -> Fraction:
+        """The probability that adds to the total delta; 0 for all but approximate events."""
+        return Fraction(0)
+
+    @abstractmethod
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        """An upper bound on `(order - 1)` times the Renyi divergence of that order, order > 1."""
+
+
+@dataclass(frozen=True)
+class Pure(Event):
+    """An epsilon-DP computation of unknown law; priced as randomized response, the worst of them (theory 1.1).
+
+    >>> float(Pure("0.1").log_moment_up(Fraction(2)))
+    0.009966...
+    """
+
+    bound: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", positive(self.bound, "epsilon"))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(Event):
+    """Integer noise `P(k) ~ exp(-|k|/scale)` on an integer that changes by at most `sensitivity`.
+
+    Its log-moment is below that of `Pure(sensitivity/scale)` as soon as the sensitivity exceeds one grid step:
+
+    >>> event, order = DiscreteLaplace(scale=100, sensitivity=10), Fraction(8)
+    >>> event.epsilon, event.log_moment_up(order) < Pure("0.1").log_moment_up(order)
+    (Fraction(1, 10), True)
+    """
+
+    scale: Number
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+        whole(self.sensitivity, "sensitivity")
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.sensitivity / Fraction(self.scale)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        """Closed form: with r = exp(-1/scale) and R = r^(2a-1), summing `P(k)^a P(k-D)^(1-a)` over the integers gives
+        `(r^(D(1-a)) (1 + (1-r)R/(1-R)) + r^(Da) (r-R)/(1-R)) / (1+r)`; convex in D, so one coordinate is worst.
+        """
+        if order * self.epsilon > LARGEST_EXPONENT:
+            return (order - 1) * self.epsilon
+        with precise():
+            a, step, shift = decimal(order), decimal(1 / Fraction(self.scale)), decimal(self.epsilon)
+            r, tail = (-step).exp(), (-step * (2 * a - 1)).exp()
+            rising = (shift * (a - 1)).exp() * (1 + (1 - r) * tail / (1 - tail))
+            falling = (-shift * a).exp() * (r - tail) / (1 - tail)
+            return upper(((rising + falling) / (1 + r)).ln())
+
+
+@dataclass(frozen=True)
+class ZeroConcentrated(Event):
+    """A rho-zCDP computation, such as (discrete) Gaussian noise with `rho = sensitivity^2 / (2 sigma^2)`.
+
+    >>> ZeroConcentrated("0.005").log_moment_up(Fraction(2))
+    Fraction(1, 100)
+    """
+
+    rho: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", positive(self.rho, "rho"))
+
+    @property
+    def epsilon(self) -> None:
+        return None
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return order * (order - 1) * Fraction(self.rho)
+
+
+@dataclass(frozen=True)
+class Approximate(Event):
+    """An (epsilon, delta)-DP computation: `Pure(epsilon)` outside a failure whose probability adds up."""
+
+    bound: Number
+    failure: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", positive(self.bound, "epsilon"))
+        object.__setattr__(self, "failure", probability(self.failure, "delta"))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.failure)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class ExPost(Event):
+    """A loss known only afterwards: the published outcome is at most e^loss times likelier under a neighbour.
+
+    >>> ExPost(0).log_moment_up(Fraction(20))
+    Fraction(0, 1)
+    """
+
+    loss: Number
+
+    def __post_init__(self) -> None:
+        loss = exact(self.loss, "loss")
+        if loss < 0:
+            raise InvalidParameter("loss must not be negative")
+        object.__setattr__(self, "loss", loss)
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.loss)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return (order - 1) * Fraction(self.loss)
+
+
+@dataclass(frozen=True)
+class Targeted(Event):
+    """An epsilon-DP call with a target (theory 1.2): `q=None` is NotPrior, otherwise a q-target.
+
+    Under a charging filter only outcomes in the target are paid. `log_moment_up` is the price of the same call as an
+    ordinary release.
+    """
+
+    bound: Number
+    q: Number | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", positive(self.bound, "epsilon"))
+        if self.q is not None:
+            q = positive(self.q, "q")
+            if q > 1:
+                raise InvalidParameter("q must be at most 1")
+            object.__setattr__(self, "q", q)
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    @property
+    def target(self) -> Fraction | None:
+        """The q of a q-target; None for NotPrior."""
+        return None if self.q is None else Fraction(self.q)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class Repeated(Event):
+    """The same event several times over, jointly: the only place where multiplicity is applied.
+
+    >>> Repeated(Pure("0.1"), 10).epsilon
+    Fraction(1, 1)
+    """
+
+    event: Event
+    times: int
+
+    def __post_init__(self) -> None:
+        whole(self.times, "times")
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        return None if self.event.epsilon is None else self.times * self.event.epsilon
+
+    @property
+    def delta(self) -> Fraction:
+        return self.times * self.event.delta
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return self.times * self.event.log_moment_up(order)
+
+
+@dataclass(frozen=True)
+class Joint(Event):
+    """Several events whose outcomes are published together, with independent coins.
+
+    >>> Joint((Pure("0.1"), Pure("0.2"))).epsilon
+    Fraction(3, 10)
+    """
+
+    events: tuple[Event, ...]
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        bounds = [event.epsilon for event in self.events]
+        return None if None in bounds else sum((bound for bound in bounds if bound is not None), Fraction(0))
+
+    @property
+    def delta(self) -> Fraction:
+        return sum((event.delta for event in self.events), Fraction(0))
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return sum((event.log_moment_up(order) for event in self.events), Fraction(0))
+
+
+def randomized_response_log_moment_up(order: Fraction, epsilon: Fraction) -> Fraction:
+    """`ln((e^(a eps) + e^((1-a) eps)) / (1 + e^eps))`, the most any epsilon-DP computation can have at order a."""
+    if order * epsilon > LARGEST_EXPONENT:
+        return (order - 1) * epsilon
+    with precise():
+        a, eps = decimal(order), decimal(epsilon)
+        return upper((((a * eps).exp() + ((1 - a) * eps).exp()) / (1 + eps.exp())).ln())

@@ -1,0 +1,126 @@
+"""Planning: of total epsilon, delta, hits and epsilon per call, name three and get the fourth (exact curve)."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+
+from chary.accounting.curve import exact_delta, exact_total
+from chary.errors import InvalidParameter
+from chary.numbers import Number, plain, positive, probability, whole
+
+PRECISION = Fraction(1, 10**9)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A budget that fits: `hits` hits of epsilon_per_call-DP calls cost at most (epsilon, delta); misses are free."""
+
+    epsilon: float
+    delta: float
+    hits: int
+    epsilon_per_call: float
+
+    def as_dict(self) -> dict[str, float]:
+        """The four figures by name."""
+        return asdict(self)
+
+
+def plan(
+    *,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    hits: int | None = None,
+    epsilon_per_call: Number | None = None,
+) -> Plan:
+    """Solve for the one figure that is missing; what is solved for is rounded so that the plan fits.
+
+    Errors: `InvalidParameter` unless exactly three are given, and when nothing fits. For two given figures see
+    `trade_offs`.
+
+    >>> plan(delta=1e-6, hits=20, epsilon_per_call=0.1).epsilon
+    4.2941...
+    >>> plan(epsilon=1, delta=1e-6, epsilon_per_call=0.02).hits
+    45
+    """
+    given = {"epsilon": epsilon, "delta": delta, "hits": hits, "epsilon_per_call": epsilon_per_call}
+    missing = [name for name, value in given.items() if value is None]
+    if len(missing) != 1:
+        raise InvalidParameter(
+            "give exactly three of epsilon, delta, hits and epsilon_per_call, such as "
+            "plan(epsilon=1, delta=1e-6, hits=50)"
+        )
+    known = _checked(epsilon, delta, hits, epsilon_per_call)
+    found = {"epsilon": _epsilon, "delta": _delta, "hits": _hits, "epsilon_per_call": _per_call}[missing[0]](**known)
+    return Plan(**{name: float(value) for name, value in {**known, **found}.items() if name != "hits"},
+                hits=int({**known, **found}["hits"]))
+
+
+def trade_offs(*, epsilon: Number, delta: Number, hits: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500)) -> list[Plan]:
+    """For a total budget, how large each call may be for several numbers of hits.
+
+    >>> [p.hits for p in trade_offs(epsilon=1, delta=1e-6, hits=(1, 10))]
+    [1, 10]
+    """
+    return [plan(epsilon=epsilon, delta=delta, hits=count) for count in hits]
+
+
+def _checked(epsilon: Number | None, delta: Number | None, hits: int | None, per_call: Number | None) -> dict[str, Fraction]:
+    known: dict[str, Fraction] = {}
+    if epsilon is not None:
+        known["epsilon"] = positive(epsilon, "epsilon")
+    if delta is not None:
+        known["delta"] = probability(delta, "delta")
+    if hits is not None:
+        known["hits"] = Fraction(whole(hits, "hits"))
+    if per_call is not None:
+        known["epsilon_per_call"] = positive(per_call, "epsilon_per_call")
+    return known
+
+
+def _epsilon(*, delta: Fraction, hits: Fraction, epsilon_per_call: Fraction) -> dict[str, Fraction]:
+    return {"epsilon": Fraction(exact_total(epsilon_per_call=epsilon_per_call, hits=int(hits), delta=delta))}
+
+
+def _delta(*, epsilon: Fraction, hits: Fraction, epsilon_per_call: Fraction) -> dict[str, Fraction]:
+    return {"delta": Fraction(exact_delta(epsilon_per_call=epsilon_per_call, hits=int(hits), epsilon=epsilon))}
+
+
+def _hits(*, epsilon: Fraction, delta: Fraction, epsilon_per_call: Fraction) -> dict[str, Fraction]:
+    def fits(hits: int) -> bool:
+        return exact_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta) <= epsilon
+
+    if not fits(1):
+        raise InvalidParameter(
+            f"calls of epsilon {plain(epsilon_per_call)} do not fit into ({plain(epsilon)}, {plain(delta)}) even once; "
+            f"the largest that does is {plain(_largest_call(epsilon, delta, 1))}"
+        )
+    return {"hits": Fraction(_last(fits))}
+
+
+def _per_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> dict[str, Fraction]:
+    return {"epsilon_per_call": _largest_call(epsilon, delta, int(hits))}
+
+
+def _last(fits: Callable[[int], bool]) -> int:
+    """The last whole number that fits, 1 being one of them."""
+    low, high = 1, 2
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _largest_call(epsilon: Fraction, delta: Fraction, hits: int) -> Fraction:
+    """The largest epsilon per call whose exact total fits, to nine digits, never above."""
+    high = epsilon
+    low = high / 2
+    while exact_total(epsilon_per_call=low, hits=hits, delta=delta) > epsilon:
+        low, high = low / 2, low
+    while high - low > PRECISION * low:
+        middle = Fraction(float((low + high) / 2))
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if exact_total(epsilon_per_call=middle, hits=hits, delta=delta) <= epsilon else (low, middle)
+    return low

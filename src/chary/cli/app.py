@@ -1,0 +1,44 @@
+"""The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused."""
+
+import sys
+
+import typer
+
+from chary.cli import account, books
+from chary.cli.commands import quote, release, test, watch
+from chary.cli.output import errors
+from chary.cli.planning import plan
+from chary.cli.story import demo
+from chary.errors import BudgetRefused, CharyError
+
+OK, BAD_INPUT, REFUSED = 0, 2, 3
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
+)
+for command in (demo, watch, test, release, quote, plan):
+    app.command()(command)
+app.add_typer(account.app, name="account")
+app.add_typer(books.app, name="ledger")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and leave with its exit code; errors are one line on stderr."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """The exit code of one command line.
+
+    >>> run(["plan", "--epsilon", "-1"])
+    2
+    """
+    try:
+        code = app(args=arguments, standalone_mode=False)
+        return code if isinstance(code, int) else OK
+    except (typer.TyperException, CharyError) as error:
+        told = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+        errors.print(f"chary: {told}", markup=False, soft_wrap=True)
+        return REFUSED if isinstance(error, BudgetRefused) else BAD_INPUT

@@ -1,0 +1,119 @@
+"""From options to an open session, a question and the size of a call."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from chary.cli.options import BudgetOptions, CallOptions, QueryOptions, SourceOptions
+from chary.data import count, mean, parse_keys, total
+from chary.errors import InvalidParameter
+from chary.filters import Budget, largest_call, largest_call_left
+from chary.numbers import positive
+from chary.session import Session, open, open_series  # noqa: A004
+from chary.session.interaction import Question
+
+DEFAULT_HITS = 10
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An open session, the question and the epsilon of the call."""
+
+    session: Session
+    question: Question
+    epsilon: Fraction
+
+
+def ask(source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool) -> Asked:
+    """Open the session and build the question; everything is validated before anything is charged."""
+    if call.epsilon_per_call is not None and call.hits is not None:
+        raise InvalidParameter("give one of --epsilon-per-call and --hits")
+    if not targets and call.epsilon_per_call is None:
+        raise InvalidParameter("a release needs its own size, such as --epsilon-per-call 0.1")
+    limit = None if budget.epsilon is None else Budget(budget.epsilon, budget.delta or 0)
+    file = budget.ledger or Path(f"{source.file}.ledger")
+    grain = None if file.exists() or limit is None else _first_size(limit, budget.filter, call)
+    session = _open(source, budget, limit, file, grain)
+    try:
+        size = grain or _size(session, call)
+        return Asked(session, _question(session, source, query), size)
+    except BaseException:
+        session.close()
+        raise
+
+
+def _first_size(limit: Budget, kind: str | None, call: CallOptions) -> Fraction:
+    if call.epsilon_per_call is not None:
+        return positive(call.epsilon_per_call, "--epsilon-per-call")
+    return largest_call(limit, call.hits or DEFAULT_HITS, kind or ("renyi" if limit.exact[1] else "pure"))
+
+
+def _size(session: Session, call: CallOptions) -> Fraction:
+    if call.epsilon_per_call is not None:
+        return positive(call.epsilon_per_call, "--epsilon-per-call")
+    return largest_call_left(session.spine.filter, session.spine.left(), call.hits or DEFAULT_HITS)
+
+
+def _open(source: SourceOptions, budget: BudgetOptions, limit: Budget | None, file: Path, grain: Fraction | None) -> Session:
+    common: dict[str, Any] = {
+        "ledger": file,
+        "budget": limit,
+        "filter": budget.filter,
+        "grain": grain,
+        "analyst": budget.analyst,
+    }
+    if source.series is not None:
+        if source.sensitivity is None:
+            raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
+        named = {"column": source.series, "order_by": source.order_by, "labels": source.labels}
+        return open_series(str(source.file), sensitivity=source.sensitivity, **named, **common)
+    if (source.unit is None) != source.each_row:
+        raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
+    unpivot = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
+    shape = {"table": source.table, "unpivot": unpivot, "relation": source.relation}
+    return open(str(source.file), privacy_unit=source.unit, **shape, **common)
+
+
+def _question(session: Session, source: SourceOptions, query: QueryOptions) -> Question:
+    if source.series is not None:
+        return session.series()
+    named = [query.count, query.total is not None, query.mean is not None]
+    if sum(named) != 1:
+        raise InvalidParameter("ask one thing: --count, --total COLUMN --bounds LOW,HIGH or --mean COLUMN --bounds LOW,HIGH")
+    question = count(query.where) if query.count else _bounded(query)
+    if query.by is None:
+        return question
+    columns = query.by.split(",")
+    if not query.keys or len(query.keys) != len(columns):
+        raise InvalidParameter("keys are public and must be listed, one --keys for each column: --by clinic --keys a,b,c")
+    lists = [_keys(session, column, text) for column, text in zip(columns, query.keys, strict=True)]
+    limits = {"keep_per_unit": query.keep_per_unit, "stated_per_unit": query.stated_per_unit}
+    return question.by(columns, list(product(*lists)), **limits)
+
+
+def _bounded(query: QueryOptions) -> Question:
+    if query.bounds is None:
+        raise InvalidParameter("values must be clipped to something: --bounds 0,5000")
+    low, high = _pair(query.bounds, "--bounds", "0,5000")
+    common: dict[str, Any] = {"bounds": (low, high), "grid": query.grid, "where": query.where}
+    common["rows_per_unit"] = query.rows_per_unit
+    if query.mean is not None:
+        return mean(query.mean, **common)
+    unit_total = None if query.unit_total is None else _pair(query.unit_total, "--unit-total", "0,9000")
+    return total(str(query.total), unit_total=unit_total, **common)
+
+
+def _keys(session: Session, column: str, text: str) -> list[Any]:
+    schema = session.spine.rows.schema
+    if column not in schema:
+        raise InvalidParameter(f"there is no column {column!r}; there are {', '.join(schema)}")
+    return list(parse_keys(text, schema[column]))
+
+
+def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise InvalidParameter(f"{option} takes two values, such as {option} {example}")
+    return parts[0], parts[1]

@@ -1,0 +1,136 @@
+"""`chary watch|test|release|quote`: ask a file, under the budget of its ledger."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from chary.cli.asking import Asked, ask
+from chary.cli.options import Above, AsJson, BudgetOptions, CallOptions, QueryOptions, SourceOptions, with_options
+from chary.cli.output import console, errors, show_json, show_pairs, show_table
+from chary.session import Answers, Conditional, WatchResult
+
+Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no further price.")]
+OptionalAbove = Annotated[str | None, typer.Option(help="Price a test, a conditional release or a watch of this bar.")]
+Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be [default: the error bar].")]
+
+
+@with_options
+def watch(
+    source: SourceOptions,
+    budget: BudgetOptions,
+    call: CallOptions,
+    query: QueryOptions,
+    above: Above,
+    as_json: AsJson = False,
+) -> None:
+    """Test every key (or every row of a series) against a threshold; only hits are charged."""
+    with _asked(source, budget, call, query, targets=True) as asked:
+        found = asked.session.watch(asked.question, above=above, epsilon=asked.epsilon, request=budget.request)
+        figures = _watched(found) | _charged(asked)
+    if as_json:
+        show_json(figures)
+        return
+    show_table(["key", "noisy value"], [(_label(hit["key"]), hit["value"]) for hit in figures["above"]], f"At or above {above}")
+    show_pairs({name: figures[name] for name in ("tested", "hits", "untested", "error_bar", "epsilon_per_call", "spent")})
+
+
+@with_options
+def test(
+    source: SourceOptions,
+    budget: BudgetOptions,
+    call: CallOptions,
+    query: QueryOptions,
+    above: Above,
+    value: Value = False,
+    as_json: AsJson = False,
+) -> None:
+    """Is one number at or above a threshold? Yes is charged, no is free."""
+    with _asked(source, budget, call, query, targets=True) as asked:
+        common: dict[str, Any] = {"above": above, "epsilon": asked.epsilon, "request": budget.request}
+        if value:
+            held: Conditional = asked.session.release_if(asked.question, **common)
+            figures = {"above": held.published, "value": held.value, "error_bar": held.error_bar, "call": held.call}
+        else:
+            figures = {"above": asked.session.test(asked.question, **common)}
+        figures |= _charged(asked)
+    (show_json if as_json else show_pairs)(figures)
+
+
+@with_options
+def release(
+    source: SourceOptions,
+    budget: BudgetOptions,
+    call: CallOptions,
+    query: QueryOptions,
+    as_json: AsJson = False,
+) -> None:
+    """An ordinary noisy answer, always charged."""
+    with _asked(source, budget, call, query, targets=False) as asked:
+        answer = asked.session.release(asked.question, epsilon=asked.epsilon, request=budget.request)
+        figures = _charged(asked) | {"error_bar": answer.error_bar}
+    if isinstance(answer, Answers):
+        rows = [{"key": list(key), "value": value} for key, value in answer.as_dict().items()]
+        figures = {"values": rows} | figures
+    else:
+        figures = {"value": answer.value} | figures
+    if as_json:
+        show_json(figures)
+        return
+    if isinstance(answer, Answers):
+        show_table(["key", "noisy value"], [(_label(row["key"]), row["value"]) for row in figures.pop("values")])
+    show_pairs(figures)
+
+
+@with_options
+def quote(
+    source: SourceOptions,
+    budget: BudgetOptions,
+    call: CallOptions,
+    query: QueryOptions,
+    above: OptionalAbove = None,
+    distance: Distance = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a question would cost and how accurate it would be; free, nothing is read."""
+    with _asked(source, budget, call, query, targets=above is not None) as asked:
+        found = asked.session.quote(asked.question, above=above, epsilon=asked.epsilon, distance=distance)
+    if as_json:
+        show_json(found.as_dict())
+    else:
+        show_pairs(found.as_dict())
+        console.print(str(found))
+
+
+@contextmanager
+def _asked(
+    source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool
+) -> Iterator[Asked]:
+    """The open session and question, with a spinner on the terminal while it works."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task(f"reading {source.file.name}", total=None)
+        asked = ask(source, budget, call, query, targets=targets)
+        progress.update(task, description="asking")
+        with asked.session:
+            yield asked
+
+
+def _watched(found: WatchResult) -> dict[str, Any]:
+    above = [{"key": list(key), "value": value} for key, value in found.above.items()]
+    counts = {"tested": found.tested, "hits": found.hits, "untested": len(found.untested)}
+    return {"above": above, **counts, "error_bar": found.error_bar}
+
+
+def _charged(asked: Asked) -> dict[str, Any]:
+    spent = asked.session.spent
+    return {
+        "epsilon_per_call": float(asked.epsilon),
+        "spent": {"share": spent.share, "epsilon": spent.epsilon, "delta": spent.delta},
+    }
+
+
+def _label(key: list[Any]) -> str:
+    return ", ".join(map(str, key))

@@ -1,0 +1,41 @@
+"""Queries, the predicate language, public domains, and tables: the only place that touches rows."""
+
+from chary.data.columns import TypeClass
+from chary.data.contribution import Contribution
+from chary.data.count import Count, count
+from chary.data.domain import Domain
+from chary.data.mean import Mean, RowCount, mean
+from chary.data.neighbouring import Neighbouring, Relation
+from chary.data.plan import EnginePlan
+from chary.data.predicate import Predicate
+from chary.data.query import Query
+from chary.data.ranges import parse_keys
+from chary.data.rows import Answer, Plan, Rows
+from chary.data.series import Series, Values
+from chary.data.table import Table
+from chary.data.total import Total, total
+
+__all__ = [
+    "Answer",
+    "Contribution",
+    "Count",
+    "Domain",
+    "EnginePlan",
+    "Mean",
+    "Neighbouring",
+    "Plan",
+    "Predicate",
+    "Query",
+    "Relation",
+    "RowCount",
+    "Rows",
+    "Series",
+    "Table",
+    "Total",
+    "TypeClass",
+    "Values",
+    "count",
+    "mean",
+    "parse_keys",
+    "total",
+]

@@ -1,0 +1,65 @@
+"""Adding rows to a table: all of them, or none."""
+
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from chary.data.columns import Column, quote
+from chary.data.engine import ROWS, Engine, quietly
+from chary.data.loading import Loader, csv_types, read_columns, select
+from chary.data.sources import Source, describe
+from chary.errors import SchemaMismatch
+
+_APPENDED = "chary_appended"
+_UNTYPED = '"NULL"'
+
+
+def append(engine: Engine, loader: Loader, rows: Any) -> None:
+    """Check the columns of `rows` against the table and insert them in one transaction."""
+    source = Source.of(rows)
+    if source.kind == "duckdb":
+        raise SchemaMismatch("append rows from a CSV, a Parquet file or a frame")
+    if source.kind == "csv":
+        source = replace(source, types=csv_types(loader.schema))
+    failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
+    engine.write(lambda connection: quietly(lambda: _insert(connection, loader, source), failure))
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, loader: Loader, source: Source) -> None:
+    source.attach(connection)
+    found = describe(connection, source.relation)
+    incoming = read_columns(found, loader.unit)
+    _check(loader.schema, incoming, {name for name, kind in found.items() if kind == _UNTYPED})
+    target = _target(connection, loader)
+    connection.execute(f"INSERT INTO {target} BY NAME {select(incoming, source.relation)}")
+    source.detach(connection)
+
+
+def _check(schema: dict[str, str], incoming: tuple[Column, ...], untyped: set[str]) -> None:
+    names = {column.name for column in incoming}
+    if names != set(schema):
+        missing, unknown = sorted(set(schema) - names), sorted(names - set(schema))
+        raise SchemaMismatch(f"the rows do not have the table's columns: missing {missing}, unknown {unknown}")
+    for column in incoming:
+        expected = schema[column.name]
+        if column.name not in untyped and column.type != expected and (column.type, expected) != ("int64", "float64"):
+            raise SchemaMismatch(f"column {column.name!r} is {expected} in the table but {column.type} in the rows")
+
+
+def _target(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str:
+    if loader.path is not None:
+        return loader.source.relation
+    if not loader.is_view:
+        return f"temp.main.{ROWS}"
+    if not _has_appended(connection):
+        names = ", ".join(quote(name) for name in loader.schema)
+        connection.execute(f"CREATE TEMP TABLE {_APPENDED} AS SELECT * FROM {ROWS} LIMIT 0")
+        both = f"{select(loader.columns, loader.source.relation)} UNION ALL SELECT {names} FROM {_APPENDED}"
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {ROWS} AS {both}")
+    return f"temp.main.{_APPENDED}"
+
+
+def _has_appended(connection: duckdb.DuckDBPyConnection) -> bool:
+    found = connection.execute(f"SELECT count(*) FROM duckdb_tables() WHERE table_name = '{_APPENDED}'").fetchone()
+    return bool(found and found[0])

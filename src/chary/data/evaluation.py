@@ -1,0 +1,162 @@
+"""From a query to an Ibis expression whose single scan yields exact integers.
+
+Rows go through the same stages for every query: *choose* (predicate, unit, value, key), *keep* (the first keys, the
+largest rows), *cap* (one cell a unit and key), *collect* (sum, by key). Expressions are built on unbound tables, so
+no data is touched and any engine of Ibis can run them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from typing import Any
+
+import ibis
+
+from chary.data.columns import Schema, TypeClass, classify
+from chary.data.count import Count
+from chary.data.domain import Domain
+from chary.data.literals import double, read_date
+from chary.data.mean import Mean, RowCount
+from chary.data.predicate import Predicate
+from chary.data.query import Keying
+from chary.data.total import Total
+from chary.errors import InvalidQuery
+
+ANSWER = "answer"
+POSITION = "position"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A query ready for an engine: an expression of one `answer` column, keyed ones with a `position` column.
+
+    `keys` holds, for a keyed query, the columns of the table named `keys_name` the engine must offer: k0, k1, ...
+    and `position`, as (Ibis type, values).
+    """
+
+    expression: Any
+    keys: Mapping[str, tuple[str, list[Any]]] | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the rows and the keys of an evaluation are found in the engine."""
+
+    rows: str
+    keys: str
+
+    def table(self, name: str, schema: Mapping[str, str]) -> Any:
+        """An unbound Ibis table; columns of other types stand in as binary, since nothing is computed on them."""
+        kinds = {column: kind if kind in set(TypeClass) else "binary" for column, kind in schema.items()}
+        return ibis.table(kinds, name=name, catalog="temp", database="main")
+
+
+def evaluate(query: Any, schema: Schema, unit: str | None, place: Place) -> Evaluation:
+    """Check a query against the schema and build its expression; `InvalidQuery` when they do not fit."""
+    if isinstance(query, Mean):
+        raise InvalidQuery("a mean is asked for in two parts: prepare each of query.parts(neighbouring)")
+    if not isinstance(query, (Count, Total, RowCount)):
+        raise InvalidQuery(f"a table answers count(), total() and the parts of mean(), not {type(query).__name__}")
+    asked = query.of if isinstance(query, RowCount) else query
+    rows = _filtered(place.table(place.rows, schema), schema, asked.where, unit)
+    keys = None if asked.keying is None else _key_columns(asked.keying.domain, schema)
+    if keys is None and isinstance(asked, Count):
+        return Evaluation(rows.aggregate(**{ANSWER: rows.count() if unit is None else rows[unit].nunique()}), None)
+    chosen = _chosen(rows, schema, asked, unit, None if keys is None else _key_table(place, keys))
+    kept = chosen if unit is None else _kept(chosen, asked)
+    return Evaluation(_collected(_cells(kept, query, unit), query, keys is not None), keys)
+
+
+def _filtered(rows: Any, schema: Schema, where: Predicate | None, unit: str | None) -> Any:
+    if where is not None:
+        rows = rows.filter(where.expression(rows, schema))
+    return rows if unit is None else rows.filter(rows[unit].notnull())
+
+
+def _key_columns(domain: Domain, schema: Schema) -> dict[str, tuple[str, list[Any]]]:
+    columns = {}
+    for index, name in enumerate(domain.columns):
+        kind, values = classify(schema, name), [row[index] for row in domain.rows]
+        columns[f"k{index}"] = (str(kind), _typed(name, kind, domain.kinds[index], values))
+    return columns | {POSITION: ("int64", list(range(len(domain))))}
+
+
+def _typed(name: str, kind: TypeClass, given: str, values: list[Any]) -> list[Any]:
+    words = "integer" if kind is TypeClass.INTEGER else str(kind)
+    if given == words:
+        return values
+    dates: list[date | None] = (
+        [read_date(value) for value in values] if (given, words) == ("string", "date") else [None]
+    )
+    if None in dates:
+        raise InvalidQuery(f"column {name!r} is {kind.words}, so its keys cannot be of type {given}")
+    return dates
+
+
+def _key_table(place: Place, keys: Mapping[str, tuple[str, list[Any]]]) -> Any:
+    return place.table(place.keys, {name: kind for name, (kind, _) in keys.items()})
+
+
+def _chosen(rows: Any, schema: Schema, asked: Count | Total, unit: str | None, keys: Any) -> Any:
+    columns = {} if unit is None else {"unit": rows[unit]}
+    if isinstance(asked, Total):
+        kind = classify(schema, asked.column)
+        rows = rows.filter(rows[asked.column].notnull())
+        columns["value"] = _steps(rows[asked.column], kind, asked)
+    if asked.keying is None:
+        return rows.select(**columns)
+    matches = [rows[name] == keys[f"k{index}"] for index, name in enumerate(asked.keying.domain.columns)]
+    return rows.inner_join(keys, matches).select(**columns, position=keys[POSITION])
+
+
+def _steps(value: Any, kind: TypeClass, asked: Total) -> Any:
+    if kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
+        raise InvalidQuery(f"total needs a column of numbers; {asked.column!r} is {kind.words}")
+    low, high = (int(edge / asked.grid) for edge in asked.bounds)
+    if kind is TypeClass.INTEGER and asked.grid == 1:
+        steps = _clip(value, ibis.literal(low, "int64"), ibis.literal(high, "int64"))
+    else:
+        # The bounds are whole steps that doubles hold exactly, so rounding what is clipped cannot leave them.
+        scaled = _scaled(value.cast("float64"), asked.grid)
+        steps = _clip(scaled, double(low), double(high)).round()
+    center = int(asked.center / asked.grid)
+    return steps - ibis.literal(center, "int64") if center else steps
+
+
+def _scaled(value: Any, grid: Fraction) -> Any:
+    if grid.denominator != 1:
+        value = value * double(grid.denominator)
+    return value / double(grid.numerator) if grid.numerator != 1 else value
+
+
+def _clip(value: Any, low: Any, high: Any) -> Any:
+    return ibis.least(ibis.greatest(value, low), high)
+
+
+def _kept(chosen: Any, asked: Count | Total) -> Any:
+    keying: Keying | None = asked.keying
+    if keying is not None and keying.keep_per_unit is not None:
+        ranked = chosen.mutate(rank=ibis.dense_rank().over(group_by="unit", order_by=POSITION))
+        chosen = ranked.filter(ranked["rank"] < keying.keep_per_unit).drop("rank")
+    if isinstance(asked, Total) and asked.rows_per_unit is not None:
+        order = [chosen.value.abs().desc(), chosen.value.desc()] + ([] if keying is None else [chosen[POSITION].asc()])
+        ranked = chosen.mutate(rank=ibis.row_number().over(group_by="unit", order_by=order))
+        chosen = ranked.filter(ranked["rank"] < asked.rows_per_unit).drop("rank")
+    return chosen
+
+
+def _cells(kept: Any, query: Count | Total | RowCount, unit: str | None) -> Any:
+    if isinstance(query, Count) and unit is not None:
+        kept = kept.select("unit", POSITION).distinct()
+    if isinstance(query, Total) and query.unit_steps is not None:
+        low, high = (ibis.literal(edge, "int64") for edge in query.unit_steps)
+        groups = ["unit"] if query.keying is None else ["unit", POSITION]
+        kept = kept.group_by(groups).aggregate(value=kept.value.sum())
+        return kept.mutate(value=_clip(kept.value, low, high))
+    return kept
+
+
+def _collected(cells: Any, query: Count | Total | RowCount, keyed: bool) -> Any:
+    answer = {ANSWER: cells.value.sum() if isinstance(query, Total) else cells.count()}
+    return cells.group_by(POSITION).aggregate(**answer) if keyed else cells.aggregate(**answer)

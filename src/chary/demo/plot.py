@@ -1,0 +1,43 @@
+"""The demo's picture: published answers against the truth, and the budget over time."""
+
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from chary.demo.story import Point
+from chary.session import Entry
+
+matplotlib.use("Agg")
+
+
+def draw(points: list[Point], history: list[Entry], plain: list[float], path: Path) -> None:
+    """Write a PNG: left the answers (the truth is shown only because the built-in data are public), right the budget."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5.5), layout="constrained")
+    _answers(left, points)
+    _budget(right, history, plain)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _answers(axes: Axes, points: list[Point]) -> None:
+    places = range(len(points))
+    bars = [point.error_bar for point in points]
+    axes.errorbar([p.value for p in points], places, xerr=bars, fmt="o", capsize=3, label="published, 95 % error bar")
+    axes.plot([p.truth for p in points], places, "kx", label="truth (public data)")
+    axes.set_yticks(places, [p.label for p in points])
+    axes.invert_yaxis()
+    axes.set(title="Published answers", xlabel="people")
+    axes.legend()
+
+
+def _budget(axes: Axes, history: list[Entry], plain: list[float]) -> None:
+    spent = 0.0
+    shares = [spent := spent + entry.share for entry in history]
+    calls = range(1, len(history) + 1)
+    axes.step(calls, [100 * share for share in shares], where="post", label="chary: charged by the hit")
+    axes.step(calls, [100 * share for share in plain], where="post", linestyle="--", label="plain composition")
+    axes.axhline(100, color="firebrick", linewidth=1, label="the whole budget")
+    axes.set(title="Budget over time", xlabel="calls", ylabel="% of epsilon (plain) or of capacity (chary)")
+    axes.legend()

@@ -1,0 +1,77 @@
+"""Every error chary raises, in one tree. No message ever contains a value from the data.
+
+```
+CharyError
+├── InvalidInput                (also a ValueError) nothing was charged, nothing was touched
+│   ├── InvalidParameter        NaN, infinite, zero or negative epsilon; delta outside (0, 1); ...
+│   ├── InvalidQuery            an unknown column, a predicate outside the subset, keys of another type
+│   ├── SchemaMismatch          appended rows do not have the table's columns and types
+│   └── UnknownHeld             no held outcome of that number, or it was already published
+├── BudgetRefused               the worst price does not fit into what is left; nothing was touched
+│   └── NoPrice                 this filter has no price for this event at all
+├── LedgerError
+│   ├── LedgerMismatch          a ledger of another dataset, or other terms than the ledger holds
+│   ├── LedgerBroken            the hash chain or the totals do not add up
+│   ├── LedgerBusy              another process held the ledger for too long
+│   └── RequestConflict         a request key was used again with another question
+└── EngineFailure               the engine failed after touching data; the charge stays
+```
+
+The command maps `InvalidInput`, `LedgerError` and `EngineFailure` to exit code 2, `BudgetRefused` to 3.
+"""
+
+
+class CharyError(Exception):
+    """Base of everything chary raises on purpose."""
+
+
+class InvalidInput(CharyError, ValueError):  # noqa: N818 - the tree reads as a list of what went wrong
+    """The call cannot be right, whatever the data; nothing was charged and nothing was touched."""
+
+
+class InvalidParameter(InvalidInput):
+    """A number or choice outside its domain, such as a negative epsilon."""
+
+
+class InvalidQuery(InvalidInput):
+    """A query that names an unknown column or leaves the supported subset."""
+
+
+class SchemaMismatch(InvalidInput):
+    """Rows that do not have the columns and types of the table; refused whole."""
+
+
+class UnknownHeld(InvalidInput):
+    """No held outcome of that number exists, or it was already published."""
+
+
+class BudgetRefused(CharyError):  # noqa: N818
+    """The worst price of the call does not fit into what is left of a cap; nothing was touched."""
+
+
+class NoPrice(BudgetRefused):
+    """The session's filter cannot price this kind of event."""
+
+
+class LedgerError(CharyError):
+    """Something is wrong with the ledger itself."""
+
+
+class LedgerMismatch(LedgerError):
+    """The ledger belongs to another dataset or was opened under other terms."""
+
+
+class LedgerBroken(LedgerError):
+    """The hash chain or the totals of the ledger do not add up."""
+
+
+class LedgerBusy(LedgerError):
+    """Another process held the ledger for longer than the waiting time."""
+
+
+class RequestConflict(LedgerError):
+    """A request key was used again with another question."""
+
+
+class EngineFailure(CharyError):  # noqa: N818
+    """The engine failed after data may have been touched; what was reserved stays charged."""

@@ -1,0 +1,29 @@
+"""The three ways to price events under a total: pure, Renyi, exact (tokens)."""
+
+from fractions import Fraction
+from typing import Any
+
+from chary.accounting import Call
+from chary.errors import LedgerMismatch
+from chary.filters.base import Budget, Filter, Price
+from chary.filters.exact import ExactFilter
+from chary.filters.pure import PureFilter
+from chary.filters.renyi import RenyiFilter
+from chary.filters.sizing import largest_call, largest_call_left
+
+__all__ = ["Budget", "ExactFilter", "Filter", "Price", "PureFilter", "RenyiFilter", "largest_call", "largest_call_left", "restore"]
+
+
+def restore(budget: Budget, body: dict[str, Any]) -> Filter:
+    """The filter whose `body()` was stored in a ledger.
+
+    >>> restore(Budget(epsilon=1), PureFilter(Budget(epsilon=1)).body())
+    PureFilter(budget=Budget(epsilon=Fraction(1, 1), delta=Fraction(0, 1)), approximate_delta=Fraction(0, 1))
+    """
+    if body["kind"] == "pure":
+        return PureFilter(budget, Fraction(body["approximate_delta"]))
+    if body["kind"] == "renyi":
+        return RenyiFilter(budget, Fraction(body["order"]), Fraction(body["approximate_delta"]))
+    if body["kind"] == "exact":
+        return ExactFilter(budget, Fraction(body["grain"]), tuple(Call(*call) for call in body["menu"]))
+    raise LedgerMismatch("the ledger was priced by a filter this version does not know")

@@ -1,0 +1,100 @@
+"""What every filter does: price events under one total that no sequence of calls can exceed."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from chary.accounting import Event
+from chary.amounts import DELTA_STEPS, Amount, steps_down, steps_up
+from chary.errors import NoPrice
+from chary.numbers import Number, exact, plain, positive, probability
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The promise for the whole life of a dataset: (epsilon, delta)-DP for every unit; delta 0 is pure DP.
+
+    There is no default epsilon. Errors: `InvalidParameter` for NaN, infinite, zero or negative epsilon and for delta
+    outside [0, 1).
+
+    >>> Budget(epsilon=1, delta=1e-6)
+    Budget(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000))
+    """
+
+    epsilon: Number
+    delta: Number = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        delta = exact(self.delta, "delta")
+        object.__setattr__(self, "delta", delta if delta == 0 else probability(delta, "delta"))
+
+    @property
+    def exact(self) -> tuple[Fraction, Fraction]:
+        """Both numbers as rationals."""
+        return Fraction(self.epsilon), Fraction(self.delta)
+
+    def __str__(self) -> str:
+        epsilon, delta = self.exact
+        return f"epsilon {plain(epsilon)}" + (f", delta {plain(delta)}" if delta else " (pure)")
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a call costs if it hits and if it misses; equal for an ordinary release."""
+
+    hit: Amount
+    miss: Amount
+
+    @property
+    def free_miss(self) -> bool:
+        """Whether a miss is free, which is what target charging is about."""
+        return self.miss == Amount(0)
+
+
+class Filter(ABC):
+    """A way to price events. Stopping before the prices pass the capacity guarantees the budget, whatever is asked.
+
+    Prices are rounded up and the capacity is rounded down. `approximate_delta` is the part of the budget's delta set
+    aside for (epsilon, delta)-DP events, whose deltas add up.
+    """
+
+    kind: str
+    budget: Budget
+    approximate_delta: Fraction
+
+    @property
+    @abstractmethod
+    def capacity(self) -> Amount:
+        """The most that may be charged in all."""
+
+    @abstractmethod
+    def price(self, event: Event) -> Price:
+        """The price of one event; `NoPrice` if this filter has none."""
+
+    @abstractmethod
+    def epsilon_of(self, spent: Amount) -> Fraction:
+        """The epsilon guaranteed, at the budget's delta, after that much was spent; rounded up."""
+
+    @abstractmethod
+    def body(self) -> dict[str, Any]:
+        """The public parameters as a JSON-able dict, from which `filters.restore` builds the filter again."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One clause of English for statements."""
+
+    def delta_capacity(self) -> int:
+        """Steps of delta that approximate events may use up."""
+        return steps_down(self.approximate_delta, DELTA_STEPS)
+
+    def delta_cost(self, event: Event) -> int:
+        """Steps of delta of one event; `NoPrice` if none was set aside."""
+        cost = steps_up(event.delta, DELTA_STEPS)
+        if cost and not self.approximate_delta:
+            raise NoPrice(
+                f"this event fails with probability {plain(event.delta)} and no delta was set aside for such events; "
+                "open the session with approximate_delta="
+            )
+        return cost

@@ -1,0 +1,52 @@
+"""The pure filter: epsilons add, delta is 0, a target call is charged hit or miss (theory 1.5)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from chary.accounting import Event
+from chary.amounts import MAIN_STEPS, Amount, steps_down, steps_up
+from chary.errors import NoPrice
+from chary.filters.base import Budget, Filter, Price
+
+
+@dataclass(frozen=True)
+class PureFilter(Filter):
+    """Guarantee: the sum of the epsilons of all calls stays within the budget's; delta 0 unless some is set aside.
+
+    Sums are exact: ten releases of 0.1 fit into 1, the eleventh does not.
+
+    >>> from chary.accounting import Pure
+    >>> f = PureFilter(Budget(epsilon=1))
+    >>> f.price(Pure("0.1")).hit.copies_in(f.capacity)
+    10
+    """
+
+    budget: Budget
+    approximate_delta: Fraction = Fraction(0)
+    kind = "pure"
+
+    @property
+    def capacity(self) -> Amount:
+        return Amount(steps_down(self.budget.exact[0], MAIN_STEPS), self.delta_capacity())
+
+    def price(self, event: Event) -> Price:
+        return _price(self, event)
+
+    def epsilon_of(self, spent: Amount) -> Fraction:
+        return Fraction(spent.main, MAIN_STEPS)
+
+    def body(self) -> dict[str, Any]:
+        return {"kind": self.kind, "approximate_delta": str(self.approximate_delta)}
+
+    def describe(self) -> str:
+        return "adding up epsilons (pure filter: hits and misses cost the same)"
+
+
+@lru_cache(maxsize=4096)
+def _price(self: PureFilter, event: Event) -> Price:
+    if event.epsilon is None:
+        raise NoPrice("Gaussian noise has no pure epsilon: open the session with a delta, or release with epsilon=")
+    amount = Amount(steps_up(event.epsilon, MAIN_STEPS), self.delta_cost(event))
+    return Price(amount, amount)

@@ -1,0 +1,81 @@
+"""The Renyi filter: log-moments at one fixed order add; a hit costs its price, a miss costs nothing (theory 1.4)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from chary.accounting import Event, Targeted, capacity_down, choose_order, epsilon_up, hit_price_up
+from chary.amounts import MAIN_STEPS, Amount, steps_down, steps_up
+from chary.errors import InvalidParameter
+from chary.filters.base import Budget, Filter, Price
+from chary.numbers import plain
+
+
+@dataclass(frozen=True)
+class RenyiFilter(Filter):
+    """Guarantee: (epsilon, delta)-DP for calls of any mixed sizes, adaptively chosen.
+
+    The order is fixed for good when the filter is made; `RenyiFilter.best` picks the one that affords most. A target
+    call so large that no hit price exists at the order is priced like an ordinary release, hit or miss.
+
+    >>> f = RenyiFilter.best(Budget(epsilon=1, delta=1e-6), grain=Fraction(1, 50))
+    >>> f.price(Targeted("0.02")).hit.copies_in(f.capacity), f.price(Targeted("0.02")).miss
+    (36, Amount(main=0, delta=0))
+    """
+
+    budget: Budget
+    order: Fraction
+    approximate_delta: Fraction = Fraction(0)
+    kind = "renyi"
+
+    def __post_init__(self) -> None:
+        if self.order <= 1:
+            raise InvalidParameter("order must be greater than 1")
+        if not self.budget.exact[1] > self.approximate_delta:
+            raise InvalidParameter("the Renyi filter needs a delta greater than approximate_delta")
+        if self._log_moment <= 0:
+            raise InvalidParameter(
+                f"nothing fits into {self.budget} at order {plain(self.order)}: make the calls smaller or the budget larger"
+            )
+
+    @classmethod
+    def best(cls, budget: Budget, *, grain: Fraction | None = None, approximate_delta: Fraction = Fraction(0)) -> "RenyiFilter":
+        """The filter of the order that affords most hits of `grain`-DP calls (or most zCDP if grain is None)."""
+        epsilon, delta = budget.exact
+        if not delta > approximate_delta:
+            raise InvalidParameter("the Renyi filter needs a delta greater than approximate_delta")
+        return cls(budget, choose_order(epsilon, delta - approximate_delta, grain), approximate_delta)
+
+    @cached_property
+    def _log_moment(self) -> Fraction:
+        epsilon, delta = self.budget.exact
+        return capacity_down(epsilon, delta - self.approximate_delta, self.order)
+
+    @property
+    def capacity(self) -> Amount:
+        return Amount(steps_down(self._log_moment, MAIN_STEPS), self.delta_capacity())
+
+    def price(self, event: Event) -> Price:
+        return _price(self, event)
+
+    def epsilon_of(self, spent: Amount) -> Fraction:
+        if spent.main == 0:
+            return Fraction(0)
+        delta = self.budget.exact[1] - self.approximate_delta
+        return epsilon_up(Fraction(spent.main, MAIN_STEPS), self.order, delta)
+
+    def body(self) -> dict[str, Any]:
+        return {"kind": self.kind, "order": str(self.order), "approximate_delta": str(self.approximate_delta)}
+
+    def describe(self) -> str:
+        return f"adding up log-moments at Renyi order {plain(self.order)} (misses are free)"
+
+
+@lru_cache(maxsize=4096)
+def _price(self: RenyiFilter, event: Event) -> Price:
+    delta = self.delta_cost(event)
+    if isinstance(event, Targeted) and (hit := hit_price_up(event, self.order)) is not None:
+        return Price(Amount(steps_up(hit, MAIN_STEPS), delta), Amount(0, delta))
+    amount = Amount(steps_up(event.log_moment_up(self.order), MAIN_STEPS), delta)
+    return Price(amount, amount)

@@ -1,0 +1,29 @@
+"""Budgets that no crash, race or restart can overspend: reserve the worst price, run, settle the actual one.
+
+A ledger knows prices as whole numbers and events as JSON; it does no privacy mathematics. `SqlLedger` keeps a
+hash-chained file that many processes may share, `MemoryLedger` follows the same rules inside one process.
+"""
+
+from chary.ledger.amounts import Amount
+from chary.ledger.checks import canonical
+from chary.ledger.memory import MemoryLedger
+from chary.ledger.protocol import Ledger
+from chary.ledger.records import Balance, Call, CapReached, Reservation, State, Tally, Verification
+from chary.ledger.sql import SqlLedger
+from chary.ledger.terms import Terms
+
+__all__ = [
+    "Amount",
+    "Balance",
+    "Call",
+    "CapReached",
+    "Ledger",
+    "MemoryLedger",
+    "Reservation",
+    "SqlLedger",
+    "State",
+    "Tally",
+    "Terms",
+    "Verification",
+    "canonical",
+]

@@ -1,0 +1,116 @@
+"""Entries before they are sealed: every kind is checked and put together here, for every ledger alike."""
+
+from __future__ import annotations
+
+from chary.errors import InvalidParameter, LedgerError, RequestConflict
+from chary.ledger.amounts import Amount
+from chary.ledger.checks import canonical, count, label, parsed, parts, text
+from chary.ledger.entries import Entry, Kind, digest, now
+from chary.ledger.records import Call, State
+from chary.ledger.terms import Terms
+
+_STATES: dict[str, State] = {Kind.SETTLE: State.SETTLED, Kind.VOID: State.VOIDED}
+
+
+def opening(number: int, terms: Terms) -> Entry:
+    """The entry that creates a dataset; `terms_of` reads the terms back."""
+    main, delta = parts(terms.capacity, "capacity")
+    body = canonical([terms.fingerprint, terms.conditions])
+    return Entry(number, Kind.OPEN, terms.name, body=body, main=main, delta=delta, created=now())
+
+
+def terms_of(entry: Entry) -> Terms:
+    """The terms an opening entry recorded; a `ValueError` if it does not hold any.
+
+    >>> terms_of(opening(1, Terms("visits", "ab12", "{}", Amount(9)))).capacity
+    Amount(main=9, delta=0)
+    """
+    fingerprint, conditions = parsed(entry.body, "body")
+    return Terms(entry.dataset, fingerprint, conditions, Amount(entry.main, entry.delta))
+
+
+def sharing(number: int, dataset: str, analyst: str, cap: Amount) -> Entry:
+    """The entry that caps an analyst."""
+    main, delta = parts(cap, "cap")
+    return Entry(number, Kind.SHARE, dataset, label(analyst, "analyst"), main=main, delta=delta, created=now())
+
+
+def reserving(
+    number: int, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None
+) -> Entry:
+    """The entry that charges the worst price of a call, whose number is that of the entry."""
+    label(analyst, "analyst"), label(kind, "kind"), text(body, "body")
+    key = None if request is None else label(request, "request")
+    main, delta = parts(worst, "worst")
+    return Entry(number, Kind.RESERVE, dataset, analyst, number, kind, body, key, main, delta, created=now())
+
+
+def settling(number: int, reserved: Entry, price: Amount, hits: int, tests: int, answer: str) -> Entry:
+    """The entry that replaces the worst price by the actual one; `InvalidParameter` if that is higher."""
+    main, delta = parts(price, "price")
+    if main > reserved.main or delta > reserved.delta:
+        raise InvalidParameter("the price of a call must be at most what was reserved for it, in both parts")
+    return Entry(
+        number,
+        Kind.SETTLE,
+        reserved.dataset,
+        reserved.analyst,
+        reserved.number,
+        reserved.label,
+        main=main,
+        delta=delta,
+        back_main=reserved.main - main,
+        back_delta=reserved.delta - delta,
+        hits=count(hits, "hits"),
+        tests=count(tests, "tests"),
+        answer_hash=digest(text(answer, "answer")),
+        created=now(),
+    )
+
+
+def voiding(number: int, reserved: Entry) -> Entry:
+    """The entry that gives a whole reservation back."""
+    owner = (reserved.dataset, reserved.analyst, reserved.number, reserved.label)
+    return Entry(number, Kind.VOID, *owner, back_main=reserved.main, back_delta=reserved.delta, created=now())
+
+
+def noting(number: int, dataset: str, kind: str, body: str) -> Entry:
+    """The entry that records something about a dataset."""
+    return Entry(number, Kind.NOTE, dataset, label=label(kind, "kind"), body=text(body, "body"), created=now())
+
+
+def call_of(reserved: Entry, closed: Entry | None, answer: str | None) -> Call:
+    """The call two entries and an answer tell of."""
+    owner = (reserved.number, reserved.dataset, reserved.analyst, reserved.label, reserved.body, reserved.request)
+    worst = Amount(reserved.main, reserved.delta)
+    if closed is None:
+        return Call(*owner, State.RESERVED, worst, reserved.created)
+    if closed.kind == Kind.VOID:
+        return Call(*owner, State.VOIDED, worst, reserved.created, settled=closed.created)
+    outcome = (Amount(closed.main, closed.delta), closed.hits, closed.tests, answer, closed.created)
+    return Call(*owner, State.SETTLED, worst, reserved.created, *outcome)
+
+
+def same_question(held: Entry, kind: str, body: str) -> None:
+    """Raise `RequestConflict` if a request key that is already in use comes with another question."""
+    if (held.label, held.body) != (kind, body):
+        raise RequestConflict("this request key was used before with another question")
+
+
+def not_open(call: int, closed: str | None) -> LedgerError:
+    """The error for closing a call that is not open: closed before by that kind of entry, or unknown.
+
+    >>> str(not_open(7, Kind.VOID)), str(not_open(8, None))
+    ('call 7 is already voided', 'the ledger has no call 8')
+    """
+    return LedgerError(f"call {call} is already {_STATES[closed]}" if closed else f"the ledger has no call {call}")
+
+
+def not_settled(call: int) -> LedgerError:
+    """The error for a secret of a call that is not a settled one of the same dataset."""
+    return LedgerError(f"call {call} is not a settled call of this dataset")
+
+
+def not_held(dataset: str) -> LedgerError:
+    """The error for a dataset that was never opened."""
+    return LedgerError(f"the ledger holds no dataset {dataset!r}: open it with its terms first")

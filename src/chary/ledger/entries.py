@@ -1,0 +1,89 @@
+"""Entries of the ledger and the hash chain over them: append-only, one chain for a whole ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import NamedTuple
+
+GENESIS = "0" * 64
+
+
+class Kind(StrEnum):
+    """What an entry records. Kinds are never removed and never change their meaning: ledgers persist them."""
+
+    OPEN = "open"
+    SHARE = "share"
+    RESERVE = "reserve"
+    SETTLE = "settle"
+    VOID = "void"
+    NOTE = "note"
+
+
+class Entry(NamedTuple):
+    """One line of the ledger. The order of the fields is the order in which they are hashed.
+
+    `main` and `delta` are the amount the entry states: a capacity (open), a cap (share), the worst price
+    (reserve) or the actual one (settle). `back_main` and `back_delta` are what a settle or a void gives back.
+    `call` is the number of the reserving entry, `label` the kind of the call or of the note, `answer_hash` that
+    of the public answer. Fields that do not apply are 0 or empty.
+    """
+
+    number: int
+    kind: str
+    dataset: str
+    analyst: str = ""
+    call: int = 0
+    label: str = ""
+    body: str = ""
+    request: str | None = None
+    main: int = 0
+    delta: int = 0
+    back_main: int = 0
+    back_delta: int = 0
+    hits: int = 0
+    tests: int = 0
+    answer_hash: str = ""
+    created: str = ""
+
+
+_write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def seal(previous: str, entry: Entry) -> str:
+    """The hash of an entry: SHA-256 of the previous hash and of the JSON list of all fields, in hexadecimal.
+
+    The chain starts from `GENESIS`. Equal entries after equal chains have equal hashes on every machine.
+
+    >>> seal(GENESIS, Entry(1, Kind.NOTE, "visits", label="rows"))[:16]
+    '...'
+    """
+    return sha256((previous + _write(entry)).encode()).hexdigest()
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a public text such as an answer, in hexadecimal.
+
+    >>> digest("true")[:16]
+    'b5bea41b6c623f7c'
+    """
+    return sha256(text.encode()).hexdigest()
+
+
+def now() -> str:
+    """The time of an entry: UTC, ISO 8601, microseconds."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def exported(entry: Entry, previous: str, sealed: str, answer: str | None) -> dict[str, object]:
+    """An entry as a JSON object from which anyone can recompute its hash; `answer` is the public text.
+
+    >>> entry = Entry(1, Kind.NOTE, "visits", label="rows")
+    >>> line = exported(entry, GENESIS, seal(GENESIS, entry), None)
+    >>> line["number"], line["kind"], line["previous"] == GENESIS
+    (1, 'note', True)
+    """
+    return {**entry._asdict(), "kind": str(entry.kind), "answer": answer, "previous": previous, "hash": sealed}

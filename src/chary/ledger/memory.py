@@ -1,0 +1,274 @@
+"""A ledger in memory: the same rules without a file, for throwaway sessions and as the model in tests."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+
+from chary.errors import LedgerError
+from chary.ledger.accounts import Account, fitting_share
+from chary.ledger.amounts import Amount
+from chary.ledger.audit import audited
+from chary.ledger.books import Books
+from chary.ledger.checks import label, masked
+from chary.ledger.drafts import (
+    call_of,
+    not_held,
+    not_open,
+    not_settled,
+    noting,
+    opening,
+    reserving,
+    same_question,
+    settling,
+    sharing,
+    voiding,
+)
+from chary.ledger.entries import GENESIS, Entry, Kind, exported, seal
+from chary.ledger.protocol import Progress
+from chary.ledger.records import Balance, Call, Reservation, Tally, Verification
+from chary.ledger.terms import Terms, agree
+
+
+class MemoryLedger:
+    """See `Ledger` for what every method guarantees; nothing survives the process.
+
+    Safe to share between threads. It refuses to charge in a forked child, where it would be a copy with a
+    budget of its own.
+
+    >>> ledger = MemoryLedger()
+    >>> ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
+    >>> call = ledger.reserve("visits", "ann", "count", '{"where":"age > 65"}', Amount(4))
+    >>> ledger.settle(call, Amount(1), hits=1, tests=1, answer="true")
+    >>> ledger.balance("visits").left
+    Amount(main=9, delta=0)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._closed = False
+        self._books = Books()
+        self._entries: list[Entry] = []
+        self._closings: dict[int, Entry] = {}
+        self._answers: dict[int, str] = {}
+        self._secrets: dict[int, bytes] = {}
+        self._requests: dict[tuple[str, str, str], list[Entry]] = {}
+
+    def __repr__(self) -> str:
+        return f"MemoryLedger({len(self._entries)} entries)"
+
+    def open(self, terms: Terms) -> None:
+        """Create the dataset or check its terms."""
+        with self._lock:
+            self._alive()
+            held = self._books.accounts.get(terms.name)
+            if held:
+                agree(held.terms, terms)
+            else:
+                self._append(opening(self._next(), terms))
+
+    def set_share(self, dataset: str, analyst: str, cap: Amount) -> None:
+        """Cap one analyst."""
+        with self._lock:
+            account = self._account(dataset)
+            entry = sharing(self._next(), dataset, analyst, cap)
+            fitting_share(account.terms.capacity, account.analyst(analyst), cap)
+            self._append(entry)
+
+    def reserve(
+        self, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None = None
+    ) -> Reservation:
+        """Charge the worst price before any data are touched."""
+        with self._lock:
+            account = self._account(dataset)
+            entry = reserving(self._next(), dataset, analyst, kind, body, worst, request)
+            for held in self._asked(dataset, analyst, request):
+                same_question(held, kind, body)
+            account.purse.admit(worst, "dataset")
+            account.analyst(analyst).admit(worst, "analyst")
+            self._append(entry)
+            if request is not None:
+                self._requests.setdefault((dataset, analyst, request), []).append(entry)
+            return Reservation(entry.number)
+
+    def settle(
+        self,
+        reservation: Reservation,
+        price: Amount,
+        hits: int,
+        tests: int,
+        answer: str,
+        secret: bytes | None = None,
+        secrets: Mapping[int, bytes | None] | None = None,
+    ) -> None:
+        """Replace the worst price by the actual one and store the public answer."""
+        with self._lock:
+            reserved = self._reserved(reservation.call)
+            entry = settling(self._next(), reserved, price, hits, tests, answer)
+            changes = {reserved.number: masked(secret, "secret")}
+            for call, new in (secrets or {}).items():
+                changes[self._settled(call, reserved.dataset)] = masked(new, "secret")
+            self._append(entry)
+            self._closings[reserved.number] = entry
+            self._answers[reserved.number] = answer
+            self._keep(changes)
+
+    def void(self, reservation: Reservation) -> None:
+        """Give the whole reservation back."""
+        with self._lock:
+            reserved = self._reserved(reservation.call)
+            entry = voiding(self._next(), reserved)
+            self._append(entry)
+            self._closings[reserved.number] = entry
+
+    def note(self, dataset: str, kind: str, body: str) -> None:
+        """Record something about the dataset and raise its version."""
+        with self._lock:
+            self._account(dataset)
+            self._append(noting(self._next(), dataset, kind, body))
+
+    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> Call | None:
+        """The call first settled under this key."""
+        with self._lock:
+            self._account(dataset)
+            label(analyst, "analyst"), label(request, "request")
+            held = self._asked(dataset, analyst, request)
+            for entry in held:
+                same_question(entry, kind, body)
+            settled = [entry.number for entry in held if entry.number in self._closings]
+            return self._call(min(settled, key=lambda call: self._closings[call].number)) if settled else None
+
+    def update_secret(self, call: int, new: bytes | None) -> None:
+        """Set or erase the secret of a settled call."""
+        with self._lock:
+            self._keep({self._settled(call): masked(new, "secret")})
+
+    def secret(self, call: int) -> bytes | None:
+        """The secret of a call."""
+        with self._lock:
+            return self._secrets.get(self._call(call).number)
+
+    def balance(self, dataset: str) -> Balance:
+        """What is spent of the dataset's capacity."""
+        with self._lock:
+            return self._account(dataset).purse.balance()
+
+    def analyst_balance(self, dataset: str, analyst: str) -> Balance:
+        """What one analyst has spent."""
+        with self._lock:
+            return self._account(dataset).analyst(label(analyst, "analyst")).balance()
+
+    def tally(self, dataset: str) -> dict[str, Tally]:
+        """Sums over the settled calls by kind of call."""
+        with self._lock:
+            return {kind: each.tally() for kind, each in sorted(self._account(dataset).tallies.items())}
+
+    def version(self, dataset: str) -> int:
+        """How many notes the dataset has."""
+        with self._lock:
+            return self._account(dataset).version
+
+    def call(self, number: int) -> Call:
+        """One call."""
+        with self._lock:
+            return self._call(number)
+
+    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[Call]:
+        """The dataset's calls in ascending order."""
+        with self._lock:
+            self._account(dataset)
+            entries = [e for e in self._entries[max(after, 0) :] if e.kind == Kind.RESERVE and e.dataset == dataset]
+            return iter([self._call(entry.number) for entry in entries[:limit]])
+
+    def datasets(self) -> list[Terms]:
+        """The terms of every dataset."""
+        with self._lock:
+            self._alive()
+            return [self._books.accounts[name].terms for name in sorted(self._books.accounts)]
+
+    def export(self, dataset: str) -> Iterator[dict[str, object]]:
+        """Every entry of the dataset with its hash and answer."""
+        with self._lock:
+            self._account(dataset)
+            return iter([line for line in self._lines() if line["dataset"] == dataset])
+
+    def verify(self, progress: Progress | None = None) -> Verification:
+        """Recompute every total and answer hash."""
+        with self._lock:
+            self._alive()
+            entries = self._entries
+            return audited(entries, len(entries), self._books.accounts, self._answers, progress)
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._closed = True
+            for kept in (self._entries, self._closings, self._answers, self._secrets, self._requests):
+                kept.clear()
+
+    def _alive(self) -> None:
+        if self._closed:
+            raise LedgerError("the ledger is closed")
+        if os.getpid() != self._process:
+            raise LedgerError("a ledger in memory belongs to one process: use SqlLedger to share a budget")
+
+    def _account(self, dataset: str) -> Account:
+        self._alive()
+        account = self._books.accounts.get(dataset)
+        if account is None:
+            raise not_held(label(dataset, "dataset"))
+        return account
+
+    def _next(self) -> int:
+        return len(self._entries) + 1
+
+    def _append(self, entry: Entry) -> None:
+        self._books.post(entry)
+        self._entries.append(entry)
+
+    def _asked(self, dataset: str, analyst: str, request: str | None) -> list[Entry]:
+        """The calls under a request key, without the voided ones."""
+        held = self._requests.get((dataset, analyst, request), []) if request is not None else []
+        return [entry for entry in held if self._closing_kind(entry.number) != Kind.VOID]
+
+    def _closing_kind(self, call: int) -> str | None:
+        closed = self._closings.get(call)
+        return closed.kind if closed else None
+
+    def _reserved(self, call: int) -> Entry:
+        self._alive()
+        reserved = self._books.open.get(call)
+        if reserved is None:
+            raise not_open(call, self._closing_kind(call))
+        return reserved
+
+    def _settled(self, call: int, dataset: str | None = None) -> int:
+        self._alive()
+        if self._closing_kind(call) != Kind.SETTLE or dataset not in (None, self._closings[call].dataset):
+            raise not_settled(call)
+        return call
+
+    def _call(self, number: int) -> Call:
+        self._alive()
+        reserved = self._entries[number - 1] if 0 < number <= len(self._entries) else None
+        if reserved is None or reserved.kind != Kind.RESERVE:
+            raise not_open(number, None)
+        return call_of(reserved, self._closings.get(number), self._answers.get(number))
+
+    def _keep(self, changes: Mapping[int, bytes | None]) -> None:
+        for call, new in changes.items():
+            if new is None:
+                self._secrets.pop(call, None)
+            else:
+                self._secrets[call] = new
+
+    def _lines(self) -> Iterator[dict[str, object]]:
+        """Every entry as exported; the chain is only made now, because nobody but the reader needs it."""
+        previous = GENESIS
+        for entry in self._entries:
+            sealed = seal(previous, entry)
+            answer = self._answers.get(entry.call) if entry.kind == Kind.SETTLE else None
+            yield exported(entry, previous, sealed, answer)
+            previous = sealed

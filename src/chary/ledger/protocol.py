@@ -1,0 +1,114 @@
+"""What every ledger does: reserve the worst price, settle the actual one, remember both for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+from chary.ledger.amounts import Amount
+from chary.ledger.records import Balance, Call, Reservation, Tally, Verification
+from chary.ledger.terms import Terms
+
+Progress = Callable[[int, int], None]
+
+
+@runtime_checkable
+class Ledger(Protocol):
+    """Budgets of one or several datasets. `SqlLedger` keeps them in a file, `MemoryLedger` in this process.
+
+    Formal guarantees, whatever processes and threads do at the same time:
+
+    1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's share.
+    2. When `reserve` returns, the worst price is charged and (in a file) durable; when it raises, nothing is.
+    3. A reservation is settled or voided at most once. One that is neither, say after a crash, stays charged.
+    4. Nothing recorded is changed or removed; `verify` recomputes everything from the recorded entries.
+
+    Each method is one transaction. Texts must hold no NUL and no lone surrogate, names must not be empty
+    (`InvalidParameter`). A dataset that was not opened, an unknown call and a closed ledger raise `LedgerError`.
+    A ledger in a file may raise `LedgerBusy`, with nothing changed.
+    """
+
+    def open(self, terms: Terms) -> None:
+        """Create the dataset, or check that it is held under these very terms (`LedgerMismatch` if not)."""
+
+    def set_share(self, dataset: str, analyst: str, cap: Amount) -> None:
+        """Cap one analyst inside the dataset's capacity; shares may overlap. It may be changed at any time.
+
+        A cap above the dataset's capacity or below what the analyst has spent raises `InvalidParameter`.
+        """
+
+    def reserve(
+        self, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None = None
+    ) -> Reservation:
+        """Charge the worst price before any data are touched.
+
+        `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the
+        answer can be had again. Raises `CapReached` (a `BudgetRefused`) if the dataset or the analyst cannot
+        afford the price, and `RequestConflict` if the key belongs to another question.
+        """
+
+    def settle(
+        self,
+        reservation: Reservation,
+        price: Amount,
+        hits: int,
+        tests: int,
+        answer: str,
+        secret: bytes | None = None,
+        secrets: Mapping[int, bytes | None] | None = None,
+    ) -> None:
+        """Replace the worst price by the actual one and store the public answer; exactly once.
+
+        `secret` is kept for this call outside the chain. `secrets` sets, or erases by None, those of earlier
+        settled calls of the same dataset in the same transaction. A price above the worst raises
+        `InvalidParameter`; a call that is unknown, settled or voided raises `LedgerError`.
+        """
+
+    def void(self, reservation: Reservation) -> None:
+        """Give the whole reservation back: only for a call that has certainly not touched any data."""
+
+    def note(self, dataset: str, kind: str, body: str) -> None:
+        """Record something about the dataset, such as appended rows, and raise its version by one."""
+
+    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> Call | None:
+        """The call that was first settled under this key, for free; None if there is none yet.
+
+        A key belongs to one analyst of one dataset and to the first question asked under it, unless that was
+        voided: another kind or body raises `RequestConflict`.
+        """
+
+    def update_secret(self, call: int, new: bytes | None) -> None:
+        """Set, or erase by None, the secret of a settled call."""
+
+    def secret(self, call: int) -> bytes | None:
+        """The secret of a call; None if there is none. Never show it."""
+
+    def balance(self, dataset: str) -> Balance:
+        """What is spent of the dataset's capacity, in constant time."""
+
+    def analyst_balance(self, dataset: str, analyst: str) -> Balance:
+        """What one analyst has spent, in constant time; nothing at all for one never seen."""
+
+    def tally(self, dataset: str) -> dict[str, Tally]:
+        """Sums over the settled calls by kind of call, in constant time."""
+
+    def version(self, dataset: str) -> int:
+        """How many notes the dataset has."""
+
+    def call(self, number: int) -> Call:
+        """One call."""
+
+    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[Call]:
+        """The dataset's calls with a number above `after` in ascending order, at most `limit` of them."""
+
+    def datasets(self) -> list[Terms]:
+        """The terms of every dataset, by name."""
+
+    def export(self, dataset: str) -> Iterator[dict[str, object]]:
+        """Every entry of the dataset in order, with its hash, the one before it and the public answer."""
+
+    def verify(self, progress: Progress | None = None) -> Verification:
+        """Recompute the chain and every derived number; `progress` is called with entries done and in all."""
+
+    def close(self) -> None:
+        """Let go of everything; later calls raise `LedgerError`, another `close` does nothing."""

@@ -1,0 +1,123 @@
+"""What a ledger hands out: calls, balances, tallies, verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from chary.errors import BudgetRefused
+from chary.ledger.amounts import Amount
+
+
+class State(StrEnum):
+    """Where a call stands: its worst price is charged, its actual price is charged, or nothing is.
+
+    >>> State.SETTLED == "settled"
+    True
+    """
+
+    RESERVED = "reserved"
+    SETTLED = "settled"
+    VOIDED = "voided"
+
+
+class Reservation(NamedTuple):
+    """The right to run one call, whose worst price is already charged.
+
+    >>> Reservation(call=7)
+    Reservation(call=7)
+    """
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as the ledger knows it; every field is public.
+
+    `number` is the number of the entry that reserved the call. `price`, `hits`, `tests` and `answer` are None
+    until the call is settled, `settled` until it is settled or voided. Times are UTC in ISO 8601.
+    """
+
+    number: int
+    dataset: str
+    analyst: str
+    kind: str
+    body: str
+    request: str | None
+    state: State
+    worst: Amount
+    created: str
+    price: Amount | None = None
+    hits: int | None = None
+    tests: int | None = None
+    answer: str | None = None
+    settled: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What is spent of a cap. `spent` includes `open`, the worst prices of the calls still reserved.
+
+    `capacity` is None for an analyst without a share: then only the cap of the dataset holds.
+
+    >>> Balance(Amount(10), spent=Amount(4), open=Amount(1)).left
+    Amount(main=6, delta=0)
+    """
+
+    capacity: Amount | None
+    spent: Amount
+    open: Amount
+
+    @property
+    def left(self) -> Amount | None:
+        """What may still be reserved under this cap; None without a cap."""
+        return None if self.capacity is None else self.capacity - self.spent
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Sums over the settled calls of one kind."""
+
+    calls: int
+    hits: int
+    tests: int
+    price: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The verdict on a whole ledger: `problems` is empty exactly if `ok`.
+
+    A problem names entries and columns, never an answer. At most 100 are listed, the last one saying how many
+    more there are.
+
+    >>> Verification(entries=3).ok, Verification(entries=3, problems=["entry 2 is missing"]).ok
+    (True, False)
+    """
+
+    entries: int
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything adds up."""
+        return not self.problems
+
+
+class CapReached(BudgetRefused):
+    """A refused reservation: `asked` does not fit into `left` of the `cap` of the "dataset" or the "analyst".
+
+    >>> str(CapReached(asked=Amount(5), left=Amount(3), cap="dataset"))
+    'asked for 5 (delta 0), but 3 (delta 0) is left of the dataset cap'
+    """
+
+    def __init__(self, asked: Amount, left: Amount, cap: str) -> None:
+        super().__init__(f"asked for {asked}, but {left} is left of the {cap} cap")
+        self.asked = asked
+        self.left = left
+        self.cap = cap
+
+    def __reduce__(self) -> tuple[type[CapReached], tuple[Amount, Amount, str]]:
+        return type(self), (self.asked, self.left, self.cap)

@@ -1,0 +1,143 @@
+"""What each reading transaction asks of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, bindparam, select
+
+from chary.errors import LedgerBroken
+from chary.ledger import statements as do
+from chary.ledger.accounts import Account, Count, Purse
+from chary.ledger.amounts import Amount
+from chary.ledger.checks import label
+from chary.ledger.drafts import call_of, not_held, not_open, same_question
+from chary.ledger.entries import GENESIS, Entry, exported
+from chary.ledger.records import Call, State, Tally
+from chary.ledger.schema import analysts, answers, calls, datasets, entries, secrets, tallies
+from chary.ledger.sql_writes import entry_of, secret_digest
+from chary.ledger.terms import Terms
+
+PAGE = 500
+AnyRow = Row[*tuple[Any, ...]]
+_WIDTH = len(Entry._fields)
+
+_closing = entries.alias("closing_entry")
+_page = calls.c.dataset == bindparam("dataset"), calls.c.number > bindparam("after")
+_whole_call = (
+    select(*do.entry_columns, *[_closing.c[name] for name in Entry._fields], answers.c.answer)
+    .select_from(calls)
+    .join(entries, entries.c.number == calls.c.number)
+    .outerjoin(_closing, _closing.c.number == calls.c.closing)
+    .outerjoin(answers, answers.c.call == calls.c.number)
+)
+_one_call = _whole_call.where(calls.c.number == bindparam("call"))
+_page_of_calls = _whole_call.where(*_page).order_by(calls.c.number).limit(bindparam("limit"))
+_before = entries.alias("before")
+_page_of_entries = (
+    select(*do.entry_columns, entries.c.hash, _before.c.hash.label("previous"), answers.c.answer)
+    .select_from(entries)
+    .outerjoin(_before, _before.c.number == entries.c.number - 1)
+    .outerjoin(answers, and_(answers.c.call == entries.c.call, entries.c.kind == "settle"))
+    .where(entries.c.number > bindparam("after"), entries.c.dataset == bindparam("dataset"))
+    .order_by(entries.c.number)
+    .limit(bindparam("limit"))
+)
+_one_dataset = select(datasets).where(datasets.c.name == bindparam("dataset"))
+_one_analyst = select(analysts).where(
+    analysts.c.dataset == bindparam("dataset"), analysts.c.analyst == bindparam("analyst")
+)
+_tallies = select(tallies).where(tallies.c.dataset == bindparam("dataset")).order_by(tallies.c.kind)
+_one_secret = select(secrets).where(secrets.c.call == bindparam("call"))
+
+
+def account(connection: Connection, dataset: str) -> Account:
+    """A dataset's terms, totals and version, without analysts and tallies."""
+    row = connection.execute(_one_dataset, {"dataset": label(dataset, "dataset")}).one_or_none()
+    if row is None:
+        raise not_held(dataset)
+    return account_of(row)
+
+
+def account_of(row: AnyRow) -> Account:
+    """The account in a row of the datasets."""
+    capacity = Amount(row.capacity_main, row.capacity_delta)
+    terms = Terms(row.name, row.fingerprint, row.conditions, capacity)
+    return Account(terms, Purse(capacity, *row[5:9]), row.version)
+
+
+def purse_of(row: AnyRow) -> Purse:
+    """The purse in a row of the analysts."""
+    cap = None if row.cap_main is None else Amount(row.cap_main, row.cap_delta)
+    return Purse(cap, *row[4:8])
+
+
+def count_of(row: AnyRow) -> Count:
+    """The running tally in a row of the tallies."""
+    return Count(*row[2:])
+
+
+def analyst(connection: Connection, dataset: str, name: str) -> Purse:
+    """An analyst's purse; an empty one for an analyst never seen."""
+    account(connection, dataset)
+    row = connection.execute(_one_analyst, {"dataset": dataset, "analyst": label(name, "analyst")}).one_or_none()
+    return Purse() if row is None else purse_of(row)
+
+
+def tally(connection: Connection, dataset: str) -> dict[str, Tally]:
+    """The tallies of a dataset by kind."""
+    account(connection, dataset)
+    return {row.kind: count_of(row).tally() for row in connection.execute(_tallies, {"dataset": dataset})}
+
+
+def terms(connection: Connection) -> list[Terms]:
+    """The terms of all datasets, by name."""
+    return [account_of(row).terms for row in connection.execute(select(datasets).order_by(datasets.c.name))]
+
+
+def call(connection: Connection, number: int) -> Call:
+    """One call."""
+    row = connection.execute(_one_call, {"call": number}).one_or_none()
+    if row is None:
+        raise not_open(number, None)
+    return _call_of(row)
+
+
+def page(connection: Connection, dataset: str, after: int, limit: int) -> list[Call]:
+    """The next calls of a dataset."""
+    account(connection, dataset)
+    rows = connection.execute(_page_of_calls, {"dataset": dataset, "after": after, "limit": limit})
+    return [_call_of(row) for row in rows]
+
+
+def lines(connection: Connection, dataset: str, after: int) -> list[dict[str, object]]:
+    """The next exported entries of a dataset."""
+    account(connection, dataset)
+    rows = connection.execute(_page_of_entries, {"dataset": dataset, "after": after, "limit": PAGE})
+    return [exported(entry_of(row), row.previous or GENESIS, row.hash, row.answer) for row in rows]
+
+
+def replay(connection: Connection, key: dict[str, str], kind: str, body: str) -> Call | None:
+    """The call first settled under a request key."""
+    account(connection, key["dataset"])
+    label(key["analyst"], "analyst"), label(key["request"], "request")
+    held = connection.execute(do.read_asked, key).one_or_none()
+    if held is None:
+        return None
+    same_question(entry_of(held), kind, body)
+    return call(connection, held.number) if held.state == State.SETTLED else None
+
+
+def secret(connection: Connection, number: int) -> bytes | None:
+    """The secret of a call; `LedgerBroken` if it is not the one that was stored."""
+    call(connection, number)
+    row = connection.execute(_one_secret, {"call": number}).one_or_none()
+    if row is not None and row.digest != secret_digest(number, row.secret):
+        raise LedgerBroken(f"the secret of call {number} was changed")
+    return None if row is None else bytes(row.secret)
+
+
+def _call_of(row: Sequence[Any]) -> Call:
+    reserved, closed = Entry(*row[:_WIDTH]), Entry(*row[_WIDTH : 2 * _WIDTH])
+    return call_of(reserved, closed if closed.number is not None else None, row[2 * _WIDTH])

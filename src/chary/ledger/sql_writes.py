@@ -1,0 +1,166 @@
+"""What each writing transaction does on SQL, between its beginning and its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from chary.errors import LedgerBroken
+from chary.ledger import statements as do
+from chary.ledger.accounts import Purse
+from chary.ledger.amounts import Amount
+from chary.ledger.checks import label, masked
+from chary.ledger.drafts import not_held, not_open, not_settled, opening, same_question
+from chary.ledger.entries import Entry, Kind, seal
+from chary.ledger.records import State
+from chary.ledger.terms import Terms
+
+_NO_TOTALS = {"spent_main": 0, "spent_delta": 0, "open_main": 0, "open_delta": 0}
+
+
+class Standing(NamedTuple):
+    """The head of the chain, and the purses a charge is held against; `known` is whether the analyst has a row."""
+
+    number: int
+    head: str
+    capacity: Amount
+    dataset: Purse
+    analyst: Purse
+    known: bool
+
+
+def secret_digest(call: int, secret: bytes) -> str:
+    """What lies beside a secret to notice a changed one; it never leaves the table of secrets."""
+    return sha256(b"%d:" % call + secret).hexdigest()
+
+
+def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
+    """Everything a charge depends on, in one read."""
+    names = {"dataset": label(dataset, "dataset"), "analyst": label(analyst, "analyst")}
+    row = connection.execute(do.read_standing, names).one_or_none()
+    if row is None:
+        raise not_held(dataset)
+    capacity, known = Amount(row.capacity_main, row.capacity_delta), row.analyst is not None
+    cap = None if row.cap_main is None else Amount(row.cap_main, row.cap_delta)
+    purse = Purse(cap, *row[11:15]) if known else Purse()
+    return Standing(row.head_number, row.head, capacity, Purse(capacity, *row[4:8]), purse, known)
+
+
+def append(connection: Connection, head: str, entry: Entry) -> None:
+    """Seal an entry onto the chain."""
+    sealed = seal(head, entry)
+    connection.execute(do.add_entry, {**entry._asdict(), "hash": sealed})
+    connection.execute(do.move_head, {"new_entries": entry.number, "new_head": sealed})
+
+
+def create(connection: Connection, terms: Terms) -> None:
+    """Open a new dataset."""
+    number, head = connection.execute(do.read_head).one()
+    append(connection, head, opening(number + 1, terms))
+    capacity = {"capacity_main": terms.capacity.main, "capacity_delta": terms.capacity.delta}
+    named = {"name": terms.name, "fingerprint": terms.fingerprint, "conditions": terms.conditions}
+    connection.execute(do.add_dataset, {**named, **capacity, **_NO_TOTALS, "version": 0})
+
+
+def noted(connection: Connection, dataset: str) -> None:
+    """Raise the version of a dataset."""
+    if connection.execute(do.raise_version, {"of_dataset": label(dataset, "dataset")}).rowcount == 0:
+        raise not_held(dataset)
+
+
+def share(connection: Connection, at: Standing, entry: Entry) -> None:
+    """Record an analyst's cap."""
+    append(connection, at.head, entry)
+    if not at.known:
+        _add_analyst(connection, entry)
+    owner = {"of_dataset": entry.dataset, "of_analyst": entry.analyst}
+    connection.execute(do.cap_analyst, {**owner, "new_main": entry.main, "new_delta": entry.delta})
+
+
+def reserve(connection: Connection, at: Standing, entry: Entry) -> None:
+    """Charge a reservation that was found to fit."""
+    append(connection, at.head, entry)
+    if not at.known:
+        _add_analyst(connection, entry)
+    owner = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
+    charged = {"state": str(State.RESERVED), "charged_main": entry.main, "charged_delta": entry.delta}
+    connection.execute(do.add_call, {"number": entry.number, **owner, **charged, "closing": None})
+    _charge(connection, entry, entry.main, entry.delta, entry.main, entry.delta)
+
+
+def unclaimed(connection: Connection, entry: Entry) -> None:
+    """Raise `RequestConflict` if the entry's request key belongs to another question."""
+    if entry.request is not None:
+        key = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
+        held = connection.execute(do.read_asked, key).one_or_none()
+        if held is not None:
+            same_question(entry_of(held), entry.label, entry.body)
+
+
+def reserved(connection: Connection, call: int) -> tuple[int, str, Entry]:
+    """The head of the chain and the reserve entry of an open call."""
+    row = connection.execute(do.read_reserved, {"call": call}).one_or_none()
+    if row is None or row.state != State.RESERVED:
+        raise not_open(call, row and (Kind.SETTLE if row.state == State.SETTLED else Kind.VOID))
+    return row.head_number, row.head, entry_of(row)
+
+
+def close(connection: Connection, head: str, held: Entry, entry: Entry) -> None:
+    """Settle or void a call: what it gives back becomes available again."""
+    append(connection, head, entry)
+    state = State.SETTLED if entry.kind == Kind.SETTLE else State.VOIDED
+    charged = {"new_charged_main": entry.main, "new_charged_delta": entry.delta}
+    closed = {"call": held.number, "new_state": str(state), "new_closing": entry.number, **charged}
+    connection.execute(do.close_call, closed)
+    _charge(connection, held, -entry.back_main, -entry.back_delta, -held.main, -held.delta)
+
+
+def answered(connection: Connection, entry: Entry, answer: str) -> None:
+    """Store the public answer of a settled call and count it."""
+    connection.execute(do.add_answer, {"call": entry.call, "answer": answer})
+    sums = {"calls": 1, "hits": entry.hits, "tests": entry.tests, "main": entry.main, "delta": entry.delta}
+    kind = {"of_dataset": entry.dataset, "of_kind": entry.label}
+    if connection.execute(do.raise_tally, kind | {f"{name}_by": by for name, by in sums.items()}).rowcount == 0:
+        connection.execute(do.add_tally, {"dataset": entry.dataset, "kind": entry.label, **sums})
+
+
+def keep(connection: Connection, call: int, secret: bytes | None) -> None:
+    """Set or erase the secret of a call."""
+    masked(secret, "secret")
+    connection.execute(do.drop_secret, {"of_call": call})
+    if secret is not None:
+        connection.execute(do.add_secret, {"call": call, "secret": secret, "digest": secret_digest(call, secret)})
+
+
+def keep_settled(connection: Connection, changes: Mapping[int, bytes | None], dataset: str | None = None) -> None:
+    """Set or erase secrets of settled calls, all of the given dataset if there is one."""
+    for call, secret in changes.items():
+        owner = connection.execute(do.read_settled, {"call": call}).scalar_one_or_none()
+        if owner is None or dataset not in (None, owner):
+            raise not_settled(call)
+        keep(connection, call, secret)
+
+
+def entry_of(row: Sequence[Any]) -> Entry:
+    """The entry whose fields come first in a row."""
+    return Entry(*row[: len(Entry._fields)])
+
+
+def _add_analyst(connection: Connection, entry: Entry) -> None:
+    owner = {"dataset": entry.dataset, "analyst": entry.analyst}
+    connection.execute(do.add_analyst, {**owner, "cap_main": None, "cap_delta": None, **_NO_TOTALS})
+
+
+def _charge(
+    connection: Connection, owner: Entry, spent_main: int, spent_delta: int, open_main: int, open_delta: int
+) -> None:
+    """Move the totals of the dataset and of the analyst together."""
+    spent = {"spent_main_by": spent_main, "spent_delta_by": spent_delta}
+    moves = {"of_dataset": owner.dataset, **spent, "open_main_by": open_main, "open_delta_by": open_delta}
+    changed = connection.execute(do.charge_dataset, moves).rowcount
+    changed += connection.execute(do.charge_analyst, {**moves, "of_analyst": owner.analyst}).rowcount
+    if changed != 2:
+        raise LedgerBroken("the totals of the dataset or of the analyst are missing")

@@ -1,0 +1,57 @@
+"""The terms a dataset's budget was opened under: fixed at creation, compared at every opening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chary.errors import LedgerMismatch
+from chary.ledger.amounts import Amount
+from chary.ledger.checks import canonical, label, parsed, text
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a budget is a budget of. Everything here is public.
+
+    `name` names the dataset inside the ledger, `fingerprint` is a hash of its schema, `conditions` is a JSON
+    text the ledger does not interpret (neighbouring relation, privacy unit, budget, filter), and `capacity`
+    is the hard cap. Conditions are brought into canonical form, so spacing and key order do not matter.
+
+    >>> Terms("visits", "ab12", '{"unit": "patient"}', Amount(100)).conditions
+    '{"unit":"patient"}'
+    """
+
+    name: str
+    fingerprint: str
+    conditions: str
+    capacity: Amount
+
+    def __post_init__(self) -> None:
+        label(self.name, "name")
+        text(self.fingerprint, "fingerprint")
+        object.__setattr__(self, "conditions", canonical(parsed(self.conditions, "conditions")))
+
+
+def agree(held: Terms, asked: Terms) -> None:
+    """Raise `LedgerMismatch` naming every field in which the asked terms differ from the held ones.
+
+    >>> agree(Terms("visits", "a", '{"unit":"row"}', Amount(9)), Terms("visits", "a", '{"unit":"id"}', Amount(9)))
+    Traceback (most recent call last):
+    ...
+    chary.errors.LedgerMismatch: the ledger holds 'visits' under other terms:
+    conditions.unit is "row" in the ledger, not "id"
+    """
+    before, after = _parts(held), _parts(asked)
+    differ = [key for key in sorted(before | after) if before.get(key) != after.get(key)]
+    if differ:
+        told = "; ".join(f"{key} is {before.get(key)} in the ledger, not {after.get(key)}" for key in differ)
+        raise LedgerMismatch(f"the ledger holds {held.name!r} under other terms: {told}")
+
+
+def _parts(terms: Terms) -> dict[str, str]:
+    """Every field as JSON text, so that 1, 1.0 and true differ, and null differs from a missing key."""
+    conditions = parsed(terms.conditions, "conditions")
+    named = {f"conditions.{key}": value for key, value in conditions.items()} if isinstance(conditions, dict) else {}
+    fields = {"fingerprint": terms.fingerprint, "capacity": terms.capacity.main, "capacity.delta": terms.capacity.delta}
+    parts = {key: canonical(value) for key, value in (named | fields).items()}
+    return parts if named else parts | {"conditions": terms.conditions}

@@ -1,0 +1,121 @@
+"""Additive noise on integers: its exact law, how far it reaches, and the event of a release."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from chary import noise
+from chary.accounting import DiscreteLaplace, Event, Repeated, ZeroConcentrated
+from chary.numbers import Number, positive
+
+Integers = NDArray[Any]
+
+
+class Additive(ABC):
+    """Integer noise added to integers on a public grid. All distances are in grid steps."""
+
+    @abstractmethod
+    def draw(self, source: noise.Source, size: int) -> NDArray[np.int64]:
+        """Independent exact samples."""
+
+    @abstractmethod
+    def at_least(self, distance: int) -> float:
+        """The probability that the noise is `distance` or more."""
+
+    @abstractmethod
+    def event(self) -> Event:
+        """What adding this noise to one integer may reveal."""
+
+    def apply(self, values: Integers, source: noise.Source) -> Integers:
+        """Noisy integers, one for each value; the sum never wraps around."""
+        return noise.add(values, self.draw(source, len(values)))
+
+    def wrong_call(self, distance: int) -> float:
+        """The probability that a value `distance` steps above (or, negative, below) a threshold is called wrongly.
+
+        A value at the threshold (distance 0) should be called a hit.
+        """
+        return self.at_least(distance + 1) if distance >= 0 else self.at_least(-distance)
+
+    def error_bar(self, confidence: float = 0.95) -> int:
+        """The least m for which the noise lies within m steps with at least this probability."""
+        low, high = -1, 1
+        while 2 * self.at_least(high + 1) > 1 - confidence:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if 2 * self.at_least(middle + 1) > 1 - confidence else (low, middle)
+        return high
+
+
+@dataclass(frozen=True)
+class Laplace(Additive):
+    """Discrete Laplace noise `P(k) ~ exp(-|k| / scale)` for values that change by at most `sensitivity`.
+
+    >>> Laplace.for_epsilon("0.02", sensitivity=1).error_bar()
+    149
+    >>> Laplace(Fraction(50), 1).event().epsilon
+    Fraction(1, 50)
+    """
+
+    scale: Fraction
+    sensitivity: int
+    times: int = 1
+
+    @classmethod
+    def for_epsilon(cls, epsilon: Number, *, sensitivity: int, times: int = 1) -> "Laplace":
+        """The noise that makes `times` values, each changing by at most `sensitivity`, epsilon-DP together."""
+        return cls(sensitivity * times / positive(epsilon, "epsilon"), sensitivity, times)
+
+    def draw(self, source: noise.Source, size: int) -> NDArray[np.int64]:
+        return noise.discrete_laplace(source, self.scale, size)
+
+    def at_least(self, distance: int) -> float:
+        step = 1 / float(self.scale)
+        if distance <= 0:
+            return 1 - self.at_least(1 - distance)
+        return math.exp(-step * distance) / (1 + math.exp(-step))
+
+    def event(self) -> Event:
+        single = DiscreteLaplace(self.scale, self.sensitivity)
+        return single if self.times == 1 else Repeated(single, self.times)
+
+
+@dataclass(frozen=True)
+class Gaussian(Additive):
+    """Discrete Gaussian noise `P(k) ~ exp(-k^2 / (2 sigma^2))`; `l2_squared` bounds the squared L2 change.
+
+    Adding it is rho-zCDP with `rho = l2_squared / (2 sigma^2)` (Canonne, Kamath, Steinke 2020).
+
+    >>> Gaussian.for_rho("0.005", l2_squared=1).sigma_squared
+    Fraction(100, 1)
+    """
+
+    sigma_squared: Fraction
+    l2_squared: int
+
+    @classmethod
+    def for_rho(cls, rho: Number, *, l2_squared: int) -> "Gaussian":
+        """The noise that is rho-zCDP."""
+        return cls(l2_squared / (2 * positive(rho, "rho")), l2_squared)
+
+    def draw(self, source: noise.Source, size: int) -> NDArray[np.int64]:
+        return noise.discrete_gaussian(source, self.sigma_squared, size)
+
+    def at_least(self, distance: int) -> float:
+        if distance <= 0:
+            return 1 - self.at_least(1 - distance)
+        sigma = math.sqrt(self.sigma_squared)
+        if sigma > 20:
+            return float(ndtr(-(distance - 0.5) / sigma))
+        weights = np.exp(-(np.arange(0, 60 + distance) ** 2) / (2 * float(self.sigma_squared)))
+        return float(weights[distance:].sum() / (2 * weights.sum() - 1))
+
+    def event(self) -> Event:
+        return ZeroConcentrated(self.l2_squared / (2 * self.sigma_squared))

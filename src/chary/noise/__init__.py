@@ -1,0 +1,34 @@
+"""Exact random integers: uniform, Bernoulli, geometric, discrete Laplace and discrete Gaussian.
+
+Every sampler takes a `Source` of random words first; the laws are exact when its words are uniform, with no rounding
+of parameters or probabilities. `OperatingSystem` is the source for privacy, `Seeded` is for tests only.
+
+The time a draw takes depends on the value drawn only through rare extra words; it is not constant.
+
+>>> from fractions import Fraction
+>>> noise = discrete_laplace(OperatingSystem(), Fraction(10), 1)
+>>> isinstance(add(2**80, noise), int)
+True
+"""
+
+from chary.noise.addition import add
+from chary.noise.bernoulli import bernoulli
+from chary.noise.enclosure import Enclosure
+from chary.noise.gaussian import discrete_gaussian
+from chary.noise.geometric import geometric
+from chary.noise.laplace import discrete_laplace
+from chary.noise.source import OperatingSystem, Seeded, Source
+from chary.noise.uniform import uniform_integers
+
+__all__ = [
+    "Enclosure",
+    "OperatingSystem",
+    "Seeded",
+    "Source",
+    "add",
+    "bernoulli",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "geometric",
+    "uniform_integers",
+]

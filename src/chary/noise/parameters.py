@@ -1,0 +1,51 @@
+"""The domain of the parameters which all samplers share."""
+
+from fractions import Fraction
+from typing import Final
+
+from chary.errors import InvalidParameter
+from chary.numbers import positive, whole
+
+SMALLEST_SCALE: Final = Fraction(1, 2**10)
+LARGEST_SCALE: Final = Fraction(2**40)
+SMALLEST_VARIANCE: Final = SMALLEST_SCALE**2
+LARGEST_VARIANCE: Final = LARGEST_SCALE**2
+
+
+def checked_size(size: int) -> int:
+    """A whole number of at least 0.
+
+    >>> checked_size(-1)
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: size must be a whole number of at least 0, got -1
+    """
+    return whole(size, "size", least=0)
+
+
+def checked_scale(scale: Fraction) -> Fraction:
+    """A rational number from 2**-10 to 2**40.
+
+    >>> checked_scale(Fraction(1, 2048))
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: scale must be at least 2**-10 and at most 2**40
+    """
+    number = positive(scale, "scale")
+    if not SMALLEST_SCALE <= number <= LARGEST_SCALE:
+        raise InvalidParameter("scale must be at least 2**-10 and at most 2**40")
+    return number
+
+
+def checked_variance(sigma_squared: Fraction) -> Fraction:
+    """A rational number from 2**-20 to 2**80, the square of a scale.
+
+    >>> checked_variance(Fraction(2**81))
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: sigma_squared must be at least 2**-20 and at most 2**80
+    """
+    number = positive(sigma_squared, "sigma_squared")
+    if not SMALLEST_VARIANCE <= number <= LARGEST_VARIANCE:
+        raise InvalidParameter("sigma_squared must be at least 2**-20 and at most 2**80")
+    return number

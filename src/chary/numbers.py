@@ -1,0 +1,80 @@
+"""Exact numbers: what a user wrote, read as a rational without binary rounding."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
+
+from chary.errors import InvalidParameter
+
+Number = int | float | str | Decimal | Fraction
+
+
+def exact(value: Number, name: str) -> Fraction:
+    """The rational number the user wrote: `0.1` is one tenth, not the nearest binary fraction.
+
+    Floats are read by their shortest decimal form, strings as decimals or as quotients such as `"1/3"`.
+    NaN, infinities, Booleans and anything else raise `InvalidParameter`.
+
+    >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(2, "epsilon")
+    (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal, Rational)):
+        if hasattr(value, "item"):
+            return exact(value.item(), name)
+        raise InvalidParameter(f"{name} must be a number, not {type(value).__name__}")
+    try:
+        return Fraction(repr(value)) if isinstance(value, float) and math.isfinite(value) else Fraction(value)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        pass
+    raise InvalidParameter(f"{name} must be a finite number, got {value!r}")
+
+
+def positive(value: Number, name: str) -> Fraction:
+    """Like `exact`, and greater than zero.
+
+    >>> positive("-1", "epsilon")
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: epsilon must be greater than 0, got -1
+    """
+    number = exact(value, name)
+    if number <= 0:
+        raise InvalidParameter(f"{name} must be greater than 0, got {plain(number)}")
+    return number
+
+
+def probability(value: Number, name: str) -> Fraction:
+    """Like `exact`, and strictly between 0 and 1.
+
+    >>> probability(1e-6, "delta")
+    Fraction(1, 1000000)
+    """
+    number = exact(value, name)
+    if not 0 < number < 1:
+        raise InvalidParameter(f"{name} must be greater than 0 and less than 1, got {plain(number)}")
+    return number
+
+
+def whole(value: int, name: str, *, least: int = 1) -> int:
+    """A whole number of at least `least`; Booleans and floats are refused.
+
+    >>> whole(0, "hits")
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: hits must be a whole number of at least 1, got 0
+    """
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return value
+
+
+def plain(value: Fraction | float) -> str:
+    """A short decimal that never shows a small number as zero.
+
+    >>> plain(Fraction(1, 10)), plain(1e-6), plain(Fraction(1, 3))
+    ('0.1', '1e-06', '0.333333')
+    """
+    return f"{float(value):.6g}"

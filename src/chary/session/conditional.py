@@ -1,0 +1,134 @@
+"""Conditional release and its revisions: the noisy value if it is above the bar, otherwise nothing, free and held."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from chary.accounting import Event, Targeted
+from chary.data import Mean, Neighbouring, Query
+from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
+from chary.mechanisms import Additive, Held, Published, judge, revise
+from chary.numbers import Number, exact
+from chary.session.interaction import (
+    Interaction,
+    Json,
+    Question,
+    Ran,
+    Touched,
+    error_bar,
+    natural,
+    per_call,
+    steps_at_least,
+    threshold_body,
+)
+from chary.session.releasing import noises, parts_of
+from chary.session.results import Conditional
+
+
+@dataclass(frozen=True)
+class ReleaseIf(Interaction):
+    """Guarantee: one epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2).
+
+    The value costs no more than the bare answer "above"; an outcome below the bar becomes secret state.
+    """
+
+    query: Question
+    neighbouring: Neighbouring
+    above: Number
+    epsilon: Number
+    reviser: Callable[..., Conditional] | None = field(default=None, compare=False, repr=False)
+    kind = "release_if"
+
+    def __post_init__(self) -> None:
+        if self.query.keys is not None:
+            raise InvalidQuery("a keyed query is released above a bar by session.watch(query, above=..., epsilon=...)")
+        exact(self.above, "above")
+        self.noises()
+
+    def noises(self) -> list[Additive]:
+        """The noise for each part of the query."""
+        return noises(self.query, self.neighbouring, epsilon=self.epsilon, rho=None)
+
+    @property
+    def event(self) -> Event:
+        return Targeted(per_call(self.epsilon))
+
+    def accuracy(self) -> tuple[Additive, Fraction] | None:
+        return None if isinstance(self.query, Mean) else (self.noises()[0], self.query.grid)
+
+    def body(self) -> Json:
+        question = threshold_body(self.query, self.above, self.epsilon)
+        return question | {"grid": str(self.query.grid), "error_bar": error_bar(self.accuracy())}
+
+    def queries(self) -> Sequence[Query]:
+        return parts_of(self.query, self.neighbouring)
+
+    def run(self, touched: Touched) -> Ran:
+        pairs = zip(self.noises(), touched.values, strict=True)
+        noisy = [int(noise.apply(values, touched.source)[0]) for noise, values in pairs]
+        value, score = natural(noisy[0], self.query.grid), noisy[0]
+        if isinstance(self.query, Mean):
+            value = self.query.combine(*noisy)
+            score = math.floor(Fraction(value) / self.query.grid)
+        return settled(judge(value, score, steps_at_least(self.above, self.query.grid)))
+
+    def present(self, answer: Json, call: int) -> Conditional:
+        return Conditional(call, answer["value"], self.body()["error_bar"], self.reviser)
+
+
+def settled(outcome: Held | Published, replaces: int | None = None) -> Ran:
+    """The public answer and the secret state after a conditional release, or after a revision of call `replaces`."""
+    published = isinstance(outcome, Published)
+    secret = outcome.dump() if isinstance(outcome, Held) else None
+    answer: Json = {"value": outcome.value if published else None}
+    if replaces is None:
+        return Ran(answer, hits=int(published), tests=1, secret=secret)
+    return Ran(answer, hits=int(published), tests=1, secrets={replaces: secret})
+
+
+@dataclass(frozen=True)
+class Revise(Interaction):
+    """Lower the bar of the held outcome of an earlier `call`, whose public body is `original`.
+
+    Guarantee: a 2 epsilon-DP call with a NotPrior target; all revisions of one outcome together hit at most once
+    ([TCT] Algorithm 2). No data are read, only the stored outcome.
+    """
+
+    call: int
+    original: Json
+    above: Number
+    reviser: Callable[..., Conditional] | None = field(default=None, compare=False, repr=False)
+    kind = "revise"
+
+    @property
+    def threshold(self) -> int:
+        """The new bar in grid steps of the original query."""
+        return steps_at_least(self.above, Fraction(self.original["grid"]))
+
+    @property
+    def event(self) -> Event:
+        return Targeted(2 * Fraction(self.original["epsilon"]))
+
+    @property
+    def held(self) -> int:
+        return self.call
+
+    def body(self) -> Json:
+        return {"held": self.call, "above": str(exact(self.above, "above")), "epsilon": str(self.event.epsilon)}
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.call} holds no outcome: it was already published")
+        if self.threshold >= (floor := Held.load(secret).floor):
+            bar = natural(floor, Fraction(self.original["grid"]))
+            raise InvalidParameter(f"a revision must lower the bar below the last one tried: give above less than {bar}")
+
+    def run(self, touched: Touched) -> Ran:
+        return settled(revise(Held.load(touched.secret or b""), self.threshold), replaces=self.call)
+
+    def present(self, answer: Json, call: int) -> Conditional:
+        return Conditional(self.call, answer["value"], self.original["error_bar"], self.reviser)

@@ -1,0 +1,137 @@
+"""What the spine needs to know of an interaction: its worst event, how it runs, what came out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from chary import noise
+from chary.accounting import Event
+from chary.data import Mean, Neighbouring, Query
+from chary.mechanisms import Additive, Laplace
+from chary.mechanisms.additive import Integers
+from chary.numbers import Number, exact, positive
+
+Json = dict[str, Any]
+Question = Query | Mean
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What a run may use: exact values (one entry a query), the noise source, the secret state, the hits paid for.
+
+    `most_hits=None` means that every hit that can be charged is reserved, so nothing needs to halt.
+    """
+
+    values: Sequence[Integers]
+    source: noise.Source
+    secret: bytes | None
+    most_hits: int | None
+
+    def __repr__(self) -> str:
+        return "Touched(<secret>)"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run produced: the public answer, how much of it hit, and the secret state to keep.
+
+    `secrets` replaces (or, with None, erases) the secret state of earlier calls.
+    """
+
+    answer: Json
+    hits: int
+    tests: int
+    secret: bytes | None = None
+    secrets: dict[int, bytes | None] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Ran(hits={self.hits}, tests={self.tests})"
+
+
+class Interaction(ABC):
+    """One kind of call. Constructors validate everything, so that a wrong call fails before anything is reserved.
+
+    `event` is the worst event of one of its parallel parts, `parallel` how many parts can differ between neighbours:
+    the worst price is `parallel` times the price of a hit.
+    """
+
+    kind: ClassVar[str]
+    halts: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """The worst event of one part."""
+
+    @property
+    def parallel(self) -> int:
+        """In how many parts neighbours can differ."""
+        return 1
+
+    @property
+    def held(self) -> int | None:
+        """The call whose secret state the run needs, if any."""
+        return None
+
+    def accuracy(self) -> tuple[Additive, Fraction] | None:
+        """The noise on a published or tested value and the size of its grid step; None where it says nothing alone."""
+        return None
+
+    @abstractmethod
+    def body(self) -> Json:
+        """The question, canonically: it identifies a repeated request."""
+
+    @abstractmethod
+    def queries(self) -> Sequence[Query]:
+        """What must be evaluated on the rows, in order."""
+
+    def check(self, secret: bytes | None) -> None:
+        """Refuse what the secret state of `held` already rules out, before anything is reserved."""
+
+    @abstractmethod
+    def run(self, touched: Touched) -> Ran:
+        """Turn exact values and noise into a public answer."""
+
+    @abstractmethod
+    def present(self, answer: Json, call: int) -> Any:
+        """The answer as the analyst sees it, the same for a fresh and for a repeated request."""
+
+
+def laplace_for(query: Query, neighbouring: Neighbouring, epsilon: Number) -> Laplace:
+    """Noise that makes the whole query epsilon-DP: the L1 change is counted in multiples of the largest single one."""
+    single = query.sensitivity(neighbouring)
+    times = -(-query.l1(neighbouring) // single)
+    return Laplace.for_epsilon(epsilon, sensitivity=single, times=times)
+
+
+def laplace_for_each(query: Query, neighbouring: Neighbouring, epsilon: Number) -> Laplace:
+    """Noise that makes each key's value epsilon-DP on its own."""
+    return Laplace.for_epsilon(epsilon, sensitivity=query.sensitivity(neighbouring))
+
+
+def natural(steps: int, grid: Fraction) -> int | float:
+    """Grid steps in the query's own units; whole numbers stay whole."""
+    value = steps * grid
+    return value.numerator if value.denominator == 1 else float(value)
+
+
+def error_bar(accuracy: tuple[Additive, Fraction] | None) -> float | None:
+    """The half-width of the 95 % interval in the query's own units, if there is one."""
+    return None if accuracy is None else float(accuracy[0].error_bar() * accuracy[1])
+
+
+def steps_at_least(threshold: Number, grid: Fraction, name: str = "above") -> int:
+    """The threshold in grid steps, rounded up: an integer value is at or above it exactly if it reaches this."""
+    return -((-exact(threshold, name)) // grid)
+
+
+def per_call(epsilon: Number) -> Fraction:
+    """A validated epsilon of one call."""
+    return positive(epsilon, "epsilon")
+
+
+def threshold_body(query: Question, above: Number, epsilon: Number) -> Json:
+    """The canonical question "is this query at or above that", at some epsilon."""
+    return {"query": query.body(), "above": str(exact(above, "above")), "epsilon": str(per_call(epsilon))}

@@ -1,0 +1,74 @@
+"""A quote: what a question costs and how well it is answered, before anything is charged or touched."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from chary.numbers import Number, exact, plain
+from chary.session.interaction import Interaction, error_bar
+from chary.session.spine import Spine
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Price and accuracy of a question. Nothing in it depends on the data, so it is free.
+
+    Prices are shares of the whole budget: `price_if_hit` and `price_if_miss` for one part, `most_charged` for the
+    worst outcome of the whole call. `hits_left` counts hits (or releases) of this size that still fit, None when they
+    are free. `error_bar` is the half-width of the 95 % interval of a value, None where it depends on the data (means).
+    `wrong_call` is the probability that a value `distance` above (negative: below) the threshold is called wrongly.
+    """
+
+    kind: str
+    epsilon: float | None
+    price_if_hit: float
+    price_if_miss: float
+    most_charged: float
+    hits_left: int | None
+    fits: bool
+    error_bar: float | None
+    distance: float | None
+    wrong_call: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        miss = "is free" if self.price_if_miss == 0 else f"costs {plain(100 * self.price_if_miss)} %"
+        lines = [f"a hit costs {plain(100 * self.price_if_hit)} % of the budget, a miss {miss}"]
+        lines.append("any number of these fit" if self.hits_left is None else f"{self.hits_left} of these fit")
+        if self.error_bar is not None:
+            lines.append(f"values are within {plain(self.error_bar)} of the truth 95 times in 100")
+        if self.wrong_call is not None:
+            lines.append(f"at a distance of {plain(self.distance or 0)} a call is wrong with {plain(self.wrong_call)}")
+        return "; ".join(lines)
+
+
+def quote(spine: Spine, interaction: Interaction, distance: Number | None) -> Quote:
+    """Price an interaction against what is left. Without a distance, the error bar serves as the distance."""
+    price, left = spine.filter.price(interaction.event), spine.left()
+    whole = max(1, spine.filter.capacity.main)
+    needed = 1 if interaction.halts and price.free_miss else interaction.parallel
+    bar = error_bar(interaction.accuracy())
+    apart = bar if distance is None else float(exact(distance, "distance"))
+    tested = interaction.kind != "release" and bar is not None
+    return Quote(
+        kind=interaction.kind,
+        epsilon=None if interaction.event.epsilon is None else float(interaction.event.epsilon),
+        price_if_hit=price.hit.main / whole,
+        price_if_miss=price.miss.main / whole,
+        most_charged=price.hit.main * interaction.parallel / whole,
+        hits_left=price.hit.copies_in(left),
+        fits=price.hit.times(needed).fits_into(left),
+        error_bar=bar,
+        distance=apart if tested else None,
+        wrong_call=_wrong(interaction, apart) if tested else None,
+    )
+
+
+def _wrong(interaction: Interaction, distance: float | None) -> float | None:
+    accuracy = interaction.accuracy()
+    if accuracy is None or distance is None:
+        return None
+    additive, grid = accuracy
+    return additive.wrong_call(int(exact(distance, "distance") // grid))

@@ -1,0 +1,124 @@
+"""What was spent and what was guaranteed: balances, history and the statement."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from chary.amounts import Amount
+from chary.data import Neighbouring
+from chary.filters import Filter
+from chary.ledger import Call, Ledger
+from chary.numbers import plain
+
+
+@dataclass(frozen=True)
+class Spending:
+    """How much of the budget is spent or left. `share` is the part of the capacity; `epsilon` is what that part
+    guarantees at the budget's `delta` (0 when nothing is spent).
+    """
+
+    share: float
+    epsilon: float
+    delta: float
+    amount: Amount
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{plain(100 * self.share)} % (epsilon {plain(self.epsilon)}, delta {plain(self.delta)})"
+
+
+def spending(filter_: Filter, amount: Amount) -> Spending:
+    """An amount of the filter's unit, as a share and as a guarantee."""
+    capacity = filter_.capacity
+    shares = [part / whole for part, whole in ((amount.main, capacity.main), (amount.delta, capacity.delta)) if whole]
+    epsilon, delta = filter_.epsilon_of(amount), filter_.budget.exact[1]
+    return Spending(max(shares, default=0.0), float(epsilon), float(delta), amount)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the history; everything in it is public. `share` is what was charged, as a part of the budget."""
+
+    call: int
+    time: str
+    analyst: str
+    kind: str
+    question: dict[str, Any]
+    state: str
+    hits: int
+    tests: int
+    share: float
+    answer: dict[str, Any] | None
+
+
+def entries(ledger: Ledger, dataset: str, filter_: Filter) -> Iterator[Entry]:
+    """The calls of a dataset, oldest first; interrupted ones appear as reserved, with the worst price."""
+    for call in ledger.calls(dataset):
+        yield _entry(call, filter_)
+
+
+def _entry(call: Call, filter_: Filter) -> Entry:
+    charged = call.worst if call.state == "reserved" else call.price or Amount(0)
+    return Entry(
+        call=call.number,
+        time=call.created,
+        analyst=call.analyst,
+        kind=call.kind,
+        question=json.loads(call.body),
+        state=str(call.state),
+        hits=call.hits or 0,
+        tests=call.tests or 0,
+        share=charged.main / max(1, filter_.capacity.main),
+        answer=None if call.answer is None else json.loads(call.answer),
+    )
+
+
+@dataclass(frozen=True)
+class PlainComposition:
+    """What the same calls would have cost had every test been paid: the better of adding epsilons and of zCDP."""
+
+    epsilon: float
+    calls: int
+
+
+def plain_composition(history: list[Entry], delta: Fraction) -> PlainComposition:
+    """Charge every test and release of the history by ordinary composition at the same delta.
+
+    A test over keys counts once for each key that neighbours can differ in.
+    """
+    sizes = [size for entry in history if entry.state != "voided" for size in _sizes(entry)]
+    basic = math.fsum(epsilon for epsilon, _rho in sizes)
+    rho = math.fsum(rho for _epsilon, rho in sizes)
+    concentrated = rho + 2 * math.sqrt(rho * -math.log(delta)) if delta else math.inf
+    return PlainComposition(min(basic, concentrated), len(sizes))
+
+
+def _sizes(entry: Entry) -> list[tuple[float, float]]:
+    question = entry.question
+    if "rho" in question:
+        return [(math.inf, float(Fraction(question["rho"])))]
+    epsilon = float(Fraction(question["epsilon"]))
+    times = min(max(1, entry.tests), question.get("parallel", 1))
+    return [(epsilon, epsilon**2 / 2)] * times
+
+
+def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neighbouring) -> str:
+    """One paragraph: what was guaranteed, to whom, under which relation, by which accounting."""
+    spent = spending(filter_, ledger.balance(dataset).spent)
+    tally = ledger.tally(dataset).values()
+    calls, hits, tests = (sum(getattr(part, name) for part in tally) for name in ("calls", "hits", "tests"))
+    who = "each row" if neighbouring.unit is None else f"each {neighbouring.unit}"
+    return (
+        f"Everything published about the dataset {dataset!r} so far ({calls} calls, {tests} private tests, {hits} of them "
+        f"hits) is ({plain(spent.epsilon)}, {plain(spent.delta)})-differentially private for {who}: with "
+        f"{neighbouring.describe()}, no set of published outcomes becomes more than e^{plain(spent.epsilon)} times as "
+        f"likely plus {plain(spent.delta)}. This holds for any adaptive choice of questions by all "
+        f"analysts together, by {filter_.describe()}; the whole future of the dataset stays within {filter_.budget}. "
+        f"Public are the schema, bounds, keys and thresholds; what callers stated about keys per unit is trusted."
+    )

@@ -1,0 +1,97 @@
+"""What calls hand out: public answers, rebuilt identically when a request is repeated."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from chary.errors import UnknownHeld
+from chary.numbers import Number
+
+Value = int | float
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One noisy number. `error_bar` is the half-width of its 95 % interval, None where it depends on the data (means).
+
+    >>> float(Answer(call=1, value=512, error_bar=30.0))
+    512.0
+    """
+
+    call: int
+    value: Value
+    error_bar: float | None
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One noisy number for each key, in the order the keys were listed; `error_bar` holds for each of them."""
+
+    call: int
+    keys: tuple[Key, ...]
+    values: tuple[Value, ...]
+    error_bar: float | None
+
+    def as_dict(self) -> dict[Key, Value]:
+        """Key to value."""
+        return dict(zip(self.keys, self.values, strict=True))
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """The outcome of a conditional release: published with its value, or held back (`value` is None, free).
+
+    A held outcome is secret state in the ledger; it survives restarts and `revise` lowers its bar.
+    """
+
+    call: int
+    value: Value | None
+    error_bar: float | None
+    reviser: Callable[..., "Conditional"] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def published(self) -> bool:
+        """Whether the outcome was in the target, which is what was charged."""
+        return self.value is not None
+
+    def revise(self, *, above: Number, request: str | None = None) -> "Conditional":
+        """Lower the bar for the same stored outcome: a call of twice the epsilon, charged only if it publishes now.
+
+        Errors: `UnknownHeld` if the outcome was published before, `InvalidParameter` if the bar is not lower.
+        """
+        if self.reviser is None:
+            raise UnknownHeld("this outcome is already published; ask a new question instead")
+        return self.reviser(self.call, above=above, request=request)
+
+
+@dataclass(frozen=True)
+class WatchResult:
+    """What a watch found. Keys appear in the order they were listed.
+
+    `above` maps each key that hit to its noisy value; the first `tested` keys were tested, the rest are `untested`
+    because the hits that were paid for ran out.
+    """
+
+    call: int
+    keys: tuple[Key, ...]
+    above: dict[Key, Value]
+    tested: int
+    error_bar: float
+
+    @property
+    def hits(self) -> int:
+        """How many keys were found above."""
+        return len(self.above)
+
+    @property
+    def untested(self) -> tuple[Key, ...]:
+        """Keys left when the hits that were paid for had run out."""
+        return self.keys[self.tested :]
+
+    def states(self) -> list[bool | None]:
+        """True above, False below, None untested, one for each key."""
+        return [key in self.above if position < self.tested else None for position, key in enumerate(self.keys)]

@@ -1,0 +1,135 @@
+"""Private tests, alone or over many keys: True and the published values are hits, False is free."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from chary.accounting import Event, Targeted
+from chary.data import Mean, Neighbouring, Query
+from chary.errors import InvalidQuery
+from chary.mechanisms import Additive, Laplace, Watch
+from chary.numbers import Number, exact
+from chary.session.interaction import (
+    Interaction,
+    Json,
+    Question,
+    Ran,
+    Touched,
+    error_bar,
+    laplace_for_each,
+    natural,
+    per_call,
+    steps_at_least,
+    threshold_body,
+)
+from chary.session.results import WatchResult
+
+
+@dataclass(frozen=True)
+class Test(Interaction):
+    """Is the query at or above a threshold? Guarantee: one epsilon-DP call with the NotPrior target "True".
+
+    A mean is tested through the sum of its differences from the threshold, which needs no count.
+    """
+
+    query: Question
+    neighbouring: Neighbouring
+    above: Number
+    epsilon: Number
+    kind = "test"
+
+    def __post_init__(self) -> None:
+        if self.query.keys is not None:
+            raise InvalidQuery("a keyed query is tested by session.watch(query, above=..., epsilon=...)")
+        exact(self.above, "above")
+        per_call(self.epsilon)
+        self._tested()
+
+    def _tested(self) -> tuple[Query, int]:
+        if isinstance(self.query, Mean):
+            return self.query.shifted(self.above), 0
+        return self.query, steps_at_least(self.above, self.query.grid)
+
+    def noise(self) -> Laplace:
+        """The noise of the one tested value."""
+        return laplace_for_each(self._tested()[0], self.neighbouring, self.epsilon)
+
+    def accuracy(self) -> tuple[Additive, Fraction] | None:
+        return None if isinstance(self.query, Mean) else (self.noise(), self.query.grid)
+
+    @property
+    def event(self) -> Event:
+        return Targeted(per_call(self.epsilon))
+
+    def body(self) -> Json:
+        return threshold_body(self.query, self.above, self.epsilon)
+
+    def queries(self) -> Sequence[Query]:
+        return [self._tested()[0]]
+
+    def run(self, touched: Touched) -> Ran:
+        watch = Watch(self.noise(), self._tested()[1])
+        hit = bool(watch.step(touched.values[0], touched.source).positions)
+        return Ran({"hit": hit}, hits=int(hit), tests=1)
+
+    def present(self, answer: Json, call: int) -> bool:
+        return bool(answer["hit"])
+
+
+@dataclass(frozen=True)
+class WatchKeys(Interaction):
+    """One test for each key, in order, with the noisy value of each key that hits.
+
+    Guarantee: every key is an epsilon-DP call with the NotPrior target "published"; a unit can be in `parallel` keys,
+    so at most that many hits are charged (theory 1.6).
+    """
+
+    query: Question
+    neighbouring: Neighbouring
+    above: Number
+    epsilon: Number
+    kind = "watch"
+    halts = True
+
+    def __post_init__(self) -> None:
+        if self.query.keys is None or isinstance(self.query, Mean):
+            raise InvalidQuery(
+                'watch needs a count, a total or a series with public keys, such as count().by("clinic", ["a", "b"])'
+            )
+        exact(self.above, "above")
+        per_call(self.epsilon)
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise(), self.query.grid
+
+    def noise(self) -> Laplace:
+        """The noise of each key's value."""
+        return laplace_for_each(self.query, self.neighbouring, self.epsilon)
+
+    @property
+    def event(self) -> Event:
+        return Targeted(per_call(self.epsilon))
+
+    @property
+    def parallel(self) -> int:
+        return self.query.reach(self.neighbouring)
+
+    def body(self) -> Json:
+        return threshold_body(self.query, self.above, self.epsilon) | {"parallel": self.parallel}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        watch = Watch(self.noise(), steps_at_least(self.above, self.query.grid), touched.most_hits)
+        found = watch.step(np.asarray(touched.values[0]), touched.source)
+        answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
+        return Ran(answer, hits=len(found.positions), tests=found.tested)
+
+    def present(self, answer: Json, call: int) -> WatchResult:
+        keys = tuple(self.query.keys or ())
+        values = [natural(steps, self.query.grid) for steps in answer["noisy"]]
+        above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
+        return WatchResult(call, keys, above, answer["tested"], error_bar(self.accuracy()))

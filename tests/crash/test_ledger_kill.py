@@ -1,0 +1,82 @@
+"""A process killed at any point of a transaction leaves a right ledger: charged exactly if committed."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from chary.ledger import Amount, SqlLedger, State, Terms
+
+CHILD = """
+import os, signal, sys
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from chary.ledger import Amount, SqlLedger
+
+path, step, point = sys.argv[1:]
+ledger = SqlLedger(path)
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def arm():
+    if point == "before":
+        event.listen(Engine, "commit", die)
+    elif point == "after":
+        dialect = ledger._store._engine.dialect
+        commit = dialect.do_commit
+        dialect.do_commit = lambda connection: (commit(connection), die())
+    else:
+        seen = []
+        event.listen(Engine, "after_cursor_execute", lambda *_: seen.append(1) or len(seen) == int(point) and die())
+
+if step == "reserve":
+    arm()
+call = ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1")
+if step == "settle":
+    arm()
+if step == "void":
+    arm()
+    ledger.void(call)
+ledger.settle(call, Amount(1), 1, 1, "true", secret=b"x")
+raise SystemExit("was to be killed")
+"""
+
+POINTS = ["before", "after", "2", "4", "5", "6"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("step", ["reserve", "settle", "void"])
+def test_a_kill_leaves_the_ledger_right(tmp_path, step, point):
+    path = tmp_path / "test.ledger"
+    ledger = SqlLedger(path)
+    ledger.open(Terms("visits", "ab12", "{}", Amount(10, 10)))
+    ledger.close()
+    child = subprocess.run([sys.executable, "-c", CHILD, str(path), step, point], capture_output=True, check=False)
+    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    ledger = SqlLedger(path)
+    committed = point == "after"
+    reserved = step != "reserve" or committed
+    states = [call.state for call in ledger.calls("visits")]
+    done = {"reserve": State.RESERVED, "settle": State.SETTLED, "void": State.VOIDED}[step]
+    assert states == ([] if not reserved else [done] if committed else [State.RESERVED])
+    charged = {State.RESERVED: Amount(4, 2), State.SETTLED: Amount(1), State.VOIDED: Amount(0)}
+    assert ledger.balance("visits").spent == (charged[states[0]] if states else Amount(0))
+    assert ledger.verify().problems == []
+    assert (ledger.replay("visits", "ann", "k1", "count", "{}") is not None) == (states == [State.SETTLED])
+    ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1")
+    ledger.close()
+
+
+def test_a_kill_while_the_file_is_made_leaves_room_for_another_try(tmp_path):
+    path = tmp_path / "test.ledger"
+    script = CHILD.replace("ledger = SqlLedger(path)\n", "").replace(
+        "\ncall =", "\narm()\nledger = SqlLedger(path)\ncall ="
+    )
+    child = subprocess.run([sys.executable, "-c", script, str(path), "open", "3"], capture_output=True, check=False)
+    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    ledger = SqlLedger(path)
+    ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
+    assert ledger.verify().ok
+    ledger.close()

@@ -1,0 +1,53 @@
+"""Shared by the tests of the ledger: terms, both implementations, and a way into the file past the ledger."""
+
+import sqlite3
+from pathlib import Path
+
+from chary.ledger import Amount, Ledger, MemoryLedger, Reservation, SqlLedger, Terms, canonical
+
+QUESTION = canonical({"where": "age >= 65", "above": 500})
+ANSWER = canonical({"above": True})
+
+
+def terms(name: str = "visits", main: int = 10, delta: int = 10, unit: str = "patient") -> Terms:
+    return Terms(name, "ab12", canonical({"unit": unit, "filter": "pure"}), Amount(main, delta))
+
+
+def make(kind: str, folder: Path) -> Ledger:
+    return MemoryLedger() if kind == "memory" else SqlLedger(folder / "test.ledger")
+
+
+def ask(ledger: Ledger, worst: int = 4, price: int = 1, dataset: str = "visits", analyst: str = "ann") -> Reservation:
+    """A whole call: reserve and settle."""
+    call = ledger.reserve(dataset, analyst, "count", QUESTION, Amount(worst))
+    ledger.settle(call, Amount(price), hits=1, tests=2, answer=ANSWER)
+    return call
+
+
+def filled(path: Path) -> SqlLedger:
+    """A ledger with something in every table and every column."""
+    ledger = SqlLedger(path)
+    ledger.open(terms())
+    ledger.open(terms("trips", 100, 100))
+    ledger.set_share("visits", "ann", Amount(8, 8))
+    settled = ledger.reserve("visits", "ann", "count", QUESTION, Amount(4, 3), request="first")
+    ledger.settle(settled, Amount(2, 1), 1, 2, ANSWER, secret=b"held-outcome-4711")
+    ledger.void(ledger.reserve("visits", "bob", "count", QUESTION, Amount(1, 1), request="second"))
+    ledger.reserve("trips", "ann", "watch", QUESTION, Amount(5, 5), request="third")
+    ledger.note("visits", "append", '{"rows":3}')
+    ask(ledger, dataset="trips")
+    return ledger
+
+
+def raw(path: Path, *statements: str) -> list[tuple[object, ...]]:
+    """Run SQL on the file as somebody with an editor would; the rows of the last statement."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA foreign_keys=OFF")
+    for trigger in ("entries_are_final_update", "entries_are_final_delete"):
+        connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+    rows: list[tuple[object, ...]] = []
+    for statement in statements:
+        rows = connection.execute(statement).fetchall()
+    connection.commit()
+    connection.close()
+    return rows
