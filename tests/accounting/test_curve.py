@@ -75,10 +75,8 @@ def test_policy_iteration_equals_value_iteration(epsilon):
             best = np.maximum(level[2:] + before[:-2], before[2:] + level[:-2]) / c
             level[1:-1] = np.maximum(np.maximum(0, x - y)[1:-1], best)
             level[0] = 0
-    deltas = (level / y**-1)[:0:-1][: top // 3]
-    middle = level[top::-1][: top // 3] * np.exp(np.arange(top // 3) * epsilon / 2)
-    assert len(deltas) == len(middle)
-    assert middle == pytest.approx(curve(epsilon, 2, top // 3), rel=1e-6)
+    below = level[top::-1][: top // 3] * np.exp(np.arange(top // 3) * epsilon / 2)
+    assert below == pytest.approx(curve(epsilon, 2, top // 3), rel=1e-6)
 
 
 def test_q_targets_lie_between_their_neighbours():

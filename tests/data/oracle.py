@@ -6,9 +6,7 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from chary.data import Count, RowCount, Total
-from chary.data.conditions import Compare, Every, Holds, IsNull, Like, Name, Not, OneOf, Some
-
-KEEP_ALL = 10**9
+from chary.data.conditions import Every, Holds, IsNull, Like, Name, Not, OneOf, Some
 
 
 def missing(value):
@@ -27,8 +25,10 @@ def truth(node, row):
             return decisive
         return None if None in parts else not decisive
     value = row[node.column]
-    if isinstance(node, IsNull):
-        return missing(value)
+    return missing(value) if isinstance(node, IsNull) else atom(node, value, row)
+
+
+def atom(node, value, row):
     if missing(value):
         return None
     if isinstance(node, Holds):
@@ -61,7 +61,9 @@ def compare(left, sign, right):
 
 def aligned(left, right):
     if isinstance(left, datetime) and not isinstance(right, datetime):
-        right = datetime.fromisoformat(right) if isinstance(right, str) else datetime(right.year, right.month, right.day)
+        right = (
+            datetime.fromisoformat(right) if isinstance(right, str) else datetime(right.year, right.month, right.day)
+        )
     elif isinstance(left, date) and isinstance(right, str):
         right = date.fromisoformat(right)
     if isinstance(left, float) or isinstance(right, float):

@@ -32,7 +32,9 @@ WORDS = st.sampled_from(["", "a", "A", "ab", "a\\b", "it's", '"', "%", "_", "é"
 INTS = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 0.5, -1.5, 3.0, math.inf, -math.inf, math.nan, 0.1, 1e300])
 DATES = st.dates() | st.dates(date(2013, 1, 1), date(2013, 1, 3))
-TIMES = st.datetimes() | st.datetimes(datetime(2013, 1, 1), datetime(2013, 1, 2)).map(lambda t: t.replace(microsecond=0))
+TIMES = st.datetimes() | st.datetimes(datetime(2013, 1, 1), datetime(2013, 1, 2)).map(
+    lambda t: t.replace(microsecond=0)
+)
 ROW = st.fixed_dictionaries(
     {
         "i": INTS | st.none(),
@@ -110,7 +112,7 @@ def matches(table, text):
     return table.prepare(count(text)).run()
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(CONDITIONS, st.lists(ROW, max_size=4))
 def test_predicates_are_total_and_three_valued(condition, rows):
     predicate = Predicate(condition)
@@ -139,7 +141,7 @@ def test_predicates_are_total_and_three_valued(condition, rows):
         ("name ILIKE 'a%'", "name ILIKE 'a%'"),
         ("a NOT IN (1, -2)", "NOT (a IN (1, -2))"),
         ("a IS NOT NULL", "NOT (a IS NULL)"),
-        ('"plan type" = \'it\'\'s\'', '"plan type" = \'it\'\'s\''),
+        ("\"plan type\" = 'it''s'", "\"plan type\" = 'it''s'"),
         ('"say ""hi""" = 1', '"say ""hi""" = 1'),
         ("day >= DATE '2013-01-31'", "day >= DATE '2013-01-31'"),
         ("t < TIMESTAMP '2013-01-31 12:30:00'", "t < TIMESTAMP '2013-01-31 12:30:00'"),
@@ -301,7 +303,15 @@ def test_nan_is_null():
 def test_extreme_values_never_fail():
     rows = pa.table({"i": [2**63 - 1, -(2**63), None], "d": [date.max, date.min, None], "x": [1e308, -1e308, None]})
     table = Table.open(rows, neighbouring=ROW_UNITS)
-    for text in ("i > 5.5", "i = x", "x > i", "i > 1e300", "i IN (1.5, 2)", "d < '2000-01-01'", "i >= 9223372036854775807"):
+    for text in (
+        "i > 5.5",
+        "i = x",
+        "x > i",
+        "i > 1e300",
+        "i IN (1.5, 2)",
+        "d < '2000-01-01'",
+        "i >= 9223372036854775807",
+    ):
         assert matches(table, text) in (0, 1)
     later = (date(2000, 1, 1) + timedelta(days=1)).isoformat()
     assert matches(table, f"d BETWEEN '0001-01-01' AND '{later}'") == 1

@@ -87,7 +87,9 @@ def test_equal_numbers_make_equal_queries():
     assert count().grid == 1
 
 
-@pytest.mark.parametrize(("bounds", "grid", "center"), [((0, 30), 1, 15), ((0, 5), 1, 2), ((-5, 0), 1, -3), ((0, 1), 1, 0)])
+@pytest.mark.parametrize(
+    ("bounds", "grid", "center"), [((0, 30), 1, 15), ((0, 5), 1, 2), ((-5, 0), 1, -3), ((0, 1), 1, 0)]
+)
 def test_centers(bounds, grid, center):
     centred, rows = mean("x", bounds=bounds, grid=grid).parts(ROW)
     assert centred.center == center

@@ -50,7 +50,10 @@ EXTRA = pd.DataFrame({"b": [True, False], "u": ["q", "s"], "x": [4.0, None]})
 def test_every_source_answers_and_grows_alike(tmp_path):
     for source, options in sources(tmp_path):
         table = Table.open(source, neighbouring=NB, **options)
-        counting, summing = table.prepare(count("b")), table.prepare(total("x", bounds=(0, 5), rows_per_unit=1, grid="0.5"))
+        counting, summing = (
+            table.prepare(count("b")),
+            table.prepare(total("x", bounds=(0, 5), rows_per_unit=1, grid="0.5")),
+        )
         keyed = table.prepare(count().by("u", ["q", "s"]))
         mark = table.fingerprint()
         assert table.schema == SCHEMA
@@ -352,8 +355,10 @@ def test_key_tables_go_with_their_plans():
     for number in range(300):
         assert table.prepare(count().by("u", ["p", str(number)])).run().tolist() == [1, 0]
     with table._engine.connection() as connection:
-        found = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE 'chary_keys%'").fetchone()
-    assert found[0] <= 258
+        found = connection.execute(
+            "SELECT count(*) FROM duckdb_tables() WHERE table_name LIKE 'chary_keys%'"
+        ).fetchall()
+    assert found[0][0] <= 258
 
 
 def test_threads():

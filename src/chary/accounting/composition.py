@@ -55,7 +55,7 @@ def log_moment(order: float, epsilon: float) -> float:
     """`ln((e^(a eps) + e^((1-a) eps)) / (1 + e^eps))`, stable for tiny and for large arguments.
 
     >>> log_moment(2, 0.1)
-    0.009966...
+    0.009958...
     """
     if order * epsilon > 30:
         return (order - 1) * epsilon - math.log1p(math.exp(-epsilon)) + math.log1p(math.exp((1 - 2 * order) * epsilon))

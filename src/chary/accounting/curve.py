@@ -31,7 +31,7 @@ def curve(epsilon_per_call: float, hits: int, length: int) -> NDArray[np.float64
     """Upper bounds on delta at total epsilon 0, eps, 2 eps, ... (length values) after `hits` hits.
 
     >>> [round(float(x), 6) for x in curve(0.1, 1, 3)]
-    [0.066545, 0.034934, 0.018339]
+    [0.066556, 0.03494, 0.018343]
     """
     p = 1 / (1 + math.exp(-epsilon_per_call))
     r = 1 / (1 + math.exp(epsilon_per_call))

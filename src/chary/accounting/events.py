@@ -41,7 +41,7 @@ class Pure(Event):
     """An epsilon-DP computation of unknown law; priced as randomized response, the worst of them (theory 1.1).
 
     >>> float(Pure("0.1").log_moment_up(Fraction(2)))
-    0.009966...
+    0.009958...
     """
 
     bound: Number

@@ -57,7 +57,7 @@ def lattice_curves(grain: float, menu: Sequence[Call], top: int) -> Iterator[Flo
 
     >>> curves = lattice_curves(0.1, [Call(1, 1)], 400)
     >>> [round(float(x), 6) for x in next(curves)[:3]]
-    [0.066545, 0.034934, 0.018339]
+    [0.066556, 0.03494, 0.018343]
     """
     options = [option for call in menu for option in _options(grain, call)]
     grid = _Grid(grain, top)

@@ -53,10 +53,8 @@ def _row(kind: str, entries: list[Entry]) -> tuple[Any, ...]:
 
 
 def _plain_shares(history: list[Entry]) -> list[float]:
-    """What plain composition would have spent after each call, as a share of the budget's epsilon."""
-    epsilon, delta = BUDGET.exact
-    spent = [plain_composition(history[: done + 1], delta).epsilon for done in range(len(history))]
-    return [value / float(epsilon) for value in spent]
+    """What plain composition would have spent after each call, as a share of the budget."""
+    return [plain_composition(history[: done + 1], BUDGET).share for done in range(len(history))]
 
 
 def _figures(story: Story, session: Session, picture: Path) -> dict[str, Any]:

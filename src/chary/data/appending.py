@@ -61,5 +61,4 @@ def _target(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str:
 
 
 def _has_appended(connection: duckdb.DuckDBPyConnection) -> bool:
-    found = connection.execute(f"SELECT count(*) FROM duckdb_tables() WHERE table_name = '{_APPENDED}'").fetchone()
-    return bool(found and found[0])
+    return bool(connection.execute(f"SELECT 1 FROM duckdb_tables() WHERE table_name = '{_APPENDED}'").fetchall())

@@ -57,6 +57,7 @@ class Engine:
         """Make a temporary table of public keys."""
         arrays = {column: pa.array(values, _arrow_type(kind)) for column, (kind, values) in columns.items()}
         with self.connection() as connection:
+            connection.abort()
             while self._unused:
                 connection.execute(f"DROP TABLE IF EXISTS temp.main.{self._unused.popleft()}")
             connection.register(f"{name}_source", pa.table(arrays))

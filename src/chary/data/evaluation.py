@@ -27,6 +27,12 @@ ANSWER = "answer"
 POSITION = "position"
 
 
+# Ibis writes ROUND(x, 0), which takes DuckDB three times as long as ROUND(x).
+@ibis.udf.scalar.builtin(name="round")  # type: ignore[untyped-decorator]
+def _nearest(value: float) -> float:  # type: ignore[empty-body]
+    """The nearest whole number as a double, halves away from zero; the engine's own function."""
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """A query ready for an engine: an expression of one `answer` column, keyed ones with a `position` column.
@@ -119,7 +125,7 @@ def _steps(value: Any, kind: TypeClass, asked: Total) -> Any:
     else:
         # The bounds are whole steps that doubles hold exactly, so rounding what is clipped cannot leave them.
         scaled = _scaled(value.cast("float64"), asked.grid)
-        steps = _clip(scaled, double(low), double(high)).round()
+        steps = _nearest(_clip(scaled, double(low), double(high))).cast("int64")
     center = int(asked.center / asked.grid)
     return steps - ibis.literal(center, "int64") if center else steps
 

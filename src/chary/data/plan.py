@@ -48,8 +48,9 @@ class EnginePlan:
     def _run(self) -> Answer:
         with self._engine.connection() as connection:
             if self._keys is None:
-                row = connection.execute(self.sql).fetchone()
-                return int(row[0] or 0) if row else 0
+                # DuckDB refuses other work on the connection until a result has been fetched to its end.
+                [(answer,)] = connection.execute(self.sql).fetchall()
+                return int(answer or 0)
             if self._generation != self._engine.generation:
                 self._engine.offer(self._name, self._keys)
                 self._generation = self._engine.generation

@@ -39,5 +39,5 @@ def _budget(axes: Axes, history: list[Entry], plain: list[float]) -> None:
     axes.step(calls, [100 * share for share in shares], where="post", label="chary: charged by the hit")
     axes.step(calls, [100 * share for share in plain], where="post", linestyle="--", label="plain composition")
     axes.axhline(100, color="firebrick", linewidth=1, label="the whole budget")
-    axes.set(title="Budget over time", xlabel="calls", ylabel="% of epsilon (plain) or of capacity (chary)")
+    axes.set(title="Budget over time", xlabel="calls", ylabel="% of the budget")
     axes.legend()

@@ -19,7 +19,7 @@ from chary.session import Conditional, Session, open  # noqa: A004
 BUDGET = Budget(epsilon=3, delta=1e-6)
 EXPECTED_HITS = 12
 LEVELS = (5, 10, 15, 20, 30)
-BAR = 80
+BAR = 100
 REQUEST = "site 2, year 3"
 Say = Callable[[str], None]
 

@@ -38,6 +38,8 @@ class Books:
             yield "it holds a negative number"
         elif (entry.kind == Kind.OPEN) == (entry.dataset in self.accounts):
             yield "its dataset is opened twice or never"
+        elif entry.kind == Kind.OPEN:
+            yield from _opening_objections(entry)
         elif entry.kind in (Kind.SETTLE, Kind.VOID):
             yield from self._closing_objections(entry)
         elif entry.kind == Kind.RESERVE:
@@ -86,6 +88,13 @@ class Books:
 
     def _note(self, entry: Entry) -> None:
         self.accounts[entry.dataset].version += 1
+
+
+def _opening_objections(entry: Entry) -> Iterator[str]:
+    try:
+        terms_of(entry)
+    except (TypeError, ValueError):
+        yield "its terms cannot be read"
 
 
 _POSTS: dict[str, Callable[[Books, Entry], None]] = {

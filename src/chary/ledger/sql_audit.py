@@ -102,8 +102,8 @@ def _derived(reserved: Entry, closed: Entry | None) -> tuple[object, ...]:
 
 
 def _compare_rest(connection: Connection, found: Audit, reserved: int, settled: int) -> None:
-    head = connection.execute(select(chain.c.format, chain.c.entries, chain.c.head)).all()
-    found.expect(head == [(FORMAT, found.number, found.hash)], "the recorded head is not the end of the chain")
+    head = connection.execute(select(chain)).all()
+    found.expect(head == [(1, FORMAT, found.number, found.hash)], "the recorded head is not the end of the chain")
     for table, expected in ((calls, reserved), (answers, settled)):
         count = connection.execute(select(func.count()).select_from(table)).scalar_one()
         found.expect(count == expected, f"there are {count} {table.name} where the entries say {expected}")

@@ -16,7 +16,7 @@ from chary.ledger.drafts import call_of, not_held, not_open, same_question
 from chary.ledger.entries import GENESIS, Entry, exported
 from chary.ledger.records import Call, State, Tally
 from chary.ledger.schema import analysts, answers, calls, datasets, entries, secrets, tallies
-from chary.ledger.sql_writes import entry_of, secret_digest
+from chary.ledger.sql_writes import cap_of, entry_of, secret_digest
 from chary.ledger.terms import Terms
 
 PAGE = 500
@@ -69,8 +69,7 @@ def account_of(row: AnyRow) -> Account:
 
 def purse_of(row: AnyRow) -> Purse:
     """The purse in a row of the analysts."""
-    cap = None if row.cap_main is None else Amount(row.cap_main, row.cap_delta)
-    return Purse(cap, *row[4:8])
+    return Purse(cap_of(row), *row[4:8])
 
 
 def count_of(row: AnyRow) -> Count:

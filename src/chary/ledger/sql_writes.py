@@ -44,8 +44,7 @@ def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
     if row is None:
         raise not_held(dataset)
     capacity, known = Amount(row.capacity_main, row.capacity_delta), row.analyst is not None
-    cap = None if row.cap_main is None else Amount(row.cap_main, row.cap_delta)
-    purse = Purse(cap, *row[11:15]) if known else Purse()
+    purse = Purse(cap_of(row), *row[11:15]) if known else Purse()
     return Standing(row.head_number, row.head, capacity, Purse(capacity, *row[4:8]), purse, known)
 
 
@@ -142,6 +141,11 @@ def keep_settled(connection: Connection, changes: Mapping[int, bytes | None], da
         if owner is None or dataset not in (None, owner):
             raise not_settled(call)
         keep(connection, call, secret)
+
+
+def cap_of(row: Any) -> Amount | None:
+    """An analyst's cap; half a cap is an `InvalidParameter`, it was never written by a ledger."""
+    return None if row.cap_main is row.cap_delta is None else Amount(row.cap_main, row.cap_delta)
 
 
 def entry_of(row: Sequence[Any]) -> Entry:

@@ -59,7 +59,7 @@ class Laplace(Additive):
     """Discrete Laplace noise `P(k) ~ exp(-|k| / scale)` for values that change by at most `sensitivity`.
 
     >>> Laplace.for_epsilon("0.02", sensitivity=1).error_bar()
-    149
+    150
     >>> Laplace(Fraction(50), 1).event().epsilon
     Fraction(1, 50)
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 from chary.amounts import Amount
 from chary.data import Neighbouring
-from chary.filters import Filter
+from chary.filters import Budget, Filter
 from chary.ledger import Call, Ledger
 from chary.numbers import plain
 
@@ -81,22 +81,31 @@ def _entry(call: Call, filter_: Filter) -> Entry:
 
 @dataclass(frozen=True)
 class PlainComposition:
-    """What the same calls would have cost had every test been paid: the better of adding epsilons and of zCDP."""
+    """What the same calls would have cost had every test been paid: the better of adding epsilons and of zCDP.
+
+    `share` is the part of the budget that this takes, above 1 where it does not fit.
+    """
 
     epsilon: float
+    share: float
     calls: int
 
 
-def plain_composition(history: list[Entry], delta: Fraction) -> PlainComposition:
-    """Charge every test and release of the history by ordinary composition at the same delta.
+def plain_composition(history: list[Entry], budget: Budget) -> PlainComposition:
+    """Charge every test and release of the history by ordinary composition under the same budget.
 
     A test over keys counts once for each key that neighbours can differ in.
     """
     sizes = [size for entry in history if entry.state != "voided" for size in _sizes(entry)]
     basic = math.fsum(epsilon for epsilon, _rho in sizes)
     rho = math.fsum(rho for _epsilon, rho in sizes)
-    concentrated = rho + 2 * math.sqrt(rho * -math.log(delta)) if delta else math.inf
-    return PlainComposition(min(basic, concentrated), len(sizes))
+    total, delta = (float(part) for part in budget.exact)
+    if not delta:
+        return PlainComposition(basic, basic / total, len(sizes))
+    log = -math.log(delta)
+    most = (math.sqrt(log + total) - math.sqrt(log)) ** 2
+    epsilon = min(basic, rho + 2 * math.sqrt(rho * log))
+    return PlainComposition(epsilon, min(basic / total, rho / most), len(sizes))
 
 
 def _sizes(entry: Entry) -> list[tuple[float, float]]:

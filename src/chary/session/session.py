@@ -157,7 +157,7 @@ class Session:
     @property
     def plain_composition(self) -> PlainComposition:
         """What the same questions would have cost by ordinary composition, every test paid."""
-        return plain_composition(self.history, self.spine.filter.budget.exact[1])
+        return plain_composition(self.history, self.spine.filter.budget)
 
     def statement(self) -> str:
         """One paragraph that says what was guaranteed so far, to whom, under which relation and assumptions."""
