@@ -29,7 +29,7 @@ from chary.session import (
     Session,
     Spending,
     WatchResult,
-    open,  # noqa: A004
+    open,
     open_series,
 )
 

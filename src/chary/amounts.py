@@ -1,20 +1,26 @@
 """Amounts of budget: whole numbers of tiny steps, so that sums are exact and survive any storage."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from chary.errors import InvalidParameter
+
 MAIN_STEPS = 10**15
 DELTA_STEPS = 10**18
-LARGEST = 2**62
+LIMIT = 2**62
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Amount:
-    """What is charged or left: `main` in the filter's own unit, `delta` in steps of 1e-18.
+    """A price, a cap or a balance.
 
     `main` counts steps of 1e-15 of epsilon (pure filter), steps of 1e-15 of log-moment (Renyi filter) or tokens (exact
-    filter). Both lie between 0 and 2^62.
+    filter); `delta` counts steps of 1e-18. Both are whole numbers from 0 to 2^62; anything else, Booleans and floats
+    included, raises `InvalidParameter`, and so does a sum or a difference outside that range. Amounts are compared part
+    by part, which is only a partial order: see `fits_into`.
 
     >>> ten = Amount(0)
     >>> for _ in range(10):
@@ -27,24 +33,32 @@ class Amount:
     delta: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 <= self.main <= LARGEST and 0 <= self.delta <= LARGEST):
-            raise ValueError("an amount lies between 0 and 2^62 in each part")
+        for name, part in (("main", self.main), ("delta", self.delta)):
+            if type(part) is not int or not 0 <= part <= LIMIT:
+                raise InvalidParameter(f"{name} must be a whole number from 0 to 2^62, got {part!r}")
 
-    def __add__(self, other: "Amount") -> "Amount":
+    def __add__(self, other: Amount) -> Amount:
         return Amount(self.main + other.main, self.delta + other.delta)
 
-    def __sub__(self, other: "Amount") -> "Amount":
+    def __sub__(self, other: Amount) -> Amount:
         return Amount(self.main - other.main, self.delta - other.delta)
 
-    def times(self, count: int) -> "Amount":
+    def __str__(self) -> str:
+        return f"{self.main} (delta {self.delta})"
+
+    def times(self, count: int) -> Amount:
         """The same amount `count` times."""
         return Amount(self.main * count, self.delta * count)
 
-    def fits_into(self, room: "Amount") -> bool:
-        """Whether neither part exceeds the room's."""
+    def fits_into(self, room: Amount) -> bool:
+        """Whether both parts are at most those of `room`.
+
+        >>> Amount(3).fits_into(Amount(3)), Amount(3, 1).fits_into(Amount(4, 0))
+        (True, False)
+        """
         return self.main <= room.main and self.delta <= room.delta
 
-    def copies_in(self, room: "Amount") -> int | None:
+    def copies_in(self, room: Amount) -> int | None:
         """How many copies fit into the room; None if a copy costs nothing.
 
         >>> Amount(3).copies_in(Amount(10)), Amount(0).copies_in(Amount(10))

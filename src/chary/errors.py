@@ -25,7 +25,7 @@ class CharyError(Exception):
     """Base of everything chary raises on purpose."""
 
 
-class InvalidInput(CharyError, ValueError):  # noqa: N818 - the tree reads as a list of what went wrong
+class InvalidInput(CharyError, ValueError):
     """The call cannot be right, whatever the data; nothing was charged and nothing was touched."""
 
 
@@ -45,7 +45,7 @@ class UnknownHeld(InvalidInput):
     """No held outcome of that number exists, or it was already published."""
 
 
-class BudgetRefused(CharyError):  # noqa: N818
+class BudgetRefused(CharyError):
     """The worst price of the call does not fit into what is left of a cap; nothing was touched."""
 
 
@@ -73,5 +73,5 @@ class RequestConflict(LedgerError):
     """A request key was used again with another question."""
 
 
-class EngineFailure(CharyError):  # noqa: N818
+class EngineFailure(CharyError):
     """The engine failed after data may have been touched; what was reserved stays charged."""

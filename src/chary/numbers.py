@@ -19,7 +19,7 @@ def exact(value: Number, name: str) -> Fraction:
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(2, "epsilon")
     (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
     """
-    if type(value) is Fraction:
+    if isinstance(value, Fraction):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal, Rational)):
         if hasattr(value, "item"):
@@ -68,7 +68,7 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     """
     if hasattr(value, "item"):
         value = value.item()
-    if type(value) is Fraction:
+    if isinstance(value, Fraction):
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {value!r}")

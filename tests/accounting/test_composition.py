@@ -27,7 +27,9 @@ def test_optimal_delta_is_that_of_enumerated_randomized_response(epsilon, times)
         assert optimal_delta(epsilon, times, total) == pytest.approx(_enumerated(epsilon, times, total), abs=1e-14)
 
 
-@pytest.mark.parametrize(("epsilon", "times", "delta"), [(0.1, 100, 1e-6), (0.5, 7, 1e-3), (3.0, 4, 1e-9), (0.01, 5000, 1e-8)])
+@pytest.mark.parametrize(
+    ("epsilon", "times", "delta"), [(0.1, 100, 1e-6), (0.5, 7, 1e-3), (3.0, 4, 1e-9), (0.01, 5000, 1e-8)]
+)
 def test_optimal_total_inverts_optimal_delta_from_above(epsilon, times, delta):
     total = optimal_total(epsilon, times, delta)
     assert optimal_delta(epsilon, times, total) <= delta

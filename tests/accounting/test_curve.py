@@ -3,13 +3,20 @@ import math
 
 import numpy as np
 import pytest
-from tests.accounting.strategies import best_response, divergence, random_leaves
-from tests.paths import shared
 
 from chary.accounting import Call, convex_upper, exact_delta, exact_total, lattice_curves, published_total, target_total
 from chary.accounting.charging import exact_tail_total
 from chary.accounting.curve import curve
 from chary.errors import InvalidParameter
+from tests.accounting.strategies import (
+    Leaf,
+    best_response,
+    divergence,
+    random_leaves,
+    random_pair,
+    response_pair,
+)
+from tests.paths import shared
 
 
 def test_reference_numbers_are_met_and_never_undercut():
@@ -102,8 +109,6 @@ def test_q_target_curve_dominates_random_analysts():
 
 
 def _q_leaves(rng, epsilon, q, most_hits, calls):
-    from tests.accounting.strategies import Leaf
-
     p = 1 / (1 + math.exp(-epsilon))
 
     def grow(p0, p1, hits, left):
@@ -130,14 +135,12 @@ def test_menu_curve_dominates_mixed_analysts():
     curves = lattice_curves(grain, [Call(1, 1), Call(3, 2), Call(2, 1, 1.0)], 300)
     bound = [next(curves) for _ in range(3)][-1]
     for _ in range(40):
-        leaves = [leaf for leaf in _menu_leaves(rng, grain, 3, 5)]
+        leaves = _menu_leaves(rng, grain, 3, 5)
         for k in range(10):
             assert divergence(leaves, k * grain) <= bound[k] * (1 + 1e-12)
 
 
 def _menu_leaves(rng, grain, tokens, calls):
-    from tests.accounting.strategies import Leaf, random_pair, response_pair
-
     def grow(p0, p1, left, remaining):
         kinds = [kind for kind in ((1, 1, False), (3, 2, False), (2, 1, True)) if kind[1] <= left]
         if remaining == 0 or not kinds:

@@ -30,7 +30,9 @@ def test_trade_offs_shrink_with_hits():
     assert sizes == sorted(sizes, reverse=True)
 
 
-@pytest.mark.parametrize("given", [{}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6, "hits": 3, "epsilon_per_call": 0.1}])
+@pytest.mark.parametrize(
+    "given", [{}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6, "hits": 3, "epsilon_per_call": 0.1}]
+)
 def test_exactly_three_are_needed(given):
     with pytest.raises(InvalidParameter, match="exactly three"):
         plan(**given)

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.accounting.strategies import random_leaves
-from tests.paths import shared
 
 from chary.accounting import Targeted, capacity_down, choose_order, epsilon_up, exact_total, hit_price_up
+from tests.accounting.strategies import random_leaves
+from tests.paths import shared
 
 
 def test_reference_prices():

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.crash.session_child import ask, open_session
 
 import chary
 from chary.ledger import SqlLedger
 from chary.session import STEPS
+from tests.crash.session_child import ask, open_session
 
 CHILD = Path(__file__).with_name("session_child.py")
 PRICE = 0.1 / 50
@@ -25,7 +25,10 @@ def folder(tmp_path):
 
 def start(folder, mode, argument):
     return subprocess.Popen(
-        [sys.executable, str(CHILD), str(folder), mode, argument], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(CHILD), str(folder), mode, argument],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -89,11 +92,11 @@ def test_a_killed_revision_is_charged_and_the_outcome_survives(folder):
         f"open_session(sys.argv[1], kill).revise({call}, above=-10**6)"
     )
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run([sys.executable, "-c", script, str(folder)], cwd=root, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(folder)], cwd=root, capture_output=True, timeout=120, check=False
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     with open_session(folder) as session:
         assert session.spent.share == pytest.approx(before + 2 * PRICE)
         assert session.revise(call, above=-(10**6)).published
         assert session.spent.share == pytest.approx(before + 4 * PRICE)
-
-

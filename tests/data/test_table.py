@@ -377,3 +377,15 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_file_that_vanished_is_a_silent_failure(tmp_path):
+    write_duckdb(tmp_path / "a.duckdb")
+    table = Table.open(tmp_path / "a.duckdb", table="my rows", neighbouring=NB)
+    plan = table.prepare(count())
+    (tmp_path / "a.duckdb").unlink()
+    (tmp_path / "a.duckdb").write_text("secret")
+    for call in (lambda: table.append(EXTRA), plan.run, lambda: table.append(EXTRA)):
+        with pytest.raises(EngineFailure) as caught:
+            call()
+        assert_silent(caught.value)

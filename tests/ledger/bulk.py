@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from chary.ledger import Amount, SqlLedger, Terms, canonical
+from chary.ledger.accounts import Purse
 from chary.ledger.books import Books
 from chary.ledger.drafts import opening, reserving, settling
 from chary.ledger.entries import GENESIS, Entry, Kind, seal
@@ -17,6 +18,7 @@ from chary.ledger.store import Store
 TERMS = Terms("visits", "ab12", '{"unit":"patient"}', Amount(2**62, 2**62))
 ANSWER = canonical({"above": True})
 BATCH = 10_000
+ANALYSTS = 7
 
 
 def story(total: int) -> Iterator[Entry]:
@@ -24,7 +26,7 @@ def story(total: int) -> Iterator[Entry]:
     yield opening(1, TERMS)
     for number in range(2, total + 1, 2):
         body = canonical({"where": "age >= 65 AND smoker", "above": number, "epsilon": "0.02"})
-        reserved = reserving(number, "visits", f"analyst-{number // 2 % 7}", "test", body, Amount(20, 3), None)
+        reserved = reserving(number, "visits", f"analyst-{number // 2 % ANALYSTS}", "test", body, Amount(20, 3), None)
         yield reserved
         if number < total:
             yield settling(number + 1, reserved, Amount(number // 2 % 2), number // 2 % 2, 1, ANSWER)
@@ -36,7 +38,7 @@ def build(path: Path, total: int) -> None:
     store, books, head = Store(path, 30.0), Books(), GENESIS
     source = story(total)
     with store.writing() as connection:
-        connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
+        _parents(connection)
         while batch := list(islice(source, BATCH)):
             head = _write(connection, batch, books, head)
         connection.execute(chain.update(), {"entries": total, "head": head})
@@ -70,17 +72,30 @@ def _call(reserved: Entry, state: str, closing: int | None, charged: Entry) -> d
     }
 
 
+def _parents(connection: Connection) -> None:
+    """The rows others refer to come first: with a reference missing, SQLite searches all calls at every insert."""
+    columns = (TERMS.name, TERMS.fingerprint, TERMS.conditions, TERMS.capacity.main, TERMS.capacity.delta)
+    connection.execute(datasets.insert().values((*columns, 0, 0, 0, 0, 0)))
+    for number in range(ANALYSTS):
+        connection.execute(analysts.insert().values((TERMS.name, f"analyst-{number}", None, None, 0, 0, 0, 0)))
+
+
 def _totals(connection: Connection, books: Books) -> None:
     for entry in books.open.values():
         connection.execute(calls.insert(), _call(entry, "reserved", None, entry))
-    for name, account in books.accounts.items():
-        terms, purse = account.terms, account.purse
-        columns = (terms.name, terms.fingerprint, terms.conditions, terms.capacity.main, terms.capacity.delta)
-        spent = (purse.spent_main, purse.spent_delta, purse.open_main, purse.open_delta)
-        connection.execute(datasets.insert().values((*columns, *spent, account.version)))
-        for analyst, own in account.analysts.items():
-            spent = (own.spent_main, own.spent_delta, own.open_main, own.open_delta)
-            connection.execute(analysts.insert().values((name, analyst, None, None, *spent)))
-        for kind, count in account.tallies.items():
-            sums = (count.calls, count.hits, count.tests, count.main, count.delta)
-            connection.execute(tallies.insert().values((name, kind, *sums)))
+    account = books.accounts[TERMS.name]
+    connection.execute(datasets.update().values(_columns(account.purse)))
+    for number in range(ANALYSTS):
+        name = f"analyst-{number}"
+        if name in account.analysts:
+            own = _columns(account.analysts[name])
+            connection.execute(analysts.update().where(analysts.c.analyst == name).values(own))
+        else:
+            connection.execute(analysts.delete().where(analysts.c.analyst == name))
+    for kind, count in account.tallies.items():
+        sums = (count.calls, count.hits, count.tests, count.main, count.delta)
+        connection.execute(tallies.insert().values((TERMS.name, kind, *sums)))
+
+
+def _columns(purse: Purse) -> dict[str, int]:
+    return {name: getattr(purse, name) for name in ("spent_main", "spent_delta", "open_main", "open_delta")}

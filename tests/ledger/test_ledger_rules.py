@@ -177,6 +177,9 @@ def test_calls_are_paged_in_order_and_by_dataset(ledger):
     assert [call.number for call in ledger.calls("trips", after=others[4], limit=2)] == others[5:7]
     assert [call.number for call in ledger.calls("trips", limit=510)] == others[:510]
     assert list(ledger.calls("trips", limit=0)) == []
+    assert [call.number for call in ledger.calls("trips", limit=500)] == others[:500]
+    with pytest.raises(InvalidParameter):
+        list(ledger.calls("trips", limit=-1))
     assert len(list(ledger.export("trips"))) == 1041
 
 

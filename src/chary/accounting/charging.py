@@ -1,6 +1,7 @@
 """What target charging costs by the published theorem and by its exact tail (theory 1.2)."""
 
 import math
+from collections.abc import Callable
 
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom
@@ -73,7 +74,7 @@ def _first_below(tau: int, q: float, delta: float) -> int:
     return high
 
 
-def _least(total, low: int, high: int) -> float:  # type: ignore[no-untyped-def]
+def _least(total: Callable[[int], float], low: int, high: int) -> float:
     """The least value on a grid of n refined around its best point; any n is valid, so a miss only costs tightness."""
     while True:
         stride = max(1, (high - low) // 16)

@@ -66,7 +66,8 @@ def exact_delta(*, epsilon_per_call: Number, hits: int, epsilon: Number) -> floa
     >>> exact_delta(epsilon_per_call=0.1, hits=1, epsilon=1.7306) <= 1e-6
     True
     """
-    eps, tau, total = float(positive(epsilon_per_call, "epsilon")), whole(hits, "hits"), float(positive(epsilon, "epsilon"))
+    eps, tau = float(positive(epsilon_per_call, "epsilon")), whole(hits, "hits")
+    total = float(positive(epsilon, "epsilon"))
     index = int(total / eps)
     _check_work(index, tau)
     deltas = curve(eps, tau, index + 2)

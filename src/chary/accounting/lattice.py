@@ -25,6 +25,7 @@ from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 
 Floats = NDArray[np.float64]
+Choice = NDArray[np.int64]
 INFLATION = 1 + 1e-9
 LARGEST_TOP = 2**18
 
@@ -89,7 +90,7 @@ class _Grid:
         self.grain, self.top = grain, top
         self.rows = np.arange(top + 1)
 
-    def solve(self, options: list[_Option], done: list[Floats], choice: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
+    def solve(self, options: list[_Option], done: list[Floats], choice: Choice) -> tuple[Floats, Choice]:
         """The curve of the next level, and which option is best at each point."""
         fixed = np.stack([self._hits(option, done[len(done) - option.tokens]) for option in options])
         while True:
@@ -117,7 +118,7 @@ class _Grid:
         high = option.p * (1 - option.hit_high) * self._below(curve, option.steps)
         return high + (1 - option.p) * (1 - option.hit_low) * self._above(curve, option.steps)
 
-    def _evaluate(self, options: list[_Option], fixed: Floats, choice: NDArray[np.int64]) -> Floats:
+    def _evaluate(self, options: list[_Option], fixed: Floats, choice: Choice) -> Floats:
         """Solve the banded system of one choice per point."""
         steps = np.array([option.steps for option in options])[choice]
         high = np.array([option.p * (1 - option.hit_high) for option in options])[choice]
@@ -131,7 +132,7 @@ class _Grid:
         known = fixed[choice, self.rows] + high * (1 - weight)
         return np.asarray(solve_banded((width, width), band, known, check_finite=False))
 
-    def _subtract(self, band: Floats, width: int, columns: NDArray[np.int64], values: Floats) -> None:
+    def _subtract(self, band: Floats, width: int, columns: Choice, values: Floats) -> None:
         np.subtract.at(band, (width + self.rows - columns, columns), values)
 
 

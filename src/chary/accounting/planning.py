@@ -50,12 +50,20 @@ def plan(
             "plan(epsilon=1, delta=1e-6, hits=50)"
         )
     known = _checked(epsilon, delta, hits, epsilon_per_call)
-    found = {"epsilon": _epsilon, "delta": _delta, "hits": _hits, "epsilon_per_call": _per_call}[missing[0]](**known)
-    return Plan(**{name: float(value) for name, value in {**known, **found}.items() if name != "hits"},
-                hits=int({**known, **found}["hits"]))
+    solvers: dict[str, Callable[..., Fraction]] = {
+        "epsilon": _epsilon,
+        "delta": _delta,
+        "hits": _hits,
+        "epsilon_per_call": _largest_call,
+    }
+    full = known | {missing[0]: solvers[missing[0]](**known)}
+    return Plan(float(full["epsilon"]), float(full["delta"]), int(full["hits"]), float(full["epsilon_per_call"]))
 
 
-def trade_offs(*, epsilon: Number, delta: Number, hits: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500)) -> list[Plan]:
+USUAL_HITS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+def trade_offs(*, epsilon: Number, delta: Number, hits: tuple[int, ...] = USUAL_HITS) -> list[Plan]:
     """For a total budget, how large each call may be for several numbers of hits.
 
     >>> [p.hits for p in trade_offs(epsilon=1, delta=1e-6, hits=(1, 10))]
@@ -64,7 +72,9 @@ def trade_offs(*, epsilon: Number, delta: Number, hits: tuple[int, ...] = (1, 2,
     return [plan(epsilon=epsilon, delta=delta, hits=count) for count in hits]
 
 
-def _checked(epsilon: Number | None, delta: Number | None, hits: int | None, per_call: Number | None) -> dict[str, Fraction]:
+def _checked(
+    epsilon: Number | None, delta: Number | None, hits: int | None, epsilon_per_call: Number | None
+) -> dict[str, Fraction]:
     known: dict[str, Fraction] = {}
     if epsilon is not None:
         known["epsilon"] = positive(epsilon, "epsilon")
@@ -72,33 +82,30 @@ def _checked(epsilon: Number | None, delta: Number | None, hits: int | None, per
         known["delta"] = probability(delta, "delta")
     if hits is not None:
         known["hits"] = Fraction(whole(hits, "hits"))
-    if per_call is not None:
-        known["epsilon_per_call"] = positive(per_call, "epsilon_per_call")
+    if epsilon_per_call is not None:
+        known["epsilon_per_call"] = positive(epsilon_per_call, "epsilon_per_call")
     return known
 
 
-def _epsilon(*, delta: Fraction, hits: Fraction, epsilon_per_call: Fraction) -> dict[str, Fraction]:
-    return {"epsilon": Fraction(exact_total(epsilon_per_call=epsilon_per_call, hits=int(hits), delta=delta))}
+def _epsilon(*, delta: Fraction, hits: Fraction, epsilon_per_call: Fraction) -> Fraction:
+    return Fraction(exact_total(epsilon_per_call=epsilon_per_call, hits=int(hits), delta=delta))
 
 
-def _delta(*, epsilon: Fraction, hits: Fraction, epsilon_per_call: Fraction) -> dict[str, Fraction]:
-    return {"delta": Fraction(exact_delta(epsilon_per_call=epsilon_per_call, hits=int(hits), epsilon=epsilon))}
+def _delta(*, epsilon: Fraction, hits: Fraction, epsilon_per_call: Fraction) -> Fraction:
+    return Fraction(exact_delta(epsilon_per_call=epsilon_per_call, hits=int(hits), epsilon=epsilon))
 
 
-def _hits(*, epsilon: Fraction, delta: Fraction, epsilon_per_call: Fraction) -> dict[str, Fraction]:
+def _hits(*, epsilon: Fraction, delta: Fraction, epsilon_per_call: Fraction) -> Fraction:
     def fits(hits: int) -> bool:
         return exact_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta) <= epsilon
 
     if not fits(1):
+        largest = _largest_call(epsilon=epsilon, delta=delta, hits=Fraction(1))
         raise InvalidParameter(
             f"calls of epsilon {plain(epsilon_per_call)} do not fit into ({plain(epsilon)}, {plain(delta)}) even once; "
-            f"the largest that does is {plain(_largest_call(epsilon, delta, 1))}"
+            f"the largest that does is {plain(largest)}"
         )
-    return {"hits": Fraction(_last(fits))}
-
-
-def _per_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> dict[str, Fraction]:
-    return {"epsilon_per_call": _largest_call(epsilon, delta, int(hits))}
+    return Fraction(_last(fits))
 
 
 def _last(fits: Callable[[int], bool]) -> int:
@@ -112,15 +119,18 @@ def _last(fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _largest_call(epsilon: Fraction, delta: Fraction, hits: int) -> Fraction:
+def _largest_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> Fraction:
     """The largest epsilon per call whose exact total fits, to nine digits, never above."""
-    high = epsilon
-    low = high / 2
-    while exact_total(epsilon_per_call=low, hits=hits, delta=delta) > epsilon:
+
+    def fits(size: Fraction) -> bool:
+        return exact_total(epsilon_per_call=size, hits=int(hits), delta=delta) <= epsilon
+
+    low, high = epsilon / 2, epsilon
+    while not fits(low):
         low, high = low / 2, low
     while high - low > PRECISION * low:
         middle = Fraction(float((low + high) / 2))
         if middle in (low, high):
             break
-        low, high = (middle, high) if exact_total(epsilon_per_call=middle, hits=hits, delta=delta) <= epsilon else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low

@@ -48,12 +48,14 @@ def choose_order(epsilon: Fraction, delta: Fraction, grain: Fraction | None = No
     """
     limit = 1e7 if grain is None else _largest_order(float(grain))
     logs = np.linspace(math.log(1e-3), math.log(limit - 1), 400)
-    values = [_affordable(1 + math.exp(x), float(epsilon), float(delta), grain) for x in logs]
+
+    def affordable(log: float) -> float:
+        return _affordable(1 + math.exp(log), float(epsilon), float(delta), grain)
+
+    values = [affordable(log) for log in logs]
     best = int(np.argmax(values))
     low, high = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
-    found = minimize_scalar(
-        lambda x: -_affordable(1 + math.exp(x), float(epsilon), float(delta), grain), bounds=(low, high), method="bounded"
-    )
+    found = minimize_scalar(lambda log: -affordable(log), bounds=(low, high), method="bounded")
     return 1 + Fraction(f"{math.exp(found.x):.3g}")
 
 

@@ -1,5 +1,6 @@
 """`chary account`: the calculators, whose JSON keys other programs rely on."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -26,16 +27,13 @@ def charging(
     as_json: AsJson = False,
 ) -> None:
     """Total epsilon of target charging: exact curve, exact tail, published bound."""
-    common = {"epsilon_per_call": epsilon_per_call, "hits": hits, "delta": delta}
     if q is None:
         best = accounting.exact_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta)
     else:
         best = accounting.target_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta, q=q)
-    figures = {
-        "exact": best,
-        "exact_tail": accounting.exact_tail_total(**common, q=q),
-        "published": accounting.published_total(**common, q=q),
-    }
+    tail = accounting.exact_tail_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta, q=q)
+    bound = accounting.published_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta, q=q)
+    figures = {"exact": best, "exact_tail": tail, "published": bound}
     _show(figures, as_json)
 
 
@@ -65,5 +63,5 @@ def compose(
     _show(accounting.compose(epsilon=epsilon, times=times, delta=delta).as_dict(), as_json)
 
 
-def _show(figures: dict[str, float] | dict[str, float | None], as_json: bool) -> None:
-    (show_json if as_json else show_pairs)(figures)
+def _show(figures: Mapping[str, float | None], as_json: bool) -> None:
+    (show_json if as_json else show_pairs)(dict(figures))

@@ -40,5 +40,6 @@ def run(arguments: list[str] | None = None) -> int:
         return code if isinstance(code, int) else OK
     except (typer.TyperException, CharyError) as error:
         told = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-        errors.print(f"chary: {told}", markup=False, soft_wrap=True)
+        if told:
+            errors.print(f"chary: {told}", markup=False, soft_wrap=True)
         return REFUSED if isinstance(error, BudgetRefused) else BAD_INPUT

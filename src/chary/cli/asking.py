@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from chary.cli.options import BudgetOptions, CallOptions, QueryOptions, SourceOptions
-from chary.data import count, mean, parse_keys, total
+from chary.data import Count, Mean, Series, Total, count, mean, parse_keys, total
 from chary.errors import InvalidParameter
 from chary.filters import Budget, largest_call, largest_call_left
 from chary.numbers import positive
-from chary.session import Session, open, open_series  # noqa: A004
+from chary.session import Session, open, open_series
 from chary.session.interaction import Question
 
 DEFAULT_HITS = 10
@@ -25,8 +25,16 @@ class Asked:
     question: Question
     epsilon: Fraction
 
+    @property
+    def labels(self) -> tuple[Any, ...] | None:
+        """What is printed beside the positions of a series."""
+        rows = self.session.spine.rows
+        return rows.labels if isinstance(rows, Series) else None
 
-def ask(source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool) -> Asked:
+
+def ask(
+    source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool
+) -> Asked:
     """Open the session and build the question; everything is validated before anything is charged."""
     if call.epsilon_per_call is not None and call.hits is not None:
         raise InvalidParameter("give one of --epsilon-per-call and --hits")
@@ -56,24 +64,21 @@ def _size(session: Session, call: CallOptions) -> Fraction:
     return largest_call_left(session.spine.filter, session.spine.left(), call.hits or DEFAULT_HITS)
 
 
-def _open(source: SourceOptions, budget: BudgetOptions, limit: Budget | None, file: Path, grain: Fraction | None) -> Session:
-    common: dict[str, Any] = {
-        "ledger": file,
-        "budget": limit,
-        "filter": budget.filter,
-        "grain": grain,
-        "analyst": budget.analyst,
-    }
+def _open(
+    source: SourceOptions, budget: BudgetOptions, limit: Budget | None, file: Path, grain: Fraction | None
+) -> Session:
+    common: dict[str, Any] = {"ledger": file, "budget": limit, "filter": budget.filter}
+    common |= {"grain": grain, "analyst": budget.analyst}
     if source.series is not None:
         if source.sensitivity is None:
             raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
-        named = {"column": source.series, "order_by": source.order_by, "labels": source.labels}
-        return open_series(str(source.file), sensitivity=source.sensitivity, **named, **common)
+        common |= {"order_by": source.order_by, "labels": source.labels}
+        return open_series(str(source.file), column=source.series, sensitivity=source.sensitivity, **common)
     if (source.unit is None) != source.each_row:
         raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
-    unpivot = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
-    shape = {"table": source.table, "unpivot": unpivot, "relation": source.relation}
-    return open(str(source.file), privacy_unit=source.unit, **shape, **common)
+    common |= {"table": source.table, "relation": source.relation}
+    common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
+    return open(str(source.file), privacy_unit=source.unit, **common)
 
 
 def _question(session: Session, source: SourceOptions, query: QueryOptions) -> Question:
@@ -81,19 +86,19 @@ def _question(session: Session, source: SourceOptions, query: QueryOptions) -> Q
         return session.series()
     named = [query.count, query.total is not None, query.mean is not None]
     if sum(named) != 1:
-        raise InvalidParameter("ask one thing: --count, --total COLUMN --bounds LOW,HIGH or --mean COLUMN --bounds LOW,HIGH")
-    question = count(query.where) if query.count else _bounded(query)
+        raise InvalidParameter("ask one thing: --count, or --total COLUMN or --mean COLUMN with --bounds LOW,HIGH")
+    question: Count | Total | Mean = count(query.where) if query.count else _bounded(query)
     if query.by is None:
         return question
     columns = query.by.split(",")
     if not query.keys or len(query.keys) != len(columns):
-        raise InvalidParameter("keys are public and must be listed, one --keys for each column: --by clinic --keys a,b,c")
+        raise InvalidParameter("keys are public: list them, one --keys for each column, as in --by clinic --keys a,b,c")
     lists = [_keys(session, column, text) for column, text in zip(columns, query.keys, strict=True)]
-    limits = {"keep_per_unit": query.keep_per_unit, "stated_per_unit": query.stated_per_unit}
-    return question.by(columns, list(product(*lists)), **limits)
+    keep, stated = query.keep_per_unit, query.stated_per_unit
+    return question.by(columns, list(product(*lists)), keep_per_unit=keep, stated_per_unit=stated)
 
 
-def _bounded(query: QueryOptions) -> Question:
+def _bounded(query: QueryOptions) -> Total | Mean:
     if query.bounds is None:
         raise InvalidParameter("values must be clipped to something: --bounds 0,5000")
     low, high = _pair(query.bounds, "--bounds", "0,5000")

@@ -44,7 +44,7 @@ def show(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None:
 def verify(file: File, as_json: AsJson = False) -> None:
     """Recompute the hash chain and every total; exit code 2 if anything is wrong."""
     ledger = _open(file)
-    with Progress(console=errors, transient=True) as progress:
+    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task("checking entries", total=None)
         verdict = ledger.verify(lambda done, total: progress.update(task, completed=done, total=total))
     ledger.close()
@@ -79,7 +79,8 @@ def _open(file: Path) -> SqlLedger:
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:
-    return entry.call, entry.time[:19], entry.analyst, entry.kind, entry.state, entry.tests, entry.hits, percent(entry.share)
+    told = entry.call, entry.time[:19], entry.analyst, entry.kind, entry.state
+    return *told, entry.tests, entry.hits, percent(entry.share)
 
 
 def _summary(name: str, budget: Any, spent: Any, calls: list[Entry]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`chary watch|test|release|quote`: ask a file, under the budget of its ledger."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -29,12 +29,13 @@ def watch(
     """Test every key (or every row of a series) against a threshold; only hits are charged."""
     with _asked(source, budget, call, query, targets=True) as asked:
         found = asked.session.watch(asked.question, above=above, epsilon=asked.epsilon, request=budget.request)
-        figures = _watched(found) | _charged(asked)
+        figures = _watched(found, asked.labels) | _charged(asked)
     if as_json:
         show_json(figures)
         return
-    show_table(["key", "noisy value"], [(_label(hit["key"]), hit["value"]) for hit in figures["above"]], f"At or above {above}")
-    show_pairs({name: figures[name] for name in ("tested", "hits", "untested", "error_bar", "epsilon_per_call", "spent")})
+    rows = [(_label(hit.get("label", hit["key"])), hit["value"]) for hit in figures["above"]]
+    show_table(["key", "noisy value"], rows, f"At or above {above}")
+    show_pairs({name: value for name, value in figures.items() if name != "above"})
 
 
 @with_options
@@ -110,7 +111,7 @@ def _asked(
 ) -> Iterator[Asked]:
     """The open session and question, with a spinner on the terminal while it works."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True) as progress:
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task(f"reading {source.file.name}", total=None)
         asked = ask(source, budget, call, query, targets=targets)
         progress.update(task, description="asking")
@@ -118,8 +119,10 @@ def _asked(
             yield asked
 
 
-def _watched(found: WatchResult) -> dict[str, Any]:
-    above = [{"key": list(key), "value": value} for key, value in found.above.items()]
+def _watched(found: WatchResult, labels: Sequence[Any] | None) -> dict[str, Any]:
+    above: list[dict[str, Any]] = [{"key": list(key), "value": value} for key, value in found.above.items()]
+    if labels is not None:
+        above = [hit | {"label": labels[hit["key"][0]]} for hit in above]
     counts = {"tested": found.tested, "hits": found.hits, "untested": len(found.untested)}
     return {"above": above, **counts, "error_bar": found.error_bar}
 
@@ -132,5 +135,5 @@ def _charged(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _label(key: list[Any]) -> str:
-    return ", ".join(map(str, key))
+def _label(key: Any) -> str:
+    return ", ".join(map(str, key)) if isinstance(key, list) else str(key)

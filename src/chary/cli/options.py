@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -56,7 +56,7 @@ class QueryOptions:
     grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
     rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
     unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
-    where: Annotated[str | None, typer.Option(help="Predicate, such as \"age >= 65 AND smoker\".")] = None
+    where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
     by: Annotated[str | None, typer.Option(help="Key columns, comma between them.")] = None
     keys: Annotated[list[str] | None, typer.Option(help="Public keys: a,b,c or 1..6 or 2013-01-01..2013-01-31.")] = None
     keep_per_unit: Annotated[int | None, typer.Option(help="chary keeps at most this many keys of each unit.")] = None
@@ -70,7 +70,7 @@ Above = Annotated[str, typer.Option(help="The threshold: at or above it is a hit
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter that is a group of options by the options in it, so that Typer shows them flat."""
     hints = get_type_hints(function, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__")}
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
     plain = [p for name, p in inspect.signature(function).parameters.items() if name not in groups]
     flat = [parameter for group in groups.values() for parameter in _parameters(group)]
 
@@ -90,4 +90,6 @@ def _parameters(group: type) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     defaults = {f.name: inspect.Parameter.empty if f.default is MISSING else f.default for f in fields(group)}
-    return [inspect.Parameter(name, kind, default=default, annotation=hints[name]) for name, default in defaults.items()]
+    return [
+        inspect.Parameter(name, kind, default=default, annotation=hints[name]) for name, default in defaults.items()
+    ]

@@ -49,6 +49,8 @@ def percent(share: float) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(inner)}" for name, inner in value.items())
     if isinstance(value, (float, Fraction)) and not isinstance(value, bool):
         return plain(value)
     return str(value)

@@ -17,9 +17,7 @@ def plan(
     epsilon_per_call: Annotated[str | None, typer.Option(help="Epsilon of each call.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Name three of --epsilon, --delta, --hits, --epsilon-per-call and get the fourth; --epsilon and --delta alone
-    give a table of choices. Everything by the exact curve.
-    """
+    """From three of --epsilon, --delta, --hits, --epsilon-per-call the fourth; from the first two, a table."""
     if epsilon is not None and delta is not None and hits is None and epsilon_per_call is None:
         _choices(epsilon, delta, as_json)
         return

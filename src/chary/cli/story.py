@@ -27,8 +27,8 @@ def demo(output: Folder = Path("demo-output"), as_json: AsJson = False) -> None:
             return
         rows = [_row(*part) for part in _by_kind(history).items()]
         show_table(["kind", "calls", "tests", "hits", "misses", "charged", "each charge"], rows, "Budget")
-        console.print(f"spent {spent} of {BUDGET}; plain composition of the same {paid.calls} questions would have cost "
-                      f"epsilon {plain(paid.epsilon)}")
+        console.print(f"spent {spent} of {BUDGET}")
+        console.print(f"plain composition would have charged {paid.calls} times: epsilon {plain(paid.epsilon)}")
         console.print(session.statement())
     console.print(f"{story.seconds:.1f} s; picture: {picture}; ledger: {story.ledger}")
 

@@ -9,7 +9,7 @@ from chary.data.columns import Column, quote
 from chary.data.engine import ROWS, Engine, quietly
 from chary.data.loading import Loader, csv_types, read_columns, select
 from chary.data.sources import Source, describe
-from chary.errors import SchemaMismatch
+from chary.errors import EngineFailure, SchemaMismatch
 
 _APPENDED = "chary_appended"
 _UNTYPED = '"NULL"'
@@ -23,7 +23,10 @@ def append(engine: Engine, loader: Loader, rows: Any) -> None:
     if source.kind == "csv":
         source = replace(source, types=csv_types(loader.schema))
     failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
-    engine.write(lambda connection: quietly(lambda: _insert(connection, loader, source), failure))
+    quietly(
+        lambda: engine.write(lambda connection: quietly(lambda: _insert(connection, loader, source), failure)),
+        EngineFailure("the engine failed while it wrote the rows; they were rolled back"),
+    )
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, loader: Loader, source: Source) -> None:

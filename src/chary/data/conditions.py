@@ -65,11 +65,11 @@ class Compare:
     sign: str
     other: Scalar | Name
 
-    def text(self) -> str:  # noqa: D102
+    def text(self) -> str:
         right = identifier(self.other.name) if isinstance(self.other, Name) else show(self.other)
         return f"{identifier(self.column)} {self.sign} {right}"
 
-    def compile(self, scope: Scope) -> Any:  # noqa: D102
+    def compile(self, scope: Scope) -> Any:
         left = scope.operand(self.column)
         if left.kind is TypeClass.BOOLEAN and self.sign not in ("=", "<>"):
             raise InvalidQuery(f"boolean column {self.column!r} has no order; write {self.column} = TRUE")
@@ -97,10 +97,10 @@ class OneOf:
     column: str
     values: tuple[Scalar, ...]
 
-    def text(self) -> str:  # noqa: D102
+    def text(self) -> str:
         return f"{identifier(self.column)} IN ({', '.join(map(show, self.values))})"
 
-    def compile(self, scope: Scope) -> Any:  # noqa: D102
+    def compile(self, scope: Scope) -> Any:
         value, others = meet(scope.operand(self.column), self.values)
         return value.isin(others)
 
@@ -111,10 +111,10 @@ class IsNull:
 
     column: str
 
-    def text(self) -> str:  # noqa: D102
+    def text(self) -> str:
         return f"{identifier(self.column)} IS NULL"
 
-    def compile(self, scope: Scope) -> Any:  # noqa: D102
+    def compile(self, scope: Scope) -> Any:
         return scope.operand(self.column).value.isnull()
 
 
@@ -126,10 +126,10 @@ class Like:
     pattern: str
     fold: bool
 
-    def text(self) -> str:  # noqa: D102
+    def text(self) -> str:
         return f"{identifier(self.column)} {'ILIKE' if self.fold else 'LIKE'} {show(self.pattern)}"
 
-    def compile(self, scope: Scope) -> Any:  # noqa: D102
+    def compile(self, scope: Scope) -> Any:
         operand = scope.operand(self.column)
         if operand.kind is not TypeClass.STRING:
             raise InvalidQuery(f"LIKE needs a string column; {self.column!r} is {operand.kind.words}")
@@ -142,10 +142,10 @@ class Holds:
 
     column: str
 
-    def text(self) -> str:  # noqa: D102
+    def text(self) -> str:
         return identifier(self.column)
 
-    def compile(self, scope: Scope) -> Any:  # noqa: D102
+    def compile(self, scope: Scope) -> Any:
         operand = scope.operand(self.column)
         if operand.kind is not TypeClass.BOOLEAN:
             hint = "1" if operand.kind in (TypeClass.INTEGER, TypeClass.FLOAT) else "'...'"
@@ -161,10 +161,10 @@ class Not:
 
     condition: Condition
 
-    def text(self) -> str:  # noqa: D102
+    def text(self) -> str:
         return f"NOT ({self.condition.text()})"
 
-    def compile(self, scope: Scope) -> Any:  # noqa: D102
+    def compile(self, scope: Scope) -> Any:
         return ~self.condition.compile(scope)
 
 
@@ -174,10 +174,10 @@ class Every:
 
     conditions: tuple[Condition, ...]
 
-    def text(self) -> str:  # noqa: D102
+    def text(self) -> str:
         return " AND ".join(_bracketed(part) for part in self.conditions)
 
-    def compile(self, scope: Scope) -> Any:  # noqa: D102
+    def compile(self, scope: Scope) -> Any:
         return _balanced(operator.and_, [part.compile(scope) for part in self.conditions])
 
 
@@ -187,10 +187,10 @@ class Some:
 
     conditions: tuple[Condition, ...]
 
-    def text(self) -> str:  # noqa: D102
+    def text(self) -> str:
         return " OR ".join(_bracketed(part) for part in self.conditions)
 
-    def compile(self, scope: Scope) -> Any:  # noqa: D102
+    def compile(self, scope: Scope) -> Any:
         return _balanced(operator.or_, [part.compile(scope) for part in self.conditions])
 
 

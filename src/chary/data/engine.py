@@ -40,7 +40,7 @@ class Engine:
             if self._closed:
                 raise EngineFailure("the table is closed")
             if self._connection is None:
-                self._connection = self._connect()
+                self._connection = quietly(self._connect, EngineFailure("the file cannot be opened again"))
             yield self._connection
 
     def write(self, work: Work) -> None:

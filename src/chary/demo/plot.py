@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 
 
 def draw(points: list[Point], history: list[Entry], plain: list[float], path: Path) -> None:
-    """Write a PNG: left the answers (the truth is shown only because the built-in data are public), right the budget."""
+    """Write a PNG: left the answers beside the truth (these data are public), right the budget over time."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(13, 5.5), layout="constrained")
     _answers(left, points)
     _budget(right, history, plain)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from chary.data import Count, count, total
 from chary.demo.panel import GROUPS, YEARS, of_year, people, start, true_count
 from chary.filters import Budget, largest_call
-from chary.session import Conditional, Session, open  # noqa: A004
+from chary.session import Answer, Conditional, Session, open
 
 BUDGET = Budget(epsilon=3, delta=1e-6)
 EXPECTED_HITS = 12
@@ -102,7 +102,9 @@ def _watch(story: Story, session: Session, year: int) -> None:
     for visits in LEVELS:
         question = count(f"mdvis >= {visits} AND year = {year}").by(["site", "plan"], GROUPS, keep_per_unit=1)
         found = session.watch(question, above=BAR, epsilon=story.epsilon_per_call)
-        story.say(f"year {year}: {len(GROUPS)} groups watched for {BAR} people with {visits}+ visits: {found.hits} above")
+        story.say(
+            f"year {year}: {len(GROUPS)} groups watched for {BAR} people with {visits}+ visits: {found.hits} above"
+        )
         for key, value in found.above.items():
             truth = true_count(story.table, year, visits, (int(key[0]), int(key[1])))
             label = f"y{year} site {key[0]} plan {key[1]}, {visits}+"
@@ -157,7 +159,8 @@ def _reopened(story: Story, call: int) -> None:
 def _release(story: Story, session: Session) -> None:
     spending = total("meddol", bounds=(0, 2000), grid=1, where="year = 5", rows_per_unit=1)
     answer = session.release(spending, epsilon=0.2)
-    story.say(f"year 5: medical spending, an ordinary release: {float(answer):,.0f} dollars, +- {answer.error_bar:,.0f}")
+    if isinstance(answer, Answer):
+        story.say(f"year 5: medical spending, an ordinary release: {answer.value:,} dollars +- {answer.error_bar:,}")
 
 
 def _often(site: int, year: int) -> Count:
@@ -169,7 +172,7 @@ def _admitted(year: int) -> Count:
 
 
 def _true_admitted(story: Story, year: int) -> int:
-    return of_year(story.table, year).filter(pc.field("totadm") >= 1).num_rows
+    return int(of_year(story.table, year).filter(pc.field("totadm") >= 1).num_rows)
 
 
 def _point(story: Story, label: str, value: float, truth: float, error_bar: float | None) -> None:

@@ -11,7 +11,17 @@ from chary.filters.pure import PureFilter
 from chary.filters.renyi import RenyiFilter
 from chary.filters.sizing import largest_call, largest_call_left
 
-__all__ = ["Budget", "ExactFilter", "Filter", "Price", "PureFilter", "RenyiFilter", "largest_call", "largest_call_left", "restore"]
+__all__ = [
+    "Budget",
+    "ExactFilter",
+    "Filter",
+    "Price",
+    "PureFilter",
+    "RenyiFilter",
+    "largest_call",
+    "largest_call_left",
+    "restore",
+]
 
 
 def restore(budget: Budget, body: dict[str, Any]) -> Filter:

@@ -36,11 +36,13 @@ class RenyiFilter(Filter):
             raise InvalidParameter("the Renyi filter needs a delta greater than approximate_delta")
         if self._log_moment <= 0:
             raise InvalidParameter(
-                f"nothing fits into {self.budget} at order {plain(self.order)}: make the calls smaller or the budget larger"
+                f"nothing fits into {self.budget} at order {plain(self.order)}: smaller calls or a larger budget would"
             )
 
     @classmethod
-    def best(cls, budget: Budget, *, grain: Fraction | None = None, approximate_delta: Fraction = Fraction(0)) -> "RenyiFilter":
+    def best(
+        cls, budget: Budget, *, grain: Fraction | None = None, approximate_delta: Fraction = Fraction(0)
+    ) -> "RenyiFilter":
         """The filter of the order that affords most hits of `grain`-DP calls (or most zCDP if grain is None)."""
         epsilon, delta = budget.exact
         if not delta > approximate_delta:

@@ -32,8 +32,9 @@ def largest_call_left(filter_: Filter, left: Amount, hits: int) -> Fraction:
     """The largest epsilon per call (four digits, rounded down) with which what is left pays for this many hits."""
 
     def fits(size: Fraction) -> bool:
-        copies = filter_.price(Targeted(size)).hit.copies_in(left)
-        return copies is None or copies >= whole(hits, "hits")
+        price = filter_.price(Targeted(size))
+        worth_it = price.free_miss or filter_.kind == "pure"
+        return worth_it and (price.hit.copies_in(left) or 0) >= whole(hits, "hits")
 
     return _largest(filter_.budget.exact[0], fits)
 
@@ -53,7 +54,7 @@ def _largest(bound: Fraction, fits: Callable[[Fraction], bool]) -> Fraction:
     if not fits(low):
         raise InvalidParameter(f"so many hits do not fit: even calls of epsilon {plain(low)} would be too many")
     while high > low * Fraction(1001, 1000):
-        middle = (low + high) / 2 if high < 2 * low else low * 2
+        middle = (low + high) / 2 if high <= 2 * low else low * 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return _shortened(low)
 

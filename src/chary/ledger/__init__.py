@@ -4,7 +4,7 @@ A ledger knows prices as whole numbers and events as JSON; it does no privacy ma
 hash-chained file that many processes may share, `MemoryLedger` follows the same rules inside one process.
 """
 
-from chary.ledger.amounts import Amount
+from chary.amounts import Amount
 from chary.ledger.checks import canonical
 from chary.ledger.memory import MemoryLedger
 from chary.ledger.protocol import Ledger

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from chary.amounts import Amount
 from chary.errors import InvalidParameter
-from chary.ledger.amounts import Amount
 from chary.ledger.entries import Entry
 from chary.ledger.records import Balance, CapReached, Tally
 from chary.ledger.terms import Terms

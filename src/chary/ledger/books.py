@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from chary.amounts import Amount
 from chary.ledger.accounts import Account, Count, Purse
-from chary.ledger.amounts import Amount
 from chary.ledger.drafts import terms_of
 from chary.ledger.entries import Entry, Kind
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from chary.amounts import LIMIT, Amount
 from chary.errors import InvalidParameter
-from chary.ledger.amounts import LIMIT, Amount
 
 COUNT_LIMIT = 2**31 - 1
 

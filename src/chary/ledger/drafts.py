@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from chary.amounts import Amount
 from chary.errors import InvalidParameter, LedgerError, RequestConflict
-from chary.ledger.amounts import Amount
 from chary.ledger.checks import canonical, count, label, parsed, parts, text
 from chary.ledger.entries import Entry, Kind, digest, now
 from chary.ledger.records import Call, State

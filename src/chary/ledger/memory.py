@@ -6,12 +6,12 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 
+from chary.amounts import Amount
 from chary.errors import LedgerError
 from chary.ledger.accounts import Account, fitting_share
-from chary.ledger.amounts import Amount
 from chary.ledger.audit import audited
 from chary.ledger.books import Books
-from chary.ledger.checks import label, masked
+from chary.ledger.checks import count, label, masked
 from chary.ledger.drafts import (
     call_of,
     not_held,
@@ -180,7 +180,8 @@ class MemoryLedger:
         with self._lock:
             self._account(dataset)
             entries = [e for e in self._entries[max(after, 0) :] if e.kind == Kind.RESERVE and e.dataset == dataset]
-            return iter([self._call(entry.number) for entry in entries[:limit]])
+            first = entries if limit is None else entries[: count(limit, "limit")]
+            return iter([self._call(entry.number) for entry in first])
 
     def datasets(self) -> list[Terms]:
         """The terms of every dataset."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
-from chary.ledger.amounts import Amount
+from chary.amounts import Amount
 from chary.ledger.records import Balance, Call, Reservation, Tally, Verification
 from chary.ledger.terms import Terms
 

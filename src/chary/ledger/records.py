@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from chary.amounts import Amount
 from chary.errors import BudgetRefused
-from chary.ledger.amounts import Amount
 
 
 class State(StrEnum):

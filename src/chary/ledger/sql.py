@@ -9,10 +9,11 @@ from typing import cast
 from sqlalchemy import Connection, inspect, make_url
 from sqlalchemy.exc import ArgumentError
 
+from chary.amounts import Amount
 from chary.errors import LedgerError
 from chary.ledger import soundness, sql_reads, sql_writes
 from chary.ledger.accounts import fitting_share
-from chary.ledger.amounts import Amount
+from chary.ledger.checks import count
 from chary.ledger.drafts import noting, reserving, settling, sharing, voiding
 from chary.ledger.entries import GENESIS
 from chary.ledger.protocol import Progress
@@ -161,13 +162,13 @@ class SqlLedger:
 
     def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[Call]:
         """The dataset's calls in ascending order, read page by page."""
-        left = limit
-        while left is None or left > 0:
+        left = limit if limit is None else count(limit, "limit")
+        while True:
             size = sql_reads.PAGE if left is None else min(left, sql_reads.PAGE)
             with self._store.reading() as connection:
                 page = sql_reads.page(connection, dataset, after, size)
             yield from page
-            if len(page) < size:
+            if len(page) < sql_reads.PAGE:
                 return
             after, left = page[-1].number, None if left is None else left - size
 

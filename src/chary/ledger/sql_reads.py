@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, bindparam, select
 
+from chary.amounts import Amount
 from chary.errors import LedgerBroken
 from chary.ledger import statements as do
 from chary.ledger.accounts import Account, Count, Purse
-from chary.ledger.amounts import Amount
 from chary.ledger.checks import label
 from chary.ledger.drafts import call_of, not_held, not_open, same_question
 from chary.ledger.entries import GENESIS, Entry, exported

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from chary.amounts import Amount
 from chary.errors import LedgerBroken
 from chary.ledger import statements as do
 from chary.ledger.accounts import Purse
-from chary.ledger.amounts import Amount
 from chary.ledger.checks import label, masked
 from chary.ledger.drafts import not_held, not_open, not_settled, opening, same_question
 from chary.ledger.entries import Entry, Kind, seal

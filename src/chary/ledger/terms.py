@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chary.amounts import Amount
 from chary.errors import LedgerMismatch
-from chary.ledger.amounts import Amount
 from chary.ledger.checks import canonical, label, parsed, text
 
 

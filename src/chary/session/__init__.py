@@ -1,6 +1,6 @@
 """Sessions: reserve - run - settle."""
 
-from chary.session.opening import open, open_series  # noqa: A004
+from chary.session.opening import open, open_series
 from chary.session.quoting import Quote
 from chary.session.reporting import Entry, PlainComposition, Spending
 from chary.session.results import Answer, Answers, Conditional, WatchResult

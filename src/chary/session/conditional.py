@@ -125,7 +125,9 @@ class Revise(Interaction):
             raise UnknownHeld(f"call {self.call} holds no outcome: it was already published")
         if self.threshold >= (floor := Held.load(secret).floor):
             bar = natural(floor, Fraction(self.original["grid"]))
-            raise InvalidParameter(f"a revision must lower the bar below the last one tried: give above less than {bar}")
+            raise InvalidParameter(
+                f"a revision must lower the bar below the last one tried: give above less than {bar}"
+            )
 
     def run(self, touched: Touched) -> Ran:
         return settled(revise(Held.load(touched.secret or b""), self.threshold), replaces=self.call)

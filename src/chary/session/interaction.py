@@ -89,6 +89,7 @@ class Interaction(ABC):
 
     def check(self, secret: bytes | None) -> None:
         """Refuse what the secret state of `held` already rules out, before anything is reserved."""
+        return
 
     @abstractmethod
     def run(self, touched: Touched) -> Ran:

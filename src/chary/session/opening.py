@@ -19,14 +19,14 @@ FILTERS = ("pure", "renyi", "exact")
 IN_MEMORY = ":memory:"
 
 
-def open(  # noqa: A001 - read as chary.open
+def open(
     source: Any,
     *,
     privacy_unit: str | None,
     ledger: str | Path | Ledger,
     budget: Budget | None = None,
     relation: Relation | str = Relation.ADD_REMOVE,
-    filter: str | None = None,  # noqa: A002 - the field's word
+    filter: str | None = None,
     grain: Number | None = None,
     approximate_delta: Number = 0,
     dataset: str | None = None,
@@ -71,7 +71,7 @@ def open_series(
     sensitivity: int,
     ledger: str | Path | Ledger,
     budget: Budget | None = None,
-    filter: str | None = None,  # noqa: A002
+    filter: str | None = None,
     grain: Number | None = None,
     order_by: str | None = None,
     labels: str | None = None,

@@ -5,6 +5,7 @@ from typing import Any
 
 from chary.numbers import Number, exact, plain
 from chary.session.interaction import Interaction, error_bar
+from chary.session.refusal import needed
 from chary.session.spine import Spine
 
 
@@ -48,7 +49,6 @@ def quote(spine: Spine, interaction: Interaction, distance: Number | None) -> Qu
     """Price an interaction against what is left. Without a distance, the error bar serves as the distance."""
     price, left = spine.filter.price(interaction.event), spine.left()
     whole = max(1, spine.filter.capacity.main)
-    needed = 1 if interaction.halts and price.free_miss else interaction.parallel
     bar = error_bar(interaction.accuracy())
     apart = bar if distance is None else float(exact(distance, "distance"))
     tested = interaction.kind != "release" and bar is not None
@@ -59,7 +59,7 @@ def quote(spine: Spine, interaction: Interaction, distance: Number | None) -> Qu
         price_if_miss=price.miss.main / whole,
         most_charged=price.hit.main * interaction.parallel / whole,
         hits_left=price.hit.copies_in(left),
-        fits=price.hit.times(needed).fits_into(left),
+        fits=needed(interaction, spine.filter).fits_into(left),
         error_bar=bar,
         distance=apart if tested else None,
         wrong_call=_wrong(interaction, apart) if tested else None,

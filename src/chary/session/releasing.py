@@ -24,7 +24,9 @@ from chary.session.interaction import (
 from chary.session.results import Answer, Answers
 
 
-def noises(query: Question, neighbouring: Neighbouring, *, epsilon: Number | None, rho: Number | None) -> list[Additive]:
+def noises(
+    query: Question, neighbouring: Neighbouring, *, epsilon: Number | None, rho: Number | None
+) -> list[Additive]:
     """The noise for each part of a query; a mean has two parts, each with half of the epsilon or rho."""
     if (epsilon is None) == (rho is None):
         raise InvalidParameter("give one of epsilon= (Laplace noise) and rho= (Gaussian noise)")

@@ -122,10 +122,9 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neigh
     spent = spending(filter_, ledger.balance(dataset).spent)
     tally = ledger.tally(dataset).values()
     calls, hits, tests = (sum(getattr(part, name) for part in tally) for name in ("calls", "hits", "tests"))
-    who = "each row" if neighbouring.unit is None else f"each {neighbouring.unit}"
     return (
-        f"Everything published about the dataset {dataset!r} so far ({calls} calls, {tests} private tests, {hits} of them "
-        f"hits) is ({plain(spent.epsilon)}, {plain(spent.delta)})-differentially private for {who}: with "
+        f"Everything published about the dataset {dataset!r} so far ({calls} calls with {tests} private tests, "
+        f"{hits} of them hits) is ({plain(spent.epsilon)}, {plain(spent.delta)})-differentially private: with "
         f"{neighbouring.describe()}, no set of published outcomes becomes more than e^{plain(spent.epsilon)} times as "
         f"likely plus {plain(spent.delta)}. This holds for any adaptive choice of questions by all "
         f"analysts together, by {filter_.describe()}; the whole future of the dataset stays within {filter_.budget}. "

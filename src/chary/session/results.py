@@ -80,7 +80,7 @@ class WatchResult:
     keys: tuple[Key, ...]
     above: dict[Key, Value]
     tested: int
-    error_bar: float
+    error_bar: float | None
 
     @property
     def hits(self) -> int:

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from chary.amounts import Amount, steps_down
-from chary.data import Mean, Series, Values
+from chary.data import Query, Series, Values
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.numbers import Number, exact
 from chary.session.conditional import ReleaseIf, Revise
@@ -24,7 +24,7 @@ from chary.session.reporting import (
 )
 from chary.session.results import Answer, Answers, Conditional, WatchResult
 from chary.session.spine import Spine
-from chary.session.testing import Test, WatchKeys
+from chary.session.testing import Test, WatchKeys, keyed
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,7 @@ class Session:
         answer: bool = self.spine.perform(Test(query, self.spine.rows.neighbouring, above, epsilon), request)
         return answer
 
-    def release_if(
-        self, query: Question, *, above: Number, epsilon: Number, request: str | None = None
-    ) -> Conditional:
+    def release_if(self, query: Question, *, above: Number, epsilon: Number, request: str | None = None) -> Conditional:
         """The noisy value if it is at or above the bar, otherwise nothing, which is free; see `Conditional.revise`.
 
         Guarantee: an epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2).
@@ -95,7 +93,7 @@ class Session:
         keys (`keep_per_unit`, `stated_per_unit`, or all of them), and at most that many hits are charged. When the
         budget cannot pay for that many, the watch halts at the last hit that fits; later keys are `untested`.
         """
-        made = WatchKeys(query, self.spine.rows.neighbouring, above, epsilon)
+        made = WatchKeys(keyed(query), self.spine.rows.neighbouring, above, epsilon)
         answer: WatchResult = self.spine.perform(made, request)
         return answer
 
@@ -144,7 +142,7 @@ class Session:
 
     @property
     def remaining(self) -> Spending:
-        """What this session's analyst could still spend. Its epsilon is the budget's minus what is guaranteed so far."""
+        """What this session's analyst could still spend; its epsilon is the budget's less what is spent."""
         left = spending(self.spine.filter, self.spine.left())
         total = float(self.spine.filter.budget.exact[0])
         return Spending(left.share, max(0.0, total - self.spent.epsilon), left.delta, left.amount)
@@ -177,14 +175,17 @@ class Session:
     def __repr__(self) -> str:
         return f"Session({self.spine.dataset!r}, {self.spine.filter.budget}, spent {self.spent})"
 
-    def _planned(self, query: Question, above: Number | None, epsilon: Number | None, rho: Number | None) -> Interaction:
+    def _planned(
+        self, query: Question, above: Number | None, epsilon: Number | None, rho: Number | None
+    ) -> Interaction:
         neighbouring = self.spine.rows.neighbouring
         if above is None:
             return Release(query, neighbouring, epsilon, rho)
         if epsilon is None:
             raise InvalidParameter("a quote for a threshold needs epsilon=, such as quote(q, above=500, epsilon=0.02)")
-        keyed = not isinstance(query, Mean) and query.keys is not None
-        return (WatchKeys if keyed else Test)(query, neighbouring, above, epsilon)
+        if isinstance(query, Query) and query.keys is not None:
+            return WatchKeys(query, neighbouring, above, epsilon)
+        return Test(query, neighbouring, above, epsilon)
 
     def _held_body(self, call: int) -> dict[str, Any]:
         stored = self.spine.ledger.call(call)

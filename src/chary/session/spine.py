@@ -13,8 +13,8 @@ from chary.data import Rows
 from chary.errors import BudgetRefused
 from chary.filters import Filter, Price
 from chary.ledger import Ledger, Reservation
-from chary.numbers import plain
 from chary.session.interaction import Interaction, Ran, Touched
+from chary.session.refusal import refused
 
 STEPS = ("asked", "reserved", "evaluated", "ran", "settled")
 ATTEMPTS = 5
@@ -60,15 +60,15 @@ class Spine:
 
         Another process may take the room between looking and charging, so looking is repeated a few times.
         """
-        for attempt in range(ATTEMPTS):
+        for _ in range(ATTEMPTS):
             most = self._affordable(interaction, price)
             worst = price.hit.times(most)
             try:
                 return self.ledger.reserve(self.dataset, self.analyst, interaction.kind, body, worst, request), most
-            except BudgetRefused as refusal:
-                if not (interaction.halts and price.free_miss and most > 1) or attempt == ATTEMPTS - 1:
-                    raise self._refused(interaction, price, refusal) from None
-        raise AssertionError("the loop returns or raises")
+            except BudgetRefused:
+                if most == 1 or not (interaction.halts and price.free_miss):
+                    break
+        raise refused(interaction, self.filter, self.left())
 
     def _affordable(self, interaction: Interaction, price: Price) -> int:
         if not (interaction.halts and price.free_miss):
@@ -103,23 +103,9 @@ class Spine:
     def _secret(self, interaction: Interaction) -> bytes | None:
         return None if interaction.held is None else self.ledger.secret(interaction.held)
 
-    def _settle(
-        self, interaction: Interaction, price: Price, reservation: Reservation, ran: Ran, most: int
-    ) -> None:
+    def _settle(self, interaction: Interaction, price: Price, reservation: Reservation, ran: Ran, most: int) -> None:
         charged = min(ran.hits, most)
         final = price.hit.times(charged) + price.miss.times(most - charged)
         answer = json.dumps(ran.answer, separators=(",", ":"))
         self.ledger.settle(reservation, final, ran.hits, ran.tests, answer, ran.secret, ran.secrets)
         self.on_step("settled")
-
-    def _refused(self, interaction: Interaction, price: Price, refusal: BudgetRefused) -> BudgetRefused:
-        """Say what was asked, what is left and what would fit."""
-        left = self.left()
-        share = price.hit.times(interaction.parallel).main / max(1, self.filter.capacity.main)
-        epsilon = interaction.event.epsilon
-        size = f" of epsilon {plain(epsilon)}" if epsilon is not None else ""
-        room = left.main / max(1, self.filter.capacity.main)
-        return BudgetRefused(
-            f"this {interaction.kind}{size} can cost {plain(100 * share)} % of the budget ({self.filter.budget}) and "
-            f"{plain(100 * room)} % is left; a smaller epsilon costs less: see session.quote(...) before asking"
-        )

@@ -78,15 +78,24 @@ class Test(Interaction):
         return bool(answer["hit"])
 
 
+def keyed(query: Question) -> Query:
+    """The query if it can be watched: it has public keys and one value for each; otherwise `InvalidQuery`."""
+    if not isinstance(query, Query) or query.keys is None:
+        raise InvalidQuery(
+            'watch needs a count, a total or a series with public keys, such as count().by("clinic", ["a", "b"])'
+        )
+    return query
+
+
 @dataclass(frozen=True)
 class WatchKeys(Interaction):
-    """One test for each key, in order, with the noisy value of each key that hits.
+    """One test for each key of a `keyed` query, in order, with the noisy value of each key that hits.
 
     Guarantee: every key is an epsilon-DP call with the NotPrior target "published"; a unit can be in `parallel` keys,
     so at most that many hits are charged (theory 1.6).
     """
 
-    query: Question
+    query: Query
     neighbouring: Neighbouring
     above: Number
     epsilon: Number
@@ -94,10 +103,6 @@ class WatchKeys(Interaction):
     halts = True
 
     def __post_init__(self) -> None:
-        if self.query.keys is None or isinstance(self.query, Mean):
-            raise InvalidQuery(
-                'watch needs a count, a total or a series with public keys, such as count().by("clinic", ["a", "b"])'
-            )
         exact(self.above, "above")
         per_call(self.epsilon)
 

@@ -1,0 +1,94 @@
+"""Shared by the benchmarks: the best time of several rounds, one line about the machine, and tables."""
+
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.table import Table
+
+WIDTH = 120
+LIBRARIES = ("numpy", "scipy", "duckdb", "sqlalchemy")
+Work = Callable[[], object]
+
+
+def seconds(work: Work) -> float:
+    """The time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def best(work: Work, rounds: int = 5, repeats: int = 1) -> float:
+    """The best time of a call over several rounds of `repeats` calls each, after one call to warm up."""
+    return side_by_side([work], rounds, repeats)[0]
+
+
+def side_by_side(works: Sequence[Work], rounds: int = 5, repeats: int = 1) -> list[float]:
+    """The best time of each call; rounds of all take turns, so that a busy spell of the machine meets them all."""
+    for work in works:
+        work()
+    times = [[seconds(lambda: _repeat(work, repeats)) for work in works] for _ in range(rounds)]  # noqa: B023
+    return [min(column) / repeats for column in zip(*times, strict=True)]
+
+
+class QueryClock:
+    """Given to a session as `on_step`, it adds up the time that calls spend in their bare queries."""
+
+    def __init__(self) -> None:
+        self.spent, self._since = 0.0, 0.0
+
+    def __call__(self, step: str) -> None:
+        now = time.perf_counter()
+        if step == "reserved":
+            self._since = now
+        elif step == "evaluated":
+            self.spent += now - self._since
+
+    def split(self, call: Work) -> tuple[float, float]:
+        """The time of one call, and what it took apart from its query."""
+        before = self.spent
+        whole = seconds(call)
+        return whole, whole - (self.spent - before)
+
+
+def machine() -> str:
+    """Cores, load, processor and versions."""
+    cores, load = os.cpu_count(), os.getloadavg()[0]
+    libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+    python = f"Python {platform.python_version()}, {libraries}, SQLite {sqlite3.sqlite_version}"
+    return f"{cores} cores (load {load:.1f}), {platform.machine()}, {python}"
+
+
+def announce() -> None:
+    """Print the line about the machine."""
+    Console(width=WIDTH, highlight=False).print(machine(), style="dim")
+
+
+def show(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], caption: str | None = None) -> None:
+    """Print a table; the first column is text, all others are numbers."""
+    table = Table(title=title, caption=caption, caption_justify="left")
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=WIDTH).print(table)
+
+
+def duration(time_taken: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> duration(0.0123), duration(4.2e-6), duration(2)
+    ('12.3 ms', '4.2 us', '2.00 s')
+    """
+    if time_taken >= 1:
+        return f"{time_taken:.2f} s"
+    return f"{time_taken * 1e3:.1f} ms" if time_taken >= 1e-3 else f"{time_taken * 1e6:.1f} us"
+
+
+def _repeat(work: Work, repeats: int) -> None:
+    for _ in range(repeats):
+        work()

@@ -1,0 +1,108 @@
+"""Session calls a second on a small table, what each adds to its bare query, and the commits it cannot do without.
+
+Run as `python benchmarks/session.py`. A durable call commits twice, so two bare SQLite commits in the same folder are
+its limit; a call in memory aims at 150 us above its query. Calls, bare queries and bare commits take turns one by one.
+What is added is clocked within each call, from its start to the query and from the query to its end.
+"""
+
+import sqlite3
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from operator import itemgetter
+from pathlib import Path
+
+import pyarrow as pa
+
+import chary
+from chary import Budget, Session, count
+from measuring import QueryClock, Work, announce, seconds, show
+
+ROWS = 2_000
+ROUNDS = 5
+REPEATS = {":memory:": 400, "durable": 100}
+AIM = 150e-6
+EPSILON = Fraction(1, 1000)
+QUERY = count("age >= 65")
+HEADINGS = ["call, ledger", "calls/s", "us a call", "bare query us", "added us", "limit us", "added / limit"]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """An open session, the clock of its queries, and a bare commit in the folder of its ledger."""
+
+    ledger: str
+    session: Session
+    clock: QueryClock
+    commit: Work
+
+    def row(self, what: str, call: Work) -> list[str]:
+        """One line of the table: medians of the round in which least was added."""
+        rounds = [[self.sample(call) for _ in range(REPEATS[self.ledger])] for _ in range(ROUNDS)]
+        medians = [tuple(map(statistics.median, zip(*samples, strict=True))) for samples in rounds]
+        whole, added, query, commit = min(medians, key=itemgetter(1))
+        limit = AIM if self.ledger == ":memory:" else 2 * commit
+        figures = [f"{time * 1e6:.0f}" for time in (whole, query, added, limit)]
+        return [f"{what}, {self.ledger}", f"{1 / whole:,.0f}", *figures, f"{added / limit:.2f}"]
+
+    def sample(self, call: Work) -> tuple[float, float, float, float]:
+        """Times of one call, of its part outside of the query, of a bare query and of a bare commit."""
+        bare = self.session.spine.rows.prepare(QUERY).run
+        return *self.clock.split(call), seconds(bare), seconds(self.commit)
+
+    def calls(self) -> dict[str, Work]:
+        """Every kind of call; the thresholds are so far off that each test comes out the same way."""
+        far, session = 10**6, self.session
+        return {
+            "test, miss": lambda: session.test(QUERY, above=far, epsilon=EPSILON),
+            "test, hit": lambda: session.test(QUERY, above=-far, epsilon=EPSILON),
+            "release_if, hit": lambda: session.release_if(QUERY, above=-far, epsilon=EPSILON),
+            "release": lambda: session.release(QUERY, epsilon=EPSILON),
+        }
+
+
+def table() -> pa.Table:
+    """Two rows a patient."""
+    return pa.table({"patient": [row // 2 for row in range(ROWS)], "age": [row * 37 % 101 for row in range(ROWS)]})
+
+
+def desk(ledger: str, folder: Path, commit: Work) -> Desk:
+    """A session with room for all calls."""
+    clock, where = QueryClock(), ledger if ledger == ":memory:" else folder / "visits.ledger"
+    budget = Budget(epsilon=100, delta=1e-6)
+    session = chary.open(table(), privacy_unit="patient", budget=budget, ledger=where, dataset="visits", on_step=clock)
+    return Desk(ledger, session, clock, commit)
+
+
+@contextmanager
+def committing(path: Path) -> Iterator[Work]:
+    """A commit of one small row that reaches the disk."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for setting in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON"):
+            connection.execute(f"PRAGMA {setting}")
+        connection.execute("CREATE TABLE floor (number INTEGER PRIMARY KEY, body TEXT)")
+        yield lambda: connection.execute("INSERT INTO floor (body) VALUES (?)", ("x" * 200,))
+
+
+def rows(folder: Path) -> Iterator[list[str]]:
+    """All lines of the table."""
+    with ExitStack() as stack:
+        commit = stack.enter_context(committing(folder / "floor.db"))
+        for ledger in REPEATS:
+            at = desk(ledger, folder, commit if ledger == "durable" else lambda: None)
+            stack.enter_context(at.session)
+            yield from (at.row(what, call) for what, call in at.calls().items())
+
+
+def main() -> None:
+    announce()
+    with tempfile.TemporaryDirectory(prefix="chary-bench-") as folder:
+        caption = f"Limit in memory: the aim of {AIM * 1e6:.0f} us. Limit of a durable call: two bare commits."
+        show(f"Session calls on {ROWS:,} rows", HEADINGS, list(rows(Path(folder))), caption)
+
+
+if __name__ == "__main__":
+    main()

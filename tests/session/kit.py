@@ -1,0 +1,63 @@
+"""Shared by the tests of sessions: a small table with values that must never be seen, and how to look for them."""
+
+import traceback
+from fractions import Fraction
+
+import pandas as pd
+
+import chary
+from chary import Budget
+from chary.amounts import Amount
+
+SECRET_NUMBER = 987654321
+SECRET_NAME = "SECRETNAME"
+CLINICS = ["north", "south", "east"]
+# So large that noise at epsilon=1000 is zero but once in 10^400.
+NO_NOISE = Budget(epsilon=10**6, delta=1e-6)
+PLENTY = 1000
+USUAL = Budget(epsilon=1, delta=1e-6)
+
+
+def visits() -> pd.DataFrame:
+    """120 visits of 50 patients; one row holds what must never appear outside an answer."""
+    rows = [
+        {
+            "patient": 100 + visit % 50,
+            "clinic": CLINICS[(visit * visit) % 7 % 3],
+            "age": 20 + (visit % 50) * 3 % 61,
+            "cost": float(visit * 37 % 101) + 0.25 * (visit % 3),
+            "note": "none",
+        }
+        for visit in range(119)
+    ]
+    secret = {"patient": SECRET_NUMBER, "clinic": "north", "age": 44, "cost": float(SECRET_NUMBER), "note": SECRET_NAME}
+    return pd.DataFrame([*rows, secret])
+
+
+def error_texts(error: BaseException | None) -> str:
+    """Everything an error shows: itself, its traceback, its causes and contexts."""
+    shown = []
+    while error is not None:
+        shown += [str(error), repr(error), repr(error.args), *traceback.format_exception(error)]
+        if error.__cause__ is not None:
+            shown.append(error_texts(error.__cause__))
+        error = error.__context__
+    return "\n".join(shown)
+
+
+def shows_data(text: str) -> bool:
+    """Whether a sentinel occurs in the text, in any of its spellings."""
+    return any(secret in text for secret in (str(SECRET_NUMBER), "987,654,321", "9.8765", SECRET_NAME))
+
+
+def spent(session: chary.Session) -> Amount:
+    """What is charged, in the filter's own steps."""
+    amount = session.spent.amount
+    return Amount(amount.main, amount.delta)
+
+
+def steps(value: float | str | Fraction, unit: int = 10**15) -> int:
+    """An epsilon in whole steps of the pure filter."""
+    number = Fraction(value) * unit
+    assert number.denominator == 1
+    return int(number)

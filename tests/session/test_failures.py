@@ -1,0 +1,183 @@
+"""What happens when something breaks, before and after the data were touched."""
+
+import pytest
+from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent
+
+import chary
+from chary import Budget, EngineFailure, count, mean, total
+from chary.accounting import Targeted
+from chary.amounts import Amount
+from chary.session import STEPS
+
+NEVER, SURE = 10**9, -(10**9)
+COSTS = total("cost", bounds=(0, 10), rows_per_unit=1)
+CALLS = {
+    "release": lambda s: s.release(count(), epsilon="0.1"),
+    "keyed": lambda s: s.release(count().by("clinic", CLINICS), epsilon="0.1"),
+    "total": lambda s: s.release(COSTS, epsilon="0.1"),
+    "mean": lambda s: s.release(mean("cost", bounds=(0, 10), rows_per_unit=1), epsilon="0.1"),
+    "test": lambda s: s.test(count(), above=NEVER, epsilon="0.02"),
+    "release_if": lambda s: s.release_if(count(), above=NEVER, epsilon="0.02"),
+    "watch": lambda s: s.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02"),
+}
+
+
+class At:
+    """Do something when a step is reached, once it is armed."""
+
+    def __init__(self, step, act):
+        self.step, self.act, self.armed, self.seen = step, act, False, []
+
+    def __call__(self, step):
+        self.seen.append(step)
+        if self.armed and step == self.step:
+            self.armed = False
+            self.act()
+
+
+def drop_rows(session):
+    with session.spine.rows._engine.connection() as connection:
+        [(kind,)] = connection.execute("SELECT table_type FROM information_schema.tables WHERE table_name = 'chary_rows'").fetchall()
+        connection.execute(f"DROP {'VIEW' if kind == 'VIEW' else 'TABLE'} temp.main.chary_rows")
+
+
+def poison(session):
+    """Rows whose every reading fails with a message full of data."""
+    with session.spine.rows._engine.connection() as connection:
+        connection.execute("ALTER TABLE temp.main.chary_rows RENAME TO chary_old")
+        broken = ", ".join(
+            f"CAST(CASE WHEN note = 'none' THEN '{SECRET_NAME}' ELSE CAST({SECRET_NUMBER} AS VARCHAR) || note END AS {kind}) AS {name}"
+            for name, kind in (("patient", "BIGINT"), ("age", "BIGINT"), ("cost", "DOUBLE"))
+        )
+        connection.execute(f"CREATE TEMP VIEW chary_rows AS SELECT {broken}, clinic, note FROM chary_old")
+
+
+BREAKS = {
+    "closed": lambda session: session.spine.rows.close(),
+    "connection": lambda session: session.spine.rows._engine._connection.close(),
+    "dropped": drop_rows,
+    "poisoned": poison,
+}
+
+
+@pytest.mark.parametrize("ask", CALLS.values(), ids=CALLS.keys())
+@pytest.mark.parametrize("damage", BREAKS.values(), ids=BREAKS.keys())
+def test_a_failing_engine_shows_nothing_and_keeps_the_charge(opened, ask, damage):
+    at = At("reserved", lambda: damage(session))
+    session = opened(on_step=at)
+    at.armed = True
+    with pytest.raises(EngineFailure) as failure:
+        ask(session)
+    assert not shows_data(error_texts(failure.value))
+    [entry] = session.history
+    assert (entry.state, entry.answer, entry.hits) == ("reserved", None, 0)
+    assert spent(session) != Amount(0)
+    assert entry.share == session.spent.share
+    assert "evaluated" not in at.seen
+
+
+def test_an_interrupted_call_is_charged_its_worst_price(opened, place):
+    at = At("evaluated", lambda: 1 / 0)
+    session = opened(ledger=place, on_step=at, grain="0.02")
+    at.armed = True
+    with pytest.raises(ZeroDivisionError):
+        session.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02")
+    assert spent(session) == session.spine.filter.price(Targeted("0.02")).hit.times(3)
+    assert session.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02").hits == 0
+
+
+class Stop(BaseException):
+    """Not even an Exception."""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError, Stop, MemoryError])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("ask", [CALLS["release"], CALLS["test"]], ids=["release", "test"])
+def test_only_what_has_touched_no_data_is_given_back(opened, ask, step, error):
+    def stop():
+        raise error
+
+    at = At(step, stop)
+    session = opened(on_step=at)
+    at.armed = True
+    with pytest.raises(error):
+        ask(session)
+    states = [entry.state for entry in session.history]
+    expected = {"asked": [], "reserved": ["voided"], "evaluated": ["reserved"], "ran": ["reserved"], "settled": ["settled"]}
+    assert states == expected[step]
+    if step in ("asked", "reserved"):
+        assert spent(session) == Amount(0)
+    if step in ("evaluated", "ran"):
+        assert spent(session) != Amount(0)
+    before = spent(session)
+    ask(session)
+    assert len(session.history) == len(states) + 1
+    assert spent(session).main >= before.main
+
+
+def test_steps_are_told_in_order(opened):
+    seen = []
+    session = opened(on_step=seen.append)
+    session.release(count(), epsilon="0.1")
+    assert tuple(seen) == STEPS
+
+
+def test_the_worst_price_is_charged_before_data_are_read(opened, place):
+    charged = {}
+    session = opened(ledger=place, on_step=lambda step: charged.setdefault(step, spent(session)))
+    session.test(count(), above=NEVER, epsilon="0.02")
+    hit = session.spine.filter.price(Targeted("0.02")).hit
+    zero = Amount(0)
+    assert charged == {"asked": zero, "reserved": hit, "evaluated": hit, "ran": hit, "settled": zero}
+
+
+def test_a_failed_revision_keeps_the_outcome(opened):
+    at = At("ran", lambda: 1 / 0)
+    session = opened(on_step=at, grain="0.02")
+    held = session.release_if(count(), above=NEVER, epsilon="0.01")
+    before = session.spine.ledger.secret(held.call)
+    at.armed = True
+    with pytest.raises(ZeroDivisionError):
+        held.revise(above=SURE)
+    assert session.spine.ledger.secret(held.call) == before
+    assert held.revise(above=SURE).published
+
+
+def test_a_revision_overtaken_by_another_is_given_back(opened):
+    """Between looking and running another session publishes the outcome."""
+    at = At("reserved", lambda: held.revise(above=SURE, request="other"))
+    session = opened(on_step=at, grain="0.02")
+    held = session.release_if(count(), above=NEVER, epsilon="0.01")
+    at.armed = True
+    with pytest.raises(chary.UnknownHeld):
+        held.revise(above=SURE)
+    assert [entry.state for entry in session.history] == ["settled", "voided", "settled"]
+    assert spent(session) == session.spine.filter.price(Targeted("0.02")).hit
+
+
+def test_room_taken_by_another_between_looking_and_charging(opened):
+    """A watch that takes what is left looks again when somebody was faster."""
+    ledger = chary.ledger.MemoryLedger()
+    options = {"ledger": ledger, "filter": "exact", "grain": "0.02"}
+    other, session = opened(**options), opened(**options)
+    reserve, raced = ledger.reserve, []
+
+    def race(*arguments):
+        if not raced:
+            raced.append(True)
+            other.test(count(), above=SURE, epsilon="0.02")
+        return reserve(*arguments)
+
+    ledger.reserve = race
+    room = session.spine.filter.capacity.main
+    found = session.watch(count().by("age", range(200)), above=SURE, epsilon="0.02")
+    assert found.tested == room - 1
+    assert spent(session) == session.spine.filter.capacity
+
+
+def test_a_refusal_that_is_no_race_is_told_at_once(opened):
+    session = opened(budget=Budget(epsilon=1))
+    with pytest.raises(chary.BudgetRefused) as refusal:
+        session.watch(count().by("age", range(200)), above=SURE, epsilon="0.02")
+    assert "400 % of the budget" in str(refusal.value)
+    assert session.history == []

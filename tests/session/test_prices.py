@@ -1,0 +1,282 @@
+"""What is charged, under each of the filters."""
+
+from fractions import Fraction
+
+import pytest
+
+from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, count, mean, total
+from chary.accounting import Approximate, DiscreteLaplace, Joint, Pure, Repeated, Targeted, ZeroConcentrated
+from chary.amounts import Amount
+from tests.session.kit import CLINICS, NO_NOISE, USUAL, spent, steps
+
+SURE, NEVER = -(10**6), 10**9
+# Ages as keys: a patient could have rows in all of them.
+AGES = count().by("age", range(20, 81))
+
+
+@pytest.fixture(params=["renyi", "exact"])
+def charging(request, opened, place):
+    """A session whose misses are free and which prices 0.02 and its double."""
+    return opened(ledger=place, filter=request.param, grain="0.02")
+
+
+def hit_price(session, epsilon="0.02"):
+    return session.spine.filter.price(Targeted(epsilon)).hit
+
+
+def test_nothing_is_spent_at_first(charging):
+    assert spent(charging) == Amount(0)
+    assert (charging.spent.share, charging.spent.epsilon, charging.spent.delta) == (0, 0, 1e-6)
+    assert charging.remaining.share == 1
+    assert charging.remaining.epsilon == 1
+    assert charging.history == []
+
+
+def test_misses_are_free(charging):
+    assert charging.test(count(), above=NEVER, epsilon="0.02") is False
+    assert not charging.release_if(count(), above=NEVER, epsilon="0.02").published
+    assert charging.watch(AGES, above=NEVER, epsilon="0.02").hits == 0
+    assert spent(charging) == Amount(0)
+
+
+def test_each_hit_costs_its_price(charging):
+    hit = hit_price(charging)
+    assert hit != Amount(0)
+    assert charging.test(count(), above=SURE, epsilon="0.02") is True
+    assert spent(charging) == hit
+    assert charging.release_if(count(), above=SURE, epsilon="0.02").published
+    assert spent(charging) == hit.times(2)
+
+
+def test_a_revision_costs_twice_the_epsilon_and_only_when_it_publishes(charging):
+    size = {"exact": Fraction("0.02"), "renyi": Fraction("0.01")}[charging.spine.filter.kind]
+    held = charging.release_if(count(), above=NEVER, epsilon=size)
+    held = held.revise(above=NEVER - 1)
+    assert spent(charging) == Amount(0)
+    assert held.revise(above=SURE).published
+    assert spent(charging) == hit_price(charging, 2 * size)
+
+
+def test_an_ordinary_release_costs_its_event(opened, place):
+    session = opened(ledger=place)
+    price, cell = session.spine.filter.price, total("cost", bounds=(0, 5), rows_per_unit=2)
+    questions = [
+        (lambda: session.release(count(), epsilon="0.1"), DiscreteLaplace(10, 1)),
+        (lambda: session.release(count(), rho="0.001"), ZeroConcentrated("0.001")),
+        (lambda: session.release(cell, epsilon="0.1"), DiscreteLaplace(100, 10)),
+        (lambda: session.release(count().by("clinic", CLINICS), epsilon="0.3"), Repeated(DiscreteLaplace(10, 1), 3)),
+        (
+            lambda: session.release(mean("cost", bounds=(0, 6), rows_per_unit=1), epsilon="0.1"),
+            Joint((DiscreteLaplace(60, 3), DiscreteLaplace(20, 1))),
+        ),
+    ]
+    for ask, event in questions:
+        before = spent(session)
+        ask()
+        assert spent(session) - before == price(event).hit
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_the_relation_decides_the_sensitivity(opened, relation):
+    session = opened(relation=relation)
+    session.release(total("cost", bounds=(-5, 5), rows_per_unit=1), epsilon="0.1")
+    change = {"add/remove": 5, "replace": 10}[relation]
+    assert spent(session) == session.spine.filter.price(DiscreteLaplace(change * 10, change)).hit
+
+
+def test_ten_tenths_fit_into_one_and_the_eleventh_is_refused_untouched(opened, place):
+    seen = []
+    session = opened(ledger=place, budget=Budget(epsilon=1.0), on_step=seen.append)
+    for _ in range(10):
+        session.release(count(), epsilon=0.1)
+    assert spent(session) == Amount(steps(1)) == session.spine.filter.capacity
+    seen.clear()
+    with pytest.raises(BudgetRefused) as refusal:
+        session.release(count(), epsilon=0.1)
+    assert not {"reserved", "evaluated", "ran", "settled"} & set(seen)
+    assert spent(session) == Amount(steps(1))
+    assert len(session.history) == 10
+    for told in ("0.1", "epsilon 1", "0 % is left"):
+        assert told in str(refusal.value)
+
+
+def test_a_call_larger_than_the_budget_is_refused(charging):
+    with pytest.raises(BudgetRefused):
+        charging.release(count(), epsilon=Fraction("0.1") if charging.spine.filter.kind == "exact" else 3)
+        charging.release(count(), epsilon="0.1")
+        for _ in range(100):
+            charging.release(count(), epsilon="0.1")
+    assert spent(charging).fits_into(charging.spine.filter.capacity)
+
+
+@pytest.mark.parametrize(("keep", "charged"), [(1, 1), (2, 2), (3, 3), (None, 3)])
+def test_a_watch_charges_at_most_the_keys_of_a_unit(charging, keep, charged):
+    query = count().by("clinic", CLINICS, keep_per_unit=keep)
+    found = charging.watch(query, above=SURE, epsilon="0.02")
+    assert found.hits == 3
+    assert spent(charging) == hit_price(charging).times(charged)
+
+
+def test_a_watch_charges_the_hits_where_they_are_fewer(charging):
+    query = count().by("clinic", [*CLINICS, "a", "b", "c"], stated_per_unit=5)
+    counts = {0: NEVER, 6: SURE}
+    for hits, above in counts.items():
+        before = spent(charging)
+        assert charging.watch(query, above=above, epsilon="0.02").hits == hits
+        assert spent(charging) - before == hit_price(charging).times(min(hits, 5))
+
+
+def test_replacing_a_unit_reaches_twice_as_many_keys(opened):
+    session = opened(relation="replace", filter="renyi", grain="0.02")
+    session.watch(count().by("age", range(20, 81), keep_per_unit=2), above=SURE, epsilon="0.02")
+    assert spent(session) == hit_price(session).times(4)
+    session.watch(count().by("clinic", CLINICS, keep_per_unit=2), above=SURE, epsilon="0.02")
+    assert spent(session) == hit_price(session).times(4 + 3)
+
+
+def test_a_watch_halts_where_the_budget_ends(charging):
+    fits = hit_price(charging).copies_in(charging.spine.filter.capacity)
+    assert 1 < fits < 61
+    found = charging.watch(AGES, above=SURE, epsilon="0.02")
+    assert (found.hits, found.tested) == (fits, fits)
+    assert found.states() == [True] * fits + [None] * (61 - fits)
+    assert found.untested == AGES.keys[fits:]
+    assert spent(charging) == hit_price(charging).times(fits)
+    with pytest.raises(BudgetRefused):
+        charging.watch(AGES, above=NEVER, epsilon="0.02")
+
+
+def test_a_halting_watch_that_finds_nothing_tests_everything(charging):
+    found = charging.watch(AGES, above=NEVER, epsilon="0.02")
+    assert found.states() == [False] * 61
+    assert spent(charging) == Amount(0)
+
+
+def test_a_watch_is_not_halted_when_its_worst_price_fits(opened):
+    session = opened(filter="renyi", grain="0.02")
+    found = session.watch(count().by("age", range(20, 81), keep_per_unit=1), above=SURE, epsilon="0.02")
+    assert found.hits == 61
+    assert spent(session) == hit_price(session)
+
+
+def test_a_call_too_large_for_a_hit_price_is_paid_hit_or_miss(opened):
+    session = opened(budget=Budget(epsilon=5, delta=1e-6), grain="0.02")
+    price = session.spine.filter.price(Targeted("0.5"))
+    assert price.hit == price.miss != Amount(0)
+    assert price.hit == session.spine.filter.price(Pure("0.5")).hit
+    assert session.test(count(), above=NEVER, epsilon="0.5") is False
+    assert spent(session) == price.miss
+    two = count().by("clinic", CLINICS, keep_per_unit=2)
+    session.watch(two, above=NEVER, epsilon="0.5")
+    assert spent(session) == price.miss.times(3)
+
+
+def test_the_pure_filter_charges_hit_or_miss(opened, place):
+    session = opened(ledger=place, budget=Budget(epsilon=1))
+    session.test(count(), above=NEVER, epsilon="0.1")
+    assert spent(session) == Amount(steps("0.1"))
+    session.watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.1")
+    assert spent(session) == Amount(steps("0.4"))
+    session.watch(count().by("clinic", CLINICS, keep_per_unit=1), above=SURE, epsilon="0.1")
+    assert (spent(session), session.spent.epsilon, session.spent.delta) == (Amount(steps("0.5")), 0.5, 0)
+
+
+def test_a_watch_that_cannot_halt_is_refused_whole(opened):
+    session = opened(budget=Budget(epsilon=1))
+    with pytest.raises(BudgetRefused):
+        session.watch(AGES, above=NEVER, epsilon="0.1")
+    assert spent(session) == Amount(0)
+
+
+def test_gaussian_noise_has_no_pure_price(opened):
+    session = opened(budget=Budget(epsilon=1))
+    with pytest.raises(NoPrice):
+        session.release(count(), rho="0.01")
+    assert (spent(session), session.history) == (Amount(0), [])
+
+
+def test_the_exact_filter_has_a_menu(opened):
+    session = opened(filter="exact", grain="0.02")
+    for epsilon in ("0.02", "0.04", "0.1"):
+        session.release(count(), epsilon=epsilon)
+    before = spent(session)
+    refused = [
+        lambda: session.test(count(), above=5, epsilon="0.03"),
+        lambda: session.test(count(), above=5, epsilon="0.1"),
+        lambda: session.release(count(), epsilon="0.05"),
+        lambda: session.release(count(), rho="0.0001"),
+    ]
+    for ask in refused:
+        with pytest.raises(NoPrice) as refusal:
+            ask()
+        assert "0.02" in str(refusal.value)
+    assert spent(session) == before
+
+
+def test_the_exact_filter_affords_more_hits_than_the_renyi_filter(opened):
+    hits = []
+    for kind in ("renyi", "exact"):
+        session = opened(filter=kind, grain="0.02")
+        hits.append(0)
+        while True:
+            try:
+                session.test(count(), above=SURE, epsilon="0.02")
+            except BudgetRefused:
+                break
+            hits[-1] += 1
+    assert 20 < hits[0] < hits[1] < 50
+
+
+def test_delta_set_aside_pays_for_approximate_events(opened):
+    session = opened(approximate_delta="4e-7")
+    assert session.spine.filter.price(Approximate("0.01", "1e-7")).hit.delta == 10**11
+    assert session.spine.filter.capacity.delta == 4 * 10**11
+    hits = [opened(grain="0.02", approximate_delta=aside).quote(count(), epsilon="0.02", above=1).hits_left
+            for aside in (0, "4e-7", "9.9e-7")]
+    assert hits[0] > hits[1] > hits[2]
+    with pytest.raises(NoPrice):
+        opened().spine.filter.price(Approximate("0.01", "1e-7"))
+
+
+@pytest.mark.parametrize("kind", ["pure", "renyi"])
+@pytest.mark.parametrize("aside", [-0.1, "-1e-20", 1e-5, 0.5, 2, float("nan"), True])
+def test_what_is_set_aside_is_a_part_of_delta(opened, kind, aside):
+    with pytest.raises(InvalidParameter):
+        opened(filter=kind, approximate_delta=aside)
+
+
+def test_a_pure_budget_has_no_delta_to_set_aside(opened):
+    with pytest.raises(InvalidParameter):
+        opened(budget=Budget(epsilon=1), approximate_delta=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["pure", "renyi", "exact"])
+def test_a_budget_too_large_to_count_is_refused_politely(opened, kind):
+    """An amount has 62 bits; whatever does not fit is a wrong parameter, not a crash."""
+    with pytest.raises(InvalidParameter):
+        opened(budget=Budget(epsilon=10**9, delta=1e-6), filter=kind, grain="0.02")
+
+
+@pytest.mark.parametrize("filter_", ["pure", "renyi"])
+def test_a_price_too_large_to_count_is_refused_like_any_other(opened, filter_):
+    session = opened(budget=Budget(epsilon=10, delta=1e-6), filter=filter_)
+    many = count().by("patient", range(100_000))
+    for ask in (
+        lambda: session.release(count(), epsilon=10**5),
+        lambda: session.watch(many, above=NEVER, epsilon=5),
+        lambda: session.release(total("cost", bounds=(0, 2**40), rows_per_unit=10**6), epsilon=10**5),
+    ):
+        with pytest.raises(BudgetRefused):
+            ask()
+    assert spent(session) == Amount(0)
+    assert session.quote(many, above=5, epsilon=5).fits is False
+
+
+def test_small_prices_do_not_vanish(opened):
+    session = opened(budget=NO_NOISE)
+    session.test(count(), above=SURE, epsilon="1e-9")
+    assert spent(session).main > 0
+
+
+def test_usual_budget_is_what_the_fixture_says(opened):
+    assert opened().spine.filter.budget == USUAL
