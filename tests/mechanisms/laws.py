@@ -1,4 +1,4 @@
-"""Exact laws of tiny interactions: discrete Laplace noise with a rational ratio, so that every probability is a fraction.
+"""Exact laws of tiny interactions: noise with a rational ratio, so that every probability is a fraction.
 
 Noise with `P(k) ~ r^|k|` makes a value that changes by one step `-ln r`-differentially private.
 """

@@ -55,7 +55,9 @@ def test_charging_one_hit_when_two_keys_differ_would_not_be_enough():
     for threshold in THRESHOLDS:
         for changed in neighbours(2, 2):
             laws = law([0, 0], threshold, None), law(changed, threshold, None)
-            worst = max(worst, *(moment(*pair, ORDER, lambda t: hit * min(len(t[1]), 1)) for pair in (laws, laws[::-1])))
+            worst = max(
+                worst, *(moment(*pair, ORDER, lambda t: hit * min(len(t[1]), 1)) for pair in (laws, laws[::-1]))
+            )
     assert worst > 1
 
 

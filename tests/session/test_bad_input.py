@@ -1,10 +1,13 @@
 """Every wrong call: a typed error that shows no data, nothing charged, nothing recorded, nothing read."""
 
-import pytest
-from tests.session.kit import CLINICS, error_texts, shows_data, spent
+from fractions import Fraction
 
+import pytest
+
+import chary
 from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
 from chary.amounts import Amount
+from tests.session.kit import CLINICS, USUAL, error_texts, shows_data, spent, visits
 
 NAN, INF = float("nan"), float("inf")
 NO_SIZES = [NAN, INF, -INF, 0, 0.0, -1, -1e-300, True, False, "", "abc", "nan", "1/0", None, [1], 1j, b"1"]
@@ -13,14 +16,23 @@ KEYED = count().by("clinic", CLINICS)
 MEAN = mean("cost", bounds=(0, 10), rows_per_unit=1)
 
 
-def check_refused(opened, ask, error):
+@pytest.fixture(scope="module")
+def refusing():
+    """Check that a call is refused without any trace, on one session for all tests."""
     seen = []
-    session = opened(on_step=seen.append)
-    with pytest.raises(error) as refusal:
-        ask(session)
-    assert not shows_data(error_texts(refusal.value))
-    assert not {"reserved", "evaluated"} & set(seen)
-    assert (spent(session), session.history) == (Amount(0), [])
+    session = chary.open(visits(), privacy_unit="patient", ledger=":memory:", budget=USUAL, on_step=seen.append)
+
+    def check(ask, error):
+        seen.clear()
+        before = spent(session), session.history
+        with pytest.raises(error) as refusal:
+            ask(session)
+        assert not shows_data(error_texts(refusal.value))
+        assert not {"reserved", "evaluated"} & set(seen)
+        assert (spent(session), session.history) == before
+
+    yield check
+    session.close()
 
 
 @pytest.mark.parametrize("epsilon", NO_SIZES, ids=repr)
@@ -37,8 +49,8 @@ def check_refused(opened, ask, error):
     ],
     ids=["release", "mean", "test", "release_if", "watch", "rho", "quote"],
 )
-def test_a_size_must_be_a_positive_number(opened, ask, epsilon):
-    check_refused(opened, lambda session: ask(session, epsilon), InvalidParameter)
+def test_a_size_must_be_a_positive_number(refusing, ask, epsilon):
+    refusing(lambda session: ask(session, epsilon), InvalidParameter)
 
 
 @pytest.mark.parametrize("above", [NAN, INF, -INF, "many", None, True, [5], b"5"], ids=repr)
@@ -53,8 +65,8 @@ def test_a_size_must_be_a_positive_number(opened, ask, epsilon):
     ],
     ids=["test", "mean test", "release_if", "mean release_if", "watch"],
 )
-def test_a_threshold_must_be_a_number(opened, ask, above):
-    check_refused(opened, lambda session: ask(session, above), InvalidParameter)
+def test_a_threshold_must_be_a_number(refusing, ask, above):
+    refusing(lambda session: ask(session, above), InvalidParameter)
 
 
 @pytest.mark.parametrize("above", [NAN, INF, "many", None, True], ids=repr)
@@ -121,7 +133,7 @@ WRONG_QUERIES = {
 
 @pytest.mark.parametrize("make", WRONG_QUERIES.values(), ids=WRONG_QUERIES.keys())
 @pytest.mark.parametrize("how", ["release", "test"])
-def test_a_wrong_query_is_refused(opened, make, how):
+def test_a_wrong_query_is_refused(refusing, make, how):
     def ask(session):
         query = make()
         if how == "release":
@@ -131,19 +143,18 @@ def test_a_wrong_query_is_refused(opened, make, how):
         else:
             session.watch(query, above=5, epsilon="0.1")
 
-    check_refused(opened, ask, InvalidInput)
+    refusing(ask, InvalidInput)
 
 
 @pytest.mark.parametrize("rows", ["1/3", "1/100", "-5"])
 def test_a_fraction_of_a_row_is_no_limit(rows):
     """It would shrink the sensitivity, and with it the noise."""
-    from_text = pytest.importorskip("fractions").Fraction(rows)
     with pytest.raises(InvalidParameter):
-        total("cost", bounds=(0, 10), rows_per_unit=from_text)
+        total("cost", bounds=(0, 10), rows_per_unit=Fraction(rows))
     with pytest.raises(InvalidParameter):
-        mean("cost", bounds=(0, 10), rows_per_unit=from_text)
+        mean("cost", bounds=(0, 10), rows_per_unit=Fraction(rows))
     with pytest.raises(InvalidParameter):
-        count().by("clinic", CLINICS, stated_per_unit=from_text)
+        count().by("clinic", CLINICS, stated_per_unit=Fraction(rows))
 
 
 @pytest.mark.parametrize(
@@ -165,13 +176,13 @@ def test_a_fraction_of_a_row_is_no_limit(rows):
         lambda s: s.watch(total("cost", bounds=(0, 10)).by("clinic", CLINICS), above=5, epsilon="0.1"),
     ],
 )
-def test_a_query_that_does_not_fit_the_call_is_refused(opened, ask):
-    check_refused(opened, ask, InvalidQuery)
+def test_a_query_that_does_not_fit_the_call_is_refused(refusing, ask):
+    refusing(ask, InvalidQuery)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"epsilon": 1, "rho": 1}])
-def test_a_release_has_one_size(opened, arguments):
-    check_refused(opened, lambda session: session.release(count(), **arguments), InvalidParameter)
+def test_a_release_has_one_size(refusing, arguments):
+    refusing(lambda session: session.release(count(), **arguments), InvalidParameter)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +195,8 @@ def test_a_release_has_one_size(opened, arguments):
         lambda s: s.release(count(), rho=50),
     ],
 )
-def test_what_does_not_fit_the_budget_is_refused(opened, ask):
-    check_refused(opened, ask, BudgetRefused)
+def test_what_does_not_fit_the_budget_is_refused(refusing, ask):
+    refusing(ask, BudgetRefused)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +214,8 @@ def test_what_does_not_fit_the_budget_is_refused(opened, ask):
     ],
     ids=["release", "test", "watch", "release_if", "total", "mean", "rho", "tiny", "quote"],
 )
-def test_noise_beyond_what_can_be_drawn_is_refused_before_the_data_are_touched(opened, ask):
-    check_refused(opened, ask, InvalidParameter)
+def test_noise_beyond_what_can_be_drawn_is_refused_before_the_data_are_touched(refusing, ask):
+    refusing(ask, InvalidParameter)
 
 
 def test_noise_too_small_to_be_drawn_is_refused_before_the_data_are_touched(opened):

@@ -1,13 +1,13 @@
 """What happens when something breaks, before and after the data were touched."""
 
 import pytest
-from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent
 
 import chary
 from chary import Budget, EngineFailure, count, mean, total
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.session import STEPS
+from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent
 
 NEVER, SURE = 10**9, -(10**9)
 COSTS = total("cost", bounds=(0, 10), rows_per_unit=1)
@@ -37,16 +37,16 @@ class At:
 
 def drop_rows(session):
     with session.spine.rows._engine.connection() as connection:
-        [(kind,)] = connection.execute("SELECT table_type FROM information_schema.tables WHERE table_name = 'chary_rows'").fetchall()
-        connection.execute(f"DROP {'VIEW' if kind == 'VIEW' else 'TABLE'} temp.main.chary_rows")
+        connection.execute("DROP TABLE temp.main.chary_rows")
 
 
 def poison(session):
     """Rows whose every reading fails with a message full of data."""
     with session.spine.rows._engine.connection() as connection:
         connection.execute("ALTER TABLE temp.main.chary_rows RENAME TO chary_old")
+        value = f"CASE WHEN note = 'none' THEN '{SECRET_NAME}' ELSE '{SECRET_NUMBER}' || note END"
         broken = ", ".join(
-            f"CAST(CASE WHEN note = 'none' THEN '{SECRET_NAME}' ELSE CAST({SECRET_NUMBER} AS VARCHAR) || note END AS {kind}) AS {name}"
+            f"CAST({value} AS {kind}) AS {name}"
             for name, kind in (("patient", "BIGINT"), ("age", "BIGINT"), ("cost", "DOUBLE"))
         )
         connection.execute(f"CREATE TEMP VIEW chary_rows AS SELECT {broken}, clinic, note FROM chary_old")
@@ -90,7 +90,7 @@ class Stop(BaseException):
     """Not even an Exception."""
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError, Stop, MemoryError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, Stop])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("ask", [CALLS["release"], CALLS["test"]], ids=["release", "test"])
 def test_only_what_has_touched_no_data_is_given_back(opened, ask, step, error):
@@ -103,8 +103,8 @@ def test_only_what_has_touched_no_data_is_given_back(opened, ask, step, error):
     with pytest.raises(error):
         ask(session)
     states = [entry.state for entry in session.history]
-    expected = {"asked": [], "reserved": ["voided"], "evaluated": ["reserved"], "ran": ["reserved"], "settled": ["settled"]}
-    assert states == expected[step]
+    state = {"reserved": "voided", "evaluated": "reserved", "ran": "reserved", "settled": "settled"}
+    assert states == ([] if step == "asked" else [state[step]])
     if step in ("asked", "reserved"):
         assert spent(session) == Amount(0)
     if step in ("evaluated", "ran"):

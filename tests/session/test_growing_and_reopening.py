@@ -2,13 +2,25 @@
 
 import pandas as pd
 import pytest
-from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent, visits
 
 import chary
 from chary import Budget, InvalidParameter, LedgerMismatch, SchemaMismatch, count
 from chary.ledger import MemoryLedger, SqlLedger
+from tests.session.kit import (
+    CLINICS,
+    NO_NOISE,
+    PLENTY,
+    SECRET_NAME,
+    SECRET_NUMBER,
+    error_texts,
+    shows_data,
+    spent,
+    visits,
+)
 
-NEW = pd.DataFrame({"patient": [7, 8], "clinic": ["east", "west"], "age": [90, 91], "cost": [1.0, 2.0], "note": ["a", "b"]})
+NEW = pd.DataFrame(
+    {"patient": [7, 8], "clinic": ["east", "west"], "age": [90, 91], "cost": [1.0, 2.0], "note": ["a", "b"]}
+)
 
 
 def test_appended_rows_are_counted_afterwards(opened, place):

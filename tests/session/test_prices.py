@@ -100,13 +100,13 @@ def test_ten_tenths_fit_into_one_and_the_eleventh_is_refused_untouched(opened, p
         assert told in str(refusal.value)
 
 
-def test_a_call_larger_than_the_budget_is_refused(charging):
+def test_ordinary_releases_end_at_the_capacity(charging):
+    while charging.quote(count(), epsilon="0.04").fits:
+        charging.release(count(), epsilon="0.04")
     with pytest.raises(BudgetRefused):
-        charging.release(count(), epsilon=Fraction("0.1") if charging.spine.filter.kind == "exact" else 3)
-        charging.release(count(), epsilon="0.1")
-        for _ in range(100):
-            charging.release(count(), epsilon="0.1")
+        charging.release(count(), epsilon="0.04")
     assert spent(charging).fits_into(charging.spine.filter.capacity)
+    assert charging.history[-1].state == "settled"
 
 
 @pytest.mark.parametrize(("keep", "charged"), [(1, 1), (2, 2), (3, 3), (None, 3)])
@@ -231,8 +231,10 @@ def test_delta_set_aside_pays_for_approximate_events(opened):
     session = opened(approximate_delta="4e-7")
     assert session.spine.filter.price(Approximate("0.01", "1e-7")).hit.delta == 10**11
     assert session.spine.filter.capacity.delta == 4 * 10**11
-    hits = [opened(grain="0.02", approximate_delta=aside).quote(count(), epsilon="0.02", above=1).hits_left
-            for aside in (0, "4e-7", "9.9e-7")]
+    hits = [
+        opened(grain="0.02", approximate_delta=aside).quote(count(), epsilon="0.02", above=1).hits_left
+        for aside in (0, "4e-7", "9.9e-7")
+    ]
     assert hits[0] > hits[1] > hits[2]
     with pytest.raises(NoPrice):
         opened().spine.filter.price(Approximate("0.01", "1e-7"))

@@ -5,10 +5,10 @@ import math
 from fractions import Fraction
 
 import pytest
-from tests.session.kit import CLINICS, spent
 
 from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
 from chary.amounts import Amount
+from tests.session.kit import CLINICS, spent
 
 NEVER, SURE = 10**9, -(10**9)
 COSTS = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
@@ -141,7 +141,9 @@ def test_bad_quotes_are_refused(opened, arguments):
         opened().quote(count(), **arguments)
 
 
-@pytest.mark.parametrize("query", [count("nobody = 1"), count().by("clinic", [1]), total("note", bounds=(0, 1), rows_per_unit=1)])
+@pytest.mark.parametrize(
+    "query", [count("nobody = 1"), count().by("clinic", [1]), total("note", bounds=(0, 1), rows_per_unit=1)]
+)
 def test_what_would_be_refused_gets_no_quote(opened, query):
     session = opened()
     with pytest.raises(InvalidQuery):

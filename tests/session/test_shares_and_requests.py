@@ -154,7 +154,10 @@ def test_a_key_belongs_to_one_question(opened, tmp_path):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (lambda s: s.release(count(), epsilon=0.1, request="k"), lambda s: s.release(count(), epsilon="1/10", request="k")),
+        (
+            lambda s: s.release(count(), epsilon=0.1, request="k"),
+            lambda s: s.release(count(), epsilon="1/10", request="k"),
+        ),
         (lambda s: s.release(count(), rho=0.001, request="k"), lambda s: s.release(count(), rho="0.0010", request="k")),
         (
             lambda s: s.test(count(), above=5.0, epsilon=0.1, request="k"),

@@ -4,12 +4,13 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from numpy.typing import NDArray
 
-from chary.accounting.events import Targeted
 from chary.accounting.exponentials import GUARD, decimal, precise
-from chary.accounting.prices import hit_price_up
-from chary.numbers import plain
+
+Floats = NDArray[np.float64]
+LARGEST_ORDER = 1e7
+GRID = 401
 
 
 def epsilon_up(log_moment: Fraction, order: Fraction, delta: Fraction) -> Fraction:
@@ -38,35 +39,31 @@ def capacity_down(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fracti
 
 
 def choose_order(epsilon: Fraction, delta: Fraction, grain: Fraction | None = None) -> Fraction:
-    """The order that affords most: most hits of calls of `grain`-DP, or most zCDP where the grain is unknown.
+    """The order that affords most hits of calls of `grain`-DP, or most zCDP where the grain is unknown or so large
+    that no order affords one hit.
 
     The order must be fixed before the first release, so it depends on public numbers only. It is rounded to three
     digits, which keeps it short in statements and loses nothing that can be measured.
 
     >>> choose_order(Fraction(1), Fraction(1, 10**6), Fraction(1, 50))
-    Fraction(...)
+    Fraction(18, 1)
     """
-    limit = 1e7 if grain is None else _largest_order(float(grain))
-    logs = np.linspace(math.log(1e-3), math.log(limit - 1), 400)
-
-    def affordable(log: float) -> float:
-        return _affordable(1 + math.exp(log), float(epsilon), float(delta), grain)
-
-    values = [affordable(log) for log in logs]
-    best = int(np.argmax(values))
-    low, high = logs[max(best - 1, 0)], logs[min(best + 1, len(logs) - 1)]
-    found = minimize_scalar(lambda log: -affordable(log), bounds=(low, high), method="bounded")
-    return 1 + Fraction(f"{math.exp(found.x):.3g}")
+    logs = np.linspace(math.log(1e-3), math.log(LARGEST_ORDER), GRID)
+    for _ in range(2):
+        values = _affordable(1 + np.exp(logs), float(epsilon), float(delta), None if grain is None else float(grain))
+        best = int(np.argmax(values))
+        logs = np.linspace(logs[max(best - 1, 0)], logs[min(best + 1, GRID - 1)], GRID)
+    if grain is not None and values[best] < 1:
+        return choose_order(epsilon, delta)
+    return 1 + Fraction(f"{math.exp(logs[GRID // 2]):.3g}")
 
 
-def _largest_order(grain: float) -> float:
-    """Where `e^(a grain)` meets `1 + e^grain`: beyond it a hit has no price."""
-    return 1 + (math.log1p(math.exp(grain)) - grain) / grain
-
-
-def _affordable(order: float, epsilon: float, delta: float, grain: Fraction | None) -> float:
-    capacity = (order - 1) * (epsilon - math.log1p(-1 / order)) + math.log(delta * order)
+def _affordable(orders: Floats, epsilon: float, delta: float, grain: float | None) -> Floats:
+    """How many hits of `grain`-DP calls (or how much rho) each order affords; floats do, for this only picks one."""
+    capacity = (orders - 1) * (epsilon - np.log1p(-1 / orders)) + np.log(delta * orders)
     if grain is None:
-        return capacity / (order * (order - 1))
-    price = hit_price_up(Targeted(grain), Fraction(plain(order)))
-    return -math.inf if price is None or capacity <= 0 else capacity / float(price)
+        return capacity / (orders * (orders - 1))
+    left = math.expm1(grain) - np.expm1(np.minimum(orders * grain, 50))
+    priced = left > -1
+    prices = (1 - orders) * grain - np.log1p(np.where(priced, left, 0))
+    return np.where(priced, capacity / np.where(prices > 0, prices, np.inf), -np.inf)

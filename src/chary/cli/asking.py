@@ -42,10 +42,10 @@ def ask(
         raise InvalidParameter("a release needs its own size, such as --epsilon-per-call 0.1")
     limit = None if budget.epsilon is None else Budget(budget.epsilon, budget.delta or 0)
     file = budget.ledger or Path(f"{source.file}.ledger")
-    grain = None if file.exists() or limit is None else _first_size(limit, budget.filter, call)
-    session = _open(source, budget, limit, file, grain)
+    first = None if file.exists() or limit is None else _first_size(limit, budget.filter, call)
+    session = _open(source, budget, limit, file, first if targets else None)
     try:
-        size = grain or _size(session, call)
+        size = first or _size(session, call)
         return Asked(session, _question(session, source, query), size)
     except BaseException:
         session.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -87,3 +87,12 @@ def exported(entry: Entry, previous: str, sealed: str, answer: str | None) -> di
     (1, 'note', True)
     """
     return {**entry._asdict(), "kind": str(entry.kind), "answer": answer, "previous": previous, "hash": sealed}
+
+
+def chained(entries: Iterable[Entry], answers: Mapping[int, str]) -> Iterator[dict[str, object]]:
+    """All entries of a ledger as exported, with a chain that is only made now."""
+    previous = GENESIS
+    for entry in entries:
+        sealed = seal(previous, entry)
+        yield exported(entry, previous, sealed, answers.get(entry.call) if entry.kind == Kind.SETTLE else None)
+        previous = sealed

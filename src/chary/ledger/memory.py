@@ -8,24 +8,12 @@ from collections.abc import Iterator, Mapping
 
 from chary.amounts import Amount
 from chary.errors import LedgerError
+from chary.ledger import drafts
 from chary.ledger.accounts import Account, fitting_share
 from chary.ledger.audit import audited
 from chary.ledger.books import Books
 from chary.ledger.checks import count, label, masked
-from chary.ledger.drafts import (
-    call_of,
-    not_held,
-    not_open,
-    not_settled,
-    noting,
-    opening,
-    reserving,
-    same_question,
-    settling,
-    sharing,
-    voiding,
-)
-from chary.ledger.entries import GENESIS, Entry, Kind, exported, seal
+from chary.ledger.entries import Entry, Kind, chained
 from chary.ledger.protocol import Progress
 from chary.ledger.records import Balance, Call, Reservation, Tally, Verification
 from chary.ledger.terms import Terms, agree
@@ -67,13 +55,13 @@ class MemoryLedger:
             if held:
                 agree(held.terms, terms)
             else:
-                self._append(opening(self._next(), terms))
+                self._append(drafts.opening(self._next(), terms))
 
     def set_share(self, dataset: str, analyst: str, cap: Amount) -> None:
         """Cap one analyst."""
         with self._lock:
             account = self._account(dataset)
-            entry = sharing(self._next(), dataset, analyst, cap)
+            entry = drafts.sharing(self._next(), dataset, analyst, cap)
             fitting_share(account.terms.capacity, account.analyst(analyst), cap)
             self._append(entry)
 
@@ -83,9 +71,9 @@ class MemoryLedger:
         """Charge the worst price before any data are touched."""
         with self._lock:
             account = self._account(dataset)
-            entry = reserving(self._next(), dataset, analyst, kind, body, worst, request)
+            entry = drafts.reserving(self._next(), dataset, analyst, kind, body, worst, request)
             for held in self._asked(dataset, analyst, request):
-                same_question(held, kind, body)
+                drafts.same_question(held, kind, body)
             account.purse.admit(worst, "dataset")
             account.analyst(analyst).admit(worst, "analyst")
             self._append(entry)
@@ -106,7 +94,7 @@ class MemoryLedger:
         """Replace the worst price by the actual one and store the public answer."""
         with self._lock:
             reserved = self._reserved(reservation.call)
-            entry = settling(self._next(), reserved, price, hits, tests, answer)
+            entry = drafts.settling(self._next(), reserved, price, hits, tests, answer)
             changes = {reserved.number: masked(secret, "secret")}
             for call, new in (secrets or {}).items():
                 changes[self._settled(call, reserved.dataset)] = masked(new, "secret")
@@ -119,7 +107,7 @@ class MemoryLedger:
         """Give the whole reservation back."""
         with self._lock:
             reserved = self._reserved(reservation.call)
-            entry = voiding(self._next(), reserved)
+            entry = drafts.voiding(self._next(), reserved)
             self._append(entry)
             self._closings[reserved.number] = entry
 
@@ -127,7 +115,7 @@ class MemoryLedger:
         """Record something about the dataset and raise its version."""
         with self._lock:
             self._account(dataset)
-            self._append(noting(self._next(), dataset, kind, body))
+            self._append(drafts.noting(self._next(), dataset, kind, body))
 
     def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> Call | None:
         """The call first settled under this key."""
@@ -136,7 +124,7 @@ class MemoryLedger:
             label(analyst, "analyst"), label(request, "request")
             held = self._asked(dataset, analyst, request)
             for entry in held:
-                same_question(entry, kind, body)
+                drafts.same_question(entry, kind, body)
             settled = [entry.number for entry in held if entry.number in self._closings]
             return self._call(min(settled, key=lambda call: self._closings[call].number)) if settled else None
 
@@ -193,7 +181,7 @@ class MemoryLedger:
         """Every entry of the dataset with its hash and answer."""
         with self._lock:
             self._account(dataset)
-            return iter([line for line in self._lines() if line["dataset"] == dataset])
+            return iter([line for line in chained(self._entries, self._answers) if line["dataset"] == dataset])
 
     def verify(self, progress: Progress | None = None) -> Verification:
         """Recompute every total and answer hash."""
@@ -219,7 +207,7 @@ class MemoryLedger:
         self._alive()
         account = self._books.accounts.get(dataset)
         if account is None:
-            raise not_held(label(dataset, "dataset"))
+            raise drafts.not_held(label(dataset, "dataset"))
         return account
 
     def _next(self) -> int:
@@ -242,21 +230,21 @@ class MemoryLedger:
         self._alive()
         reserved = self._books.open.get(call)
         if reserved is None:
-            raise not_open(call, self._closing_kind(call))
+            raise drafts.not_open(call, self._closing_kind(call))
         return reserved
 
     def _settled(self, call: int, dataset: str | None = None) -> int:
         self._alive()
         if self._closing_kind(call) != Kind.SETTLE or dataset not in (None, self._closings[call].dataset):
-            raise not_settled(call)
+            raise drafts.not_settled(call)
         return call
 
     def _call(self, number: int) -> Call:
         self._alive()
         reserved = self._entries[number - 1] if 0 < number <= len(self._entries) else None
         if reserved is None or reserved.kind != Kind.RESERVE:
-            raise not_open(number, None)
-        return call_of(reserved, self._closings.get(number), self._answers.get(number))
+            raise drafts.not_open(number, None)
+        return drafts.call_of(reserved, self._closings.get(number), self._answers.get(number))
 
     def _keep(self, changes: Mapping[int, bytes | None]) -> None:
         for call, new in changes.items():
@@ -264,12 +252,3 @@ class MemoryLedger:
                 self._secrets.pop(call, None)
             else:
                 self._secrets[call] = new
-
-    def _lines(self) -> Iterator[dict[str, object]]:
-        """Every entry as exported; the chain is only made now, because nobody but the reader needs it."""
-        previous = GENESIS
-        for entry in self._entries:
-            sealed = seal(previous, entry)
-            answer = self._answers.get(entry.call) if entry.kind == Kind.SETTLE else None
-            yield exported(entry, previous, sealed, answer)
-            previous = sealed

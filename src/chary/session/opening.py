@@ -130,6 +130,8 @@ def _session(
     source: noise.Source | None,
     on_step: Callable[[str], None] | None,
 ) -> Session:
+    if isinstance(where, (str, Path)) and not Path(where).exists():
+        choice.make()  # so that a budget that cannot be opened leaves no empty ledger behind
     ledger = _ledger(where)
     held = {terms.name: terms for terms in ledger.datasets()}.get(dataset)
     filter_ = choice.make() if held is None else held_filter(held)

@@ -1,0 +1,202 @@
+"""Every command as a user types it: figures, exit codes, messages without data."""
+
+import json
+import math
+import sqlite3
+
+import pytest
+
+from chary.accounting import exact_total
+from chary.cli import run
+from tests.paths import shared
+
+SECRET = "987654321"
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """Run one command line in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def called(line, *more):
+        code = run([*line.split(), *more])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return called
+
+
+@pytest.fixture
+def visits(tmp_path):
+    rows = [f"{unit},{unit % 100},{'abc'[unit % 3]},{SECRET if unit == 7 else unit % 50}" for unit in range(1500)]
+    path = tmp_path / "visits.csv"
+    path.write_text("patient_id,age,clinic,cost\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def test_charging_keys(call):
+    code, out, _ = call("account charging --epsilon-per-call 0.1 --hits 5 --delta 1e-6 --json")
+    figures = json.loads(out)
+    assert code == 0
+    assert list(figures) == ["exact", "exact_tail", "published"]
+    assert figures["exact"] == exact_total(epsilon_per_call=0.1, hits=5, delta=1e-6)
+    _, out, _ = call("account charging --epsilon-per-call 0.1 --hits 5 --delta 1e-6 --q 0.3 --json")
+    assert json.loads(out)["exact"] > figures["exact"]
+
+
+def test_price_is_null_where_none_exists(call):
+    assert json.loads(call("account price --order 10 --epsilon-per-call 0.05 --json")[1]) == {
+        "price": pytest.approx(0.459936399286, rel=1e-9)
+    }
+    assert json.loads(call("account price --order 4 --epsilon-per-call 0.2 --q 0.28 --json")[1]) == {"price": None}
+
+
+def test_compose_keys(call):
+    figures = json.loads(call("account compose --epsilon 0.1 --times 100 --delta 1e-6 --json")[1])
+    assert list(figures) == ["basic", "advanced", "zcdp", "renyi", "optimal"]
+    assert figures["zcdp"] == pytest.approx(0.5 + 0.1 * math.sqrt(200 * math.log(1e6)))
+
+
+def test_plan(call):
+    found = json.loads(call("plan --epsilon 1 --delta 1e-6 --hits 50 --json")[1])["epsilon_per_call"]
+    assert exact_total(epsilon_per_call=found, hits=50, delta=1e-6) <= 1
+    assert len(json.loads(call("plan --epsilon 1 --delta 1e-6 --json")[1])) == 9
+    assert "largest epsilon per call" in call("plan --epsilon 1 --delta 1e-6")[1]
+
+
+def test_watch_charges_its_ledger(call, visits):
+    asked = f"watch {visits} --unit patient_id --count --by clinic --keys a,b,c,d --keep-per-unit 1 --above 300"
+    code, out, err = call(f"{asked} --epsilon 1 --delta 1e-6 --hits 5 --json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    assert {hit["key"][0] for hit in figures["above"]} == {"a", "b", "c"}
+    assert (figures["tested"], figures["hits"], figures["untested"]) == (4, 3, 0)
+    spent = figures["spent"]["share"]
+    assert 0.1 < spent <= 0.2
+    code, out, _ = call(f"ledger show {visits}.ledger --json")
+    assert json.loads(out)[0]["spent"]["share"] == spent
+    assert call(f"ledger verify {visits}.ledger --json")[0] == 0
+    lines = call(f"ledger export {visits}.ledger")[1].splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["open", "reserve", "settle"]
+    assert f"{visits}.ledger" not in call(f"ledger show {visits}.ledger")[1]
+
+
+def test_test_release_and_quote_share_one_budget(call, visits):
+    common = f"{visits} --unit patient_id --epsilon 2 --delta 1e-6 --json"
+    code, out, _ = call(f"test {common} --count --above 100", "--where", "age >= 65")
+    assert (code, json.loads(out)["above"]) == (0, True)
+    code, out, _ = call(f"test {common} --count --above 100 --value", "--where", "age >= 65")
+    assert abs(json.loads(out)["value"] - 525) < 500
+    code, out, _ = call(f"release {common} --mean cost --bounds 0,50 --rows-per-unit 1 --epsilon-per-call 0.2")
+    assert 15 < json.loads(out)["value"] < 35
+    code, out, _ = call(f"quote {common} --count --above 100")
+    quoted = json.loads(out)
+    assert (code, quoted["price_if_miss"], quoted["fits"]) == (0, 0, True)
+    assert len(json.loads(call(f"ledger show {visits}.ledger --json")[1])[0]["calls"]) == 3
+
+
+def test_a_repeated_request_is_free_and_identical(call, visits):
+    asked = (
+        f"release {visits} --each-row --count --epsilon-per-call 0.1 --epsilon 1 --delta 1e-6 --request first --json"
+    )
+    assert call(asked)[1] == call(asked)[1]
+
+
+def test_an_exhausted_budget_leaves_with_3(call, visits):
+    asked = f"release {visits} --each-row --count --epsilon 1 --delta 1e-6"
+    code, out, err = call(f"{asked} --epsilon-per-call 5")
+    assert (code, out) == (3, "")
+    assert "would fit" in err
+    assert json.loads(call(f"ledger show {visits}.ledger --json")[1])[0]["spent"]["share"] == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "watch {} --unit patient_id --count --by clinic --above 3 --epsilon 1 --delta 1e-6",
+        "watch {} --unit patient_id --count --by nowhere --keys a --above 3 --epsilon 1 --delta 1e-6",
+        "watch {} --unit patient_id --count --by age --keys a --above 3 --epsilon 1 --delta 1e-6",
+        "test {} --count --above 3 --epsilon 1 --delta 1e-6",
+        "test {} --unit patient_id --above 3 --epsilon 1 --delta 1e-6",
+        "test {} --unit patient_id --count --above nan --epsilon 1 --delta 1e-6",
+        "test {} --unit patient_id --count --above 3 --epsilon 0 --delta 1e-6",
+        "test {} --unit patient_id --count --above 3 --epsilon 1 --delta 2",
+        "test {} --unit patient_id --count --above 3",
+        "test {} --unit patient_id --total cost --above 3 --epsilon 1 --delta 1e-6",
+        "test {} --unit patient_id --total cost --bounds 0,50 --above 3 --epsilon 1 --delta 1e-6",
+        "test {} --unit patient_id --count --where cost>(select+1) --above 3 --epsilon 1 --delta 1e-6",
+        "test {}x --unit patient_id --count --above 3 --epsilon 1 --delta 1e-6",
+        "release {} --unit patient_id --count --epsilon 1 --delta 1e-6",
+        "watch {} --series cost --above 3 --epsilon 1 --delta 1e-6",
+        "watch {} --series clinic --sensitivity 1 --above 3 --epsilon 1 --delta 1e-6",
+        "ledger show nothing.ledger",
+        "ledger verify {}",
+        "plan --epsilon nan --delta 1e-6 --hits 3",
+        "account price --order 1 --epsilon-per-call 0.1",
+        "account nothing",
+        "nothing",
+    ],
+)
+def test_bad_input_leaves_with_2_and_no_data(call, visits, line):
+    code, out, err = call(line.format(visits))
+    assert (code, out) == (2, "")
+    assert err.startswith("chary: ")
+    assert SECRET not in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_another_budget_than_the_ledger_holds(call, visits):
+    asked = f"test {visits} --each-row --count --above 10 --delta 1e-6"
+    assert call(f"{asked} --epsilon 1")[0] == 0
+    code, _, err = call(f"{asked} --epsilon 2")
+    assert code == 2
+    assert "holds this dataset under epsilon 1" in err
+    assert call(f"test {visits} --each-row --count --above 10")[0] == 0
+
+
+def test_a_tampered_ledger_is_reported(call, visits):
+    call(f"test {visits} --each-row --count --above 10 --epsilon 1 --delta 1e-6 --hits 3")
+    with sqlite3.connect(f"{visits}.ledger") as connection:
+        (trigger,) = connection.execute(
+            "select name from sqlite_master where sql like '%entries are final%'"
+        ).fetchone()
+        connection.execute(f"drop trigger {trigger}")
+        connection.execute("update entries set tests = tests + 7 where kind = 'settle'")
+    code, out, err = call(f"ledger verify {visits}.ledger --json")
+    assert code == 2
+    assert not out or not json.loads(out)["ok"] or "chary:" in err
+
+
+def test_bike_series(call, tmp_path):
+    path = shared("data", "bike_day.csv")
+    asked = (
+        f"watch {path} --series registered --sensitivity 1 --labels dteday --above 6900 --ledger {tmp_path}/b.ledger"
+    )
+    code, out, _ = call(f"{asked} --epsilon 1 --delta 1e-6 --hits 40 --json")
+    figures = json.loads(out)
+    assert (code, figures["tested"], figures["untested"]) == (0, 731, 0)
+    assert all(hit["label"].startswith("201") for hit in figures["above"])
+    code, out, _ = call(f"{asked.replace('6900', '10')} --hits 1 --json")
+    figures = json.loads(out)
+    assert figures["untested"] == 731 - figures["tested"] > 0
+    assert figures["hits"] == figures["tested"] > 0
+
+
+def test_every_hour_of_the_bikes(call, tmp_path):
+    path = shared("data", "bike_hour.csv")
+    asked = f"watch {path} --series registered --sensitivity 1 --above 900 --ledger {tmp_path}/h.ledger"
+    code, out, _ = call(f"{asked} --epsilon 1 --delta 1e-6 --hits 60 --json")
+    assert (code, json.loads(out)["tested"]) == (0, 17379)
+
+
+def test_households_turned_long(call, tmp_path):
+    path = shared("data", "lcl_daily_kwh_wide.csv.gz")
+    line = f"watch {path} --unit LCLid --unpivot day,kwh --count --by day --keys 2013-01-01..2013-01-31 --above 350"
+    budget = f"--epsilon 1 --delta 1e-6 --hits 20 --ledger {tmp_path}/l.ledger --json"
+    code, out, _ = call(f"{line} {budget}", "--where", "kwh > 30")
+    figures = json.loads(out)
+    assert (code, figures["tested"] + figures["untested"]) == (0, 31)
+    assert figures["spent"]["share"] == pytest.approx(figures["hits"] / 20, rel=0.01)
+    found = {hit["key"][0] for hit in figures["above"]}
+    assert {"2013-01-18", "2013-01-19", "2013-01-20"} <= found
