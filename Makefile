@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench reference constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -20,8 +20,17 @@ check: $(VENV)/dev.stamp
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/run_all.py
 
+reference: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.reference_page > docs/reference.md
+
+constraints:
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers]'
+	build/constraints/bin/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
+
 clean:
-	rm -rf $(VENV) demo-output
+	rm -rf $(VENV) build demo-output
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,0 +1,68 @@
+"""Renders docs/reference.md from the docstrings: python -m tests.reference_page > docs/reference.md."""
+
+import inspect
+import sys
+
+import chary
+
+GROUPS = {
+    "Opening": ("open", "open_series", "Budget", "Neighbouring", "Relation"),
+    "Questions": ("count", "total", "mean"),
+    "The session": ("Session",),
+    "Answers": ("Answer", "Answers", "Conditional", "WatchResult", "Quote", "Spending", "Entry", "PlainComposition"),
+    "Planning": ("plan", "compose"),
+}
+
+
+def render():
+    """The whole page."""
+    errors = tuple(name for name in chary.__all__ if _is_error(name))
+    parts = ["# Reference", "Every public name with its docstring. This page is written by `make reference`."]
+    for title, names in (GROUPS | {"Errors": errors}).items():
+        parts.append(f"## {title}")
+        parts += [part for name in names for part in _entry(name)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_error(name):
+    thing = getattr(chary, name)
+    return inspect.isclass(thing) and issubclass(thing, chary.CharyError)
+
+
+def _entry(name):
+    thing = getattr(chary, name)
+    yield f"### `chary.{name}`"
+    if not _is_error(name) and (inspect.isfunction(thing) or inspect.isclass(thing)):
+        yield f"```text\n{name}{_parameters(thing)}\n```"
+    yield _text(thing)
+    for attribute, member in vars(thing).items() if inspect.isclass(thing) and not _is_error(name) else ():
+        if not attribute.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+            yield f"**`{attribute}{_parameters(member)}`**"
+            yield _text(getattr(thing, attribute))
+
+
+def _parameters(thing):
+    """Names and defaults; types are in the docstrings' words."""
+    if isinstance(thing, property):
+        return ""
+    given = inspect.signature(thing).parameters.values()
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in given if p.name != "self"]
+    return str(inspect.Signature(plain))
+
+
+def _text(thing):
+    """The docstring; examples as code."""
+    lines, fenced = [], False
+    for line in (inspect.getdoc(thing) or "").splitlines():
+        if line.startswith(">>>") and not fenced:
+            lines.append("```python")
+            fenced = True
+        if fenced and not line:
+            lines.append("```")
+            fenced = False
+        lines.append(line)
+    return "\n".join([*lines, "```"] if fenced else lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
