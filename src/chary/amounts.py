@@ -47,8 +47,8 @@ class Amount:
         return f"{self.main} (delta {self.delta})"
 
     def times(self, count: int) -> Amount:
-        """The same amount `count` times."""
-        return Amount(self.main * count, self.delta * count)
+        """The same amount `count` times, cut off at `LIMIT`, which fits into no capacity."""
+        return Amount(min(self.main * count, LIMIT), min(self.delta * count, LIMIT))
 
     def fits_into(self, room: Amount) -> bool:
         """Whether both parts are at most those of `room`.
@@ -69,10 +69,18 @@ class Amount:
 
 
 def steps_up(value: Fraction, steps: int) -> int:
-    """The least number of steps that covers the value."""
-    return math.ceil(value * steps)
+    """The least number of steps that covers the value; `LIMIT`, which fits into no capacity, if it is larger.
+
+    >>> steps_up(Fraction(1, 3), 10), steps_up(Fraction(10**30), 10) == LIMIT
+    (4, True)
+    """
+    return min(math.ceil(value * steps), LIMIT)
 
 
 def steps_down(value: Fraction, steps: int) -> int:
-    """The largest number of steps within the value."""
-    return math.floor(value * steps)
+    """The largest number of steps within the value, below `LIMIT` so that nothing that was cut off fits.
+
+    >>> steps_down(Fraction(1, 3), 10), steps_down(Fraction(10**30), 10) == LIMIT - 1
+    (3, True)
+    """
+    return min(math.floor(value * steps), LIMIT - 1)

@@ -1,6 +1,5 @@
 """Exact numbers: what a user wrote, read as a rational without binary rounding."""
 
-import math
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
@@ -26,7 +25,7 @@ def exact(value: Number, name: str) -> Fraction:
             return exact(value.item(), name)
         raise InvalidParameter(f"{name} must be a number, not {type(value).__name__}")
     try:
-        return Fraction(repr(value)) if isinstance(value, float) and math.isfinite(value) else Fraction(value)
+        return Fraction(float.__repr__(value) if isinstance(value, float) else value)
     except (ValueError, OverflowError, ZeroDivisionError):
         pass
     raise InvalidParameter(f"{name} must be a finite number, got {value!r}")

@@ -76,6 +76,12 @@ def test_error_bars_grow_with_the_confidence():
     assert bars == sorted(set(bars))
 
 
+@pytest.mark.parametrize("confidence", [0, 1, 1.5, -1, float("nan"), float("inf"), True])
+def test_a_confidence_lies_between_0_and_1(confidence):
+    with pytest.raises(InvalidParameter):
+        Laplace(Fraction(50), 1).error_bar(confidence)
+
+
 def test_scales_follow_from_sensitivity_and_size():
     assert Laplace.for_epsilon("0.1", sensitivity=3) == Laplace(Fraction(30), 3)
     assert Laplace.for_epsilon("0.1", sensitivity=3, times=4) == Laplace(Fraction(120), 3, 4)

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -95,6 +96,13 @@ def test_tests_are_at_or_above(session):
     assert session.test(count(), above="51.0001", epsilon=PLENTY) is False
 
 
+def test_numbers_may_come_from_numpy(session):
+    bar, size = np.float64(50.5), np.float64(PLENTY)
+    assert session.test(count(), above=bar, epsilon=size) is True
+    assert session.release(count(), epsilon=np.int64(PLENTY)).value == 51
+    assert session.release_if(count(), above=np.int32(52), epsilon=np.float32(PLENTY)).value is None
+
+
 def test_mean_is_tested_without_a_count(per_row):
     middle = mean("cost", bounds=(0, 100), grid="0.25")
     truth = visits().cost.clip(0, 100).mean()
@@ -119,7 +127,7 @@ def test_release_if_of_a_mean_publishes_the_mean(per_row):
 def test_release_if_of_a_mean_does_not_round_the_bar_up_to_the_grid(per_row):
     """A bar between grid points is refused, as for a test, or means what it says."""
     truth = rounded(visits().cost, 0, 60).mean()
-    bar = truth - 0.01
+    bar = float(truth) - 0.01
     assert math.floor(truth) == math.floor(bar) < bar
     try:
         published = per_row.release_if(mean("cost", bounds=(0, 60)), above=bar, epsilon=2000).published

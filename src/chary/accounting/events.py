@@ -31,6 +31,11 @@ class Event(ABC):
         """The probability that adds to the total delta; 0 for all but approximate events."""
         return Fraction(0)
 
+    @property
+    def copies(self) -> tuple["Event", int]:
+        """The event and how many times over; filters price one copy and multiply."""
+        return self, 1
+
     @abstractmethod
     def log_moment_up(self, order: Fraction) -> Fraction:
         """An upper bound on `(order - 1)` times the Renyi divergence of that order, order > 1."""
@@ -195,7 +200,7 @@ class Targeted(Event):
 
 @dataclass(frozen=True)
 class Repeated(Event):
-    """The same event several times over, jointly: the only place where multiplicity is applied.
+    """The same event several times over, with independent coins.
 
     >>> Repeated(Pure("0.1"), 10).epsilon
     Fraction(1, 1)
@@ -206,6 +211,11 @@ class Repeated(Event):
 
     def __post_init__(self) -> None:
         whole(self.times, "times")
+
+    @property
+    def copies(self) -> tuple[Event, int]:
+        event, times = self.event.copies
+        return event, times * self.times
 
     @property
     def epsilon(self) -> Fraction | None:

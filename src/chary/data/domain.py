@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any
 
 from chary.errors import InvalidQuery
@@ -66,6 +67,10 @@ class Domain:
 
     def body(self) -> dict[str, Any]:
         """A JSON-able description; dates are ISO text and told apart from strings by `types`."""
+        return self._body
+
+    @cached_property
+    def _body(self) -> dict[str, Any]:
         keys = [[key.isoformat() if isinstance(key, date) else key for key in row] for row in self.rows]
         return {"columns": list(self.columns), "types": list(self.kinds), "keys": keys}
 

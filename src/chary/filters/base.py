@@ -69,9 +69,15 @@ class Filter(ABC):
     def capacity(self) -> Amount:
         """The most that may be charged in all."""
 
-    @abstractmethod
     def price(self, event: Event) -> Price:
-        """The price of one event; `NoPrice` if this filter has none."""
+        """The price of an event, `NoPrice` if this filter has none; multiplicity is applied here and nowhere else."""
+        single, times = event.copies
+        price = self.price_one(single)
+        return price if times == 1 else Price(price.hit.times(times), price.miss.times(times))
+
+    @abstractmethod
+    def price_one(self, event: Event) -> Price:
+        """The price of an event that is not a repetition."""
 
     @abstractmethod
     def epsilon_of(self, spent: Amount) -> Fraction:

@@ -66,7 +66,7 @@ class ExactFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(_tokens_that_fit(self.budget, self.grain, self.menu))
 
-    def price(self, event: Event) -> Price:
+    def price_one(self, event: Event) -> Price:
         q = None
         if not isinstance(event, Targeted):
             q = 1.0

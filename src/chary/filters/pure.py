@@ -31,7 +31,7 @@ class PureFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(steps_down(self.budget.exact[0], MAIN_STEPS), self.delta_capacity())
 
-    def price(self, event: Event) -> Price:
+    def price_one(self, event: Event) -> Price:
         return _price(self, event)
 
     def epsilon_of(self, spent: Amount) -> Fraction:

@@ -58,7 +58,7 @@ class RenyiFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(steps_down(self._log_moment, MAIN_STEPS), self.delta_capacity())
 
-    def price(self, event: Event) -> Price:
+    def price_one(self, event: Event) -> Price:
         return _price(self, event)
 
     def epsilon_of(self, spent: Amount) -> Fraction:

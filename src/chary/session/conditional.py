@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from chary.accounting import Event, Targeted
 from chary.data import Mean, Neighbouring, Query
@@ -18,7 +19,7 @@ from chary.session.interaction import (
     Touched,
     error_bar,
     natural,
-    per_call,
+    settle_numbers,
     steps_at_least,
     threshold_body,
 )
@@ -43,19 +44,20 @@ class ReleaseIf(Interaction):
     def __post_init__(self) -> None:
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is released above a bar by session.watch(query, above=..., epsilon=...)")
-        exact(self.above, "above")
-        self.noises()
+        settle_numbers(self)
+        self.noises  # noqa: B018 - refuses a question that has no noise
 
+    @cached_property
     def noises(self) -> list[Additive]:
         """The noise for each part of the query."""
         return noises(self.query, self.neighbouring, epsilon=self.epsilon, rho=None)
 
-    @property
+    @cached_property
     def event(self) -> Event:
-        return Targeted(per_call(self.epsilon))
+        return Targeted(self.epsilon)
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return None if isinstance(self.query, Mean) else (self.noises()[0], self.query.grid)
+        return None if isinstance(self.query, Mean) else (self.noises[0], self.query.grid)
 
     def body(self) -> Json:
         question = threshold_body(self.query, self.above, self.epsilon)
@@ -65,7 +67,7 @@ class ReleaseIf(Interaction):
         return parts_of(self.query, self.neighbouring)
 
     def run(self, touched: Touched) -> Ran:
-        pairs = zip(self.noises(), touched.values, strict=True)
+        pairs = zip(self.noises, touched.values, strict=True)
         noisy = [int(noise.apply(values, touched.source)[0]) for noise, values in pairs]
         value, score = natural(noisy[0], self.query.grid), noisy[0]
         if isinstance(self.query, Mean):

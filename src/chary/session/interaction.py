@@ -128,11 +128,12 @@ def steps_at_least(threshold: Number, grid: Fraction, name: str = "above") -> in
     return -((-exact(threshold, name)) // grid)
 
 
-def per_call(epsilon: Number) -> Fraction:
-    """A validated epsilon of one call."""
-    return positive(epsilon, "epsilon")
+def settle_numbers(interaction: Any) -> None:
+    """Validate `epsilon` and `above` of a frozen interaction and keep them as exact rationals."""
+    object.__setattr__(interaction, "epsilon", positive(interaction.epsilon, "epsilon"))
+    object.__setattr__(interaction, "above", exact(interaction.above, "above"))
 
 
 def threshold_body(query: Question, above: Number, epsilon: Number) -> Json:
     """The canonical question "is this query at or above that", at some epsilon."""
-    return {"query": query.body(), "above": str(exact(above, "above")), "epsilon": str(per_call(epsilon))}
+    return {"query": query.body(), "above": str(above), "epsilon": str(epsilon)}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, Joint
@@ -19,7 +20,6 @@ from chary.session.interaction import (
     error_bar,
     laplace_for,
     natural,
-    per_call,
 )
 from chary.session.results import Answer, Answers
 
@@ -32,8 +32,9 @@ def noises(
         raise InvalidParameter("give one of epsilon= (Laplace noise) and rho= (Gaussian noise)")
     parts = parts_of(query, neighbouring)
     if epsilon is not None:
-        return [laplace_for(part, neighbouring, per_call(epsilon) / len(parts)) for part in parts]
-    share = positive(rho if rho is not None else 0, "rho") / len(parts)
+        share = positive(epsilon, "epsilon") / len(parts)
+        return [laplace_for(part, neighbouring, share) for part in parts]
+    share = positive(rho or 0, "rho") / len(parts)
     return [Gaussian.for_rho(share, l2_squared=p.sensitivity(neighbouring) * p.l1(neighbouring)) for p in parts]
 
 
@@ -56,29 +57,33 @@ class Release(Interaction):
     kind = "release"
 
     def __post_init__(self) -> None:
-        self.noises()
+        for name in ("epsilon", "rho"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, positive(getattr(self, name), name))
+        self.noises  # noqa: B018 - refuses a question that has no noise
 
+    @cached_property
     def noises(self) -> list[Additive]:
         """The noise for each part of the query."""
         return noises(self.query, self.neighbouring, epsilon=self.epsilon, rho=self.rho)
 
-    @property
+    @cached_property
     def event(self) -> Event:
-        events = tuple(additive.event() for additive in self.noises())
+        events = tuple(additive.event() for additive in self.noises)
         return events[0] if len(events) == 1 else Joint(events)
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return None if isinstance(self.query, Mean) else (self.noises()[0], self.query.grid)
+        return None if isinstance(self.query, Mean) else (self.noises[0], self.query.grid)
 
     def body(self) -> Json:
-        size = {"epsilon": str(per_call(self.epsilon))} if self.epsilon is not None else {"rho": str(self.rho)}
+        size = {"epsilon": str(self.epsilon)} if self.epsilon is not None else {"rho": str(self.rho)}
         return {"query": self.query.body(), **size}
 
     def queries(self) -> Sequence[Query]:
         return parts_of(self.query, self.neighbouring)
 
     def run(self, touched: Touched) -> Ran:
-        pairs = zip(self.noises(), touched.values, strict=True)
+        pairs = zip(self.noises, touched.values, strict=True)
         return Ran({"noisy": [[int(x) for x in noise.apply(exact, touched.source)] for noise, exact in pairs]}, 0, 0)
 
     def present(self, answer: Json, call: int) -> Answer | Answers:

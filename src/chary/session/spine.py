@@ -18,6 +18,7 @@ from chary.session.refusal import refused
 
 STEPS = ("asked", "reserved", "evaluated", "ran", "settled")
 ATTEMPTS = 5
+ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Spine:
 
     def perform(self, interaction: Interaction, request: str | None = None) -> Any:
         """Answer the interaction, or a repeated request from the ledger for free."""
-        body = json.dumps(interaction.body(), sort_keys=True, separators=(",", ":"))
+        body = ENCODER.encode(interaction.body())
         self.on_step("asked")
         if request is not None:
             stored = self.ledger.replay(self.dataset, self.analyst, request, interaction.kind, body)
@@ -106,6 +107,6 @@ class Spine:
     def _settle(self, interaction: Interaction, price: Price, reservation: Reservation, ran: Ran, most: int) -> None:
         charged = min(ran.hits, most)
         final = price.hit.times(charged) + price.miss.times(most - charged)
-        answer = json.dumps(ran.answer, separators=(",", ":"))
+        answer = ENCODER.encode(ran.answer)
         self.ledger.settle(reservation, final, ran.hits, ran.tests, answer, ran.secret, ran.secrets)
         self.on_step("settled")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from chary.accounting import Event, Targeted
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import InvalidQuery
 from chary.mechanisms import Additive, Laplace, Watch
-from chary.numbers import Number, exact
+from chary.numbers import Number
 from chary.session.interaction import (
     Interaction,
     Json,
@@ -20,7 +21,7 @@ from chary.session.interaction import (
     error_bar,
     laplace_for_each,
     natural,
-    per_call,
+    settle_numbers,
     steps_at_least,
     threshold_body,
 )
@@ -43,34 +44,35 @@ class Test(Interaction):
     def __post_init__(self) -> None:
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is tested by session.watch(query, above=..., epsilon=...)")
-        exact(self.above, "above")
-        per_call(self.epsilon)
-        self._tested()
+        settle_numbers(self)
+        self._tested  # noqa: B018 - refuses a mean that cannot be shifted by this threshold
 
+    @cached_property
     def _tested(self) -> tuple[Query, int]:
         if isinstance(self.query, Mean):
             return self.query.shifted(self.above), 0
         return self.query, steps_at_least(self.above, self.query.grid)
 
+    @cached_property
     def noise(self) -> Laplace:
         """The noise of the one tested value."""
-        return laplace_for_each(self._tested()[0], self.neighbouring, self.epsilon)
+        return laplace_for_each(self._tested[0], self.neighbouring, self.epsilon)
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return None if isinstance(self.query, Mean) else (self.noise(), self.query.grid)
+        return None if isinstance(self.query, Mean) else (self.noise, self.query.grid)
 
-    @property
+    @cached_property
     def event(self) -> Event:
-        return Targeted(per_call(self.epsilon))
+        return Targeted(self.epsilon)
 
     def body(self) -> Json:
         return threshold_body(self.query, self.above, self.epsilon)
 
     def queries(self) -> Sequence[Query]:
-        return [self._tested()[0]]
+        return [self._tested[0]]
 
     def run(self, touched: Touched) -> Ran:
-        watch = Watch(self.noise(), self._tested()[1])
+        watch = Watch(self.noise, self._tested[1])
         hit = bool(watch.step(touched.values[0], touched.source).positions)
         return Ran({"hit": hit}, hits=int(hit), tests=1)
 
@@ -103,21 +105,21 @@ class WatchKeys(Interaction):
     halts = True
 
     def __post_init__(self) -> None:
-        exact(self.above, "above")
-        per_call(self.epsilon)
+        settle_numbers(self)
 
     def accuracy(self) -> tuple[Additive, Fraction]:
-        return self.noise(), self.query.grid
+        return self.noise, self.query.grid
 
+    @cached_property
     def noise(self) -> Laplace:
         """The noise of each key's value."""
         return laplace_for_each(self.query, self.neighbouring, self.epsilon)
 
-    @property
+    @cached_property
     def event(self) -> Event:
-        return Targeted(per_call(self.epsilon))
+        return Targeted(self.epsilon)
 
-    @property
+    @cached_property
     def parallel(self) -> int:
         return self.query.reach(self.neighbouring)
 
@@ -128,7 +130,7 @@ class WatchKeys(Interaction):
         return [self.query]
 
     def run(self, touched: Touched) -> Ran:
-        watch = Watch(self.noise(), steps_at_least(self.above, self.query.grid), touched.most_hits)
+        watch = Watch(self.noise, steps_at_least(self.above, self.query.grid), touched.most_hits)
         found = watch.step(np.asarray(touched.values[0]), touched.source)
         answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
         return Ran(answer, hits=len(found.positions), tests=found.tested)

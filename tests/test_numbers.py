@@ -1,0 +1,51 @@
+"""Exact reading of numbers, and amounts that cannot overflow."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from chary.amounts import LIMIT, Amount, steps_down, steps_up
+from chary.errors import InvalidParameter
+from chary.numbers import exact, plain, positive, probability, whole
+
+
+@pytest.mark.parametrize("written", [0.1, "0.1", Decimal("0.1"), Fraction(1, 10), "1/10", "1e-1", np.float64(0.1)])
+def test_a_tenth_is_a_tenth_however_it_is_written(written):
+    assert exact(written, "epsilon") == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), "-inf", "", "ten", "1/0", None, True, [1], 1j])
+def test_what_is_no_number_is_refused_by_name(bad):
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        exact(bad, "epsilon")
+
+
+@pytest.mark.parametrize(
+    ("check", "bad"), [(positive, 0), (positive, -1), (probability, 0), (probability, 1), (whole, 0)]
+)
+def test_domains(check, bad):
+    with pytest.raises(InvalidParameter):
+        check(bad, "it")
+
+
+@pytest.mark.parametrize("bad", [1.0, True, "3", None])
+def test_whole_numbers_are_integers(bad):
+    with pytest.raises(InvalidParameter):
+        whole(bad, "hits")
+
+
+def test_small_numbers_are_never_shown_as_zero():
+    assert plain(1e-300) == "1e-300"
+    assert plain(Fraction(1, 10**9)) == "1e-09"
+
+
+def test_amounts_are_strict_and_multiples_are_cut_off_where_nothing_fits():
+    assert Amount(LIMIT // 2).times(10) == Amount(LIMIT)
+    assert not Amount(steps_up(Fraction(10**40), 10)).fits_into(Amount(steps_down(Fraction(10**40), 10)))
+    for bad in (-1, LIMIT + 1, 1.0, True):
+        with pytest.raises(InvalidParameter):
+            Amount(bad)
+    with pytest.raises(InvalidParameter):
+        Amount(1) - Amount(2)
