@@ -20,9 +20,9 @@ def exact(value: Number, name: str) -> Fraction:
     """
     if isinstance(value, Fraction):
         return value
+    if hasattr(value, "item"):
+        return exact(value.item(), name)
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal, Rational)):
-        if hasattr(value, "item"):
-            return exact(value.item(), name)
         raise InvalidParameter(f"{name} must be a number, not {type(value).__name__}")
     try:
         return Fraction(float.__repr__(value) if isinstance(value, float) else value)
@@ -67,8 +67,6 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     """
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, Fraction):
-        return value
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {value!r}")
     return value

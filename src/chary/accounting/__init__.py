@@ -3,19 +3,10 @@
 from chary.accounting.charging import exact_tail_total, not_prior_q, published_total
 from chary.accounting.composition import Composition, compose, convex_upper, optimal_delta, optimal_total
 from chary.accounting.curve import exact_delta, exact_total
-from chary.accounting.events import (
-    Approximate,
-    DiscreteLaplace,
-    Event,
-    ExPost,
-    Joint,
-    Pure,
-    Repeated,
-    Targeted,
-    ZeroConcentrated,
-)
+from chary.accounting.events import Approximate, Event, ExPost, Joint, Pure, Repeated, Targeted
 from chary.accounting.gaussian import gaussian_delta, gaussian_sigma
 from chary.accounting.lattice import Call, lattice_curves, target_total
+from chary.accounting.noise_events import DiscreteLaplace, ZeroConcentrated
 from chary.accounting.planning import Plan, plan, trade_offs
 from chary.accounting.prices import hit_price_up
 from chary.accounting.renyi import capacity_down, choose_order, epsilon_up

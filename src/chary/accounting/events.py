@@ -13,6 +13,16 @@ from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise, up
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, positive, probability, whole
 
+SMALLEST_EPSILON = Fraction(1, 10**15)
+
+
+def per_call(value: Number) -> Fraction:
+    """An epsilon of a call: positive, and not below the resolution of budgets, 1e-15."""
+    epsilon = positive(value, "epsilon")
+    if epsilon < SMALLEST_EPSILON:
+        raise InvalidParameter("epsilon must be at least 1e-15, the resolution of budgets")
+    return epsilon
+
 
 class Event(ABC):
     """What one computation may reveal about one privacy unit.
@@ -52,7 +62,7 @@ class Pure(Event):
     bound: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", positive(self.bound, "epsilon"))
+        object.__setattr__(self, "bound", per_call(self.bound))
 
     @property
     def epsilon(self) -> Fraction:
@@ -63,63 +73,6 @@ class Pure(Event):
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace(Event):
-    """Integer noise `P(k) ~ exp(-|k|/scale)` on an integer that changes by at most `sensitivity`.
-
-    Its log-moment is below that of `Pure(sensitivity/scale)` as soon as the sensitivity exceeds one grid step:
-
-    >>> event, order = DiscreteLaplace(scale=100, sensitivity=10), Fraction(8)
-    >>> event.epsilon, event.log_moment_up(order) < Pure("0.1").log_moment_up(order)
-    (Fraction(1, 10), True)
-    """
-
-    scale: Number
-    sensitivity: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive(self.scale, "scale"))
-        whole(self.sensitivity, "sensitivity")
-
-    @property
-    def epsilon(self) -> Fraction:
-        return self.sensitivity / Fraction(self.scale)
-
-    def log_moment_up(self, order: Fraction) -> Fraction:
-        """Closed form: with r = exp(-1/scale) and R = r^(2a-1), summing `P(k)^a P(k-D)^(1-a)` over the integers gives
-        `(r^(D(1-a)) (1 + (1-r)R/(1-R)) + r^(Da) (r-R)/(1-R)) / (1+r)`; convex in D, so one coordinate is worst.
-        """
-        if order * self.epsilon > LARGEST_EXPONENT:
-            return (order - 1) * self.epsilon
-        with precise():
-            a, step, shift = decimal(order), decimal(1 / Fraction(self.scale)), decimal(self.epsilon)
-            r, tail = (-step).exp(), (-step * (2 * a - 1)).exp()
-            rising = (shift * (a - 1)).exp() * (1 + (1 - r) * tail / (1 - tail))
-            falling = (-shift * a).exp() * (r - tail) / (1 - tail)
-            return upper(((rising + falling) / (1 + r)).ln())
-
-
-@dataclass(frozen=True)
-class ZeroConcentrated(Event):
-    """A rho-zCDP computation, such as (discrete) Gaussian noise with `rho = sensitivity^2 / (2 sigma^2)`.
-
-    >>> ZeroConcentrated("0.005").log_moment_up(Fraction(2))
-    Fraction(1, 100)
-    """
-
-    rho: Number
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", positive(self.rho, "rho"))
-
-    @property
-    def epsilon(self) -> None:
-        return None
-
-    def log_moment_up(self, order: Fraction) -> Fraction:
-        return order * (order - 1) * Fraction(self.rho)
-
-
-@dataclass(frozen=True)
 class Approximate(Event):
     """An (epsilon, delta)-DP computation: `Pure(epsilon)` outside a failure whose probability adds up."""
 
@@ -127,7 +80,7 @@ class Approximate(Event):
     failure: Number
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", positive(self.bound, "epsilon"))
+        object.__setattr__(self, "bound", per_call(self.bound))
         object.__setattr__(self, "failure", probability(self.failure, "delta"))
 
     @property
@@ -178,7 +131,7 @@ class Targeted(Event):
     q: Number | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", positive(self.bound, "epsilon"))
+        object.__setattr__(self, "bound", per_call(self.bound))
         if self.q is not None:
             q = positive(self.q, "q")
             if q > 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 from chary.accounting import Event
 from chary.amounts import DELTA_STEPS, Amount, steps_down, steps_up
-from chary.errors import NoPrice
+from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import Number, exact, plain, positive, probability
 
 
@@ -90,6 +90,11 @@ class Filter(ABC):
     @abstractmethod
     def describe(self) -> str:
         """One clause of English for statements."""
+
+    def check_approximate_delta(self) -> None:
+        """Refuse an `approximate_delta` that is negative or more than the budget's delta."""
+        if not 0 <= self.approximate_delta <= self.budget.exact[1]:
+            raise InvalidParameter("approximate_delta must lie between 0 and the budget's delta")
 
     def delta_capacity(self) -> int:
         """Steps of delta that approximate events may use up."""

@@ -24,6 +24,7 @@ from chary.filters.base import Budget, Filter, Price
 from chary.numbers import plain
 
 LATTICE_TOKENS = 2000
+LATTICE_STEPS = 10_000
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,7 @@ class ExactFilter(Filter):
     approximate_delta = Fraction(0)
 
     def __post_init__(self) -> None:
-        if not self.budget.exact[1]:
-            raise InvalidParameter("the exact filter needs a delta greater than 0")
+        _check_sizes(self.budget, self.grain)
         if self.capacity.main < 1:
             raise InvalidParameter(f"not one hit of {plain(self.grain)}-DP calls fits into {self.budget}")
 
@@ -57,6 +57,7 @@ class ExactFilter(Filter):
 
         Their tokens follow the ratio of Renyi prices, rounded up; whatever they are, the curve accounts for them.
         """
+        _check_sizes(budget, grain)
         unit = _reference_price(budget, grain)
         revision = Call(2, _tokens(hit_price_up(Targeted(2 * grain), unit.order), unit.price))
         ordinary = [Call(m, _tokens(Pure(m * grain).log_moment_up(unit.order), unit.price), 1.0) for m in releases]
@@ -118,6 +119,16 @@ def _tokens(price: Fraction | None, unit: Fraction) -> int:
     if price is None:
         raise InvalidParameter("this call has no price at the reference order: make the grain smaller")
     return max(1, math.ceil(price / unit))
+
+
+def _check_sizes(budget: Budget, grain: Fraction) -> None:
+    epsilon, delta = budget.exact
+    if not delta:
+        raise InvalidParameter("the exact filter needs a delta greater than 0")
+    if not grain <= epsilon <= LATTICE_STEPS * grain:
+        raise InvalidParameter(
+            f"the grain of an exact filter lies between 1/{LATTICE_STEPS} of the budget's epsilon and it"
+        )
 
 
 def _closed(menu: tuple[Call, ...]) -> bool:

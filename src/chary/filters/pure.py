@@ -27,6 +27,9 @@ class PureFilter(Filter):
     approximate_delta: Fraction = Fraction(0)
     kind = "pure"
 
+    def __post_init__(self) -> None:
+        self.check_approximate_delta()
+
     @property
     def capacity(self) -> Amount:
         return Amount(steps_down(self.budget.exact[0], MAIN_STEPS), self.delta_capacity())

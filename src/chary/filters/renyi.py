@@ -32,6 +32,7 @@ class RenyiFilter(Filter):
     def __post_init__(self) -> None:
         if self.order <= 1:
             raise InvalidParameter("order must be greater than 1")
+        self.check_approximate_delta()
         if not self.budget.exact[1] > self.approximate_delta:
             raise InvalidParameter("the Renyi filter needs a delta greater than approximate_delta")
         if self._log_moment <= 0:

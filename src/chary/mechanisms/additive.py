@@ -12,9 +12,12 @@ from scipy.special import ndtr
 
 from chary import noise
 from chary.accounting import DiscreteLaplace, Event, Repeated, ZeroConcentrated
-from chary.numbers import Number, positive
+from chary.numbers import Number, positive, probability
 
 Integers = NDArray[Any]
+SMALLEST_SCALE = Fraction(1, 2**10)
+EXACT_SIGMA = 20
+REACH = 40 * EXACT_SIGMA
 
 
 class Additive(ABC):
@@ -44,7 +47,8 @@ class Additive(ABC):
         return self.at_least(distance + 1) if distance >= 0 else self.at_least(-distance)
 
     def error_bar(self, confidence: float = 0.95) -> int:
-        """The least m for which the noise lies within m steps with at least this probability."""
+        """The least m for which the noise lies within m steps with this probability, strictly within (0, 1)."""
+        probability(confidence, "confidence")
         low, high = -1, 1
         while 2 * self.at_least(high + 1) > 1 - confidence:
             low, high = high, 2 * high
@@ -68,10 +72,16 @@ class Laplace(Additive):
     sensitivity: int
     times: int = 1
 
+    def __post_init__(self) -> None:
+        noise.checked_scale(self.scale)
+
     @classmethod
     def for_epsilon(cls, epsilon: Number, *, sensitivity: int, times: int = 1) -> "Laplace":
-        """The noise that makes `times` values, each changing by at most `sensitivity`, epsilon-DP together."""
-        return cls(sensitivity * times / positive(epsilon, "epsilon"), sensitivity, times)
+        """The noise that makes `times` values, each changing by at most `sensitivity`, epsilon-DP together.
+
+        Its scale is at least 2**-10 steps, where noise is practically never drawn, however large epsilon is.
+        """
+        return cls(max(SMALLEST_SCALE, sensitivity * times / positive(epsilon, "epsilon")), sensitivity, times)
 
     def draw(self, source: noise.Source, size: int) -> NDArray[np.int64]:
         return noise.discrete_laplace(source, self.scale, size)
@@ -84,6 +94,7 @@ class Laplace(Additive):
 
     def error_bar(self, confidence: float = 0.95) -> int:
         """Closed form, settled to the exact step: `2 r^(m+1) / (1+r)` is the chance of being more than m away."""
+        probability(confidence, "confidence")
         beyond = (1 - confidence) * (1 + math.exp(-1 / float(self.scale)))
         guess = max(0, math.ceil(-float(self.scale) * math.log(beyond / 2) - 1))
         if 2 * self.at_least(guess + 1) > 1 - confidence:
@@ -108,10 +119,13 @@ class Gaussian(Additive):
     sigma_squared: Fraction
     l2_squared: int
 
+    def __post_init__(self) -> None:
+        noise.checked_variance(self.sigma_squared)
+
     @classmethod
     def for_rho(cls, rho: Number, *, l2_squared: int) -> "Gaussian":
-        """The noise that is rho-zCDP."""
-        return cls(l2_squared / (2 * positive(rho, "rho")), l2_squared)
+        """The noise that is rho-zCDP; sigma is at least 2**-10 steps, however large rho is."""
+        return cls(max(SMALLEST_SCALE**2, l2_squared / (2 * positive(rho, "rho"))), l2_squared)
 
     def draw(self, source: noise.Source, size: int) -> NDArray[np.int64]:
         return noise.discrete_gaussian(source, self.sigma_squared, size)
@@ -120,9 +134,11 @@ class Gaussian(Additive):
         if distance <= 0:
             return 1 - self.at_least(1 - distance)
         sigma = math.sqrt(self.sigma_squared)
-        if sigma > 20:
+        if sigma > EXACT_SIGMA:
             return float(ndtr(-(distance - 0.5) / sigma))
-        weights = np.exp(-(np.arange(0, 60 + distance) ** 2) / (2 * float(self.sigma_squared)))
+        if distance > REACH:
+            return 0.0
+        weights = np.exp(-(np.arange(0, REACH + 1) ** 2) / (2 * float(self.sigma_squared)))
         return float(weights[distance:].sum() / (2 * weights.sum() - 1))
 
     def event(self) -> Event:

@@ -17,6 +17,7 @@ from chary.noise.enclosure import Enclosure
 from chary.noise.gaussian import discrete_gaussian
 from chary.noise.geometric import geometric
 from chary.noise.laplace import discrete_laplace
+from chary.noise.parameters import checked_scale, checked_variance
 from chary.noise.source import OperatingSystem, Seeded, Source
 from chary.noise.uniform import uniform_integers
 
@@ -27,6 +28,8 @@ __all__ = [
     "Source",
     "add",
     "bernoulli",
+    "checked_scale",
+    "checked_variance",
     "discrete_gaussian",
     "discrete_laplace",
     "geometric",

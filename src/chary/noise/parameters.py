@@ -10,6 +10,7 @@ SMALLEST_SCALE: Final = Fraction(1, 2**10)
 LARGEST_SCALE: Final = Fraction(2**40)
 SMALLEST_VARIANCE: Final = SMALLEST_SCALE**2
 LARGEST_VARIANCE: Final = LARGEST_SCALE**2
+_RANGE: Final = "must be at least 2**-10 and at most 2**40 grid steps: choose another epsilon or another grid"
 
 
 def checked_size(size: int) -> int:
@@ -29,11 +30,11 @@ def checked_scale(scale: Fraction) -> Fraction:
     >>> checked_scale(Fraction(1, 2048))
     Traceback (most recent call last):
     ...
-    chary.errors.InvalidParameter: scale must be at least 2**-10 and at most 2**40
+    chary.errors.InvalidParameter: scale must be at least 2**-10 and at most 2**40 grid steps: ...
     """
     number = positive(scale, "scale")
     if not SMALLEST_SCALE <= number <= LARGEST_SCALE:
-        raise InvalidParameter("scale must be at least 2**-10 and at most 2**40")
+        raise InvalidParameter(f"scale {_RANGE}")
     return number
 
 
@@ -43,9 +44,9 @@ def checked_variance(sigma_squared: Fraction) -> Fraction:
     >>> checked_variance(Fraction(2**81))
     Traceback (most recent call last):
     ...
-    chary.errors.InvalidParameter: sigma_squared must be at least 2**-20 and at most 2**80
+    chary.errors.InvalidParameter: sigma must be at least 2**-10 and at most 2**40 grid steps: ...
     """
     number = positive(sigma_squared, "sigma_squared")
     if not SMALLEST_VARIANCE <= number <= LARGEST_VARIANCE:
-        raise InvalidParameter("sigma_squared must be at least 2**-20 and at most 2**80")
+        raise InvalidParameter(f"sigma {_RANGE}")
     return number

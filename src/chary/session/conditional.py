@@ -17,6 +17,7 @@ from chary.session.interaction import (
     Question,
     Ran,
     Touched,
+    check_question,
     error_bar,
     natural,
     settle_numbers,
@@ -25,6 +26,8 @@ from chary.session.interaction import (
 )
 from chary.session.releasing import noises, parts_of
 from chary.session.results import Conditional
+
+FINER = 10**6
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class ReleaseIf(Interaction):
     def __post_init__(self) -> None:
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is released above a bar by session.watch(query, above=..., epsilon=...)")
+        check_question(self.query)
         settle_numbers(self)
         self.noises  # noqa: B018 - refuses a question that has no noise
 
@@ -51,6 +55,11 @@ class ReleaseIf(Interaction):
     def noises(self) -> list[Additive]:
         """The noise for each part of the query."""
         return noises(self.query, self.neighbouring, epsilon=self.epsilon, rho=None)
+
+    @property
+    def step(self) -> Fraction:
+        """What scores and bars are counted in: the grid, or for a mean, which lies between its points, a millionth."""
+        return self.query.grid / FINER if isinstance(self.query, Mean) else self.query.grid
 
     @cached_property
     def event(self) -> Event:
@@ -61,7 +70,7 @@ class ReleaseIf(Interaction):
 
     def body(self) -> Json:
         question = threshold_body(self.query, self.above, self.epsilon)
-        return question | {"grid": str(self.query.grid), "error_bar": error_bar(self.accuracy())}
+        return question | {"grid": str(self.step), "error_bar": error_bar(self.accuracy())}
 
     def queries(self) -> Sequence[Query]:
         return parts_of(self.query, self.neighbouring)
@@ -72,8 +81,8 @@ class ReleaseIf(Interaction):
         value, score = natural(noisy[0], self.query.grid), noisy[0]
         if isinstance(self.query, Mean):
             value = self.query.combine(*noisy)
-            score = math.floor(Fraction(value) / self.query.grid)
-        return settled(judge(value, score, steps_at_least(self.above, self.query.grid)))
+            score = math.floor(Fraction(value) / self.step)
+        return settled(judge(value, score, steps_at_least(self.above, self.step)))
 
     def present(self, answer: Json, call: int) -> Conditional:
         return Conditional(call, answer["value"], self.body()["error_bar"], self.reviser)
@@ -105,7 +114,7 @@ class Revise(Interaction):
 
     @property
     def threshold(self) -> int:
-        """The new bar in grid steps of the original query."""
+        """The new bar in steps of the original call."""
         return steps_at_least(self.above, Fraction(self.original["grid"]))
 
     @property

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from chary import noise
 from chary.accounting import Event
 from chary.data import Mean, Neighbouring, Query
+from chary.errors import InvalidQuery
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, exact, positive
@@ -126,6 +127,12 @@ def error_bar(accuracy: tuple[Additive, Fraction] | None) -> float | None:
 def steps_at_least(threshold: Number, grid: Fraction, name: str = "above") -> int:
     """The threshold in grid steps, rounded up: an integer value is at or above it exactly if it reaches this."""
     return -((-exact(threshold, name)) // grid)
+
+
+def check_question(query: Any) -> None:
+    """Refuse what is no question at all."""
+    if not isinstance(query, (Query, Mean)):
+        raise InvalidQuery(f'ask count(), total() or mean(), such as count("age >= 65"), not {type(query).__name__}')
 
 
 def settle_numbers(interaction: Any) -> None:

@@ -11,7 +11,7 @@ from chary.data import Neighbouring, Relation, Rows, Series, Table
 from chary.errors import InvalidParameter, LedgerMismatch
 from chary.filters import Budget, ExactFilter, Filter, PureFilter, RenyiFilter, restore
 from chary.ledger import Ledger, MemoryLedger, SqlLedger, Terms
-from chary.numbers import Number, exact, positive
+from chary.numbers import Number, exact, plain, positive
 from chary.session.session import Session
 from chary.session.spine import Spine
 
@@ -45,7 +45,7 @@ def open(
     - `ledger`: a file, kept for ever and shared by all who ask this dataset; ":memory:" for throwaway sessions.
     - `budget`: needed the first time; later it is read from the ledger, and a different one raises `LedgerMismatch`.
     - `filter`: "renyi" (mixed calls, the default when the budget has a delta), "exact" (calls that are multiples of
-      `grain`; most hits), "pure" (delta 0). `grain`: the usual epsilon of a call, for which the filter is tuned.
+      `grain`; most hits), "pure" (delta 0). `grain`: the usual epsilon of a call, for which a new filter is tuned.
     - `approximate_delta`: the part of delta set aside for (epsilon, delta)-DP events.
     - `dataset`: its name in the ledger, the file's stem by default. `analyst`: who asks, for caps per analyst.
 
@@ -96,6 +96,8 @@ class _Choice:
     def __init__(self, budget: Budget | None, kind: str | None, grain: Number | None, approximate: Number) -> None:
         if kind is not None and kind not in FILTERS:
             raise InvalidParameter(f"filter must be one of {', '.join(FILTERS)}, got {kind!r}")
+        if budget is not None and not isinstance(budget, Budget):
+            raise InvalidParameter("budget must be a Budget, such as chary.Budget(epsilon=1, delta=1e-6)")
         self.budget, self.kind = budget, kind
         self.grain = None if grain is None else positive(grain, "grain")
         self.approximate = exact(approximate, "approximate_delta")
@@ -109,6 +111,8 @@ class _Choice:
             return PureFilter(self.budget, self.approximate)
         if kind == "renyi":
             return RenyiFilter.best(self.budget, grain=self.grain, approximate_delta=self.approximate)
+        if self.approximate:
+            raise InvalidParameter("the exact filter prices no approximate events: leave approximate_delta out")
         if self.grain is None:
             raise InvalidParameter('the exact filter needs the epsilon of a call: filter="exact", grain=0.02')
         return ExactFilter.with_revisions(self.budget, self.grain)
@@ -119,6 +123,10 @@ class _Choice:
             raise LedgerMismatch(f"the ledger holds this dataset under {held.budget}, not {self.budget}")
         if self.kind is not None and self.kind != held.kind:
             raise LedgerMismatch(f"the ledger prices this dataset by the {held.kind} filter, not {self.kind}")
+        if self.approximate and self.approximate != held.approximate_delta:
+            raise LedgerMismatch(f"the ledger sets {plain(held.approximate_delta)} of delta aside, not as asked")
+        if isinstance(held, ExactFilter) and self.grain not in (None, held.grain):
+            raise LedgerMismatch(f"the ledger's exact filter has grain {plain(held.grain)}, not as asked")
 
 
 def _session(

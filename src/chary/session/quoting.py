@@ -46,7 +46,12 @@ class Quote:
 
 
 def quote(spine: Spine, interaction: Interaction, distance: Number | None) -> Quote:
-    """Price an interaction against what is left. Without a distance, the error bar serves as the distance."""
+    """Price an interaction against what is left. Without a distance, the error bar serves as the distance.
+
+    The question is checked as if it were asked (`InvalidQuery`), but nothing is read.
+    """
+    for query in interaction.queries():
+        spine.rows.prepare(query)
     price, left = spine.filter.price(interaction.event), spine.left()
     whole = max(1, spine.filter.capacity.main)
     bar = error_bar(interaction.accuracy())

@@ -17,6 +17,7 @@ from chary.session.interaction import (
     Question,
     Ran,
     Touched,
+    check_question,
     error_bar,
     laplace_for,
     natural,
@@ -57,6 +58,7 @@ class Release(Interaction):
     kind = "release"
 
     def __post_init__(self) -> None:
+        check_question(self.query)
         for name in ("epsilon", "rho"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, positive(getattr(self, name), name))

@@ -59,7 +59,8 @@ class Conditional:
         return self.value is not None
 
     def revise(self, *, above: Number, request: str | None = None) -> "Conditional":
-        """Lower the bar for the same stored outcome: a call of twice the epsilon, charged only if it publishes now.
+        """Lower the bar for the same stored outcome: a call of twice the epsilon, charged only if it publishes now,
+        unless a call of that size has no price per hit (see `Session.quote`) and is charged either way.
 
         Errors: `UnknownHeld` if the outcome was published before, `InvalidParameter` if the bar is not lower.
         """

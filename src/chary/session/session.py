@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from chary.amounts import Amount, steps_down
 from chary.data import Query, Series, Values
-from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
-from chary.numbers import Number, exact
+from chary.errors import InvalidParameter, InvalidQuery, LedgerError, UnknownHeld
+from chary.numbers import Number, exact, whole
 from chary.session.conditional import ReleaseIf, Revise
 from chary.session.interaction import Interaction, Question
 from chary.session.quoting import Quote, quote
@@ -181,14 +181,19 @@ class Session:
         neighbouring = self.spine.rows.neighbouring
         if above is None:
             return Release(query, neighbouring, epsilon, rho)
-        if epsilon is None:
-            raise InvalidParameter("a quote for a threshold needs epsilon=, such as quote(q, above=500, epsilon=0.02)")
+        if epsilon is None or rho is not None:
+            raise InvalidParameter(
+                "a quote for a threshold needs epsilon= alone, such as quote(q, above=500, epsilon=0.02)"
+            )
         if isinstance(query, Query) and query.keys is not None:
             return WatchKeys(query, neighbouring, above, epsilon)
         return Test(query, neighbouring, above, epsilon)
 
     def _held_body(self, call: int) -> dict[str, Any]:
-        stored = self.spine.ledger.call(call)
+        try:
+            stored = self.spine.ledger.call(whole(call, "call"))
+        except (LedgerError, InvalidParameter):
+            raise UnknownHeld("there is no call of that number") from None
         if stored.kind != "release_if" or stored.dataset != self.spine.dataset:
             raise UnknownHeld(f"call {call} is not a conditional release of this dataset")
         body: dict[str, Any] = json.loads(stored.body)

@@ -18,6 +18,7 @@ from chary.session.interaction import (
     Question,
     Ran,
     Touched,
+    check_question,
     error_bar,
     laplace_for_each,
     natural,
@@ -42,10 +43,11 @@ class Test(Interaction):
     kind = "test"
 
     def __post_init__(self) -> None:
+        check_question(self.query)
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is tested by session.watch(query, above=..., epsilon=...)")
         settle_numbers(self)
-        self._tested  # noqa: B018 - refuses a mean that cannot be shifted by this threshold
+        self.noise  # noqa: B018 - refuses a mean that cannot be shifted by this threshold, and noise out of range
 
     @cached_property
     def _tested(self) -> tuple[Query, int]:
@@ -106,6 +108,7 @@ class WatchKeys(Interaction):
 
     def __post_init__(self) -> None:
         settle_numbers(self)
+        self.noise  # noqa: B018 - refuses noise out of range
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid
