@@ -230,7 +230,8 @@ def test_a_memory_ledger_does_not_charge_in_a_child():
 def test_an_erased_secret_leaves_the_file(path):
     ledger = filled(path)
     call = raw(path, "SELECT call FROM secrets")[0][0]
-    ledger.update_secret(call, None)
+    call_settling = ledger.reserve("visits", "ann", "count", QUESTION, Amount(1))
+    ledger.settle(call_settling, Amount(0), 0, 1, ANSWER, secrets={call: None})
     raw(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     ledger.close()
     assert b"held-outcome-4711" not in path.read_bytes()

@@ -94,10 +94,6 @@ class SideBySide(RuleBasedStateMachine):
     def void(self, call):
         self.both(lambda ledger: ledger.void(call))
 
-    @rule(call=CALLS, secret=SECRETS)
-    def update_secret(self, call, secret):
-        self.both(lambda ledger: ledger.update_secret(call.call, secret))
-
     @rule(dataset=DATASETS, kind=KINDS)
     def note(self, dataset, kind):
         self.both(lambda ledger: ledger.note(dataset, kind, "{}"))

@@ -218,11 +218,10 @@ def test_noise_beyond_what_can_be_drawn_is_refused_before_the_data_are_touched(r
     refusing(ask, InvalidParameter)
 
 
-def test_noise_too_small_to_be_drawn_is_refused_before_the_data_are_touched(opened):
+def test_an_epsilon_beyond_the_smallest_noise_is_charged_for_the_noise_that_is_drawn(opened):
     session = opened(budget=Budget(epsilon=4000))
-    with pytest.raises(InvalidParameter):
-        session.release(count(), epsilon=2000)
-    assert spent(session) == Amount(0)
+    session.release(count(), epsilon=2000)
+    assert spent(session) == Amount(1024 * 10**15)
 
 
 @pytest.mark.parametrize("method", ["release", "test", "release_if", "watch", "quote"])

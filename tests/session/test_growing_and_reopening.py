@@ -142,7 +142,7 @@ def test_several_datasets_live_in_one_ledger(opened, tmp_path):
     trips = opened(ledger=ledger, dataset="trips", budget=Budget(epsilon=3))
     trips.release(count(), epsilon="0.5")
     assert spent(visits_session).main == 0
-    assert trips.spent.epsilon == 0.5
+    assert trips.spent.charged == 0.5
     assert visits_session.history == []
 
 
@@ -192,3 +192,16 @@ def test_a_csv_with_a_broken_line_is_refused_without_showing_it(opened, tmp_path
     with pytest.raises(chary.InvalidInput) as refusal:
         opened(rows=path)
     assert not shows_data(error_texts(refusal.value))
+
+
+def test_a_second_dataset_in_a_ledger_must_be_named(tmp_path):
+    """Otherwise a renamed file would quietly get a budget of its own."""
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("patient\n1\n2\n")
+    common = {"privacy_unit": "patient", "ledger": tmp_path / "l.ledger", "budget": Budget(epsilon=1)}
+    chary.open([tmp_path / "a.csv", tmp_path / "b.csv"], **common).close()
+    chary.open([tmp_path / "b.csv", tmp_path / "a.csv"], **common).close()
+    with pytest.raises(LedgerMismatch, match="'a'"):
+        chary.open(tmp_path / "b.csv", **common)
+    chary.open(tmp_path / "b.csv", dataset="a", **common).close()
+    chary.open(tmp_path / "b.csv", dataset="b", **common).close()

@@ -151,7 +151,7 @@ def test_a_revision_that_does_not_fit_is_refused_and_keeps_the_outcome(opened):
     with pytest.raises(BudgetRefused):
         held.revise(above=SURE)
     assert held_value(session, held.call) is not None
-    assert session.spent.epsilon == 0.4
+    assert session.spent.charged == 0.4
 
 
 def test_an_outcome_without_a_session_cannot_be_revised():

@@ -216,7 +216,7 @@ class Books(RuleBasedStateMachine):
         amount = self.session.spent.amount
         assert (amount.main, amount.delta) == (self.capacity - self.left, 0)
         assert 0 <= amount.main <= self.capacity
-        assert self.session.spent.epsilon <= 2
+        assert self.session.spent.share <= 1
         history = self.session.history
         assert [(entry.kind, entry.state, entry.hits) for entry in history] == [line.told() for line in self.lines]
         assert [entry.share for entry in history] == [line.charged / self.capacity for line in self.lines]

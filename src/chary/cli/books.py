@@ -85,5 +85,10 @@ def _row(entry: Entry) -> tuple[Any, ...]:
 
 def _summary(name: str, budget: Any, spent: Any, calls: list[Entry]) -> dict[str, Any]:
     epsilon, delta = (float(part) for part in budget.exact)
-    figures = spent.as_dict() | {"amount": [spent.amount.main, spent.amount.delta]}
-    return {"dataset": name, "epsilon": epsilon, "delta": delta, "spent": figures, "calls": [vars(c) for c in calls]}
+    return {
+        "dataset": name,
+        "epsilon": epsilon,
+        "delta": delta,
+        "spent": spent.as_dict(),
+        "calls": [vars(c) for c in calls],
+    }

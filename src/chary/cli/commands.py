@@ -131,7 +131,7 @@ def _charged(asked: Asked) -> dict[str, Any]:
     spent = asked.session.spent
     return {
         "epsilon_per_call": float(asked.epsilon),
-        "spent": {"share": spent.share, "epsilon": spent.epsilon, "delta": spent.delta},
+        "spent": spent.as_dict(),
     }
 
 

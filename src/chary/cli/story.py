@@ -64,7 +64,7 @@ def _figures(story: Story, session: Session, picture: Path) -> dict[str, Any]:
         "tests": sum(entry.tests for entry in session.history),
         "hits": sum(entry.hits for entry in session.history),
         "epsilon_per_call": story.epsilon_per_call,
-        "spent": {"share": spent.share, "epsilon": spent.epsilon, "delta": spent.delta},
+        "spent": spent.as_dict(),
         "plain_composition": paid.epsilon,
         "seconds": story.seconds,
         "picture": str(picture),

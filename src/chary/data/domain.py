@@ -36,17 +36,17 @@ class Domain:
         Duplicates, NULLs, an empty list, keys of mixed types and keys of the wrong length raise `InvalidQuery`.
         """
         names = (columns,) if isinstance(columns, str) else tuple(columns)
-        _check_names(names)
         rows = tuple(tuple(map(_scalar, _row(key, len(names), isinstance(columns, str)))) for key in _listed(keys))
         if not rows:
             raise InvalidQuery("keys must not be empty: list the public groups, such as keys=['north', 'south']")
-        if len(set(rows)) != len(rows):
-            raise InvalidQuery("keys must not hold duplicates")
         return cls(
             names, rows, tuple(_kind(name, column) for name, column in zip(names, zip(*rows, strict=True), strict=True))
         )
 
     def __init__(self, columns: tuple[str, ...], rows: tuple[tuple[Key, ...], ...], kinds: tuple[str, ...]) -> None:
+        _check_names(columns)
+        if len(set(rows)) != len(rows):
+            raise InvalidQuery("keys must not hold duplicates")
         for name, value in zip(("columns", "rows", "kinds"), (columns, rows, kinds), strict=True):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_hash", hash((columns, kinds, rows)))

@@ -1,5 +1,6 @@
 """Making `chary_rows`: a view or a temporary table whose columns are of the few types chary computes with."""
 
+from contextlib import nullcontext as nothing
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -60,6 +61,8 @@ class Loader:
         self.columns = read_columns(found, self.unit)
         kind = "VIEW" if self.is_view else "TABLE"
         connection.execute(f"CREATE TEMP {kind} {ROWS} AS {select(self.columns, relation)}")
+        if source_can_fail(self.source, self.is_view):
+            connection.execute(f"SELECT bit_xor(hash(COLUMNS(*))) FROM {ROWS}").fetchall()
         if not self.is_view:
             self._drop_raw(connection)
 
@@ -69,12 +72,33 @@ class Loader:
             # The sniffer would read the file once more for DESCRIBE; a raw copy is read once.
             types = {name: kind for name, kind in source.types.items() if name != self._value}
             connection.execute(f"CREATE TEMP TABLE {_RAW} AS SELECT * FROM {replace(source, types=types).relation}")
+            self._as_written(connection, types)
             return _RAW
+        if source.kind == "duckdb":
+            self._check_table(connection)
         if source.kind == "duckdb" and self.path is None:
             connection.execute(f"ATTACH {text(source.paths[0])} AS chary_file (READ_ONLY)")
             return f"chary_file.{source.relation}"
         source.attach(connection)
         return source.relation
+
+    def _as_written(self, connection: duckdb.DuckDBPyConnection, types: dict[str, str]) -> None:
+        """Read a unit column that was sniffed as something lossy as text: "1" and "1.0" are two people."""
+        found = describe(connection, _RAW)
+        if self.unit in types or self.unit not in found or found[str(self.unit)] in ("BIGINT", "VARCHAR"):
+            return
+        again = replace(self.source, types=types | {str(self.unit): "VARCHAR"})
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_RAW} AS SELECT * FROM {again.relation}")
+
+    def _check_table(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Refuse a view: what it computes may fail on a row, and the failure would tell of that row."""
+        with duckdb.connect(self.source.paths[0], read_only=True) if self.path is None else nothing(connection) as file:
+            found = file.execute(
+                "SELECT 1 FROM duckdb_views() WHERE view_name = ? AND NOT internal AND NOT temporary",
+                [self.source.table],
+            ).fetchall()
+        if found:
+            raise SchemaMismatch(f"{self.source.table!r} is a view, which a row may make fail: copy it into a table")
 
     def _drop_raw(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.source.detach(connection)
@@ -94,6 +118,11 @@ class Loader:
         rows = f"SELECT {quote(unit)}, {cells} FROM {relation}"
         long = f"UNPIVOT ({rows}) ON COLUMNS(* EXCLUDE ({quote(unit)})) INTO NAME {quote(name)} VALUE {quote(value)}"
         return f"({long})", {unit: found[unit], name: "VARCHAR", value: kind.upper()}
+
+
+def source_can_fail(source: Source, is_view: bool) -> bool:
+    """Whether reading a cell in place may fail, as text that is no UTF-8 does in Parquet: then all are read once."""
+    return is_view and source.kind == "parquet"
 
 
 def check_unpivot(unpivot: tuple[str, str] | None, unit: str | None) -> tuple[str, str] | None:

@@ -1,6 +1,7 @@
 """The predicate language: a safe, total subset of SQL conditions."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from chary.data.columns import Schema
@@ -8,7 +9,7 @@ from chary.data.conditions import Condition, Scope
 from chary.data.parsing import parse
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Predicate:
     """A condition on one row that no row can make fail.
 
@@ -42,10 +43,17 @@ class Predicate:
         """A predicate as the query functions accept it; None means every row."""
         return where if where is None or isinstance(where, Predicate) else cls.parse(where)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Canonical SQL; parsing it gives the same predicate."""
         return self.condition.text()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the texts agree: the literals 1, 1.0 and TRUE are equal in Python and different questions."""
+        return isinstance(other, Predicate) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     def expression(self, table: Any, schema: Schema) -> Any:
         """A Boolean Ibis expression over `table`, whose columns have the classes of `schema` and hold no NaN.

@@ -52,14 +52,14 @@ class Source:
     @property
     def relation(self) -> str:
         """What to write after FROM."""
-        listed = ", ".join(map(text, self.paths))
+        listed = ", ".join(text(re.sub(r"([*?\[])", r"[\1]", path)) for path in self.paths)
         match self.kind:
             case "csv":
                 types = ", ".join(f"{text(name)}: {text(kind)}" for name, kind in self.types.items())
                 declared = f", types = {{{types}}}" if types else ""
-                return f"read_csv([{listed}], header = true, sample_size = -1{declared})"
+                return f"read_csv([{listed}], header = true, sample_size = -1, hive_partitioning = false{declared})"
             case "parquet":
-                return f"read_parquet([{listed}])"
+                return f"read_parquet([{listed}], hive_partitioning = false)"
             case "duckdb":
                 return quote(str(self.table))
             case _:

@@ -32,6 +32,8 @@ class Total(Keyed, Query):
     def __post_init__(self) -> None:
         if not isinstance(self.column, str):
             raise InvalidQuery("total needs the name of a column")
+        if self.rows_per_unit is not None:
+            whole(self.rows_per_unit, "rows_per_unit")
         _check_grid(self.grid)
         _check_bounds("bounds", self.bounds, self.grid)
         low, high = self.steps

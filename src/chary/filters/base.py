@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from chary.accounting import Event
-from chary.amounts import DELTA_STEPS, Amount, steps_down, steps_up
+from chary.amounts import DELTA_STEPS, MAIN_STEPS, Amount, steps_down, steps_up
 from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import Number, exact, plain, positive, probability
 
@@ -53,14 +54,26 @@ class Price:
         return self.miss == Amount(0)
 
 
+@lru_cache(maxsize=4096)
+def _price(filter_: "Filter", event: Event) -> Price:
+    single, times = event.copies
+    hit, miss = (steps_up(part * times, filter_.steps) for part in filter_.cost(single))
+    delta = filter_.delta_cost(event)
+    return Price(Amount(hit, delta), Amount(miss, delta))
+
+
 class Filter(ABC):
     """A way to price events. Stopping before the prices pass the capacity guarantees the budget, whatever is asked.
+
+    A filter is no odometer: what was charged depends on the outcomes, so a part of the capacity is no guarantee of its
+    own. Only the whole budget is one (a miss is charged nothing, yet reveals a little).
 
     Prices are rounded up and the capacity is rounded down. `approximate_delta` is the part of the budget's delta set
     aside for (epsilon, delta)-DP events, whose deltas add up.
     """
 
     kind: str
+    steps = MAIN_STEPS
     budget: Budget
     approximate_delta: Fraction
 
@@ -70,18 +83,21 @@ class Filter(ABC):
         """The most that may be charged in all."""
 
     def price(self, event: Event) -> Price:
-        """The price of an event, `NoPrice` if this filter has none; multiplicity is applied here and nowhere else."""
-        single, times = event.copies
-        price = self.price_one(single)
-        return price if times == 1 else Price(price.hit.times(times), price.miss.times(times))
+        """The price of an event, `NoPrice` if this filter has none; multiplicity and rounding are applied here."""
+        return _price(self, event)
 
     @abstractmethod
-    def price_one(self, event: Event) -> Price:
-        """The price of an event that is not a repetition."""
+    def cost(self, event: Event) -> tuple[Fraction, Fraction]:
+        """What a hit and a miss of an event that is no repetition cost, in the filter's unit, not rounded."""
 
+    @property
     @abstractmethod
-    def epsilon_of(self, spent: Amount) -> Fraction:
-        """The epsilon guaranteed, at the budget's delta, after that much was spent; rounded up."""
+    def unit(self) -> str:
+        """What charges are counted in."""
+
+    def charged(self, amount: Amount) -> float:
+        """An amount in that unit."""
+        return amount.main / self.steps
 
     @abstractmethod
     def body(self) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from chary.accounting import (
     Targeted,
     choose_order,
     convex_upper,
-    exact_total,
     hit_price_up,
     lattice_curves,
     plan,
@@ -44,6 +43,7 @@ class ExactFilter(Filter):
     grain: Fraction
     menu: tuple[Call, ...] = (Call(1, 1), Call(1, 1, 1.0))
     kind = "exact"
+    steps = 1
     approximate_delta = Fraction(0)
 
     def __post_init__(self) -> None:
@@ -67,7 +67,12 @@ class ExactFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(_tokens_that_fit(self.budget, self.grain, self.menu))
 
-    def price_one(self, event: Event) -> Price:
+    def price(self, event: Event) -> Price:
+        """The price of an event of one of the menu's sizes: a repetition is a release of its whole epsilon."""
+        hit, miss = self.cost(event)
+        return Price(Amount(int(hit)), Amount(int(miss)))
+
+    def cost(self, event: Event) -> tuple[Fraction, Fraction]:
         q = None
         if not isinstance(event, Targeted):
             q = 1.0
@@ -75,20 +80,16 @@ class ExactFilter(Filter):
             q = float(event.target)
         for call in self.menu:
             if event.epsilon == call.steps * self.grain and call.q == q and not event.delta:
-                return Price(Amount(call.tokens), Amount(call.tokens if q == 1.0 else 0))
+                return Fraction(call.tokens), Fraction(call.tokens if q == 1.0 else 0)
         raise NoPrice(f"not on the menu of this budget, which prices {self._offers()}")
 
     def _offers(self) -> str:
         kinds = [("releases" if call.q == 1 else "targets", plain(call.steps * self.grain)) for call in self.menu]
         return ", ".join(f"{kind} of epsilon {size}" for kind, size in kinds)
 
-    def epsilon_of(self, spent: Amount) -> Fraction:
-        if spent.main == 0:
-            return Fraction(0)
-        if _closed(self.menu):
-            delta = self.budget.exact[1]
-            return Fraction(exact_total(epsilon_per_call=self.grain, hits=spent.main, delta=delta))
-        return Fraction(_menu_epsilons(self.budget, self.grain, self.menu)[spent.main - 1])
+    @property
+    def unit(self) -> str:
+        return "tokens"
 
     def body(self) -> dict[str, Any]:
         menu = [[call.steps, call.tokens, call.q] for call in self.menu]
@@ -140,18 +141,16 @@ def _closed(menu: tuple[Call, ...]) -> bool:
 def _tokens_that_fit(budget: Budget, grain: Fraction, menu: tuple[Call, ...]) -> int:
     epsilon, delta = budget.exact
     if not _closed(menu):
-        return len(_menu_epsilons(budget, grain, menu))
+        return _menu_tokens(budget, grain, menu)
     return plan(epsilon=epsilon, delta=delta, epsilon_per_call=grain).hits
 
 
-@lru_cache(maxsize=64)
-def _menu_epsilons(budget: Budget, grain: Fraction, menu: tuple[Call, ...]) -> tuple[float, ...]:
-    """The totals of 1, 2, 3, ... tokens, as far as they fit; at most `LATTICE_TOKENS`, which is only stricter."""
+def _menu_tokens(budget: Budget, grain: Fraction, menu: tuple[Call, ...]) -> int:
+    """How many tokens fit; at most `LATTICE_TOKENS`, which is only stricter."""
     epsilon, delta = (float(part) for part in budget.exact)
-    totals: list[float] = []
-    for curve in lattice_curves(float(grain), menu, 3 * math.ceil(epsilon / float(grain)) + 300):
+    curves = lattice_curves(float(grain), menu, 3 * math.ceil(epsilon / float(grain)) + 300)
+    for fitting, curve in enumerate(curves):
         total = convex_upper(curve, float(grain), delta) if curve[-1] <= delta else math.inf
-        if total > epsilon or len(totals) == LATTICE_TOKENS:
-            return tuple(totals)
-        totals.append(total)
-    return tuple(totals)
+        if total > epsilon or fitting == LATTICE_TOKENS:
+            return fitting
+    return 0

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from chary.accounting import Event
-from chary.amounts import MAIN_STEPS, Amount, steps_down, steps_up
+from chary.amounts import MAIN_STEPS, Amount, steps_down
 from chary.errors import NoPrice
-from chary.filters.base import Budget, Filter, Price
+from chary.filters.base import Budget, Filter
 
 
 @dataclass(frozen=True)
@@ -34,22 +33,17 @@ class PureFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(steps_down(self.budget.exact[0], MAIN_STEPS), self.delta_capacity())
 
-    def price_one(self, event: Event) -> Price:
-        return _price(self, event)
+    def cost(self, event: Event) -> tuple[Fraction, Fraction]:
+        if event.epsilon is None:
+            raise NoPrice("Gaussian noise has no pure epsilon: open the session with a delta, or release with epsilon=")
+        return event.epsilon, event.epsilon
 
-    def epsilon_of(self, spent: Amount) -> Fraction:
-        return Fraction(spent.main, MAIN_STEPS)
+    @property
+    def unit(self) -> str:
+        return "epsilon"
 
     def body(self) -> dict[str, Any]:
         return {"kind": self.kind, "approximate_delta": str(self.approximate_delta)}
 
     def describe(self) -> str:
         return "adding up epsilons (pure filter: hits and misses cost the same)"
-
-
-@lru_cache(maxsize=4096)
-def _price(self: PureFilter, event: Event) -> Price:
-    if event.epsilon is None:
-        raise NoPrice("Gaussian noise has no pure epsilon: open the session with a delta, or release with epsilon=")
-    amount = Amount(steps_up(event.epsilon, MAIN_STEPS), self.delta_cost(event))
-    return Price(amount, amount)

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
-from chary.accounting import Event, Targeted, capacity_down, choose_order, epsilon_up, hit_price_up
-from chary.amounts import MAIN_STEPS, Amount, steps_down, steps_up
+from chary.accounting import Event, Targeted, capacity_down, choose_order, hit_price_up
+from chary.amounts import MAIN_STEPS, Amount, steps_down
 from chary.errors import InvalidParameter
-from chary.filters.base import Budget, Filter, Price
+from chary.filters.base import Budget, Filter
 from chary.numbers import plain
 
 
@@ -59,26 +59,18 @@ class RenyiFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(steps_down(self._log_moment, MAIN_STEPS), self.delta_capacity())
 
-    def price_one(self, event: Event) -> Price:
-        return _price(self, event)
+    def cost(self, event: Event) -> tuple[Fraction, Fraction]:
+        if isinstance(event, Targeted) and (hit := hit_price_up(event, self.order)) is not None:
+            return hit, Fraction(0)
+        moment = event.log_moment_up(self.order)
+        return moment, moment
 
-    def epsilon_of(self, spent: Amount) -> Fraction:
-        if spent.main == 0:
-            return Fraction(0)
-        delta = self.budget.exact[1] - self.approximate_delta
-        return epsilon_up(Fraction(spent.main, MAIN_STEPS), self.order, delta)
+    @property
+    def unit(self) -> str:
+        return f"log-moment at order {plain(self.order)}"
 
     def body(self) -> dict[str, Any]:
         return {"kind": self.kind, "order": str(self.order), "approximate_delta": str(self.approximate_delta)}
 
     def describe(self) -> str:
         return f"adding up log-moments at Renyi order {plain(self.order)} (misses are free)"
-
-
-@lru_cache(maxsize=4096)
-def _price(self: RenyiFilter, event: Event) -> Price:
-    delta = self.delta_cost(event)
-    if isinstance(event, Targeted) and (hit := hit_price_up(event, self.order)) is not None:
-        return Price(Amount(steps_up(hit, MAIN_STEPS), delta), Amount(0, delta))
-    amount = Amount(steps_up(event.log_moment_up(self.order), MAIN_STEPS), delta)
-    return Price(amount, amount)

@@ -97,7 +97,9 @@ class MemoryLedger:
             entry = drafts.settling(self._next(), reserved, price, hits, tests, answer)
             changes = {reserved.number: masked(secret, "secret")}
             for call, new in (secrets or {}).items():
-                changes[self._settled(call, reserved.dataset)] = masked(new, "secret")
+                masked(new, "secret")
+                if self._settled(call, reserved.dataset) in self._secrets:
+                    changes[call] = new
             self._append(entry)
             self._closings[reserved.number] = entry
             self._answers[reserved.number] = answer
@@ -127,11 +129,6 @@ class MemoryLedger:
                 drafts.same_question(entry, kind, body)
             settled = [entry.number for entry in held if entry.number in self._closings]
             return self._call(min(settled, key=lambda call: self._closings[call].number)) if settled else None
-
-    def update_secret(self, call: int, new: bytes | None) -> None:
-        """Set or erase the secret of a settled call."""
-        with self._lock:
-            self._keep({self._settled(call): masked(new, "secret")})
 
     def secret(self, call: int) -> bytes | None:
         """The secret of a call."""

@@ -77,9 +77,6 @@ class Ledger(Protocol):
         voided: another kind or body raises `RequestConflict`.
         """
 
-    def update_secret(self, call: int, new: bytes | None) -> None:
-        """Set, or erase by None, the secret of a settled call."""
-
     def secret(self, call: int) -> bytes | None:
         """The secret of a call; None if there is none. Never show it."""
 

@@ -125,11 +125,6 @@ class SqlLedger:
         with self._store.reading() as connection:
             return sql_reads.replay(connection, key, kind, body)
 
-    def update_secret(self, call: int, new: bytes | None) -> None:
-        """Set or erase the secret of a settled call."""
-        with self._store.writing() as connection:
-            sql_writes.keep_settled(connection, {call: new})
-
     def secret(self, call: int) -> bytes | None:
         """The secret of a call; `LedgerBroken` if it is not what was stored."""
         with self._store.reading() as connection:

@@ -134,13 +134,14 @@ def keep(connection: Connection, call: int, secret: bytes | None) -> None:
         connection.execute(do.add_secret, {"call": call, "secret": secret, "digest": secret_digest(call, secret)})
 
 
-def keep_settled(connection: Connection, changes: Mapping[int, bytes | None], dataset: str | None = None) -> None:
-    """Set or erase secrets of settled calls, all of the given dataset if there is one."""
+def keep_settled(connection: Connection, changes: Mapping[int, bytes | None], dataset: str) -> None:
+    """Replace or erase the secrets that settled calls of the dataset still hold; an erased one is never set again."""
     for call, secret in changes.items():
-        owner = connection.execute(do.read_settled, {"call": call}).scalar_one_or_none()
-        if owner is None or dataset not in (None, owner):
+        if connection.execute(do.read_settled, {"call": call}).scalar_one_or_none() != dataset:
             raise not_settled(call)
-        keep(connection, call, secret)
+        masked(secret, "secret")
+        if connection.execute(do.drop_secret, {"of_call": call}).rowcount:
+            keep(connection, call, secret)
 
 
 def cap_of(row: Any) -> Amount | None:

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from chary import noise
 from chary.accounting import DiscreteLaplace, Event, Repeated, ZeroConcentrated
-from chary.numbers import Number, positive, probability
+from chary.numbers import Number, positive, probability, whole
 
 Integers = NDArray[Any]
 SMALLEST_SCALE = Fraction(1, 2**10)
@@ -74,6 +74,8 @@ class Laplace(Additive):
 
     def __post_init__(self) -> None:
         noise.checked_scale(self.scale)
+        whole(self.sensitivity, "sensitivity")
+        whole(self.times, "times")
 
     @classmethod
     def for_epsilon(cls, epsilon: Number, *, sensitivity: int, times: int = 1) -> "Laplace":
@@ -121,6 +123,7 @@ class Gaussian(Additive):
 
     def __post_init__(self) -> None:
         noise.checked_variance(self.sigma_squared)
+        whole(self.l2_squared, "l2_squared")
 
     @classmethod
     def for_rho(cls, rho: Number, *, l2_squared: int) -> "Gaussian":

@@ -1,7 +1,7 @@
 """Opening a session: a source of rows, a budget, a ledger."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ def open(
     - `filter`: "renyi" (mixed calls, the default when the budget has a delta), "exact" (calls that are multiples of
       `grain`; most hits), "pure" (delta 0). `grain`: the usual epsilon of a call, for which a new filter is tuned.
     - `approximate_delta`: the part of delta set aside for (epsilon, delta)-DP events.
-    - `dataset`: its name in the ledger, the file's stem by default. `analyst`: who asks, for caps per analyst.
+    - `dataset`: its name in the ledger, the file's stem by default; a second dataset in a ledger has a budget of its
+      own and must be named. `analyst`: who asks, for caps per analyst.
 
     Assumptions: the schema is public (types sniffed from a CSV are values: declare `columns`), as are names, keys and
     bounds. `unsafe_noise` replaces the operating system's randomness and voids every guarantee; it is for tests.
@@ -61,7 +62,7 @@ def open(
     neighbouring = Neighbouring(relation, privacy_unit)
     rows = Table.open(source, neighbouring=neighbouring, table=table, unpivot=unpivot, columns=columns)
     choice = _Choice(budget, filter, grain, approximate_delta)
-    return _session(rows, choice, ledger, dataset or _name(source, table), analyst, unsafe_noise, on_step)
+    return _session(rows, choice, ledger, (dataset, _name(source, table)), analyst, unsafe_noise, on_step)
 
 
 def open_series(
@@ -87,7 +88,7 @@ def open_series(
     """
     rows = Series.open(source, column=column, sensitivity=sensitivity, order_by=order_by, labels=labels)
     choice = _Choice(budget, filter, grain, 0)
-    return _session(rows, choice, ledger, dataset or _name(source, column), analyst, unsafe_noise, on_step)
+    return _session(rows, choice, ledger, (dataset, _name(source, column)), analyst, unsafe_noise, on_step)
 
 
 class _Choice:
@@ -133,7 +134,7 @@ def _session(
     rows: Rows,
     choice: _Choice,
     where: str | Path | Ledger,
-    dataset: str,
+    names: tuple[str | None, str],
     analyst: str,
     source: noise.Source | None,
     on_step: Callable[[str], None] | None,
@@ -141,7 +142,9 @@ def _session(
     if isinstance(where, (str, Path)) and not Path(where).exists():
         choice.make()  # so that a budget that cannot be opened leaves no empty ledger behind
     ledger = _ledger(where)
-    held = {terms.name: terms for terms in ledger.datasets()}.get(dataset)
+    known = {terms.name: terms for terms in ledger.datasets()}
+    dataset = _chosen(known, *names)
+    held = known.get(dataset)
     filter_ = choice.make() if held is None else held_filter(held)
     choice.agrees_with(filter_)
     ledger.open(_terms(rows, filter_, dataset))
@@ -179,7 +182,18 @@ def held_filter(terms: Terms) -> Filter:
 
 
 def _name(source: Any, table: str | None) -> str:
-    """The file's stem (and the table's name), or "data"."""
-    path = source[0] if isinstance(source, (list, tuple)) and source else source
+    """The first file's stem (and the table's name), or "data"."""
+    path = min(map(str, source)) if isinstance(source, (list, tuple)) and source else source
     stem = Path(path).name.split(".")[0] if isinstance(path, (str, Path)) else "data"
     return stem if table is None else f"{stem}.{table}"
+
+
+def _chosen(known: Mapping[str, Terms], asked: str | None, usual: str) -> str:
+    """The dataset's name; a second one in a ledger has a budget of its own, so it must be named by the caller."""
+    if asked is None and known and usual not in known:
+        names = ", ".join(map(repr, sorted(known)))
+        raise LedgerMismatch(
+            f"the ledger holds {names}; say dataset= if these rows are one of them (under another file name), or name "
+            "a new dataset, which gets a budget of its own"
+        )
+    return asked or usual

@@ -1,5 +1,6 @@
 """Refusals that say what was asked, what is left and what would fit."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
@@ -10,8 +11,8 @@ from chary.filters import Filter
 from chary.numbers import plain
 from chary.session.interaction import Interaction
 
-HALVINGS = 40
-REFINEMENTS = 12
+SMALLEST_SHARE = Fraction(1, 2**32)
+REFINEMENTS = 8
 
 
 def needed(interaction: Interaction, filter_: Filter) -> Amount:
@@ -33,8 +34,7 @@ def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRe
 
 def _largest_that_fits(interaction: Any, filter_: Filter, left: Amount) -> Fraction | None:
     """The largest epsilon (two digits, rounded down) with which the same question fits; None if there is none."""
-    if "epsilon" not in {field.name for field in fields(interaction)} or interaction.epsilon is None:
-        return None
+    sized = "epsilon" in {field.name for field in fields(interaction)} and interaction.epsilon is not None
 
     def fits(epsilon: Fraction) -> bool:
         try:
@@ -42,15 +42,16 @@ def _largest_that_fits(interaction: Any, filter_: Filter, left: Amount) -> Fract
         except CharyError:
             return False
 
-    low = Fraction(interaction.epsilon)
-    for _ in range(HALVINGS):
-        low /= 2
-        if fits(low):
-            return _refined(low, 2 * low, fits)
-    return None
+    if not sized or not fits(interaction.epsilon * SMALLEST_SHARE):
+        return None
+    halvings, kept = 0, 32
+    while kept - halvings > 1:
+        middle = (halvings + kept) // 2
+        halvings, kept = (halvings, middle) if fits(interaction.epsilon / 2**middle) else (middle, kept)
+    return _refined(interaction.epsilon / 2**kept, interaction.epsilon / 2**halvings, fits)
 
 
-def _refined(low: Fraction, high: Fraction, fits: Any) -> Fraction:
+def _refined(low: Fraction, high: Fraction, fits: Callable[[Fraction], bool]) -> Fraction:
     for _ in range(REFINEMENTS):
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)

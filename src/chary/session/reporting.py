@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -16,29 +16,30 @@ from chary.numbers import plain
 
 @dataclass(frozen=True)
 class Spending:
-    """How much of the budget is spent or left. `share` is the part of the capacity; `epsilon` is what that part
-    guarantees at the budget's `delta` (0 when nothing is spent).
+    """How much of the budget is charged or left: `share` of it, and the same in the filter's own `unit`.
+
+    This is bookkeeping, not a guarantee: the promise is the whole budget. What was published so far is not covered by
+    the part that was charged, since what is charged depends on the outcomes.
     """
 
     share: float
-    epsilon: float
-    delta: float
+    charged: float
+    unit: str
     amount: Amount
 
     def as_dict(self) -> dict[str, Any]:
         """All figures by name."""
-        return asdict(self)
+        return {"share": self.share, "charged": self.charged, "unit": self.unit}
 
     def __str__(self) -> str:
-        return f"{plain(100 * self.share)} % (epsilon {plain(self.epsilon)}, delta {plain(self.delta)})"
+        return f"{plain(100 * self.share)} %"
 
 
 def spending(filter_: Filter, amount: Amount) -> Spending:
-    """An amount of the filter's unit, as a share and as a guarantee."""
+    """An amount of the filter's unit, as a share of its capacity."""
     capacity = filter_.capacity
     shares = [part / whole for part, whole in ((amount.main, capacity.main), (amount.delta, capacity.delta)) if whole]
-    epsilon, delta = filter_.epsilon_of(amount), filter_.budget.exact[1]
-    return Spending(max(shares, default=0.0), float(epsilon), float(delta), amount)
+    return Spending(max(shares, default=0.0), filter_.charged(amount), filter_.unit, amount)
 
 
 @dataclass(frozen=True)
@@ -118,15 +119,16 @@ def _sizes(entry: Entry) -> list[tuple[float, float]]:
 
 
 def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neighbouring) -> str:
-    """One paragraph: what was guaranteed, to whom, under which relation, by which accounting."""
+    """One paragraph: what is guaranteed, to whom, under which relation, by which accounting."""
     spent = spending(filter_, ledger.balance(dataset).spent)
     tally = ledger.tally(dataset).values()
     calls, hits, tests = (sum(getattr(part, name) for part in tally) for name in ("calls", "hits", "tests"))
+    epsilon, delta = filter_.budget.exact
     return (
-        f"Everything published about the dataset {dataset!r} so far ({calls} calls with {tests} private tests, "
-        f"{hits} of them hits) is ({plain(spent.epsilon)}, {plain(spent.delta)})-differentially private: with "
-        f"{neighbouring.describe()}, no set of published outcomes becomes more than e^{plain(spent.epsilon)} times as "
-        f"likely plus {plain(spent.delta)}. This holds for any adaptive choice of questions by all "
-        f"analysts together, by {filter_.describe()}; the whole future of the dataset stays within {filter_.budget}. "
-        f"Public are the schema, bounds, keys and thresholds; what callers stated about keys per unit is trusted."
+        f"All answers about the dataset {dataset!r}, the {calls} calls so far with {tests} private tests, {hits} of "
+        f"them hits, and every later one, are together ({plain(epsilon)}, {plain(delta)})-differentially private: with "
+        f"{neighbouring.describe()}, no set of published outcomes becomes more than e^{plain(epsilon)} times as likely "
+        f"plus {plain(delta)}. {spent} of this budget is charged so far. The guarantee holds for any adaptive choice "
+        f"of questions by all analysts together, by {filter_.describe()}. Public are the schema, bounds, keys and "
+        f"thresholds; what callers stated about keys per unit is trusted."
     )

@@ -142,10 +142,8 @@ class Session:
 
     @property
     def remaining(self) -> Spending:
-        """What this session's analyst could still spend; its epsilon is the budget's less what is spent."""
-        left = spending(self.spine.filter, self.spine.left())
-        total = float(self.spine.filter.budget.exact[0])
-        return Spending(left.share, max(0.0, total - self.spent.epsilon), left.delta, left.amount)
+        """What this session's analyst could still spend."""
+        return spending(self.spine.filter, self.spine.left())
 
     @property
     def history(self) -> list[Entry]:
