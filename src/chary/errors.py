@@ -8,6 +8,7 @@ CharyError
 │   ├── SchemaMismatch          appended rows do not have the table's columns and types
 │   └── UnknownHeld             no held outcome of that number, or it was already published
 ├── BudgetRefused               the worst price does not fit into what is left; nothing was touched
+│   ├── (ledger.CapReached)     the same as a ledger tells it, with the amounts
 │   └── NoPrice                 this filter has no price for this event at all
 ├── LedgerError
 │   ├── LedgerMismatch          a ledger of another dataset, or other terms than the ledger holds

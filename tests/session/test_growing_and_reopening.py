@@ -1,5 +1,6 @@
 """New rows, and a ledger that remembers under which terms it was opened."""
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -205,3 +206,14 @@ def test_a_second_dataset_in_a_ledger_must_be_named(tmp_path):
         chary.open(tmp_path / "b.csv", **common)
     chary.open(tmp_path / "b.csv", dataset="a", **common).close()
     chary.open(tmp_path / "b.csv", dataset="b", **common).close()
+
+
+def test_a_refused_opening_lets_go_of_the_rows(tmp_path):
+    path = tmp_path / "rows.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create table t as select 1 as patient")
+    common = {"table": "t", "privacy_unit": "patient", "ledger": tmp_path / "l.ledger"}
+    chary.open(path, budget=Budget(epsilon=1), **common).close()
+    with pytest.raises(LedgerMismatch):
+        chary.open(path, budget=Budget(epsilon=2), **common)
+    duckdb.connect(str(path)).close()

@@ -133,7 +133,7 @@ class Revise(Interaction):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise UnknownHeld(f"call {self.call} holds no outcome: it was already published")
+            raise UnknownHeld(f"call {self.call} holds no outcome: it was published, or the call was interrupted")
         if self.threshold >= (floor := Held.load(secret).floor):
             bar = natural(floor, Fraction(self.original["grid"]))
             raise InvalidParameter(

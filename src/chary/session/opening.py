@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,8 @@ def open(
     0.0
     """
     neighbouring = Neighbouring(relation, privacy_unit)
-    rows = Table.open(source, neighbouring=neighbouring, table=table, unpivot=unpivot, columns=columns)
     choice = _Choice(budget, filter, grain, approximate_delta)
+    rows = Table.open(source, neighbouring=neighbouring, table=table, unpivot=unpivot, columns=columns)
     return _session(rows, choice, ledger, (dataset, _name(source, table)), analyst, unsafe_noise, on_step)
 
 
@@ -86,8 +87,8 @@ def open_series(
     Guarantee as for `open`, where neighbours are series whose every value differs by at most `sensitivity`: what one
     unit can change must be known to whoever made the series. Ask it with `session.watch(session.series(), ...)`.
     """
-    rows = Series.open(source, column=column, sensitivity=sensitivity, order_by=order_by, labels=labels)
     choice = _Choice(budget, filter, grain, 0)
+    rows = Series.open(source, column=column, sensitivity=sensitivity, order_by=order_by, labels=labels)
     return _session(rows, choice, ledger, (dataset, _name(source, column)), analyst, unsafe_noise, on_step)
 
 
@@ -139,17 +140,27 @@ def _session(
     source: noise.Source | None,
     on_step: Callable[[str], None] | None,
 ) -> Session:
-    if isinstance(where, (str, Path)) and not Path(where).exists():
-        choice.make()  # so that a budget that cannot be opened leaves no empty ledger behind
-    ledger = _ledger(where)
+    with ExitStack() as undo:
+        undo.callback(rows.close)
+        if isinstance(where, (str, Path)) and not Path(where).exists():
+            choice.make()  # so that a budget that cannot be opened leaves no empty ledger behind
+        ledger = _ledger(where)
+        if ledger is not where:
+            undo.callback(ledger.close)
+        filter_, dataset = _terms_of(ledger, rows, choice, names)
+        undo.pop_all()
+    return Session(Spine(rows, filter_, ledger, dataset, analyst, source or noise.OperatingSystem(), on_step or _quiet))
+
+
+def _terms_of(ledger: Ledger, rows: Rows, choice: _Choice, names: tuple[str | None, str]) -> tuple[Filter, str]:
+    """The filter and the name of the dataset, new or held, once the ledger agrees with them."""
     known = {terms.name: terms for terms in ledger.datasets()}
     dataset = _chosen(known, *names)
     held = known.get(dataset)
     filter_ = choice.make() if held is None else held_filter(held)
     choice.agrees_with(filter_)
     ledger.open(_terms(rows, filter_, dataset))
-    spine = Spine(rows, filter_, ledger, dataset, analyst, source or noise.OperatingSystem(), on_step or _quiet)
-    return Session(spine)
+    return filter_, dataset
 
 
 def _quiet(step: str) -> None:

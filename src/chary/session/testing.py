@@ -52,6 +52,7 @@ class Test(Interaction):
     @cached_property
     def _tested(self) -> tuple[Query, int]:
         if isinstance(self.query, Mean):
+            self.query.parts(self.neighbouring)  # refuses a mean without a limit on rows, in the words of a mean
             return self.query.shifted(self.above), 0
         return self.query, steps_at_least(self.above, self.query.grid)
 
