@@ -35,5 +35,6 @@ def restore(budget: Budget, body: dict[str, Any]) -> Filter:
     if body["kind"] == "renyi":
         return RenyiFilter(budget, Fraction(body["order"]), Fraction(body["approximate_delta"]))
     if body["kind"] == "exact":
-        return ExactFilter(budget, Fraction(body["grain"]), tuple(Call(*call) for call in body["menu"]))
+        menu = tuple(Call(*call) for call in body["menu"])
+        return ExactFilter(budget, Fraction(body["grain"]), menu, body["tokens"])
     raise LedgerMismatch("the ledger was priced by a filter this version does not know")

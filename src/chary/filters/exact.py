@@ -1,7 +1,7 @@
 """The exact filter: a menu of calls paid in tokens, as many as the exact privacy curve allows (theory 1.3)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -32,7 +32,7 @@ class ExactFilter(Filter):
 
     `grain` is the epsilon of the basic call. The menu lists what may be asked: `Call(steps, tokens, q)`, `q=None` for
     NotPrior targets, `q=1` for ordinary releases. Events off the menu have no price (`NoPrice`). Approximate events
-    are not priced.
+    are not priced. `tokens` is how many fit; it is computed when 0, and read back from a ledger otherwise.
 
     >>> f = ExactFilter(Budget(epsilon=1, delta=1e-6), Fraction(1, 50))
     >>> f.capacity.main, f.price(Targeted("0.02")).hit.main
@@ -42,13 +42,16 @@ class ExactFilter(Filter):
     budget: Budget
     grain: Fraction
     menu: tuple[Call, ...] = (Call(1, 1), Call(1, 1, 1.0))
+    tokens: int = field(default=0, compare=False)
     kind = "exact"
     steps = 1
     approximate_delta = Fraction(0)
 
     def __post_init__(self) -> None:
         _check_sizes(self.budget, self.grain)
-        if self.capacity.main < 1:
+        if not self.tokens:
+            object.__setattr__(self, "tokens", _tokens_that_fit(self.budget, self.grain, self.menu))
+        if not self.tokens:
             raise InvalidParameter(f"not one hit of {plain(self.grain)}-DP calls fits into {self.budget}")
 
     @classmethod
@@ -65,7 +68,7 @@ class ExactFilter(Filter):
 
     @property
     def capacity(self) -> Amount:
-        return Amount(_tokens_that_fit(self.budget, self.grain, self.menu))
+        return Amount(self.tokens)
 
     def price(self, event: Event) -> Price:
         """The price of an event of one of the menu's sizes: a repetition is a release of its whole epsilon."""
@@ -93,7 +96,7 @@ class ExactFilter(Filter):
 
     def body(self) -> dict[str, Any]:
         menu = [[call.steps, call.tokens, call.q] for call in self.menu]
-        return {"kind": self.kind, "grain": str(self.grain), "menu": menu}
+        return {"kind": self.kind, "grain": str(self.grain), "menu": menu, "tokens": self.tokens}
 
     def describe(self) -> str:
         return f"{self.capacity.main} tokens on the exact curve of {plain(self.grain)}-DP calls (misses are free)"
