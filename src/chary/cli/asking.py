@@ -111,7 +111,7 @@ def _bounded(query: QueryOptions) -> Total | Mean:
 
 
 def _keys(session: Session, column: str, text: str) -> list[Any]:
-    schema = session.spine.rows.schema
+    schema = session.schema
     if column not in schema:
         raise InvalidParameter(f"there is no column {column!r}; there are {', '.join(schema)}")
     return list(parse_keys(text, schema[column]))

@@ -136,6 +136,11 @@ class Session:
         self.spine.ledger.set_share(self.spine.dataset, analyst, cap)
 
     @property
+    def schema(self) -> dict[str, str]:
+        """Column names and types, which are public; nothing is read."""
+        return self.spine.rows.schema
+
+    @property
     def spent(self) -> Spending:
         """What is spent by all analysts together, open reservations included."""
         return spending(self.spine.filter, self.spine.ledger.balance(self.spine.dataset).spent)
