@@ -25,13 +25,14 @@ def test_text_in_parquet_that_is_no_text_fails_at_open_and_not_in_a_query(tmp_pa
     assert refusal.value.__context__ is None
 
 
+@pytest.mark.parametrize("name", ["v", "V"])
 @pytest.mark.parametrize("unpivot", [None, ("name", "value")])
-def test_a_view_of_a_duckdb_file_is_refused(tmp_path, unpivot):
+def test_a_view_of_a_duckdb_file_is_refused(tmp_path, unpivot, name):
     with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
         connection.execute("create table t as select 1 as unit, '7' as s union all select 2, 'seven'")
         connection.execute("create view v as select unit, cast(s as int) as s from t")
-    with pytest.raises(SchemaMismatch):
-        Table.open(tmp_path / "rows.duckdb", table="v", neighbouring=UNIT, unpivot=unpivot)
+    with pytest.raises(SchemaMismatch, match="is a view"):
+        Table.open(tmp_path / "rows.duckdb", table=name, neighbouring=UNIT, unpivot=unpivot)
     assert Table.open(tmp_path / "rows.duckdb", table="t", neighbouring=UNIT).prepare(count()).run() == 2
 
 

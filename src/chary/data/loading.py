@@ -1,6 +1,5 @@
 """Making `chary_rows`: a view or a temporary table whose columns are of the few types chary computes with."""
 
-from contextlib import nullcontext as nothing
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -61,7 +60,8 @@ class Loader:
         self.columns = read_columns(found, self.unit)
         kind = "VIEW" if self.is_view else "TABLE"
         connection.execute(f"CREATE TEMP {kind} {ROWS} AS {select(self.columns, relation)}")
-        if source_can_fail(self.source, self.is_view):
+        if self.is_view and self.source.kind == "parquet":
+            # Text that is no UTF-8 would fail in a query, and so tell of its row: read every cell once.
             connection.execute(f"SELECT bit_xor(hash(COLUMNS(*))) FROM {ROWS}").fetchall()
         if not self.is_view:
             self._drop_raw(connection)
@@ -75,10 +75,7 @@ class Loader:
             self._as_written(connection, types)
             return _RAW
         if source.kind == "duckdb":
-            self._check_table(connection)
-        if source.kind == "duckdb" and self.path is None:
-            connection.execute(f"ATTACH {text(source.paths[0])} AS chary_file (READ_ONLY)")
-            return f"chary_file.{source.relation}"
+            return self._stored(connection)
         source.attach(connection)
         return source.relation
 
@@ -90,15 +87,17 @@ class Loader:
         again = replace(self.source, types=types | {str(self.unit): "VARCHAR"})
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {_RAW} AS SELECT * FROM {again.relation}")
 
-    def _check_table(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Refuse a view: what it computes may fail on a row, and the failure would tell of that row."""
-        with duckdb.connect(self.source.paths[0], read_only=True) if self.path is None else nothing(connection) as file:
-            found = file.execute(
-                "SELECT 1 FROM duckdb_views() WHERE view_name = ? AND NOT internal AND NOT temporary",
-                [self.source.table],
-            ).fetchall()
-        if found:
-            raise SchemaMismatch(f"{self.source.table!r} is a view, which a row may make fail: copy it into a table")
+    def _stored(self, connection: duckdb.DuckDBPyConnection) -> str:
+        """The table of a DuckDB file. A view is refused: a row may make it fail, and the failure would tell of it."""
+        name = str(self.source.table)
+        if self.path is None:
+            connection.execute(f"ATTACH {text(self.source.paths[0])} AS chary_file (READ_ONLY)")
+        views = connection.execute(
+            "SELECT lower(view_name) FROM duckdb_views() WHERE NOT internal AND NOT temporary"
+        ).fetchall()
+        if (name.lower(),) in views:
+            raise SchemaMismatch(f"{name!r} is a view, which a row may make fail: copy it into a table")
+        return self.source.relation if self.path is not None else f"chary_file.{self.source.relation}"
 
     def _drop_raw(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.source.detach(connection)
@@ -118,11 +117,6 @@ class Loader:
         rows = f"SELECT {quote(unit)}, {cells} FROM {relation}"
         long = f"UNPIVOT ({rows}) ON COLUMNS(* EXCLUDE ({quote(unit)})) INTO NAME {quote(name)} VALUE {quote(value)}"
         return f"({long})", {unit: found[unit], name: "VARCHAR", value: kind.upper()}
-
-
-def source_can_fail(source: Source, is_view: bool) -> bool:
-    """Whether reading a cell in place may fail, as text that is no UTF-8 does in Parquet: then all are read once."""
-    return is_view and source.kind == "parquet"
 
 
 def check_unpivot(unpivot: tuple[str, str] | None, unit: str | None) -> tuple[str, str] | None:

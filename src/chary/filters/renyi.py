@@ -33,8 +33,6 @@ class RenyiFilter(Filter):
         if self.order <= 1:
             raise InvalidParameter("order must be greater than 1")
         self.check_approximate_delta()
-        if not self.budget.exact[1] > self.approximate_delta:
-            raise InvalidParameter("the Renyi filter needs a delta greater than approximate_delta")
         if self._log_moment <= 0:
             raise InvalidParameter(
                 f"nothing fits into {self.budget} at order {plain(self.order)}: smaller calls or a larger budget would"
@@ -45,15 +43,12 @@ class RenyiFilter(Filter):
         cls, budget: Budget, *, grain: Fraction | None = None, approximate_delta: Fraction = Fraction(0)
     ) -> "RenyiFilter":
         """The filter of the order that affords most hits of `grain`-DP calls (or most zCDP if grain is None)."""
-        epsilon, delta = budget.exact
-        if not delta > approximate_delta:
-            raise InvalidParameter("the Renyi filter needs a delta greater than approximate_delta")
-        return cls(budget, choose_order(epsilon, delta - approximate_delta, grain), approximate_delta)
+        order = choose_order(budget.exact[0], _spare_delta(budget, approximate_delta), grain)
+        return cls(budget, order, approximate_delta)
 
     @cached_property
     def _log_moment(self) -> Fraction:
-        epsilon, delta = self.budget.exact
-        return capacity_down(epsilon, delta - self.approximate_delta, self.order)
+        return capacity_down(self.budget.exact[0], _spare_delta(self.budget, self.approximate_delta), self.order)
 
     @property
     def capacity(self) -> Amount:
@@ -74,3 +69,11 @@ class RenyiFilter(Filter):
 
     def describe(self) -> str:
         return f"adding up log-moments at Renyi order {plain(self.order)} (misses are free)"
+
+
+def _spare_delta(budget: Budget, approximate_delta: Fraction) -> Fraction:
+    """The delta that converts the log-moment; `InvalidParameter` if none is left."""
+    spare = budget.exact[1] - approximate_delta
+    if spare <= 0:
+        raise InvalidParameter("the Renyi filter needs a delta greater than approximate_delta")
+    return spare

@@ -127,9 +127,8 @@ def answered(connection: Connection, entry: Entry, answer: str) -> None:
 
 
 def keep(connection: Connection, call: int, secret: bytes | None) -> None:
-    """Set or erase the secret of a call."""
+    """Add the secret of a call that has none."""
     masked(secret, "secret")
-    connection.execute(do.drop_secret, {"of_call": call})
     if secret is not None:
         connection.execute(do.add_secret, {"call": call, "secret": secret, "digest": secret_digest(call, secret)})
 

@@ -15,7 +15,6 @@ from chary.accounting import DiscreteLaplace, Event, Repeated, ZeroConcentrated
 from chary.numbers import Number, positive, probability, whole
 
 Integers = NDArray[Any]
-SMALLEST_SCALE = Fraction(1, 2**10)
 EXACT_SIGMA = 20
 REACH = 40 * EXACT_SIGMA
 
@@ -83,7 +82,7 @@ class Laplace(Additive):
 
         Its scale is at least 2**-10 steps, where noise is practically never drawn, however large epsilon is.
         """
-        return cls(max(SMALLEST_SCALE, sensitivity * times / positive(epsilon, "epsilon")), sensitivity, times)
+        return cls(max(noise.SMALLEST_SCALE, sensitivity * times / positive(epsilon, "epsilon")), sensitivity, times)
 
     def draw(self, source: noise.Source, size: int) -> NDArray[np.int64]:
         return noise.discrete_laplace(source, self.scale, size)
@@ -128,7 +127,7 @@ class Gaussian(Additive):
     @classmethod
     def for_rho(cls, rho: Number, *, l2_squared: int) -> "Gaussian":
         """The noise that is rho-zCDP; sigma is at least 2**-10 steps, however large rho is."""
-        return cls(max(SMALLEST_SCALE**2, l2_squared / (2 * positive(rho, "rho"))), l2_squared)
+        return cls(max(noise.SMALLEST_VARIANCE, l2_squared / (2 * positive(rho, "rho"))), l2_squared)
 
     def draw(self, source: noise.Source, size: int) -> NDArray[np.int64]:
         return noise.discrete_gaussian(source, self.sigma_squared, size)

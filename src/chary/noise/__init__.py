@@ -17,11 +17,13 @@ from chary.noise.enclosure import Enclosure
 from chary.noise.gaussian import discrete_gaussian
 from chary.noise.geometric import geometric
 from chary.noise.laplace import discrete_laplace
-from chary.noise.parameters import checked_scale, checked_variance
+from chary.noise.parameters import SMALLEST_SCALE, SMALLEST_VARIANCE, checked_scale, checked_variance
 from chary.noise.source import OperatingSystem, Seeded, Source
 from chary.noise.uniform import uniform_integers
 
 __all__ = [
+    "SMALLEST_SCALE",
+    "SMALLEST_VARIANCE",
     "Enclosure",
     "OperatingSystem",
     "Seeded",

@@ -10,6 +10,7 @@ from chary import noise
 from chary.accounting import Event
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import InvalidQuery
+from chary.filters import Price
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, exact, positive
@@ -70,6 +71,10 @@ class Interaction(ABC):
     def parallel(self) -> int:
         """In how many parts neighbours can differ."""
         return 1
+
+    def may_halt(self, price: Price) -> bool:
+        """Whether it can start with fewer hits than may be charged: it halts when they run out, and misses are free."""
+        return self.halts and price.free_miss
 
     @property
     def held(self) -> int | None:

@@ -18,7 +18,7 @@ REFINEMENTS = 8
 def needed(interaction: Interaction, filter_: Filter) -> Amount:
     """The least room in which the interaction can start: one hit if it can halt, otherwise its worst price."""
     price = filter_.price(interaction.event)
-    return price.hit.times(1 if interaction.halts and price.free_miss else interaction.parallel)
+    return price.hit.times(1 if interaction.may_halt(price) else interaction.parallel)
 
 
 def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRefused:

@@ -67,12 +67,12 @@ class Spine:
             try:
                 return self.ledger.reserve(self.dataset, self.analyst, interaction.kind, body, worst, request), most
             except BudgetRefused:
-                if most == 1 or not (interaction.halts and price.free_miss):
+                if most == 1 or not interaction.may_halt(price):
                     break
         raise refused(interaction, self.filter, self.left())
 
     def _affordable(self, interaction: Interaction, price: Price) -> int:
-        if not (interaction.halts and price.free_miss):
+        if not interaction.may_halt(price):
             return interaction.parallel
         fits = price.hit.copies_in(self.left())
         return interaction.parallel if fits is None else max(1, min(interaction.parallel, fits))
