@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("noise", "accounting", "filters", "ledger", "session", "watch", "release")
+NAMES = ("noise", "accounting", "filters", "ledger", "session", "watch", "release", "thresholds")
 
 
 def run(path: Path) -> int:

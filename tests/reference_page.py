@@ -8,8 +8,20 @@ import chary
 GROUPS = {
     "Opening": ("open", "open_series", "Budget", "Neighbouring", "Relation"),
     "Questions": ("count", "total", "mean"),
+    "Private algorithms": ("Algorithm",),
     "The session": ("Session",),
-    "Answers": ("Answer", "Answers", "Conditional", "WatchResult", "Quote", "Spending", "Entry", "PlainComposition"),
+    "Answers": (
+        "Answer",
+        "Answers",
+        "Conditional",
+        "WatchResult",
+        "Outcome",
+        "Tracked",
+        "Quote",
+        "Spending",
+        "Entry",
+        "PlainComposition",
+    ),
     "Planning": ("plan", "compose"),
 }
 
@@ -35,10 +47,16 @@ def _entry(name):
     if not _is_error(name) and (inspect.isfunction(thing) or inspect.isclass(thing)):
         yield f"```text\n{name}{_parameters(thing)}\n```"
     yield _text(thing)
-    for attribute, member in vars(thing).items() if inspect.isclass(thing) and not _is_error(name) else ():
+    for attribute, member in _members(thing) if inspect.isclass(thing) and not _is_error(name) else ():
         if not attribute.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
             yield f"**`{attribute}{_parameters(member)}`**"
             yield _text(getattr(thing, attribute))
+
+
+def _members(thing):
+    """What a class defines, and then what it inherits from classes of ours."""
+    ours = [base for base in thing.__mro__ if base.__module__.startswith("chary")]
+    return {name: member for base in reversed(ours) for name, member in vars(base).items()}.items()
 
 
 def _parameters(thing):

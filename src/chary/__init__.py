@@ -3,6 +3,7 @@
 from chary.accounting import compose, plan
 from chary.data import Neighbouring, Relation, count, mean, total
 from chary.errors import (
+    AlgorithmFailed,
     BudgetRefused,
     CharyError,
     EngineFailure,
@@ -20,20 +21,25 @@ from chary.errors import (
 )
 from chary.filters import Budget
 from chary.session import (
+    Algorithm,
     Answer,
     Answers,
     Conditional,
     Entry,
+    Outcome,
     PlainComposition,
     Quote,
     Session,
     Spending,
+    Tracked,
     WatchResult,
     open,
     open_series,
 )
 
 __all__ = [
+    "Algorithm",
+    "AlgorithmFailed",
     "Answer",
     "Answers",
     "Budget",
@@ -51,6 +57,7 @@ __all__ = [
     "LedgerMismatch",
     "Neighbouring",
     "NoPrice",
+    "Outcome",
     "PlainComposition",
     "Quote",
     "Relation",
@@ -58,6 +65,7 @@ __all__ = [
     "SchemaMismatch",
     "Session",
     "Spending",
+    "Tracked",
     "UnknownHeld",
     "WatchResult",
     "compose",

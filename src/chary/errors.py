@@ -15,10 +15,11 @@ CharyError
 │   ├── LedgerBroken            the hash chain or the totals do not add up
 │   ├── LedgerBusy              another process held the ledger for too long
 │   └── RequestConflict         a request key was used again with another question
-└── EngineFailure               the engine failed after touching data; the charge stays
+├── EngineFailure               the engine failed after touching data; the charge stays
+└── AlgorithmFailed             an algorithm of the caller raised or returned no outcome; it stays charged
 ```
 
-The command maps `InvalidInput`, `LedgerError` and `EngineFailure` to exit code 2, `BudgetRefused` to 3.
+The command maps `BudgetRefused` to exit code 3 and all others to 2.
 """
 
 
@@ -76,3 +77,7 @@ class RequestConflict(LedgerError):
 
 class EngineFailure(CharyError):
     """The engine failed after data may have been touched; what was reserved stays charged."""
+
+
+class AlgorithmFailed(CharyError):
+    """An algorithm that the caller brought raised, or returned no outcome that could be published; it stays charged."""

@@ -152,7 +152,7 @@ def test_a_revision_overtaken_by_another_is_given_back(opened):
     with pytest.raises(chary.UnknownHeld):
         held.revise(above=SURE)
     assert [entry.state for entry in session.history] == ["settled", "voided", "settled"]
-    assert spent(session) == session.spine.filter.price(Targeted("0.02")).hit
+    assert spent(session) == session.spine.filter.price(Targeted("0.01")).hit
 
 
 def test_room_taken_by_another_between_looking_and_charging(opened):

@@ -95,7 +95,7 @@ def test_plain_composition_charges_every_test(opened):
     session = opened()
     assert (session.plain_composition.epsilon, session.plain_composition.calls) == (0, 0)
     ask_a_little(session)
-    sizes = [0.1, 0.02, 0.02, 0.01, 0.02, 0.02, *[0.02] * 2, *[0.02] * 3]
+    sizes = [0.1, 0.02, 0.02, 0.01, *[0.02] * 2, *[0.02] * 3]
     rho = 0.0005 + sum(size**2 / 2 for size in sizes)
     plain = session.plain_composition
     assert plain.calls == 1 + len(sizes)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, InvalidParameter, UnknownHeld, count, mean, total
+from chary import BudgetRefused, InvalidParameter, UnknownHeld, count, mean, total
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.ledger import SqlLedger
@@ -15,7 +15,7 @@ from tests.session.kit import NO_NOISE, PLENTY, USUAL, spent, visits
 
 NEVER, SURE = 10**12, -(10**12)
 COSTS = total("cost", bounds=(0, 10**8), rows_per_unit=1)
-# The grain leaves room for revisions, which are calls of 0.02.
+# A grain at whose order the calls of 0.01 and 0.02 below have a price per hit.
 ROOMY = {"budget": USUAL, "grain": "0.02"}
 
 
@@ -146,12 +146,15 @@ def test_a_call_of_another_dataset_cannot_be_revised(opened, tmp_path):
 
 
 def test_a_revision_that_does_not_fit_is_refused_and_keeps_the_outcome(opened):
-    session = opened(budget=Budget(epsilon=1))
-    held = session.release_if(count(), above=NEVER, epsilon="0.4")
+    session = opened(**ROOMY)
+    held = session.release_if(count(), above=NEVER, epsilon="0.02")
+    while session.quote(count(), above=SURE, epsilon="0.02").fits:
+        session.test(count(), above=SURE, epsilon="0.02")
+    spent = session.spent
     with pytest.raises(BudgetRefused):
         held.revise(above=SURE)
     assert held_value(session, held.call) is not None
-    assert session.spent.charged == 0.4
+    assert session.spent == spent
 
 
 def test_an_outcome_without_a_session_cannot_be_revised():
@@ -185,7 +188,7 @@ def test_a_held_value_is_shown_nowhere(opened, place):
 
 
 def test_the_raw_outcomes_of_a_run_are_masked():
-    touched = chary.session.interaction.Touched([987654321], None, b"987654321", 3)
+    touched = chary.session.interaction.Touched([987654321], None, b"987654321", 3, None)
     ran = chary.session.interaction.Ran({"value": 987654321}, 1, 1, b"987654321", {1: b"987654321"})
     for thing in (touched, ran):
         assert "987654321" not in f"{thing} {thing!r}"

@@ -11,7 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import chary
 from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, NoPrice, UnknownHeld, count
-from chary.accounting import DiscreteLaplace, Repeated, Targeted, ZeroConcentrated, capacity_down, hit_price_up
+from chary.accounting import (
+    DiscreteLaplace,
+    Extendable,
+    Repeated,
+    Targeted,
+    ZeroConcentrated,
+    capacity_down,
+    hit_price_up,
+)
 from chary.noise import Seeded
 
 STEP = 10**15
@@ -71,6 +79,8 @@ class Books(RuleBasedStateMachine):
 
     def price(self, event):
         """(hit, miss) in steps, or None where the filter has no price."""
+        if isinstance(event, Extendable):
+            return self.price_of_revision(event.epsilon)
         target = isinstance(event, Targeted)
         if self.kind == "pure":
             return None if event.epsilon is None else (math.ceil(event.epsilon * STEP),) * 2
@@ -82,6 +92,13 @@ class Books(RuleBasedStateMachine):
             if event.epsilon == call.steps * GRAIN and (call.q is None) == target:
                 return call.tokens, 0 if target else call.tokens
         return None
+
+    def price_of_revision(self, epsilon):
+        """On a menu a call of twice the epsilon; otherwise the hit of the first call, or nothing if it was paid."""
+        if self.kind == "exact":
+            return self.price(Targeted(2 * epsilon))
+        price = self.price(Targeted(epsilon))
+        return (0, 0) if price[1] else price
 
     @property
     def left(self):
@@ -158,7 +175,7 @@ class Books(RuleBasedStateMachine):
                 ask()
             self.stop_at = None
             return
-        answer = self.attempt("revise", ask, Targeted(2 * epsilon), hits_of=lambda found: int(found.published))
+        answer = self.attempt("revise", ask, Extendable(epsilon), hits_of=lambda found: int(found.published))
         if answer is not None:
             assert answer.value is None or above <= answer.value < floor
             self.floors[call] = (None if answer.published else above, epsilon)

@@ -24,6 +24,12 @@ def per_call(value: Number) -> Fraction:
     return epsilon
 
 
+def failing(value: Number) -> Fraction:
+    """A delta: 0 or a probability."""
+    delta = exact(value, "delta")
+    return delta if delta == 0 else probability(delta, "delta")
+
+
 class Event(ABC):
     """What one computation may reveal about one privacy unit.
 
@@ -45,6 +51,18 @@ class Event(ABC):
     def copies(self) -> tuple["Event", int]:
         """The event and how many times over; filters price one copy and multiply."""
         return self, 1
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        """What a hit costs at this order under a charging filter, a miss being free; None where every outcome is paid.
+
+        Also None where no finite price exists.
+        """
+        return None
+
+    @property
+    def listed(self) -> tuple[Fraction | None, Fraction | None]:
+        """The size and the q under which a menu lists this event: None is NotPrior, 1 an ordinary release."""
+        return self.epsilon, Fraction(1)
 
     @abstractmethod
     def log_moment_up(self, order: Fraction) -> Fraction:
@@ -117,38 +135,6 @@ class ExPost(Event):
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return (order - 1) * Fraction(self.loss)
-
-
-@dataclass(frozen=True)
-class Targeted(Event):
-    """An epsilon-DP call with a target (theory 1.2): `q=None` is NotPrior, otherwise a q-target.
-
-    Under a charging filter only outcomes in the target are paid. `log_moment_up` is the price of the same call as an
-    ordinary release.
-    """
-
-    bound: Number
-    q: Number | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", per_call(self.bound))
-        if self.q is not None:
-            q = positive(self.q, "q")
-            if q > 1:
-                raise InvalidParameter("q must be at most 1")
-            object.__setattr__(self, "q", q)
-
-    @property
-    def epsilon(self) -> Fraction:
-        return Fraction(self.bound)
-
-    @property
-    def target(self) -> Fraction | None:
-        """The q of a q-target; None for NotPrior."""
-        return None if self.q is None else Fraction(self.q)
-
-    def log_moment_up(self, order: Fraction) -> Fraction:
-        return randomized_response_log_moment_up(order, self.epsilon)
 
 
 @dataclass(frozen=True)

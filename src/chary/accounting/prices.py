@@ -7,17 +7,32 @@ u, v the chances that the two atoms of randomized response hit, the price psi so
 
 from decimal import Decimal
 from fractions import Fraction
+from typing import Protocol
 
-from chary.accounting.events import Targeted
 from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise, upper
 
 
-def hit_price_up(event: Targeted, order: Fraction) -> Fraction | None:
+class TargetCall(Protocol):
+    """An epsilon-DP call with a NotPrior target (`target` None) or a q-target; `Targeted` is one."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Its pure bound."""
+        ...
+
+    @property
+    def target(self) -> Fraction | None:
+        """Its q."""
+        ...
+
+
+def hit_price_up(event: TargetCall, order: Fraction) -> Fraction | None:
     """The log-moment a hit costs at `order`, rounded up, or None where no finite price exists.
 
     Guarantee: a session that charges this for each hit, nothing for a miss, the log-moment for ordinary releases, and
     stops before the sum passes B has log-moment at most B at this order, however adaptively it was asked.
 
+    >>> from chary.accounting.target_events import Targeted
     >>> float(hit_price_up(Targeted("0.05"), Fraction(10)))
     0.459936...
     >>> hit_price_up(Targeted("0.2", q="0.28"), Fraction(4)) is None
@@ -38,7 +53,7 @@ def _ratio(u: Decimal, v: Decimal, order: Fraction, epsilon: Fraction) -> Decima
     return (u * high + v * low) / kept if kept > Decimal("1e-30") else None
 
 
-def _vertices(event: Targeted) -> list[tuple[Decimal, Decimal]]:
+def _vertices(event: TargetCall) -> list[tuple[Decimal, Decimal]]:
     """The least hit chances (u, v) of the two atoms; NotPrior is the one atom as the prior (theory 1.3)."""
     if event.target is None:
         return [(Decimal(0), Decimal(1))]

@@ -1,5 +1,6 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
+from chary.data.ballots import Ballots, Poll
 from chary.data.columns import TypeClass
 from chary.data.contribution import Contribution
 from chary.data.count import Count, count
@@ -10,13 +11,14 @@ from chary.data.plan import EnginePlan
 from chary.data.predicate import Predicate
 from chary.data.query import Query
 from chary.data.ranges import parse_keys
-from chary.data.rows import Answer, Plan, Rows
+from chary.data.rows import Answer, Plan, Reading, Rows
 from chary.data.series import Series, Values
 from chary.data.table import Table
 from chary.data.total import Total, total
 
 __all__ = [
     "Answer",
+    "Ballots",
     "Contribution",
     "Count",
     "Domain",
@@ -24,8 +26,10 @@ __all__ = [
     "Mean",
     "Neighbouring",
     "Plan",
+    "Poll",
     "Predicate",
     "Query",
+    "Reading",
     "Relation",
     "RowCount",
     "Rows",

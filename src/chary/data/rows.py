@@ -1,5 +1,6 @@
 """What a session needs of a dataset, whatever engine holds the rows."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,6 +10,14 @@ from chary.data.neighbouring import Neighbouring
 from chary.data.query import Query
 
 Answer = int | npt.NDArray[np.int64] | npt.NDArray[np.object_]
+
+
+class Reading(Protocol):
+    """Something that was checked and can be read. Making it touched no data; running it does."""
+
+    def run(self) -> Any:
+        """What was read, secret; `EngineFailure` without data in it."""
+        ...
 
 
 class Plan(Protocol):
@@ -25,7 +34,7 @@ class Plan(Protocol):
 
 
 class Rows(Protocol):
-    """Rows of a dataset; `Table` and `Series` are the two kinds."""
+    """Rows of a dataset: `Table`, `Series` (aggregated counts) or `Ballots` (votes)."""
 
     @property
     def schema(self) -> dict[str, str]:
@@ -43,6 +52,10 @@ class Rows(Protocol):
 
     def prepare(self, query: Any) -> Plan:
         """Check and compile a query without touching data; `InvalidQuery` when it does not fit."""
+        ...
+
+    def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
+        """A plan that reads the columns of all rows, for algorithms that users bring; `InvalidQuery` if unknown."""
         ...
 
     def append(self, rows: Any) -> None:

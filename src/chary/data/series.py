@@ -1,6 +1,6 @@
 """A series of counts that somebody else aggregated: one public row for each time step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,6 +16,7 @@ from chary.data.loading import read_columns, select
 from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.query import Query
 from chary.data.rows import Answer
+from chary.data.snapshot import known_columns
 from chary.data.sources import Source, describe
 from chary.data.table import fingerprint
 from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, SchemaMismatch
@@ -151,6 +152,11 @@ class Series:
         if query.step != self._sensitivity or not 1 <= query.length <= len(self._now().counts):
             raise InvalidQuery(f"this query is of another series; ask {self.series().describe()}")
         return SeriesPlan(self, query)
+
+    def snapshot(self, columns: Sequence[str] | None = None) -> "SeriesPlan":
+        """A plan that reads all values there are now, as an int64 array."""
+        known_columns(columns, self.schema)
+        return SeriesPlan(self, self.series())
 
     def append(self, rows: Any) -> None:
         """Add time steps at the end, for as long as this object lives; the source is not written.

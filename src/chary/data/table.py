@@ -4,7 +4,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chary.data.appending import append
@@ -13,6 +13,7 @@ from chary.data.loading import Loader, check_unpivot
 from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.plan import EnginePlan
 from chary.data.query import Query
+from chary.data.snapshot import Snapshot, known_columns
 from chary.data.sources import Source
 from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
 
@@ -96,6 +97,10 @@ class Table:
             if len(self._plans) > _PLANS:
                 self._plans.popitem(last=False)
         return plan
+
+    def snapshot(self, columns: Sequence[str] | None = None) -> Snapshot:
+        """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown."""
+        return Snapshot(self._engine, known_columns(columns, self.schema))
 
     def append(self, rows: Any) -> None:
         """Add rows from a pandas, Polars or Arrow table, or a CSV or Parquet file: all of them, or none.

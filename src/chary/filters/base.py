@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from chary.accounting import Event
-from chary.amounts import DELTA_STEPS, MAIN_STEPS, Amount, steps_down, steps_up
+from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Amount, steps_down, steps_up
 from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import Number, exact, plain, positive, probability
 
@@ -43,7 +43,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Price:
-    """What a call costs if it hits and if it misses; equal for an ordinary release."""
+    """What a call costs if it hits and if it misses; equal for an ordinary release, and in delta always.
+
+    >>> Price(Amount(5), Amount(0)).total(2, 10), Price(Amount(5), Amount(5)).total(2, 10)
+    (Amount(main=10, delta=0), Amount(main=50, delta=0))
+    """
 
     hit: Amount
     miss: Amount
@@ -51,7 +55,12 @@ class Price:
     @property
     def free_miss(self) -> bool:
         """Whether a miss is free, which is what target charging is about."""
-        return self.miss == Amount(0)
+        return self.miss.main == 0
+
+    def total(self, hits: int, parts: int) -> Amount:
+        """What so many parallel calls cost of which so many hit; the deltas of all of them are paid."""
+        main = self.hit.main * hits + self.miss.main * (parts - hits)
+        return Amount(min(main, LIMIT), min(self.hit.delta * parts, LIMIT))
 
 
 @lru_cache(maxsize=4096)

@@ -76,13 +76,9 @@ class ExactFilter(Filter):
         return Price(Amount(int(hit)), Amount(int(miss)))
 
     def cost(self, event: Event) -> tuple[Fraction, Fraction]:
-        q = None
-        if not isinstance(event, Targeted):
-            q = 1.0
-        elif event.target is not None:
-            q = float(event.target)
+        size, q = event.listed
         for call in self.menu:
-            if event.epsilon == call.steps * self.grain and call.q == q and not event.delta:
+            if size == call.steps * self.grain and call.q == (None if q is None else float(q)) and not event.delta:
                 return Fraction(call.tokens), Fraction(call.tokens if q == 1.0 else 0)
         raise NoPrice(f"not on the menu of this budget, which prices {self._offers()}")
 

@@ -35,7 +35,10 @@ class PureFilter(Filter):
 
     def cost(self, event: Event) -> tuple[Fraction, Fraction]:
         if event.epsilon is None:
-            raise NoPrice("Gaussian noise has no pure epsilon: open the session with a delta, or release with epsilon=")
+            raise NoPrice(
+                "Gaussian noise and the best of several targets have no pure epsilon: open the session with a delta, "
+                "or release with epsilon="
+            )
         return event.epsilon, event.epsilon
 
     @property

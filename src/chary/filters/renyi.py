@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from chary.accounting import Event, Targeted, capacity_down, choose_order, hit_price_up
+from chary.accounting import Event, capacity_down, choose_order
 from chary.amounts import MAIN_STEPS, Amount, steps_down
 from chary.errors import InvalidParameter
 from chary.filters.base import Budget, Filter
@@ -19,6 +19,7 @@ class RenyiFilter(Filter):
     The order is fixed for good when the filter is made; `RenyiFilter.best` picks the one that affords most. A target
     call so large that no hit price exists at the order is priced like an ordinary release, hit or miss.
 
+    >>> from chary.accounting import Targeted
     >>> f = RenyiFilter.best(Budget(epsilon=1, delta=1e-6), grain=Fraction(1, 50))
     >>> f.price(Targeted("0.02")).hit.copies_in(f.capacity), f.price(Targeted("0.02")).miss
     (36, Amount(main=0, delta=0))
@@ -55,7 +56,7 @@ class RenyiFilter(Filter):
         return Amount(steps_down(self._log_moment, MAIN_STEPS), self.delta_capacity())
 
     def cost(self, event: Event) -> tuple[Fraction, Fraction]:
-        if isinstance(event, Targeted) and (hit := hit_price_up(event, self.order)) is not None:
+        if (hit := event.hit_price_up(self.order)) is not None:
             return hit, Fraction(0)
         moment = event.log_moment_up(self.order)
         return moment, moment

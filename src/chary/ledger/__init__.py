@@ -8,7 +8,7 @@ from chary.amounts import Amount
 from chary.ledger.checks import canonical
 from chary.ledger.memory import MemoryLedger
 from chary.ledger.protocol import Ledger
-from chary.ledger.records import Balance, Call, CapReached, Reservation, State, Tally, Verification
+from chary.ledger.records import Balance, Call, CapReached, Reservation, SecretMoved, State, Tally, Verification
 from chary.ledger.sql import SqlLedger
 from chary.ledger.terms import Terms
 
@@ -20,6 +20,7 @@ __all__ = [
     "Ledger",
     "MemoryLedger",
     "Reservation",
+    "SecretMoved",
     "SqlLedger",
     "State",
     "Tally",

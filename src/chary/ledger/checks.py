@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from chary.amounts import LIMIT, Amount
 from chary.errors import InvalidParameter
+from chary.ledger.records import SecretMoved
 
 COUNT_LIMIT = 2**31 - 1
 
@@ -102,6 +103,12 @@ def masked(value: bytes | None, name: str) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     raise InvalidParameter(f"{name} must be bytes or None")
+
+
+def still(seen: Mapping[int, Any], now: Callable[[int], Any]) -> None:
+    """Raise `SecretMoved` unless each secret (or its digest) is still the one that was seen."""
+    if any(now(call) != secret for call, secret in seen.items()):
+        raise SecretMoved("the secret state of an earlier call changed while this call ran: ask again")
 
 
 def _encodes(value: str) -> bool:

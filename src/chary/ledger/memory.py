@@ -12,7 +12,7 @@ from chary.ledger import drafts
 from chary.ledger.accounts import Account, fitting_share
 from chary.ledger.audit import audited
 from chary.ledger.books import Books
-from chary.ledger.checks import count, label, masked
+from chary.ledger.checks import count, label, masked, still
 from chary.ledger.entries import Entry, Kind, chained
 from chary.ledger.protocol import Progress
 from chary.ledger.records import Balance, Call, Reservation, Tally, Verification
@@ -90,11 +90,13 @@ class MemoryLedger:
         answer: str,
         secret: bytes | None = None,
         secrets: Mapping[int, bytes | None] | None = None,
+        seen: Mapping[int, bytes | None] | None = None,
     ) -> None:
         """Replace the worst price by the actual one and store the public answer."""
         with self._lock:
             reserved = self._reserved(reservation.call)
             entry = drafts.settling(self._next(), reserved, price, hits, tests, answer)
+            still(seen or {}, self._secrets.get)
             changes = {reserved.number: masked(secret, "secret")}
             for call, new in (secrets or {}).items():
                 masked(new, "secret")

@@ -56,12 +56,14 @@ class Ledger(Protocol):
         answer: str,
         secret: bytes | None = None,
         secrets: Mapping[int, bytes | None] | None = None,
+        seen: Mapping[int, bytes | None] | None = None,
     ) -> None:
         """Replace the worst price by the actual one and store the public answer; exactly once.
 
         `secret` is kept for this call outside the chain. `secrets` sets, or erases by None, those of earlier
-        settled calls of the same dataset in the same transaction. A price above the worst raises
-        `InvalidParameter`; a call that is unknown, settled or voided raises `LedgerError`.
+        settled calls of the same dataset in the same transaction. `seen` holds the secrets on which the run was
+        based: if one of them is another by now, `SecretMoved` is raised and nothing changes. A price above the worst
+        raises `InvalidParameter`; a call that is unknown, settled or voided raises `LedgerError`.
         """
 
     def void(self, reservation: Reservation) -> None:

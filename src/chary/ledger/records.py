@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from chary.amounts import Amount
-from chary.errors import BudgetRefused
+from chary.errors import BudgetRefused, LedgerError
 
 
 class State(StrEnum):
@@ -104,6 +104,10 @@ class Verification:
     def ok(self) -> bool:
         """Whether everything adds up."""
         return not self.problems
+
+
+class SecretMoved(LedgerError):  # noqa: N818
+    """The secret state that a run was based on has changed meanwhile; nothing was settled."""
 
 
 class CapReached(BudgetRefused):

@@ -95,11 +95,13 @@ class SqlLedger:
         answer: str,
         secret: bytes | None = None,
         secrets: Mapping[int, bytes | None] | None = None,
+        seen: Mapping[int, bytes | None] | None = None,
     ) -> None:
         """Replace the worst price by the actual one and store the public answer."""
         with self._store.writing() as connection:
             number, head, held = sql_writes.reserved(connection, reservation.call)
             entry = settling(number + 1, held, price, hits, tests, answer)
+            sql_writes.unmoved(connection, seen or {})
             sql_writes.keep_settled(connection, secrets or {}, held.dataset)
             sql_writes.close(connection, head, held, entry)
             sql_writes.answered(connection, entry, answer)

@@ -12,7 +12,7 @@ from chary.amounts import Amount
 from chary.errors import LedgerBroken
 from chary.ledger import statements as do
 from chary.ledger.accounts import Purse
-from chary.ledger.checks import label, masked
+from chary.ledger.checks import label, masked, still
 from chary.ledger.drafts import not_held, not_open, not_settled, opening, same_question
 from chary.ledger.entries import Entry, Kind, seal
 from chary.ledger.records import State
@@ -131,6 +131,12 @@ def keep(connection: Connection, call: int, secret: bytes | None) -> None:
     masked(secret, "secret")
     if secret is not None:
         connection.execute(do.add_secret, {"call": call, "secret": secret, "digest": secret_digest(call, secret)})
+
+
+def unmoved(connection: Connection, seen: Mapping[int, bytes | None]) -> None:
+    """Raise `SecretMoved` unless each secret is still the one that was seen; only digests are compared."""
+    digests = {call: None if secret is None else secret_digest(call, secret) for call, secret in seen.items()}
+    still(digests, lambda call: connection.execute(do.read_digest, {"of_call": call}).scalar_one_or_none())
 
 
 def keep_settled(connection: Connection, changes: Mapping[int, bytes | None], dataset: str) -> None:

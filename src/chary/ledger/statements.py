@@ -87,4 +87,5 @@ close_call = (
 )
 add_answer = insert(answers)
 add_secret = insert(secrets)
+read_digest = select(secrets.c.digest).where(secrets.c.call == bindparam("of_call"))
 drop_secret = delete(secrets).where(secrets.c.call == bindparam("of_call"))

@@ -1,4 +1,4 @@
-"""Exact random integers: uniform, Bernoulli, geometric, discrete Laplace and discrete Gaussian.
+"""Exact random integers: uniform, Bernoulli, geometric, discrete Laplace and discrete Gaussian; finite laws.
 
 Every sampler takes a `Source` of random words first; the laws are exact when its words are uniform, with no rounding
 of parameters or probabilities. `OperatingSystem` is the source for privacy, `Seeded` is for tests only.
@@ -13,6 +13,7 @@ True
 
 from chary.noise.addition import add
 from chary.noise.bernoulli import bernoulli
+from chary.noise.choice import ExponentialLaw, FiniteLaw
 from chary.noise.enclosure import Enclosure
 from chary.noise.gaussian import discrete_gaussian
 from chary.noise.geometric import geometric
@@ -25,6 +26,8 @@ __all__ = [
     "SMALLEST_SCALE",
     "SMALLEST_VARIANCE",
     "Enclosure",
+    "ExponentialLaw",
+    "FiniteLaw",
     "OperatingSystem",
     "Seeded",
     "Source",

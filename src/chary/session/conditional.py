@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from chary.accounting import Event, Targeted
+from chary.accounting import Event, Extendable, Targeted
+from chary.amounts import Amount
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
+from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Held, Published, judge, revise
 from chary.numbers import Number, exact
 from chary.session.interaction import (
@@ -76,8 +78,7 @@ class ReleaseIf(Interaction):
         return parts_of(self.query, self.neighbouring)
 
     def run(self, touched: Touched) -> Ran:
-        pairs = zip(self.noises, touched.values, strict=True)
-        noisy = [int(noise.apply(values, touched.source)[0]) for noise, values in pairs]
+        noisy = [int(noise.apply(touched.integers(k), touched.source)[0]) for k, noise in enumerate(self.noises)]
         value, score = natural(noisy[0], self.query.grid), noisy[0]
         if isinstance(self.query, Mean):
             value = self.query.combine(*noisy)
@@ -102,8 +103,9 @@ def settled(outcome: Held | Published, replaces: int | None = None) -> Ran:
 class Revise(Interaction):
     """Lower the bar of the held outcome of an earlier `call`, whose public body is `original`.
 
-    Guarantee: a 2 epsilon-DP call with a NotPrior target; all revisions of one outcome together hit at most once
-    ([TCT] Algorithm 2). No data are read, only the stored outcome.
+    Guarantee: an extension of the target of an epsilon-DP outcome (`Extendable`, [TCT] Algorithm 2); the first call
+    and all its revisions together hit at most once. Where the filter charged the first call hit or miss, the outcome is
+    paid and revisions are free. No data are read, only the stored outcome.
     """
 
     call: int
@@ -119,14 +121,18 @@ class Revise(Interaction):
 
     @property
     def event(self) -> Event:
-        return Targeted(2 * Fraction(self.original["epsilon"]))
+        return Extendable(Fraction(self.original["epsilon"]))
+
+    def price(self, filter_: Filter) -> Price:
+        price = super().price(filter_)
+        return price if price.free_miss else Price(Amount(0), Amount(0))
 
     @property
     def held(self) -> int:
         return self.call
 
     def body(self) -> Json:
-        return {"held": self.call, "above": str(exact(self.above, "above")), "epsilon": str(self.event.epsilon)}
+        return {"held": self.call, "above": str(exact(self.above, "above"))}
 
     def queries(self) -> Sequence[Query]:
         return ()

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+
 from chary import noise
 from chary.accounting import Event
-from chary.data import Mean, Neighbouring, Query
+from chary.amounts import Amount
+from chary.data import Mean, Neighbouring, Query, Reading, Rows
 from chary.errors import InvalidQuery
-from chary.filters import Price
+from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, exact, positive
@@ -21,15 +24,20 @@ Question = Query | Mean
 
 @dataclass(frozen=True)
 class Touched:
-    """What a run may use: exact values (one entry a query), the noise source, the secret state, the hits paid for.
+    """What a run may use: what each plan read, the noise source, the secret state, the hits paid for, the price.
 
     `most_hits=None` means that every hit that can be charged is reserved, so nothing needs to halt.
     """
 
-    values: Sequence[Integers]
+    values: Sequence[Any]
     source: noise.Source
     secret: bytes | None
     most_hits: int | None
+    price: Price
+
+    def integers(self, position: int = 0) -> Integers:
+        """The exact answer of one query as an array, with one entry for a query without keys."""
+        return np.atleast_1d(np.asarray(self.values[position]))
 
     def __repr__(self) -> str:
         return "Touched(<secret>)"
@@ -55,8 +63,8 @@ class Ran:
 class Interaction(ABC):
     """One kind of call. Constructors validate everything, so that a wrong call fails before anything is reserved.
 
-    `event` is the worst event of one of its parallel parts, `parallel` how many parts can differ between neighbours:
-    the worst price is `parallel` times the price of a hit.
+    `event` is the worst event of one of its parallel parts, `parallel` how many parts can differ between neighbours,
+    `most_hits` how many of those can hit.
     """
 
     kind: ClassVar[str]
@@ -71,6 +79,23 @@ class Interaction(ABC):
     def parallel(self) -> int:
         """In how many parts neighbours can differ."""
         return 1
+
+    @property
+    def most_hits(self) -> int:
+        """How many hits can be charged; every part can hit unless it says otherwise."""
+        return self.parallel
+
+    def price(self, filter_: Filter) -> Price:
+        """What one part costs if it hits and if it misses."""
+        return filter_.price(self.event)
+
+    def worst(self, price: Price, hits: int | None = None) -> Amount:
+        """What is reserved, for so many hits or for all that can be charged."""
+        return price.total(self.most_hits if hits is None else hits, self.parallel)
+
+    def final(self, price: Price, ran: "Ran", reserved_hits: int) -> Amount:
+        """What is charged for what came out; never more than what was reserved."""
+        return price.total(min(ran.hits, reserved_hits), self.parallel)
 
     def may_halt(self, price: Price) -> bool:
         """Whether it can start with fewer hits than may be charged: it halts when they run out, and misses are free."""
@@ -92,6 +117,10 @@ class Interaction(ABC):
     @abstractmethod
     def queries(self) -> Sequence[Query]:
         """What must be evaluated on the rows, in order."""
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        """Checked plans for everything that is read, in order; no data is touched."""
+        return [rows.prepare(query) for query in self.queries()]
 
     def check(self, secret: bytes | None) -> None:
         """Refuse what the secret state of `held` already rules out, before anything is reserved."""

@@ -50,9 +50,8 @@ def quote(spine: Spine, interaction: Interaction, distance: Number | None) -> Qu
 
     The question is checked as if it were asked (`InvalidQuery`), but nothing is read.
     """
-    for query in interaction.queries():
-        spine.rows.prepare(query)
-    price, left = spine.filter.price(interaction.event), spine.left()
+    interaction.prepare(spine.rows)
+    price, left = interaction.price(spine.filter), spine.left()
     whole = max(1, spine.filter.capacity.main)
     bar = error_bar(interaction.accuracy())
     apart = bar if distance is None else float(exact(distance, "distance"))
@@ -62,7 +61,7 @@ def quote(spine: Spine, interaction: Interaction, distance: Number | None) -> Qu
         epsilon=None if interaction.event.epsilon is None else float(interaction.event.epsilon),
         price_if_hit=price.hit.main / whole,
         price_if_miss=price.miss.main / whole,
-        most_charged=price.hit.main * interaction.parallel / whole,
+        most_charged=interaction.worst(price).main / whole,
         hits_left=price.hit.copies_in(left),
         fits=needed(interaction, spine.filter).fits_into(left),
         error_bar=bar,

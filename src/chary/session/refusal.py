@@ -17,8 +17,8 @@ REFINEMENTS = 8
 
 def needed(interaction: Interaction, filter_: Filter) -> Amount:
     """The least room in which the interaction can start: one hit if it can halt, otherwise its worst price."""
-    price = filter_.price(interaction.event)
-    return price.hit.times(1 if interaction.may_halt(price) else interaction.parallel)
+    price = interaction.price(filter_)
+    return interaction.worst(price, 1 if interaction.may_halt(price) else None)
 
 
 def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRefused:

@@ -85,8 +85,8 @@ class Release(Interaction):
         return parts_of(self.query, self.neighbouring)
 
     def run(self, touched: Touched) -> Ran:
-        pairs = zip(self.noises, touched.values, strict=True)
-        return Ran({"noisy": [[int(x) for x in noise.apply(exact, touched.source)] for noise, exact in pairs]}, 0, 0)
+        applied = [noise.apply(touched.integers(k), touched.source) for k, noise in enumerate(self.noises)]
+        return Ran({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
 
     def present(self, answer: Json, call: int) -> Answer | Answers:
         values = values_of(self.query, answer["noisy"])

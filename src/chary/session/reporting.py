@@ -95,9 +95,10 @@ class PlainComposition:
 def plain_composition(history: list[Entry], budget: Budget) -> PlainComposition:
     """Charge every test and release of the history by ordinary composition under the same budget.
 
-    A test over keys counts once for each key that neighbours can differ in.
+    A test over keys counts once for each key that neighbours can differ in; what only reveals more of an outcome that
+    was paid, such as a revision, is free.
     """
-    sizes = [size for entry in history if entry.state != "voided" for size in _sizes(entry)]
+    sizes = [size for entry in history if entry.state != "voided" for size in _sizes(entry) if size[0]]
     basic = math.fsum(epsilon for epsilon, _rho in sizes)
     rho = math.fsum(rho for _epsilon, rho in sizes)
     total, delta = (float(part) for part in budget.exact)
@@ -113,7 +114,7 @@ def _sizes(entry: Entry) -> list[tuple[float, float]]:
     question = entry.question
     if "rho" in question:
         return [(math.inf, float(Fraction(question["rho"])))]
-    epsilon = float(Fraction(question["epsilon"]))
+    epsilon = float(Fraction(question.get("epsilon", 0)))
     times = min(max(1, entry.tests), question.get("parallel", 1))
     return [(epsilon, epsilon**2 / 2)] * times
 

@@ -59,14 +59,36 @@ class Conditional:
         return self.value is not None
 
     def revise(self, *, above: Number, request: str | None = None) -> "Conditional":
-        """Lower the bar for the same stored outcome: a call of twice the epsilon, charged only if it publishes now,
-        unless a call of that size has no price per hit (see `Session.quote`) and is charged either way.
+        """Lower the bar for the same stored outcome; charged like a hit of the first call if it publishes now, and
+        free if the first call was charged hit or miss (see `Session.revise`).
 
         Errors: `UnknownHeld` if the outcome was published before, `InvalidParameter` if the bar is not lower.
         """
         if self.reviser is None:
             raise UnknownHeld("this outcome is already published; ask a new question instead")
         return self.reviser(self.call, above=above, request=request)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a private algorithm returned, in JSON values, and whether it hit its target (True if it had none)."""
+
+    call: int
+    value: Any
+    hit: bool
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """The answer to a question that is asked again and again, a multiple of the step; `changed` is what was charged.
+
+    `error_bar` is the half-width of the 95 % interval: half a step and the noise.
+    """
+
+    call: int
+    value: Value
+    changed: bool
+    error_bar: float
 
 
 @dataclass(frozen=True)

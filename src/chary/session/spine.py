@@ -1,19 +1,18 @@
 """Reserve - run - settle: the one place where data, noise, filter and ledger meet."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from chary import noise
 from chary.amounts import Amount
-from chary.data import Rows
+from chary.data import Reading, Rows
 from chary.errors import BudgetRefused
 from chary.filters import Filter, Price
-from chary.ledger import Ledger, Reservation
-from chary.session.interaction import Interaction, Ran, Touched
+from chary.ledger import Ledger, Reservation, SecretMoved
+from chary.session.interaction import Interaction, Json, Ran, Touched
 from chary.session.refusal import refused
 
 STEPS = ("asked", "reserved", "evaluated", "ran", "settled")
@@ -47,12 +46,11 @@ class Spine:
             if stored is not None:
                 return interaction.present(json.loads(stored.answer or "null"), stored.number)
         interaction.check(self._secret(interaction))
-        plans = [self.rows.prepare(query) for query in interaction.queries()]
-        price = self.filter.price(interaction.event)
+        plans = interaction.prepare(self.rows)
+        price = interaction.price(self.filter)
         reservation, most = self._reserve(interaction, price, body, request)
-        ran = self._run(interaction, plans, reservation, None if most >= interaction.parallel else most)
-        self._settle(interaction, price, reservation, ran, most)
-        return interaction.present(ran.answer, reservation.call)
+        answer = self._answer(_Running(interaction, plans, price, reservation, most))
+        return interaction.present(answer, reservation.call)
 
     def _reserve(
         self, interaction: Interaction, price: Price, body: str, request: str | None
@@ -63,7 +61,7 @@ class Spine:
         """
         for _ in range(ATTEMPTS):
             most = self._affordable(interaction, price)
-            worst = price.hit.times(most)
+            worst = interaction.worst(price, most)
             try:
                 return self.ledger.reserve(self.dataset, self.analyst, interaction.kind, body, worst, request), most
             except BudgetRefused:
@@ -73,9 +71,9 @@ class Spine:
 
     def _affordable(self, interaction: Interaction, price: Price) -> int:
         if not interaction.may_halt(price):
-            return interaction.parallel
-        fits = price.hit.copies_in(self.left())
-        return interaction.parallel if fits is None else max(1, min(interaction.parallel, fits))
+            return interaction.most_hits
+        fits = Amount(price.hit.main).copies_in(self.left())
+        return interaction.most_hits if fits is None else max(1, min(interaction.most_hits, fits))
 
     def left(self) -> Amount:
         """What this analyst could still spend: the smaller of the dataset's room and the analyst's."""
@@ -83,30 +81,53 @@ class Spine:
         own = self.ledger.analyst_balance(self.dataset, self.analyst).left
         return whole if own is None else Amount(min(whole.main, own.main), min(whole.delta, own.delta))
 
-    def _run(self, interaction: Interaction, plans: list[Any], reservation: Reservation, most: int | None) -> Ran:
+    def _answer(self, running: "_Running") -> Json:
+        """Run and settle. When the secret state moved meanwhile, the outcome, unseen by anybody, is thrown away and the
+        run repeated on the new state, under the same reservation."""
+        for _ in range(ATTEMPTS - 1):
+            with suppress(SecretMoved):
+                return self._run_and_settle(running)
+        return self._run_and_settle(running)
+
+    def _run_and_settle(self, running: "_Running") -> Json:
+        secret, ran = self._run(running)
+        final = running.interaction.final(running.price, ran, running.most)
+        answer = ENCODER.encode(ran.answer)
+        seen = dict.fromkeys(ran.secrets, secret)
+        self.ledger.settle(running.reservation, final, ran.hits, ran.tests, answer, ran.secret, ran.secrets, seen)
+        self.on_step("settled")
+        return ran.answer
+
+    def _run(self, running: "_Running") -> tuple[bytes | None, Ran]:
         """Touch the data. Until the first read an interruption gives the reservation back, afterwards it stays."""
-        touching = False
+        touching, interaction = running.touching, running.interaction
         try:
             self.on_step("reserved")
             secret = self._secret(interaction)
             interaction.check(secret)
-            touching = True
-            values = [np.atleast_1d(np.asarray(plan.run())) for plan in plans]
+            touching = running.touching = True
+            values = [plan.run() for plan in running.plans]
             self.on_step("evaluated")
-            ran = interaction.run(Touched(values, self.source, secret, most))
+            most = None if running.most >= interaction.most_hits else running.most
+            ran = interaction.run(Touched(values, self.source, secret, most, running.price))
             self.on_step("ran")
-            return ran
+            return secret, ran
         except BaseException:
             if not touching:
-                self.ledger.void(reservation)
+                self.ledger.void(running.reservation)
             raise
 
     def _secret(self, interaction: Interaction) -> bytes | None:
         return None if interaction.held is None else self.ledger.secret(interaction.held)
 
-    def _settle(self, interaction: Interaction, price: Price, reservation: Reservation, ran: Ran, most: int) -> None:
-        charged = min(ran.hits, most)
-        final = price.hit.times(charged) + price.miss.times(most - charged)
-        answer = ENCODER.encode(ran.answer)
-        self.ledger.settle(reservation, final, ran.hits, ran.tests, answer, ran.secret, ran.secrets)
-        self.on_step("settled")
+
+@dataclass
+class _Running:
+    """A call between reserve and settle; `touching` once data may have been read."""
+
+    interaction: Interaction
+    plans: Sequence[Reading]
+    price: Price
+    reservation: Reservation
+    most: int
+    touching: bool = False

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-import numpy as np
-
 from chary.accounting import Event, Targeted
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import InvalidQuery
@@ -76,7 +74,7 @@ class Test(Interaction):
 
     def run(self, touched: Touched) -> Ran:
         watch = Watch(self.noise, self._tested[1])
-        hit = bool(watch.step(touched.values[0], touched.source).positions)
+        hit = bool(watch.step(touched.integers(), touched.source).positions)
         return Ran({"hit": hit}, hits=int(hit), tests=1)
 
     def present(self, answer: Json, call: int) -> bool:
@@ -135,7 +133,7 @@ class WatchKeys(Interaction):
 
     def run(self, touched: Touched) -> Ran:
         watch = Watch(self.noise, steps_at_least(self.above, self.query.grid), touched.most_hits)
-        found = watch.step(np.asarray(touched.values[0]), touched.source)
+        found = watch.step(touched.integers(), touched.source)
         answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
         return Ran(answer, hits=len(found.positions), tests=found.tested)
 

@@ -1,0 +1,187 @@
+"""Events that are paid when their target is hit: a miss is free under a charging filter (theory 1.2-1.4, 4).
+
+Like all events they are stored in ledgers: a class here is never removed and never changes its meaning.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from chary.accounting.boundary import boundary_epsilon_up, boundary_q_down
+from chary.accounting.direct_prices import boundary_price_up, twice_price_up
+from chary.accounting.events import Event, failing, per_call, randomized_response_log_moment_up
+from chary.accounting.exponentials import decimal, precise, upper
+from chary.accounting.prices import hit_price_up
+from chary.accounting.targets import twice_q_down
+from chary.errors import InvalidParameter
+from chary.numbers import Number, positive, whole
+
+
+@dataclass(frozen=True)
+class Targeted(Event):
+    """An epsilon-DP call with a target (theory 1.2): `q=None` is NotPrior, otherwise a q-target.
+
+    Under a charging filter only outcomes in the target are paid. `log_moment_up` is the price of the same call as an
+    ordinary release. The call is (epsilon, failure)-DP if `failure` is not 0; that delta is paid hit or miss.
+    """
+
+    bound: Number
+    q: Number | None = None
+    failure: Number = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        object.__setattr__(self, "failure", failing(self.failure))
+        if self.q is not None:
+            q = positive(self.q, "q")
+            if q > 1:
+                raise InvalidParameter("q must be at most 1")
+            object.__setattr__(self, "q", q)
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.failure)
+
+    @property
+    def target(self) -> Fraction | None:
+        """The q of a q-target; None for NotPrior."""
+        return None if self.q is None else Fraction(self.q)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return hit_price_up(self, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction | None]:
+        return self.epsilon, self.target
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class Extendable(Event):
+    """An epsilon-DP outcome that is held back and published in parts: its target may be extended again and again.
+
+    A hit is the moment it is published, once at most. At one Renyi order this costs what a hit of the first call
+    costs, however often the target was extended (ours, docs/theory.md); on the exact curve each extension is a
+    2 epsilon-DP call with a NotPrior target ([TCT] Algorithm 2). As an ordinary release it is epsilon-DP.
+
+    >>> held, order = Extendable("0.02"), Fraction(10)
+    >>> held.hit_price_up(order) == Targeted("0.02").hit_price_up(order), float(held.listed[0])
+    (True, 0.04)
+    """
+
+    bound: Number
+    failure: Number = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        object.__setattr__(self, "failure", failing(self.failure))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.failure)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return hit_price_up(Targeted(self.bound), order)
+
+    @property
+    def listed(self) -> tuple[Fraction, None]:
+        return 2 * self.epsilon, None
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class BoundaryCall(Event):
+    """An epsilon-DP mechanism inside the boundary wrapper; a hit is the boundary ([TCT] Algorithm 4).
+
+    `outcomes` is how many the mechanism can have, None for any number. Its hit price comes from the wrapper's own law,
+    which is several times cheaper than that of the q-target, as which a menu lists it.
+
+    >>> order, call = Fraction(15), BoundaryCall("0.02")
+    >>> call.hit_price_up(order) < Targeted(*call.listed).hit_price_up(order)
+    True
+    """
+
+    bound: Number
+    outcomes: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        self.epsilon  # noqa: B018 - refuses what the wrapper cannot hold
+
+    @property
+    def epsilon(self) -> Fraction:
+        return boundary_epsilon_up(self.bound, outcomes=self.outcomes)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return boundary_price_up(self.bound, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon, boundary_q_down(self.bound, outcomes=self.outcomes)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class TwiceCall(Event):
+    """An epsilon-DP computation run twice and published twice; a hit is that the two outcomes differ.
+
+    >>> TwiceCall("0.02").epsilon, TwiceCall("0.02").hit_price_up(Fraction(15)) < 1
+    (Fraction(1, 25), True)
+    """
+
+    bound: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return 2 * Fraction(self.bound)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return twice_price_up(self.bound, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon, twice_q_down(self.bound)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return 2 * randomized_response_log_moment_up(order, Fraction(self.bound))
+
+
+@dataclass(frozen=True)
+class BestOf(Event):
+    """What it costs to pay, of several targets counted side by side, only for the one that was hit least.
+
+    The moment of the sum of the targets' supermartingales is at most `targets`, so the price is its logarithm, paid
+    once; on a privacy curve it is delta times `targets` ([TCT] Lemma 2.7).
+
+    >>> float(BestOf(2).log_moment_up(Fraction(20)))
+    0.693147...
+    """
+
+    targets: int
+
+    def __post_init__(self) -> None:
+        whole(self.targets, "targets")
+
+    @property
+    def epsilon(self) -> None:
+        return None
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        with precise():
+            return upper(decimal(Fraction(self.targets)).ln())

@@ -1,0 +1,34 @@
+"""Private learning: teachers on disjoint shards vote, labels are released privately, a student learns from them.
+
+Needs the extra `learning`: `pip install 'chary[learning]'`.
+"""
+
+try:
+    import joblib as _joblib  # noqa: F401
+    import sklearn as _sklearn  # noqa: F401
+except ImportError:
+    raise ImportError("chary.learning needs scikit-learn: pip install 'chary[learning]'") from None
+
+from chary.learning.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
+from chary.learning.datasets import Split, digits, split
+from chary.learning.report import LabelReport, label_accuracy
+from chary.learning.shards import draw_shards, equal_shards
+from chary.learning.student import Student, train_student
+from chary.learning.teachers import Teachers
+
+__all__ = [
+    "ConfidentGnmax",
+    "ConfidentLabels",
+    "LabelReport",
+    "Split",
+    "Student",
+    "Teachers",
+    "digits",
+    "draw_shards",
+    "equal_shards",
+    "label_accuracy",
+    "label_confident",
+    "label_confident_as_reported",
+    "split",
+    "train_student",
+]

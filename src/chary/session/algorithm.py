@@ -1,0 +1,115 @@
+"""Any private algorithm: what its author declares, and how it is run without its data leaking through errors."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from chary import noise
+from chary.accounting import Approximate, Event, Pure
+from chary.accounting.events import failing, per_call
+from chary.data import Reading, Rows
+from chary.errors import AlgorithmFailed, InvalidParameter
+from chary.numbers import Number
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A computation on the rows that its author vouches to be (epsilon, delta)-DP under the dataset's neighbours.
+
+    Guarantee needed of the author, which nothing can check: for any two neighbouring datasets the laws of what
+    `run(rows, source, **parameters)` returns (raising counts as an outcome) are (epsilon, delta)-indistinguishable.
+    `rows` is an Arrow table of the named `columns` (all without), or an int64 array for a series. Take all randomness
+    from `source`, such as `chary.noise.discrete_laplace(source, scale, 1)`.
+
+    The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays. `name` and
+    `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out.
+
+    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON.
+
+    >>> def oldest(rows, source, cap):
+    ...     ages = np.minimum(rows["age"].to_numpy(), cap)
+    ...     return int(ages.max()) + int(noise.discrete_laplace(source, Fraction(cap, 1) * 2, 1)[0])
+    >>> Algorithm("oldest", oldest, epsilon=0.5, columns=["age"], parameters={"cap": 100}).name
+    'oldest'
+    """
+
+    name: str
+    run: Callable[..., Any] = field(repr=False)
+    epsilon: Number
+    delta: Number = 0
+    columns: Sequence[str] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or not callable(self.run):
+            raise InvalidParameter('an algorithm needs a name and a callable: Algorithm("median", run, epsilon=0.1)')
+        object.__setattr__(self, "epsilon", per_call(self.epsilon))
+        object.__setattr__(self, "delta", failing(self.delta))
+        columns = None if self.columns is None else tuple(self.columns)
+        object.__setattr__(self, "columns", columns)
+        for kept in (dict(self.parameters), self.outcomes):
+            if not _is_plain(plain_outcome(kept)):
+                raise InvalidParameter("parameters and outcomes of an algorithm must be finite JSON values")
+
+    @property
+    def size(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta."""
+        return Fraction(self.epsilon), Fraction(self.delta)
+
+    def prepare(self, rows: Rows) -> Reading:
+        """A plan for what it reads; `InvalidQuery` for an unknown column."""
+        return rows.snapshot(self.columns)
+
+    def body(self) -> Json:
+        """What identifies it as a question."""
+        epsilon, delta = self.size
+        size = {"epsilon": str(epsilon)} | ({"delta": str(delta)} if delta else {})
+        return {"algorithm": self.name, "parameters": plain_outcome(dict(self.parameters)), **size}
+
+    def outcome(self, rows: Any, source: noise.Source) -> Any:
+        """Run it; the outcome in JSON values. `AlgorithmFailed`, naming no data, if it raises or returns no outcome."""
+        try:
+            found = plain_outcome(self.run(rows, source, **self.parameters))
+        except Exception:
+            found = math.nan
+        if not _is_plain(found):
+            raise AlgorithmFailed(f"the algorithm {self.name!r} raised, or returned what is no finite JSON value")
+        return found
+
+
+def plain_outcome(value: Any) -> Any:
+    """The value with NumPy scalars and arrays, tuples and mappings turned into plain JSON ones; others unchanged."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain_outcome(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_outcome(part) for part in value]
+    return value
+
+
+def canonical_outcome(value: Any) -> str:
+    """One text for equal outcomes: 1, 1.0 and True differ."""
+    return json.dumps(plain_outcome(value), sort_keys=True, separators=(",", ":"))
+
+
+def event_of(algorithm: Algorithm) -> Event:
+    """The event of an algorithm every outcome of which is paid."""
+    epsilon, delta = algorithm.size
+    return Approximate(epsilon, delta) if delta else Pure(epsilon)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))

@@ -1,0 +1,102 @@
+"""The peer of the threshold benchmark: its noise fits its budget, no less would do, and it stops where it must."""
+
+import math
+
+import numpy as np
+import pytest
+from benchmarks.sparse_vector import SparseVector, joint_delta, textbook, tuned, unit_deviation
+from scipy.integrate import quad
+from scipy.special import logsumexp
+from scipy.stats import laplace
+
+from chary.accounting import gaussian_delta, optimal_delta
+
+DELTA = 1e-6
+
+
+def transcript(threshold_scale: float, test_scale: float, misses: float, hits: float) -> float:
+    """The log-probability of 40 misses at one value, then two hits at another, threshold 0, by quadrature."""
+    noise = np.arange(-200, 400, 0.005)
+    return float(
+        logsumexp(
+            laplace.logpdf(noise, scale=threshold_scale)
+            + 40 * laplace.logcdf(noise - misses, scale=test_scale)
+            + 2 * laplace.logsf(noise - hits, scale=test_scale)
+        )
+    )
+
+
+def loss(test_noise: float) -> float:
+    """The privacy loss of a tuned round of two hits, epsilon 1, at its worst: one unit lifts the misses only."""
+    first = 1 / (1 + 2 ** (2 / 3))
+    scales = 1 / first, test_noise * 2 / (1 - first)
+    return transcript(*scales, 60, -20) - transcript(*scales, 61, -20)
+
+
+def test_a_tuned_round_loses_its_epsilon_and_no_more():
+    assert 0.95 < loss(1) <= 1 + 1e-4
+
+
+def test_less_test_noise_loses_more_than_epsilon():
+    assert loss(2 / 3) > 1.05
+
+
+def test_unit_deviation_is_that_of_the_form():
+    form = tuned(1.0, DELTA, 30)[0]
+    assert form.rounds == 1
+    assert not form.gaussian
+    pure = unit_deviation(30) / form.test_deviation + 30 * math.sqrt(2) / form.answer_deviation
+    assert pure == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("epsilon", "hits"), [(1.0, 10), (0.5, 50), (1.0, 200)])
+def test_forms_fit_and_a_percent_less_noise_does_not(epsilon: float, hits: int):
+    for form in tuned(epsilon, DELTA, hits)[1:]:
+        unit = unit_deviation(-(-hits // form.rounds))
+
+        def delta(shrink: float, form: SparseVector = form, unit: float = unit) -> float:
+            ratio = math.sqrt(hits) / (shrink * form.answer_deviation)
+            return joint_delta(epsilon, form.rounds, unit / (shrink * form.test_deviation), ratio)
+
+        assert form.test_deviation == pytest.approx(form.answer_deviation)
+        assert delta(1) <= DELTA < delta(0.99)
+
+
+def test_joint_delta_is_the_known_curve_without_the_other_part():
+    assert joint_delta(0.7, 12, 0.1, 1e-3) == pytest.approx(optimal_delta(0.1, 12, 0.7), rel=1e-2)
+    assert joint_delta(1.0, 12, 1e-12, 0.3) == pytest.approx(gaussian_delta(epsilon=1, sensitivity=0.3, sigma=1))
+
+
+def test_joint_delta_is_the_integral_over_both_parts():
+    size, ratio, epsilon = 0.4, 0.5, 0.3
+    high = 1 / (1 + math.exp(-size))
+
+    def excess(z: float, share: float, lost: float) -> float:
+        return share * max(0.0, 1 - math.exp(epsilon - lost - ratio * z - ratio**2 / 2)) * math.exp(-z * z / 2)
+
+    parts = [
+        quad(excess, -12, 12, args=args, limit=500, points=[(epsilon - args[1]) / ratio - ratio / 2])[0]
+        for args in ((high, size), (1 - high, -size))
+    ]
+    assert joint_delta(epsilon, 1, size, ratio) == pytest.approx(sum(parts) / math.sqrt(2 * math.pi), rel=1e-7)
+
+
+def test_textbook_takes_the_quieter_version():
+    few, many = textbook(1.0, DELTA, 10), textbook(1.0, DELTA, 200)
+    assert few.threshold_scale == pytest.approx(20 * 9 / 8)
+    assert many.threshold_scale == pytest.approx(math.sqrt(32 * 200 * math.log(2 / DELTA)) * 9 / 8)
+    assert many.test_scale == pytest.approx(2 * many.threshold_scale)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 5])
+def test_a_run_reports_the_first_hits_in_order(rounds: int):
+    values = np.array([0, 9, 0, 9, 9, 0, 9, 9, 9])
+    quiet = SparseVector("quiet", 5, rounds, 1e-9, 1e-9, 1e-9)
+    reports = quiet.run(values, 5, np.random.default_rng(1))
+    assert reports.tests.tolist() == [1, 3, 4, 6, 7]
+    assert reports.values == pytest.approx(9)
+
+
+def test_a_run_that_meets_too_few_hits_reports_them():
+    reports = SparseVector("quiet", 5, 5, 1e-9, 1e-9, 1e-9).run(np.array([9, 0, 9]), 5, np.random.default_rng(1))
+    assert reports.tests.tolist() == [0, 2]
