@@ -3,6 +3,7 @@ as the prior, so that only a change is paid ([TCT] sections 1 and 2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -16,7 +17,16 @@ from chary.session.algorithm import Algorithm, canonical_outcome, event_of, plai
 from chary.session.interaction import Interaction, Json, Ran, Touched, error_bar, laplace_for, natural
 from chary.session.results import Outcome, Tracked
 
-UNSAID: Final = object()
+class Unsaid(Enum):
+    """Where the caller said nothing; None is an outcome like any other."""
+
+    UNSAID = "unsaid"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNSAID: Final = Unsaid.UNSAID
 
 
 @dataclass(frozen=True)
