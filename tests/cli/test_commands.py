@@ -200,3 +200,20 @@ def test_households_turned_long(call, tmp_path):
     assert figures["spent"]["share"] == pytest.approx(figures["hits"] / 20, rel=0.01)
     found = {hit["key"][0] for hit in figures["above"]}
     assert {"2013-01-18", "2013-01-19", "2013-01-20"} <= found
+
+
+def test_several_targets_multiply_delta(call):
+    line = "account charging --epsilon-per-call 0.1 --hits 5 --delta {} --json"
+    assert json.loads(call(line.format("3e-6") + " --targets 3")[1]) == json.loads(call(line.format("1e-6"))[1])
+    assert call(line.format("3e-6") + " --targets 0")[0] == 2
+
+
+def test_targets_of_the_toolkit(call):
+    q = json.loads(call("account between --epsilon-per-call 0.1 --width 100 --json")[1])["q"]
+    assert q == pytest.approx((1 - math.exp(-10)) / (math.exp(0.1) + 1), rel=1e-12)
+    figures = json.loads(call("account boundary --epsilon-per-call 0.02 --order 15 --json")[1])
+    assert list(figures) == ["epsilon", "q", "price"]
+    assert 0.02 < figures["epsilon"] < 0.02 * 4 / 3
+    assert (
+        json.loads(call("account boundary --epsilon-per-call 0.5 --outcomes 2 --order 15 --json")[1])["price"] is None
+    )

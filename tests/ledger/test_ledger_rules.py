@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 
 from chary.errors import BudgetRefused, InvalidParameter, LedgerError, LedgerMismatch, RequestConflict
-from chary.ledger import Amount, Balance, CapReached, Ledger, Reservation, State, Tally, Terms, canonical
+from chary.ledger import Amount, Balance, CapReached, Ledger, Reservation, SecretMoved, State, Tally, Terms, canonical
 from chary.ledger.entries import GENESIS, Entry
 
 from .kit import ANSWER, QUESTION, ask, make, terms
@@ -245,6 +245,22 @@ def test_an_erased_secret_is_never_set_again(ledger):
     ledger.settle(publishing, NONE, 1, 1, ANSWER, secrets={held.call: None})
     ledger.settle(late, NONE, 0, 1, ANSWER, secrets={held.call: b"late"})
     assert ledger.secret(held.call) is None
+
+
+def test_nothing_settles_on_a_secret_that_moved(ledger):
+    held = ledger.reserve("visits", "ann", "count", QUESTION, Amount(1))
+    ledger.settle(held, NONE, 0, 1, ANSWER, secret=b"one")
+    call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(1))
+    for stale in (b"two", b"", None):
+        with pytest.raises(SecretMoved):
+            ledger.settle(call, NONE, 1, 1, ANSWER, b"own", {held.call: b"new"}, {held.call: stale})
+    assert ledger.balance("visits").open == Amount(1)
+    assert (ledger.secret(held.call), ledger.secret(call.call)) == (b"one", None)
+    ledger.settle(call, NONE, 1, 1, ANSWER, None, {held.call: None}, {held.call: b"one"})
+    last = ledger.reserve("visits", "ann", "count", QUESTION, Amount(1))
+    with pytest.raises(SecretMoved):
+        ledger.settle(last, NONE, 1, 1, ANSWER, None, {held.call: None}, {held.call: b"one"})
+    ledger.settle(last, NONE, 1, 1, ANSWER, None, {held.call: None}, {held.call: None})
 
 
 def test_a_secret_of_another_dataset_or_of_an_open_call_undoes_the_settle(ledger):

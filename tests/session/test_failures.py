@@ -155,6 +155,18 @@ def test_a_revision_overtaken_by_another_is_given_back(opened):
     assert spent(session) == session.spine.filter.price(Targeted("0.01")).hit
 
 
+def test_two_revisions_at_the_same_moment_publish_once(opened, place):
+    """The one that settles later is run again, finds nothing held, and gives its reservation back."""
+    at = At("ran", lambda: held.revise(above=SURE, request="other"))
+    session = opened(on_step=at, grain="0.02", ledger=place)
+    held = session.release_if(count(), above=NEVER, epsilon="0.01")
+    at.armed = True
+    with pytest.raises(chary.UnknownHeld):
+        held.revise(above=SURE)
+    assert [entry.state for entry in session.history] == ["settled", "voided", "settled"]
+    assert spent(session) == session.spine.filter.price(Targeted("0.01")).hit
+
+
 def test_room_taken_by_another_between_looking_and_charging(opened):
     """A watch that takes what is left looks again when somebody was faster."""
     ledger = chary.ledger.MemoryLedger()

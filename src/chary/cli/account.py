@@ -1,16 +1,17 @@
 """`chary account`: the calculators, whose JSON keys other programs rely on."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated
 
 import typer
 
 from chary import accounting
-from chary.accounting import Targeted, hit_price_up
+from chary.accounting import BoundaryCall, Targeted, hit_price_up
 from chary.cli.options import AsJson
 from chary.cli.output import show_json, show_pairs
 from chary.errors import InvalidParameter
-from chary.numbers import exact
+from chary.numbers import exact, probability, whole
 
 app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting; they touch no data.")
 PerCall = Annotated[str, typer.Option("--epsilon-per-call", help="Epsilon of each call.")]
@@ -24,15 +25,17 @@ def charging(
     delta: Delta,
     hits: Annotated[int, typer.Option(help="Hits to pay for.")],
     q: Target = None,
+    targets: Annotated[int, typer.Option(help="Targets counted side by side; hits are those of the best one.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Total epsilon of target charging: exact curve, exact tail, published bound."""
+    each = probability(delta, "delta") / whole(targets, "targets")
     if q is None:
-        best = accounting.exact_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta)
+        best = accounting.exact_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=each)
     else:
-        best = accounting.target_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta, q=q)
-    tail = accounting.exact_tail_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta, q=q)
-    bound = accounting.published_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=delta, q=q)
+        best = accounting.target_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=each, q=q)
+    tail = accounting.exact_tail_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=each, q=q)
+    bound = accounting.published_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=each, q=q)
     figures = {"exact": best, "exact_tail": tail, "published": bound}
     _show(figures, as_json)
 
@@ -45,11 +48,36 @@ def price(
     as_json: AsJson = False,
 ) -> None:
     """Log-moment price of one hit at a Renyi order; null where none exists."""
-    number = exact(order, "order")
-    if number <= 1:
-        raise InvalidParameter("order must be greater than 1, such as --order 20")
-    found = hit_price_up(Targeted(epsilon_per_call, q), number)
+    found = hit_price_up(Targeted(epsilon_per_call, q), _order(order))
     _show({"price": None if found is None else float(found)}, as_json)
+
+
+@app.command()
+def between(
+    epsilon_per_call: PerCall,
+    width: Annotated[int, typer.Option(help="Steps between the two bars.")],
+    sensitivity: Annotated[int, typer.Option(help="Steps by which one unit moves the value.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """The q of the target "between two bars", for discrete Laplace noise."""
+    q = accounting.between_q_down(epsilon_per_call, width=width, sensitivity=sensitivity)
+    _show({"q": float(q)}, as_json)
+
+
+@app.command()
+def boundary(
+    epsilon_per_call: PerCall,
+    outcomes: Annotated[int | None, typer.Option(help="Outcomes of the wrapped mechanism [default: any].")] = None,
+    order: Annotated[str | None, typer.Option(help="Renyi order at which to price a hit.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The boundary wrapper around an epsilon-DP mechanism: its epsilon, the q of the boundary, the price of a hit."""
+    call = BoundaryCall(epsilon_per_call, outcomes)
+    figures: dict[str, float | None] = {"epsilon": float(call.epsilon), "q": float(call.listed[1])}
+    if order is not None:
+        found = call.hit_price_up(_order(order))
+        figures["price"] = None if found is None else float(found)
+    _show(figures, as_json)
 
 
 @app.command()
@@ -61,6 +89,13 @@ def compose(
 ) -> None:
     """Total epsilon of equal pure computations by every composition theorem."""
     _show(accounting.compose(epsilon=epsilon, times=times, delta=delta).as_dict(), as_json)
+
+
+def _order(order: str) -> Fraction:
+    number = exact(order, "order")
+    if number <= 1:
+        raise InvalidParameter("order must be greater than 1, such as --order 20")
+    return number
 
 
 def _show(figures: Mapping[str, float | None], as_json: bool) -> None:

@@ -1,11 +1,9 @@
 """The basic questions: releases, tests, conditional releases, watches, and what they would cost."""
 
-import json
-from typing import Any
 
 from chary.data import Query, Series, Values
-from chary.errors import InvalidParameter, InvalidQuery, LedgerError, UnknownHeld
-from chary.numbers import Number, whole
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.numbers import Number
 from chary.session.conditional import ReleaseIf, Revise
 from chary.session.door import Door
 from chary.session.interaction import Interaction, Question
@@ -58,7 +56,7 @@ class Asking(Door):
         filter charges a call of twice the epsilon), free where the first call was charged hit or miss. Errors:
         `UnknownHeld` when that call holds nothing, `InvalidParameter` when the bar is not below the last one tried.
         """
-        made = Revise(call, self._held_body(call), above, self.revise)
+        made = Revise(call, self.earlier(call, "release_if", "a conditional release"), above, self.revise)
         answer: Conditional = self.spine.perform(made, request)
         return answer
 
@@ -106,13 +104,3 @@ class Asking(Door):
         if isinstance(query, Query) and query.keys is not None:
             return WatchKeys(query, neighbouring, above, epsilon)
         return Test(query, neighbouring, above, epsilon)
-
-    def _held_body(self, call: int) -> dict[str, Any]:
-        try:
-            stored = self.spine.ledger.call(whole(call, "call"))
-        except (LedgerError, InvalidParameter):
-            raise UnknownHeld("there is no call of that number") from None
-        if stored.kind != "release_if" or stored.dataset != self.spine.dataset:
-            raise UnknownHeld(f"call {call} is not a conditional release of this dataset")
-        body: dict[str, Any] = json.loads(stored.body)
-        return body

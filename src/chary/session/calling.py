@@ -17,6 +17,7 @@ from chary.session.algorithm import Algorithm, canonical_outcome, event_of, plai
 from chary.session.interaction import Interaction, Json, Ran, Touched, error_bar, laplace_for, natural
 from chary.session.results import Outcome, Tracked
 
+
 class Unsaid(Enum):
     """Where the caller said nothing; None is an outcome like any other."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from chary.errors import UnknownHeld
 from chary.numbers import Number
+from chary.session.algorithm import canonical_outcome
 
 Value = int | float
 Key = tuple[Any, ...]
@@ -76,6 +77,30 @@ class Outcome:
     call: int
     value: Any
     hit: bool
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What two runs of one algorithm returned, in JSON values. Only a pair that differs was charged."""
+
+    call: int
+    first: Any
+    second: Any
+
+    @property
+    def agree(self) -> bool:
+        """Whether both runs returned the same."""
+        return canonical_outcome(self.first) == canonical_outcome(self.second)
+
+
+@dataclass(frozen=True)
+class RaceOutcome:
+    """What a call with several targets returned, which targets it hit, and whether the best counter rose (charged)."""
+
+    call: int
+    value: Any
+    hits: tuple[str, ...]
+    charged: bool
 
 
 @dataclass(frozen=True)

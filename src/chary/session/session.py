@@ -8,6 +8,7 @@ from chary.amounts import Amount, steps_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact
 from chary.session.asking import Asking
+from chary.session.racing import Racing
 from chary.session.reporting import (
     Entry,
     PlainComposition,
@@ -18,10 +19,11 @@ from chary.session.reporting import (
     statement,
 )
 from chary.session.tracking import Calling
+from chary.session.zones import Sorting
 
 
 @dataclass(frozen=True)
-class Session(Asking, Calling):
+class Session(Asking, Calling, Sorting, Racing):
     """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_series`.
 
     Guarantee: all answers to all analysts together, whatever they ask and however often the session is reopened, are

@@ -99,13 +99,16 @@ class Spine:
         return ran.answer
 
     def _run(self, running: "_Running") -> tuple[bytes | None, Ran]:
-        """Touch the data. Until the first read an interruption gives the reservation back, afterwards it stays."""
-        touching, interaction = running.touching, running.interaction
+        """Touch the data. Until the first read an interruption gives the reservation back, afterwards it stays.
+
+        What an earlier run under this reservation found was thrown away unseen, so it does not count as a read.
+        """
+        touching, interaction = False, running.interaction
         try:
             self.on_step("reserved")
             secret = self._secret(interaction)
             interaction.check(secret)
-            touching = running.touching = True
+            touching = True
             values = [plan.run() for plan in running.plans]
             self.on_step("evaluated")
             most = None if running.most >= interaction.most_hits else running.most
@@ -123,11 +126,10 @@ class Spine:
 
 @dataclass
 class _Running:
-    """A call between reserve and settle; `touching` once data may have been read."""
+    """A call between reserve and settle."""
 
     interaction: Interaction
     plans: Sequence[Reading]
     price: Price
     reservation: Reservation
     most: int
-    touching: bool = False

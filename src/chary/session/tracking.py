@@ -8,8 +8,9 @@ from chary.numbers import Number
 from chary.session.algorithm import Algorithm
 from chary.session.calling import UNSAID, Call, CallAgain, Track
 from chary.session.door import Door
-from chary.session.results import Outcome, Tracked
+from chary.session.results import Outcome, Pair, Tracked
 from chary.session.spine import ENCODER, Spine
+from chary.session.twice import CallTwice
 
 
 class Tracker:
@@ -80,6 +81,15 @@ class Calling(Door):
         when it raises or returns what is no finite JSON value.
         """
         answer: Outcome = self.spine.perform(Call(algorithm, prior, target, q), request)
+        return answer
+
+    def call_twice(self, algorithm: Algorithm, *, request: str | None = None) -> Pair:
+        """Run any private algorithm twice: two outcomes that agree are free, two that differ are charged.
+
+        Guarantee: `TwiceCall(epsilon)`, 2 epsilon-DP, with nothing else known of the algorithm (black-box boundary,
+        [TCT] section 4). Errors: `InvalidParameter` for an algorithm with a delta; `AlgorithmFailed`, charged.
+        """
+        answer: Pair = self.spine.perform(CallTwice(algorithm), request)
         return answer
 
     def track(

@@ -1,0 +1,269 @@
+"""Private algorithms of the caller: priors, targets, failures, tracking, twice."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chary
+from chary import Algorithm, AlgorithmFailed, InvalidParameter, InvalidQuery, count, total
+from chary.accounting import Approximate, Pure, Targeted, TwiceCall
+from chary.amounts import Amount
+from chary.noise import Seeded, discrete_laplace
+from tests.session.kit import NO_NOISE, SECRET_NUMBER, error_texts, shows_data, spent, visits
+
+
+def fixed(value, epsilon="0.01", **options):
+    """An algorithm whose outcome is known: it is 0-DP, whatever it declares."""
+    return Algorithm("fixed", lambda rows, source: value, epsilon=epsilon, **options)
+
+
+def price(session, event):
+    return session.spine.filter.price(event)
+
+
+@pytest.fixture
+def session(opened):
+    return opened(grain="0.02")
+
+
+def test_without_a_target_every_outcome_is_paid(session):
+    found = session.call(fixed(7))
+    assert (found.value, found.hit) == (7, True)
+    assert spent(session) == price(session, Pure("0.01")).hit
+
+
+def test_only_another_outcome_than_the_prior_is_paid(session):
+    assert not session.call(fixed(7), prior=7).hit
+    assert spent(session) == Amount(0)
+    assert session.call(fixed(7), prior=8).hit
+    assert spent(session) == price(session, Targeted("0.01")).hit
+
+
+@pytest.mark.parametrize(
+    ("value", "prior"), [(1, True), (1, 1.0), (0, None), ("1", 1), ([1, 2], [2, 1]), ({"a": 1}, {})]
+)
+def test_outcomes_of_other_types_are_other_outcomes(session, value, prior):
+    assert session.call(fixed(value), prior=prior).hit
+
+
+@pytest.mark.parametrize("value", [None, True, "a", 2**70, 0.5, [1, [2]], {"w": [0.5, 1.0]}])
+def test_an_outcome_comes_back_as_it_was_also_when_repeated(session, value):
+    first = session.call(fixed(value), prior=value, request="monday")
+    assert (first.value, first.hit) == (value, False)
+    assert session.call(fixed(value), prior=value, request="monday") == first
+    assert len(session.history) == 1
+
+
+def test_numpy_outcomes_become_plain(session):
+    found = session.call(fixed({"w": np.arange(3), "b": np.float64(0.5), "t": (1, np.int64(2))}))
+    assert found.value == {"w": [0, 1, 2], "b": 0.5, "t": [1, 2]}
+
+
+def test_a_declared_target_is_priced_by_its_q(session):
+    declared = fixed("b", outcomes=["a", "b", "c"])
+    assert not session.call(declared, target=["c"], q="0.4").hit
+    assert session.call(declared, target=["b"], q="0.4").hit
+    assert spent(session) == price(session, Targeted("0.01", "0.4")).hit
+
+
+def test_a_target_of_all_but_one_outcome_is_not_prior(session):
+    session.call(fixed("b", outcomes=["a", "b", "c"]), target=["b", "c"])
+    assert spent(session) == price(session, Targeted("0.01")).hit
+
+
+def test_a_target_of_all_outcomes_is_a_release(session):
+    session.call(fixed("b", outcomes=["a", "b"]), target=["a", "b"])
+    assert spent(session) == price(session, Pure("0.01")).hit
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"target": ["z"]},
+        {"target": ["a", "z"]},
+        {"target": []},
+        {"target": ["a"]},
+        {"prior": "z"},
+        {"prior": "a", "target": ["b"]},
+        {"q": "0.3"},
+        {"target": ["a"], "q": 0},
+        {"target": ["a"], "q": 1.5},
+    ],
+)
+def test_targets_that_are_none_are_refused_before_anything(session, options):
+    with pytest.raises(InvalidParameter):
+        session.call(fixed("a", outcomes=["a", "b", "c"]), **options)
+    assert session.history == []
+
+
+def test_a_target_needs_declared_outcomes(session):
+    with pytest.raises(InvalidParameter, match="declared"):
+        session.call(fixed("a"), target=["a"], q="0.3")
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, "x"])
+def test_an_algorithm_needs_a_size(epsilon):
+    with pytest.raises(InvalidParameter):
+        fixed(1, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("options", [{"name": ""}, {"name": 3}, {"run": 3}, {"parameters": {"a": math.nan}}])
+def test_an_algorithm_that_cannot_be_named(options):
+    with pytest.raises(InvalidParameter):
+        Algorithm(**({"name": "a", "run": print, "epsilon": 1} | options))
+
+
+def test_what_is_no_algorithm_is_refused(session):
+    for ask in (session.call, session.call_twice):
+        with pytest.raises(InvalidParameter, match="Algorithm"):
+            ask(len)
+
+
+def test_an_unknown_column_is_refused_before_anything(session):
+    with pytest.raises(InvalidQuery, match="nothere"):
+        session.call(fixed(1, columns=["nothere"]))
+    assert session.history == []
+
+
+def test_it_reads_the_columns_it_named(opened):
+    session = opened(grain="0.02")
+
+    def names(rows, source, word):
+        return [word, *sorted(rows.column_names), rows.num_rows]
+
+    algorithm = Algorithm("names", names, epsilon="0.01", columns=["age", "clinic"], parameters={"word": "x"})
+    assert session.call(algorithm).value == ["x", "age", "clinic", 120]
+    session.append(visits())
+    assert session.call(algorithm).value[-1] == 240
+
+
+def test_deltas_are_paid_hit_or_miss(opened):
+    session = opened(grain="0.02", approximate_delta="5e-7")
+    algorithm = fixed(7, delta="1e-7")
+    session.call(algorithm, prior=7)
+    assert spent(session) == Amount(0, 10**11)
+    session.call(algorithm)
+    assert spent(session) == Amount(price(session, Approximate("0.01", "1e-7")).hit.main, 2 * 10**11)
+
+
+@pytest.mark.parametrize("outcome", [math.nan, math.inf, object(), {1, 2}, [0.5, math.nan], {"a": object()}, b"x"])
+def test_an_outcome_that_cannot_be_published_is_charged_like_a_hit(session, outcome):
+    with pytest.raises(AlgorithmFailed):
+        session.call(fixed(outcome), prior=1)
+    assert spent(session) == price(session, Targeted("0.01")).hit
+    assert session.history[0].state == "settled"
+
+
+def test_what_an_algorithm_raises_shows_no_data_and_is_repeated(session):
+    def raises(rows, source):
+        raise ValueError(rows["cost"].to_pylist()[-1])
+
+    for _ in range(2):
+        with pytest.raises(AlgorithmFailed) as failure:
+            session.call(Algorithm("broken", raises, epsilon="0.01"), prior=1, request="monday")
+        assert not shows_data(error_texts(failure.value))
+    assert len(session.history) == 1
+    assert not session.call(fixed(1), prior=1).hit
+
+
+def test_noise_comes_from_the_source_of_the_session(opened):
+    def noisy(rows, source):
+        return int(discrete_laplace(source, Fraction(100), 1)[0])
+
+    values = [opened(unsafe_noise=Seeded(5)).call(Algorithm("n", noisy, epsilon="0.01")).value for _ in range(2)]
+    assert values[0] == values[1]
+
+
+def test_two_runs_that_agree_are_free_and_two_that_differ_are_paid(session):
+    assert session.call_twice(fixed(3)).agree
+    assert spent(session) == Amount(0)
+    flips = iter([0, 1])
+    pair = session.call_twice(Algorithm("flips", lambda rows, source: next(flips), epsilon="0.01"))
+    assert (pair.first, pair.second, pair.agree) == (0, 1, False)
+    assert spent(session) == price(session, TwiceCall("0.01")).hit
+
+
+def test_a_run_of_two_that_fails_is_charged(session):
+    outcomes = iter([0, math.nan])
+    with pytest.raises(AlgorithmFailed):
+        session.call_twice(Algorithm("half", lambda rows, source: next(outcomes), epsilon="0.01"))
+    assert spent(session) == price(session, TwiceCall("0.01")).hit
+
+
+def test_two_runs_need_an_algorithm_without_delta(session):
+    with pytest.raises(InvalidParameter):
+        session.call_twice(fixed(1, delta="1e-9"))
+
+
+def test_tracking_pays_only_for_change(opened, place):
+    session = opened(budget=NO_NOISE, ledger=place)
+    tracker = session.track(count(), step=20, epsilon=1000)
+    answers = [tracker.ask() for _ in range(3)]
+    assert [(answer.value, answer.changed) for answer in answers] == [(60, True), (60, False), (60, False)]
+    once = spent(session)
+    session.append(visits().assign(patient=lambda rows: rows["patient"] + 10**6))
+    assert [tracker.ask().changed for _ in range(2)] == [True, False]
+    assert tracker.ask().value == 100
+    assert spent(session) == once.times(2)
+
+
+def test_tracking_goes_on_after_a_restart(opened, tmp_path):
+    place = tmp_path / "visits.ledger"
+    first = opened(budget=NO_NOISE, ledger=place)
+    assert first.track(count(), step=20, epsilon=1000).ask().changed
+    first.release(count(), epsilon=1000)
+    first.track(count("age > 30"), step=20, epsilon=1000).ask()
+    first.close()
+    again = opened(budget=NO_NOISE, ledger=place)
+    assert not again.track(count(), step=20, epsilon=1000).ask().changed
+    assert again.track(count(), step=10, epsilon=1000).ask().changed
+
+
+def test_tracking_an_algorithm(session):
+    values = iter([5, 5, 6, 6, None, None])
+    tracker = session.track(Algorithm("values", lambda rows, source: next(values), epsilon="0.01"))
+    assert [tracker.ask().hit for _ in range(6)] == [True, False, True, False, True, False]
+    assert json.loads(session.spine.ledger.call(session.history[0].call).body) == session.history[-1].question
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"question": count().by("clinic", ["north"]), "step": 10, "epsilon": 1},
+        {"question": "count", "step": 10, "epsilon": 1},
+        {"question": count(), "epsilon": 1},
+        {"question": count(), "step": 10},
+        {"question": count(), "step": 0, "epsilon": 1},
+    ],
+)
+def test_what_cannot_be_tracked(session, options):
+    with pytest.raises((InvalidParameter, InvalidQuery)):
+        session.track(**options)
+
+
+def test_the_law_of_a_tracked_value_is_the_rounded_law(opened):
+    """At scale 10 and step 20 the 51 units are told as 60 when the noise lies in [-1, 18]."""
+    session = opened(budget=chary.Budget(epsilon=10**4), unsafe_noise=Seeded(11))
+    values = [session.track(count(), step=20, epsilon="0.1").ask().value for _ in range(2000)]
+    r = math.exp(-0.1)
+    inside = (1 - r) / (1 + r) * (sum(r**k for k in range(19)) + r)
+    spread = math.sqrt(inside * (1 - inside) / 2000)
+    assert abs(np.mean(np.array(values) == 60) - inside) < 4.9 * spread
+    assert str(SECRET_NUMBER) not in str(values)
+
+
+def test_a_series_is_read_as_an_array():
+    with chary.open_series(
+        pd.DataFrame({"cnt": [3, 4, 5]}), column="cnt", sensitivity=1, budget=chary.Budget(epsilon=1), ledger=":memory:"
+    ) as session:
+        assert session.call(Algorithm("sum", lambda values, source: int(values.sum()), epsilon="0.1")).value == 12
+
+
+def test_total_is_tracked_on_its_grid(opened):
+    session = opened(budget=NO_NOISE)
+    question = total("cost", bounds=(0, 100), grid="0.25", rows_per_unit=1)
+    assert session.track(question, step="0.5", epsilon=1000).ask().value * 2 % 1 == 0
