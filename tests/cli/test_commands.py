@@ -217,3 +217,35 @@ def test_targets_of_the_toolkit(call):
     assert (
         json.loads(call("account boundary --epsilon-per-call 0.5 --outcomes 2 --order 15 --json")[1])["price"] is None
     )
+
+
+BIG = "--unit patient_id --count --epsilon 1 --delta 1e-6 --json"
+
+
+def test_clear_answers_are_free(call, visits):
+    asked = {
+        f"between {visits} {BIG} --low 100000 --high 200000": ("zone", "low"),
+        f"decide {visits} {BIG} --above 10": ("above", True),
+        f"classify {visits} {BIG} --where patient_id>10 --by clinic --keys a,b,z": ("key", "boundary"),
+    }
+    for number, (line, (name, expected)) in enumerate(asked.items()):
+        code, out, err = call(f"{line} --ledger {visits}.{number}")
+        figures = json.loads(out)
+        assert (code, err) == (0, "")
+        assert figures[name] == expected or (name == "key" and figures[name] in ("a", "b"))
+        assert (figures["spent"]["share"] == 0) == (figures[name] != "boundary")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "between {} --unit patient_id --count --epsilon 1 --delta 1e-6 --low 5 --high 5",
+        "decide {} --unit patient_id --count --by clinic --keys a,b --epsilon 1 --delta 1e-6 --above 5",
+        "classify {} --unit patient_id --count --epsilon 1 --delta 1e-6",
+        "classify {} --unit patient_id --mean cost --bounds 0,50 --rows-per-unit 1 --epsilon 1 --delta 1e-6",
+    ],
+)
+def test_questions_without_a_clear_answer(call, visits, line):
+    code, out, err = call(line.format(visits))
+    assert (code, out) == (2, "")
+    assert err.startswith("chary: ")

@@ -1,15 +1,13 @@
 """`chary watch|test|release|quote`: ask a file, under the budget of its ledger."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from chary.cli.asking import Asked, ask
 from chary.cli.options import Above, AsJson, BudgetOptions, CallOptions, QueryOptions, SourceOptions, with_options
-from chary.cli.output import console, errors, show_json, show_pairs, show_table
+from chary.cli.output import console, show_json, show_pairs, show_table
+from chary.cli.waiting import asking, charged
 from chary.session import Answers, Conditional, WatchResult
 
 Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no further price.")]
@@ -27,9 +25,9 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Test every key (or every row of a series) against a threshold; only hits are charged."""
-    with _asked(source, budget, call, query, targets=True) as asked:
+    with asking(source, budget, call, query, targets=True) as asked:
         found = asked.session.watch(asked.question, above=above, epsilon=asked.epsilon, request=budget.request)
-        figures = _watched(found, asked.labels) | _charged(asked)
+        figures = _watched(found, asked.labels) | charged(asked)
     if as_json:
         show_json(figures)
         return
@@ -49,14 +47,14 @@ def test(
     as_json: AsJson = False,
 ) -> None:
     """Is one number at or above a threshold? Yes is charged, no is free."""
-    with _asked(source, budget, call, query, targets=True) as asked:
+    with asking(source, budget, call, query, targets=True) as asked:
         common: dict[str, Any] = {"above": above, "epsilon": asked.epsilon, "request": budget.request}
         if value:
             held: Conditional = asked.session.release_if(asked.question, **common)
             figures = {"above": held.published, "value": held.value, "error_bar": held.error_bar, "call": held.call}
         else:
             figures = {"above": asked.session.test(asked.question, **common)}
-        figures |= _charged(asked)
+        figures |= charged(asked)
     (show_json if as_json else show_pairs)(figures)
 
 
@@ -69,9 +67,9 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """An ordinary noisy answer, always charged."""
-    with _asked(source, budget, call, query, targets=False) as asked:
+    with asking(source, budget, call, query, targets=False) as asked:
         answer = asked.session.release(asked.question, epsilon=asked.epsilon, request=budget.request)
-        figures = _charged(asked) | {"error_bar": answer.error_bar}
+        figures = charged(asked) | {"error_bar": answer.error_bar}
     if isinstance(answer, Answers):
         rows = [{"key": list(key), "value": value} for key, value in answer.as_dict().items()]
         figures = {"values": rows} | figures
@@ -96,7 +94,7 @@ def quote(
     as_json: AsJson = False,
 ) -> None:
     """What a question would cost and how accurate it would be; free, nothing is read."""
-    with _asked(source, budget, call, query, targets=above is not None) as asked:
+    with asking(source, budget, call, query, targets=above is not None) as asked:
         found = asked.session.quote(asked.question, above=above, epsilon=asked.epsilon, distance=distance)
     if as_json:
         show_json(found.as_dict())
@@ -105,34 +103,12 @@ def quote(
         console.print(str(found))
 
 
-@contextmanager
-def _asked(
-    source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool
-) -> Iterator[Asked]:
-    """The open session and question, with a spinner on the terminal while it works."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task = progress.add_task(f"reading {source.file.name}", total=None)
-        asked = ask(source, budget, call, query, targets=targets)
-        progress.update(task, description="asking")
-        with asked.session:
-            yield asked
-
-
 def _watched(found: WatchResult, labels: Sequence[Any] | None) -> dict[str, Any]:
     above: list[dict[str, Any]] = [{"key": list(key), "value": value} for key, value in found.above.items()]
     if labels is not None:
         above = [hit | {"label": labels[hit["key"][0]]} for hit in above]
     counts = {"tested": found.tested, "hits": found.hits, "untested": len(found.untested)}
     return {"above": above, **counts, "error_bar": found.error_bar}
-
-
-def _charged(asked: Asked) -> dict[str, Any]:
-    spent = asked.session.spent
-    return {
-        "epsilon_per_call": float(asked.epsilon),
-        "spent": spent.as_dict(),
-    }
 
 
 def _label(key: Any) -> str:
