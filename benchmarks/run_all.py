@@ -4,7 +4,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("noise", "accounting", "filters", "ledger", "session", "watch", "release", "thresholds")
+NAMES = (
+    "noise",
+    "accounting",
+    "filters",
+    "ledger",
+    "session",
+    "watch",
+    "release",
+    "thresholds",
+    "selection",
+    "sketches",
+)
 
 
 def run(path: Path) -> int:

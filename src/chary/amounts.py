@@ -33,9 +33,10 @@ class Amount:
     delta: int = 0
 
     def __post_init__(self) -> None:
-        for name, part in (("main", self.main), ("delta", self.delta)):
-            if type(part) is not int or not 0 <= part <= LIMIT:
-                raise InvalidParameter(f"{name} must be a whole number from 0 to 2^62, got {part!r}")
+        if type(self.main) is not int or not 0 <= self.main <= LIMIT:
+            raise InvalidParameter(f"main must be a whole number from 0 to 2^62, got {self.main!r}")
+        if type(self.delta) is not int or not 0 <= self.delta <= LIMIT:
+            raise InvalidParameter(f"delta must be a whole number from 0 to 2^62, got {self.delta!r}")
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.main + other.main, self.delta + other.delta)

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Rational
 
 from chary.errors import InvalidParameter
@@ -20,12 +21,15 @@ def exact(value: Number, name: str) -> Fraction:
     """
     if isinstance(value, Fraction):
         return value
+    if type(value) is int:
+        return Fraction(value)
     if hasattr(value, "item"):
         return exact(value.item(), name)
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal, Rational)):
         raise InvalidParameter(f"{name} must be a number, not {type(value).__name__}")
     try:
-        return Fraction(float.__repr__(value) if isinstance(value, float) else value)
+        text = float.__repr__(value) if isinstance(value, float) else value
+        return _parsed(text) if isinstance(text, str) else Fraction(text)
     except (ValueError, OverflowError, ZeroDivisionError):
         pass
     raise InvalidParameter(f"{name} must be a finite number, got {value!r}")
@@ -40,7 +44,7 @@ def positive(value: Number, name: str) -> Fraction:
     chary.errors.InvalidParameter: epsilon must be greater than 0, got -1
     """
     number = exact(value, name)
-    if number <= 0:
+    if number.numerator <= 0:
         raise InvalidParameter(f"{name} must be greater than 0, got {plain(number)}")
     return number
 
@@ -52,7 +56,7 @@ def probability(value: Number, name: str) -> Fraction:
     Fraction(1, 1000000)
     """
     number = exact(value, name)
-    if not 0 < number < 1:
+    if not 0 < number.numerator < number.denominator:
         raise InvalidParameter(f"{name} must be greater than 0 and less than 1, got {plain(number)}")
     return number
 
@@ -65,6 +69,8 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     ...
     chary.errors.InvalidParameter: hits must be a whole number of at least 1, got 0
     """
+    if type(value) is int and value >= least:
+        return value
     if hasattr(value, "item"):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -79,3 +85,9 @@ def plain(value: Fraction | float) -> str:
     ('0.1', '1e-06', '0.333333')
     """
     return f"{float(value):.6g}"
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Fraction:
+    """A decimal or a quotient; the few numbers that questions come with are parsed once."""
+    return Fraction(text)

@@ -5,10 +5,12 @@ import sys
 import typer
 
 from chary.cli import account, books
+from chary.cli.choosing import top
 from chary.cli.clear import between, classify, decide
 from chary.cli.commands import quote, release, test, watch
 from chary.cli.output import errors
 from chary.cli.planning import plan
+from chary.cli.sketches import distinct
 from chary.cli.story import demo
 from chary.errors import BudgetRefused, CharyError
 
@@ -19,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
 )
-for command in (demo, watch, test, release, between, decide, classify, quote, plan):
+for command in (demo, watch, test, release, top, between, decide, classify, distinct, quote, plan):
     app.command()(command)
 app.add_typer(account.app, name="account")
 app.add_typer(books.app, name="ledger")

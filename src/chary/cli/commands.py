@@ -5,13 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
+from chary.cli.asking import Asked
 from chary.cli.options import Above, AsJson, BudgetOptions, CallOptions, QueryOptions, SourceOptions, with_options
 from chary.cli.output import console, show_json, show_pairs, show_table
 from chary.cli.waiting import asking, charged
+from chary.errors import InvalidParameter
 from chary.session import Answers, Conditional, WatchResult
 
 Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no further price.")]
 OptionalAbove = Annotated[str | None, typer.Option(help="Price a test, a conditional release or a watch of this bar.")]
+Individual = Annotated[
+    int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
+]
 Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be [default: the error bar].")]
 
 
@@ -22,11 +27,17 @@ def watch(
     call: CallOptions,
     query: QueryOptions,
     above: Above,
+    individual: Individual = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test every key (or every row of a series) against a threshold; only hits are charged."""
+    """Test every key (or every row of a series) against a threshold; only hits are charged.
+
+    With --individual the analyst's stream of that size goes on, or is opened and charged; then nothing more is.
+    """
+    if individual is not None and call.epsilon_per_call is None:
+        raise InvalidParameter("a stream keeps its size for ever: give --epsilon-per-call with --individual")
     with asking(source, budget, call, query, targets=True) as asked:
-        found = asked.session.watch(asked.question, above=above, epsilon=asked.epsilon, request=budget.request)
+        found = _watch(asked, above, individual, budget.request)
         figures = _watched(found, asked.labels) | charged(asked)
     if as_json:
         show_json(figures)
@@ -101,6 +112,14 @@ def quote(
     else:
         show_pairs(found.as_dict())
         console.print(str(found))
+
+
+def _watch(asked: Asked, above: str, individual: int | None, request: str | None) -> WatchResult:
+    if individual is None:
+        return asked.session.watch(asked.question, above=above, epsilon=asked.epsilon, request=request)
+    key = f"watch --individual {individual} --epsilon-per-call {asked.epsilon}"
+    stream = asked.session.individual(epsilon=asked.epsilon, hits=individual, request=key)
+    return stream.watch(asked.question, above=above, request=request)
 
 
 def _watched(found: WatchResult, labels: Sequence[Any] | None) -> dict[str, Any]:

@@ -29,6 +29,18 @@ def append(engine: Engine, loader: Loader, rows: Any) -> None:
     )
 
 
+def growing(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str | None:
+    """The relation in this process whose `rowid` grows with appended rows; None where there is no such relation yet.
+
+    Rows of a DuckDB file are other processes' too, and a column named rowid hides the engine's.
+    """
+    if loader.path is not None or "rowid" in map(str.lower, loader.schema):
+        return None
+    if not loader.is_view:
+        return f"temp.main.{ROWS}"
+    return f"temp.main.{_APPENDED}" if _has_appended(connection) else None
+
+
 def _insert(connection: duckdb.DuckDBPyConnection, loader: Loader, source: Source) -> None:
     source.attach(connection)
     found = describe(connection, source.relation)

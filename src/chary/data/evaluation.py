@@ -65,7 +65,7 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: Place) -> Eval
     if not isinstance(query, (Count, Total, RowCount)):
         raise InvalidQuery(f"a table answers count(), total() and the parts of mean(), not {type(query).__name__}")
     asked = query.of if isinstance(query, RowCount) else query
-    rows = _filtered(place.table(place.rows, schema), schema, asked.where, unit)
+    rows = _filtered(place.table(place.rows, schema), schema, asked, unit)
     keys = None if asked.keying is None else _key_columns(asked.keying.domain, schema)
     if keys is None and isinstance(asked, Count):
         return Evaluation(rows.aggregate(**{ANSWER: rows.count() if unit is None else rows[unit].nunique()}), None)
@@ -74,10 +74,20 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: Place) -> Eval
     return Evaluation(_collected(_cells(kept, query, unit), query, keys is not None), keys)
 
 
-def _filtered(rows: Any, schema: Schema, where: Predicate | None, unit: str | None) -> Any:
-    if where is not None:
-        rows = rows.filter(where.expression(rows, schema))
-    return rows if unit is None else rows.filter(rows[unit].notnull())
+def _filtered(rows: Any, schema: Schema, asked: Count | Total, unit: str | None) -> Any:
+    chosen = _where(rows, schema, asked.where)
+    chosen = chosen if unit is None else chosen.filter(chosen[unit].notnull())
+    without = asked.without if isinstance(asked, Count) else None
+    if without is None:
+        return chosen
+    if unit is None:
+        return chosen.filter(~without.expression(chosen, schema).fill_null(False))
+    others = _where(rows, schema, without)
+    return chosen.anti_join(others.select(excluded=others[unit]), [(unit, "excluded")])
+
+
+def _where(rows: Any, schema: Schema, where: Predicate | None) -> Any:
+    return rows if where is None else rows.filter(where.expression(rows, schema))
 
 
 def _key_columns(domain: Domain, schema: Schema) -> dict[str, tuple[str, list[Any]]]:

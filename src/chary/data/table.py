@@ -3,11 +3,13 @@
 import hashlib
 import json
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chary.data.appending import append
+from chary.data.elements import ElementReader, Elements
 from chary.data.engine import Engine, quietly
 from chary.data.loading import Loader, check_unpivot
 from chary.data.neighbouring import Neighbouring, Relation
@@ -35,6 +37,7 @@ class Table:
         """Use `Table.open`."""
         self._engine, self._loader, self._neighbouring = engine, loader, neighbouring
         self._plans: OrderedDict[Query, EnginePlan] = OrderedDict()
+        self._name = uuid.uuid4().hex
         self._lock = threading.Lock()
 
     @classmethod
@@ -101,6 +104,10 @@ class Table:
     def snapshot(self, columns: Sequence[str] | None = None) -> Snapshot:
         """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown."""
         return Snapshot(self._engine, known_columns(columns, self.schema))
+
+    def elements(self, asked: Elements) -> ElementReader:
+        """A plan that reads elements as keyed words, for sketches; `InvalidQuery` when it does not fit the schema."""
+        return ElementReader(self._engine, self._loader, self._neighbouring, asked, self._name)
 
     def append(self, rows: Any) -> None:
         """Add rows from a pandas, Polars or Arrow table, or a CSV or Parquet file: all of them, or none.

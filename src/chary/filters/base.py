@@ -1,15 +1,18 @@
 """What every filter does: price events under one total that no sequence of calls can exceed."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from chary.accounting import Event
 from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Amount, steps_down, steps_up
 from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import Number, exact, plain, positive, probability
+
+KEPT_PRICES = 4096
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,10 @@ class Price:
 
     def total(self, hits: int, parts: int) -> Amount:
         """What so many parallel calls cost of which so many hit; the deltas of all of them are paid."""
+        if parts == 1 and hits in (0, 1):
+            return self.hit if hits else self.miss
         main = self.hit.main * hits + self.miss.main * (parts - hits)
         return Amount(min(main, LIMIT), min(self.hit.delta * parts, LIMIT))
-
-
-@lru_cache(maxsize=4096)
-def _price(filter_: "Filter", event: Event) -> Price:
-    single, times = event.copies
-    hit, miss = (steps_up(part * times, filter_.steps) for part in filter_.cost(single))
-    delta = filter_.delta_cost(event)
-    return Price(Amount(hit, delta), Amount(miss, delta))
 
 
 class Filter(ABC):
@@ -93,7 +90,17 @@ class Filter(ABC):
 
     def price(self, event: Event) -> Price:
         """The price of an event, `NoPrice` if this filter has none; multiplicity and rounding are applied here."""
-        return _price(self, event)
+        return self._known_price(event)
+
+    @cached_property
+    def _known_price(self) -> Callable[[Event], Price]:
+        return lru_cache(maxsize=KEPT_PRICES)(self._worked_out)
+
+    def _worked_out(self, event: Event) -> Price:
+        single, times = event.copies
+        hit, miss = (steps_up(part * times, self.steps) for part in self.cost(single))
+        delta = self.delta_cost(event)
+        return Price(Amount(hit, delta), Amount(miss, delta))
 
     @abstractmethod
     def cost(self, event: Event) -> tuple[Fraction, Fraction]:

@@ -9,19 +9,31 @@ try:
 except ImportError:
     raise ImportError("chary.learning needs scikit-learn: pip install 'chary[learning]'") from None
 
+from chary.learning.choosing import spread_points
 from chary.learning.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
 from chary.learning.datasets import Split, digits, split
+from chary.learning.labelling import Released, TeacherVotes, label_points
+from chary.learning.pate import Learned, teach
 from chary.learning.report import LabelReport, label_accuracy
 from chary.learning.shards import draw_shards, equal_shards
+from chary.learning.strategies import AgreedLabels, ClearLabels, Corrections, EveryLabel, Strategy
 from chary.learning.student import Student, train_student
 from chary.learning.teachers import Teachers
 
 __all__ = [
+    "AgreedLabels",
+    "ClearLabels",
     "ConfidentGnmax",
     "ConfidentLabels",
+    "Corrections",
+    "EveryLabel",
     "LabelReport",
+    "Learned",
+    "Released",
     "Split",
+    "Strategy",
     "Student",
+    "TeacherVotes",
     "Teachers",
     "digits",
     "draw_shards",
@@ -29,6 +41,9 @@ __all__ = [
     "label_accuracy",
     "label_confident",
     "label_confident_as_reported",
+    "label_points",
     "split",
+    "spread_points",
+    "teach",
     "train_student",
 ]

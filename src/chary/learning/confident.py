@@ -111,7 +111,7 @@ def label_confident(
             asked += 1
         return asked, min(float(total), _gaussian_epsilon(capacity - left, spare))
 
-    return _label(gnmax, _counts(votes), stop, unsafe_noise, guaranteed=True)
+    return _label(gnmax, checked_votes(votes), stop, unsafe_noise, guaranteed=True)
 
 
 def label_confident_as_reported(
@@ -136,7 +136,7 @@ def label_confident_as_reported(
     """
     gnmax = ConfidentGnmax(threshold, sigma_threshold, sigma)
     total, spare = float(positive(epsilon, "epsilon")), float(probability(delta, "delta"))
-    counts = _counts(votes)
+    counts = checked_votes(votes)
     checks = likely_moments(log_doubt(counts, threshold, gnmax.variances[0]), float(gnmax.check_rho))
     answers = likely_moments(log_upset(counts, gnmax.variances[1]), float(gnmax.answer_rho))
 
@@ -168,7 +168,8 @@ def _gaussian_epsilon(rho: Fraction, delta: Fraction) -> float:
     return float(epsilon_up(order * (order - 1) * rho, order, delta))
 
 
-def _counts(votes: ArrayLike) -> Counts:
+def checked_votes(votes: ArrayLike) -> Counts:
+    """Counts of votes, a row for each point and a column for each class; `InvalidParameter` for anything else."""
     counts = np.asarray(votes)
     if counts.ndim != 2 or counts.shape[1] < 2 or counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
         raise InvalidParameter("votes must be a table of whole numbers: a row for each point, a column for each class")

@@ -16,6 +16,7 @@ Points = NDArray[np.float64]
 Choices = NDArray[np.int64]
 
 REHEARSAL_ROWS = 10
+UNLABELLED = -1
 
 
 class Model(Protocol):
@@ -59,10 +60,11 @@ def learn(estimator: Any, rows: Points, choices: Choices, default: int, seed: in
     """A model that always exists, whatever the rows.
 
     No rows give the constant `default`; rows of one class, or rows on which training or predicting fails, give the most
-    frequent class. Warnings are silenced, since they tell about the rows.
+    frequent class. Rows that are `UNLABELLED` do not count. Warnings are silenced, since they tell about the rows.
     """
-    fallback = Constant(int(np.bincount(choices).argmax()) if len(choices) else default)
-    if len(np.unique(choices)) < 2:
+    known = choices[choices != UNLABELLED]
+    fallback = Constant(int(np.bincount(known).argmax()) if len(known) else default)
+    if len(np.unique(known)) < 2:
         return fallback
     try:
         model = fitted(estimator, rows, choices, seed)

@@ -59,7 +59,7 @@ def label_accuracy(released: Mapping[int, Hashable], truth: Sequence[Hashable]) 
         raise InvalidParameter("every released label needs its true one")
     if not released:
         return None
-    return sum(truth[position] == label for position, label in released.items()) / len(released)
+    return float(sum(bool(truth[position] == label) for position, label in released.items()) / len(released))
 
 
 def _percent(share: float) -> str:

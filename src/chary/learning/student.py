@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from chary.errors import InvalidParameter
-from chary.learning.estimators import Model, choose, learn, matrix, rehearse
+from chary.learning.estimators import UNLABELLED, Model, choose, learn, matrix, rehearse
 from chary.learning.labels import Classes, Labels, checked_classes, encode
 
 
@@ -55,12 +55,14 @@ def train_student(
     estimator: Any,
     classes: Sequence[Hashable],
     default: Hashable | None = None,
+    unlabelled: ArrayLike | None = None,
     seed: int = 0,
 ) -> Student:
     """Train a clone of `estimator` on public points and their released labels.
 
     Without labels, the student predicts `default` (the first class if None) everywhere; with labels of one class only,
-    that class. `seed` is for estimators whose random state was left open.
+    that class. `unlabelled` are more public points for an estimator that learns from such, as those of
+    `sklearn.semi_supervised` do. `seed` is for estimators whose random state was left open.
 
     Errors: `InvalidParameter` for labels outside the classes, or not as many as points, and for an estimator that does
     not work.
@@ -71,4 +73,7 @@ def train_student(
         raise InvalidParameter("points and labels must be equally many")
     start = 0 if default is None else int(encode([default], declared)[0])
     rehearse(estimator, table.shape[1], len(declared))
+    if unlabelled is not None:
+        more = matrix(unlabelled, "unlabelled", table.shape[1])
+        table, choices = np.vstack([table, more]), np.append(choices, np.full(len(more), UNLABELLED))
     return Student(learn(estimator, table, choices, start, seed), declared, table.shape[1], start)

@@ -43,7 +43,7 @@ class Teachers:
     def __init__(self, models: Sequence[Model], classes: tuple[Hashable, ...], rehearsed: Model, features: int) -> None:
         self._models = tuple(models)
         self._rehearsed = rehearsed
-        self._features = features
+        self.features = features
         self.classes = classes
 
     @classmethod
@@ -97,7 +97,7 @@ class Teachers:
         Errors: `InvalidParameter` for points that are no table of as many columns as the training rows, or that the
         estimator does not accept (missing values, say).
         """
-        table = matrix(points, "points", self._features)
+        table = matrix(points, "points", self.features)
         accepts(self._rehearsed, table)
         counts = np.zeros((len(table), len(self.classes)), dtype=np.int64)
         positions = np.arange(len(table))

@@ -74,7 +74,9 @@ class Books:
     def _reserve(self, entry: Entry) -> None:
         account = self.accounts[entry.dataset]
         account.purse.charge(entry)
-        account.analysts.setdefault(entry.analyst, Purse()).charge(entry)
+        if entry.analyst not in account.analysts:
+            account.analysts[entry.analyst] = Purse()
+        account.analysts[entry.analyst].charge(entry)
         self.open[entry.number] = entry
 
     def _void(self, entry: Entry) -> None:
@@ -84,7 +86,10 @@ class Books:
 
     def _settle(self, entry: Entry) -> None:
         self._void(entry)
-        self.accounts[entry.dataset].tallies.setdefault(entry.label, Count()).add(entry)
+        tallies = self.accounts[entry.dataset].tallies
+        if entry.label not in tallies:
+            tallies[entry.label] = Count()
+        tallies[entry.label].add(entry)
 
     def _note(self, entry: Entry) -> None:
         self.accounts[entry.dataset].version += 1

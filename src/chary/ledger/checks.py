@@ -107,8 +107,9 @@ def masked(value: bytes | None, name: str) -> bytes | None:
 
 def still(seen: Mapping[int, Any], now: Callable[[int], Any]) -> None:
     """Raise `SecretMoved` unless each secret (or its digest) is still the one that was seen."""
-    if any(now(call) != secret for call, secret in seen.items()):
-        raise SecretMoved("the secret state of an earlier call changed while this call ran: ask again")
+    for call, secret in seen.items():
+        if now(call) != secret:
+            raise SecretMoved("the secret state of an earlier call changed while this call ran: ask again")
 
 
 def _encodes(value: str) -> bool:

@@ -42,7 +42,7 @@ def reserving(
     label(analyst, "analyst"), label(kind, "kind"), text(body, "body")
     key = None if request is None else label(request, "request")
     main, delta = parts(worst, "worst")
-    return Entry(number, Kind.RESERVE, dataset, analyst, number, kind, body, key, main, delta, created=now())
+    return Entry(number, Kind.RESERVE, dataset, analyst, number, kind, body, key, main, delta, 0, 0, 0, 0, "", now())
 
 
 def settling(number: int, reserved: Entry, price: Amount, hits: int, tests: int, answer: str) -> Entry:
@@ -50,22 +50,10 @@ def settling(number: int, reserved: Entry, price: Amount, hits: int, tests: int,
     main, delta = parts(price, "price")
     if main > reserved.main or delta > reserved.delta:
         raise InvalidParameter("the price of a call must be at most what was reserved for it, in both parts")
-    return Entry(
-        number,
-        Kind.SETTLE,
-        reserved.dataset,
-        reserved.analyst,
-        reserved.number,
-        reserved.label,
-        main=main,
-        delta=delta,
-        back_main=reserved.main - main,
-        back_delta=reserved.delta - delta,
-        hits=count(hits, "hits"),
-        tests=count(tests, "tests"),
-        answer_hash=digest(text(answer, "answer")),
-        created=now(),
-    )
+    owner = (reserved.dataset, reserved.analyst, reserved.number, reserved.label)
+    amounts = (main, delta, reserved.main - main, reserved.delta - delta)
+    counts = (count(hits, "hits"), count(tests, "tests"))
+    return Entry(number, Kind.SETTLE, *owner, "", None, *amounts, *counts, digest(text(answer, "answer")), now())
 
 
 def voiding(number: int, reserved: Entry) -> Entry:

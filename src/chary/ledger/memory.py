@@ -75,7 +75,8 @@ class MemoryLedger:
             for held in self._asked(dataset, analyst, request):
                 drafts.same_question(held, kind, body)
             account.purse.admit(worst, "dataset")
-            account.analyst(analyst).admit(worst, "analyst")
+            if analyst in account.analysts:
+                account.analysts[analyst].admit(worst, "analyst")
             self._append(entry)
             if request is not None:
                 self._requests.setdefault((dataset, analyst, request), []).append(entry)

@@ -102,7 +102,7 @@ class SqlLedger:
             number, head, held = sql_writes.reserved(connection, reservation.call)
             entry = settling(number + 1, held, price, hits, tests, answer)
             sql_writes.unmoved(connection, seen or {})
-            sql_writes.keep_settled(connection, secrets or {}, held.dataset)
+            sql_writes.keep_settled(connection, secrets or {}, seen or {}, held.dataset)
             sql_writes.close(connection, head, held, entry)
             sql_writes.answered(connection, entry, answer)
             if secret is not None:

@@ -139,9 +139,16 @@ def unmoved(connection: Connection, seen: Mapping[int, bytes | None]) -> None:
     still(digests, lambda call: connection.execute(do.read_digest, {"of_call": call}).scalar_one_or_none())
 
 
-def keep_settled(connection: Connection, changes: Mapping[int, bytes | None], dataset: str) -> None:
-    """Replace or erase the secrets that settled calls of the dataset still hold; an erased one is never set again."""
+def keep_settled(
+    connection: Connection, changes: Mapping[int, bytes | None], seen: Mapping[int, bytes | None], dataset: str
+) -> None:
+    """Replace or erase the secrets that settled calls of the dataset still hold; an erased one is never set again.
+
+    What is still as it was seen is not written again, since the state of a million units is large.
+    """
     for call, secret in changes.items():
+        if secret is not None and seen.get(call) == secret:
+            continue
         if connection.execute(do.read_settled, {"call": call}).scalar_one_or_none() != dataset:
             raise not_settled(call)
         masked(secret, "secret")

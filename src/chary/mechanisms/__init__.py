@@ -10,6 +10,7 @@ from chary.mechanisms.frequency import CountSketch
 from chary.mechanisms.hashing import new_key, words
 from chary.mechanisms.permute_and_flip import PermuteAndFlip
 from chary.mechanisms.robust import Grid, outside, rank_utilities
+from chary.mechanisms.selection import Ranked, TopK
 from chary.mechanisms.streaming import Estimator, FlajoletMartin, SecondMoment
 from chary.mechanisms.threshold import ThresholdTest
 from chary.mechanisms.twice import Runs, Twice
@@ -30,10 +31,12 @@ __all__ = [
     "Laplace",
     "PermuteAndFlip",
     "Published",
+    "Ranked",
     "Runs",
     "SecondMoment",
     "Sketch",
     "ThresholdTest",
+    "TopK",
     "Twice",
     "Watch",
     "Watched",

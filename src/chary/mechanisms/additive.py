@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from scipy.special import ndtr
 
 from chary import noise
 from chary.accounting import DiscreteLaplace, Event, Repeated, ZeroConcentrated
+from chary.noise.ladder import Ladder, ladder
 from chary.numbers import Number, positive, probability, whole
 
 Integers = NDArray[Any]
+KEPT_LAWS = 64
 EXACT_SIGMA = 20
 REACH = 40 * EXACT_SIGMA
 
@@ -37,6 +40,14 @@ class Additive(ABC):
     def apply(self, values: Integers, source: noise.Source) -> Integers:
         """Noisy integers, one for each value; the sum never wraps around."""
         return noise.add(values, self.draw(source, len(values)))
+
+    def apply_one(self, value: int, source: noise.Source) -> int:
+        """One noisy integer, drawn from the same words as by `apply` to an array of one."""
+        return noise.add(value, self.draw_one(source))
+
+    def draw_one(self, source: noise.Source) -> int:
+        """One exact sample."""
+        return int(self.draw(source, 1)[0])
 
     def wrong_call(self, distance: int) -> float:
         """The probability that a value `distance` steps above (or, negative, below) a threshold is called wrongly.
@@ -76,16 +87,23 @@ class Laplace(Additive):
         whole(self.sensitivity, "sensitivity")
         whole(self.times, "times")
 
-    @classmethod
-    def for_epsilon(cls, epsilon: Number, *, sensitivity: int, times: int = 1) -> "Laplace":
+    @staticmethod
+    def for_epsilon(epsilon: Number, *, sensitivity: int, times: int = 1) -> "Laplace":
         """The noise that makes `times` values, each changing by at most `sensitivity`, epsilon-DP together.
 
         Its scale is at least 2**-10 steps, where noise is practically never drawn, however large epsilon is.
         """
-        return cls(max(noise.SMALLEST_SCALE, sensitivity * times / positive(epsilon, "epsilon")), sensitivity, times)
+        return _laplace(positive(epsilon, "epsilon"), sensitivity, times)
 
     def draw(self, source: noise.Source, size: int) -> NDArray[np.int64]:
         return noise.discrete_laplace(source, self.scale, size)
+
+    def draw_one(self, source: noise.Source) -> int:
+        return self._ladder.draw_one(source)
+
+    @cached_property
+    def _ladder(self) -> Ladder:
+        return ladder(self.scale, True)
 
     def at_least(self, distance: int) -> float:
         step = 1 / float(self.scale)
@@ -105,6 +123,11 @@ class Laplace(Additive):
     def event(self) -> Event:
         single = DiscreteLaplace(self.scale, self.sensitivity)
         return single if self.times == 1 else Repeated(single, self.times)
+
+
+@lru_cache(maxsize=KEPT_LAWS, typed=True)
+def _laplace(epsilon: Fraction, sensitivity: int, times: int) -> Laplace:
+    return Laplace(max(noise.SMALLEST_SCALE, sensitivity * times / epsilon), sensitivity, times)
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,10 @@ class Watch:
     threshold: int
     most_hits: int | None = None
 
+    def reached(self, value: int, source: noise.Source) -> bool:
+        """Test one exact value alone."""
+        return self.additive.apply_one(value, source) >= self.threshold
+
     def step(self, values: Integers, source: noise.Source) -> Watched:
         """Test the exact values; values after the last allowed hit stay untested."""
         noisy = self.additive.apply(values, source)

@@ -33,6 +33,8 @@ def add(values: int | NDArray[Any], noise: int | NDArray[Any]) -> int | Integers
     >>> add(np.array([2**63 - 1]), 1)
     array([9223372036854775808], dtype=object)
     """
+    if type(values) is int and type(noise) is int:
+        return values + noise
     left, right = _integers(values), _integers(noise)
     if isinstance(left, int):
         return left + _single(right)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chary.noise.enclosure import Bounds, Enclosure
 from chary.noise.partition import SCALAR_SIZE, WORD_BITS, Partition
-from chary.noise.source import Source
+from chary.noise.source import Source, integers
 
 CHUNK: Final = 1 << 15
 GROUP_DIGITS: Final = 7
@@ -65,11 +65,14 @@ class Ladder:
             chunk[:] = self._composed(self._draw_top(source, chunk.size), groups)
         return values
 
+    def draw_one(self, source: Source) -> int:
+        """One value, made of the same words as by `draw(source, 1)`."""
+        return self._drawn_from(integers(source, 1 + len(self._groups)), source)
+
     def _drawn_from(self, words: list[int], source: Source) -> int:
         """The value whose parts begin with these words: its groups, then its top."""
-        *words, word = words
-        groups = [group.place(source, word) for (_, group), word in zip(self._groups, words, strict=True)]
-        value = last = self._top.place(source, word)
+        groups = [group.place(source, word) for (_, group), word in zip(self._groups, words, strict=False)]
+        value = last = self._top.place(source, words[-1])
         while last == self._reach:
             last = self._top.place(source, int(source.words(1, WORD_BITS)[0]))
             value += last

@@ -52,7 +52,7 @@ class Partition:
     def place(self, source: Source, word: int) -> int:
         """The outcome for a number whose first 64 bits are `word`; `source` is asked for more in case of a tie."""
         least = bisect_right(self._upper, word)
-        if least == bisect_right(self._lower, word):
+        if least == len(self._lower) or word < self._lower[least]:
             return least
         return settle(source, self._cuts, word, WORD_BITS)
 

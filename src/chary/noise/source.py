@@ -55,8 +55,8 @@ class OperatingSystem:
         size = _bytes(count, bits)
         if size > POOLED_REQUEST_BYTES:
             return np.frombuffer(os.urandom(size), dtype=_TYPES[bits])
-        entries = [_pooled() for _ in range(-(-size // 8))]
-        return np.array(entries, dtype=np.uint64).view(_TYPES[bits])[:count]
+        words = np.array([_pooled() for _ in range(-(-size // 8))], dtype=np.uint64)
+        return words if bits == 64 else words.view(_TYPES[bits])[:count]
 
 
 class Seeded:
@@ -74,6 +74,14 @@ class Seeded:
     def words(self, count: int, bits: int) -> Words:
         """Return the next `count` words of the seed's stream."""
         return np.frombuffer(self._generator.bytes(_bytes(count, bits)), dtype=_TYPES[bits])
+
+
+def integers(source: Source, count: int) -> list[int]:
+    """`count` words of 64 bits as Python integers, for few at a time."""
+    if type(source) is OperatingSystem:
+        return [_pooled() for _ in range(count)]
+    words: list[int] = source.words(count, 64).tolist()
+    return words
 
 
 def _bytes(count: int, bits: int) -> int:

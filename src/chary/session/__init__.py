@@ -1,7 +1,7 @@
 """Sessions: reserve - run - settle."""
 
 from chary.session.algorithm import Algorithm
-from chary.session.opening import open, open_series
+from chary.session.opening import open, open_rows, open_series
 from chary.session.quoting import Quote
 from chary.session.reporting import Entry, PlainComposition, Spending
 from chary.session.results import Answer, Answers, Conditional, Outcome, Tracked, WatchResult
@@ -24,5 +24,6 @@ __all__ = [
     "Tracked",
     "WatchResult",
     "open",
+    "open_rows",
     "open_series",
 ]

@@ -1,6 +1,5 @@
 """The basic questions: releases, tests, conditional releases, watches, and what they would cost."""
 
-
 from chary.data import Query, Series, Values
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number

@@ -1,10 +1,11 @@
 """Conditional release and its revisions: the noisy value if it is above the bar, otherwise nothing, free and held."""
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import lru_cache
 
 from chary.accounting import Event, Extendable, Targeted
 from chary.amounts import Amount
@@ -14,6 +15,9 @@ from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Held, Published, judge, revise
 from chary.numbers import Number, exact
 from chary.session.interaction import (
+    ENCODER,
+    KEPT,
+    Asked,
     Interaction,
     Json,
     Question,
@@ -26,7 +30,7 @@ from chary.session.interaction import (
     steps_at_least,
     threshold_body,
 )
-from chary.session.releasing import noises, parts_of
+from chary.session.releasing import noises, noisy_parts, parts_of
 from chary.session.results import Conditional
 
 FINER = 10**6
@@ -44,49 +48,57 @@ class ReleaseIf(Interaction):
     above: Number
     epsilon: Number
     reviser: Callable[..., Conditional] | None = field(default=None, compare=False, repr=False)
+    asked: Asked = field(init=False, repr=False, compare=False)
     kind = "release_if"
 
     def __post_init__(self) -> None:
+        check_question(self.query)
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is released above a bar by session.watch(query, above=..., epsilon=...)")
-        check_question(self.query)
         settle_numbers(self)
-        self.noises  # noqa: B018 - refuses a question that has no noise
-
-    @cached_property
-    def noises(self) -> list[Additive]:
-        """The noise for each part of the query."""
-        return noises(self.query, self.neighbouring, epsilon=self.epsilon, rho=None)
+        object.__setattr__(self, "asked", _asked(self.query, self.neighbouring, self.above, self.epsilon))
 
     @property
-    def step(self) -> Fraction:
-        """What scores and bars are counted in: the grid, or for a mean, which lies between its points, a millionth."""
-        return self.query.grid / FINER if isinstance(self.query, Mean) else self.query.grid
-
-    @cached_property
     def event(self) -> Event:
-        return Targeted(self.epsilon)
+        return self.asked.event
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return None if isinstance(self.query, Mean) else (self.noises[0], self.query.grid)
+        return None if isinstance(self.query, Mean) else (self.asked.noises[0], self.query.grid)
 
     def body(self) -> Json:
-        question = threshold_body(self.query, self.above, self.epsilon)
-        return question | {"grid": str(self.step), "error_bar": error_bar(self.accuracy())}
+        body: Json = json.loads(self.asked.text)
+        return body
+
+    def text(self) -> str:
+        return self.asked.text
 
     def queries(self) -> Sequence[Query]:
-        return parts_of(self.query, self.neighbouring)
+        return self.asked.parts
 
     def run(self, touched: Touched) -> Ran:
-        noisy = [int(noise.apply(touched.integers(k), touched.source)[0]) for k, noise in enumerate(self.noises)]
+        noisy = noisy_parts(self.asked.noises, touched)
         value, score = natural(noisy[0], self.query.grid), noisy[0]
         if isinstance(self.query, Mean):
             value = self.query.combine(*noisy)
-            score = math.floor(Fraction(value) / self.step)
-        return settled(judge(value, score, steps_at_least(self.above, self.step)))
+            score = math.floor(Fraction(value) / step_of(self.query))
+        return settled(judge(value, score, self.asked.threshold))
 
     def present(self, answer: Json, call: int) -> Conditional:
-        return Conditional(call, answer["value"], self.body()["error_bar"], self.reviser)
+        return Conditional(call, answer["value"], self.asked.error_bar, self.reviser)
+
+
+@lru_cache(maxsize=KEPT)
+def _asked(query: Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> Asked:
+    """Refuses a question that has no noise."""
+    drawn, step = noises(query, neighbouring, epsilon=epsilon, rho=None), step_of(query)
+    bar = None if isinstance(query, Mean) else error_bar((drawn[0], query.grid))
+    text = ENCODER.encode(threshold_body(query, above, epsilon) | {"grid": str(step), "error_bar": bar})
+    return Asked(parts_of(query, neighbouring), drawn, Targeted(epsilon), text, steps_at_least(above, step), bar)
+
+
+def step_of(query: Question) -> Fraction:
+    """What scores and bars are counted in: the grid, or for a mean, which lies between its points, a millionth."""
+    return query.grid / FINER if isinstance(query, Mean) else query.grid
 
 
 def settled(outcome: Held | Published, replaces: int | None = None) -> Ran:

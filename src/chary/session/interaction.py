@@ -1,10 +1,11 @@
 """What the spine needs to know of an interaction: its worst event, how it runs, what came out."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from chary.numbers import Number, exact, positive
 
 Json = dict[str, Any]
 Question = Query | Mean
+KEPT = 256
+ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,11 @@ class Touched:
     def integers(self, position: int = 0) -> Integers:
         """The exact answer of one query as an array, with one entry for a query without keys."""
         return np.atleast_1d(np.asarray(self.values[position]))
+
+    def integer(self, position: int = 0) -> int:
+        """The exact answer of one query without keys."""
+        value = self.values[position]
+        return value if type(value) is int else int(self.integers(position)[0])
 
     def __repr__(self) -> str:
         return "Touched(<secret>)"
@@ -114,6 +122,10 @@ class Interaction(ABC):
     def body(self) -> Json:
         """The question, canonically: it identifies a repeated request."""
 
+    def text(self) -> str:
+        """The body as the ledger stores it: JSON with sorted keys and without spaces."""
+        return ENCODER.encode(self.body())
+
     @abstractmethod
     def queries(self) -> Sequence[Query]:
         """What must be evaluated on the rows, in order."""
@@ -135,6 +147,21 @@ class Interaction(ABC):
         """The answer as the analyst sees it, the same for a fresh and for a repeated request."""
 
 
+class Asked(NamedTuple):
+    """What follows from a question and its size alone: the integer queries behind it and the noise of each, its event,
+    its text in the ledger, its threshold in steps, and the error bar of its answer.
+
+    All of it is public, so it is kept for the next time the same is asked.
+    """
+
+    parts: tuple[Query, ...]
+    noises: tuple[Additive, ...]
+    event: Event
+    text: str
+    threshold: int = 0
+    error_bar: float | None = None
+
+
 def laplace_for(query: Query, neighbouring: Neighbouring, epsilon: Number) -> Laplace:
     """Noise that makes the whole query epsilon-DP: the L1 change is counted in multiples of the largest single one."""
     single = query.sensitivity(neighbouring)
@@ -149,8 +176,8 @@ def laplace_for_each(query: Query, neighbouring: Neighbouring, epsilon: Number) 
 
 def natural(steps: int, grid: Fraction) -> int | float:
     """Grid steps in the query's own units; whole numbers stay whole."""
-    value = steps * grid
-    return value.numerator if value.denominator == 1 else float(value)
+    whole, rest = divmod(steps * grid.numerator, grid.denominator)
+    return steps * grid.numerator / grid.denominator if rest else whole
 
 
 def error_bar(accuracy: tuple[Additive, Fraction] | None) -> float | None:
@@ -160,7 +187,8 @@ def error_bar(accuracy: tuple[Additive, Fraction] | None) -> float | None:
 
 def steps_at_least(threshold: Number, grid: Fraction, name: str = "above") -> int:
     """The threshold in grid steps, rounded up: an integer value is at or above it exactly if it reaches this."""
-    return -((-exact(threshold, name)) // grid)
+    exactly = exact(threshold, name)
+    return -(-exactly.numerator * grid.denominator // (exactly.denominator * grid.numerator))
 
 
 def check_question(query: Any) -> None:

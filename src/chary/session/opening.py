@@ -92,6 +92,41 @@ def open_series(
     return _session(rows, choice, ledger, (dataset, _name(source, column)), analyst, unsafe_noise, on_step)
 
 
+def open_rows(
+    rows: Rows,
+    *,
+    dataset: str,
+    ledger: str | Path | Ledger,
+    budget: Budget | None = None,
+    filter: str | None = None,
+    grain: Number | None = None,
+    approximate_delta: Number = 0,
+    analyst: str = "analyst",
+    unsafe_noise: noise.Source | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> Session:
+    """Open rows that are no table, such as `data.Ballots`, under the budget that the ledger keeps for `dataset`.
+
+    Guarantee as for `open`, between the neighbours that `rows` declares. The session owns the rows and closes them,
+    also when it cannot be opened. Errors: `InvalidParameter` for rows that cannot be asked or a dataset without a name.
+
+    >>> from chary.data import Ballots
+    >>> votes = Ballots(lambda question: [7, 3], ["cat", "dog"], voter="teacher")
+    >>> session = open_rows(votes, dataset="votes", ledger=":memory:", budget=Budget(epsilon=1, delta=1e-6))
+    >>> session.spent.share
+    0.0
+    """
+    if not all(hasattr(rows, needed) for needed in ("fingerprint", "prepare", "snapshot")):
+        raise InvalidParameter("open rows that can be asked, such as chary.data.Ballots; open tables by chary.open")
+    with ExitStack() as undo:
+        undo.callback(rows.close)
+        if not isinstance(dataset, str) or not dataset:
+            raise InvalidParameter("dataset must be a name, such as dataset='votes'")
+        choice = _Choice(budget, filter, grain, approximate_delta)
+        undo.pop_all()
+    return _session(rows, choice, ledger, (dataset, dataset), analyst, unsafe_noise, on_step)
+
+
 class _Choice:
     """What the caller said about the budget; what is not said is read from the ledger."""
 

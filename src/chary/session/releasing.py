@@ -1,9 +1,9 @@
 """An ordinary release: noise on a query's values, published and charged whatever comes out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 from chary.accounting import Event, Joint
@@ -12,6 +12,9 @@ from chary.errors import InvalidParameter
 from chary.mechanisms import Additive, Gaussian
 from chary.numbers import Number, positive
 from chary.session.interaction import (
+    ENCODER,
+    KEPT,
+    Asked,
     Interaction,
     Json,
     Question,
@@ -27,21 +30,26 @@ from chary.session.results import Answer, Answers
 
 def noises(
     query: Question, neighbouring: Neighbouring, *, epsilon: Number | None, rho: Number | None
-) -> list[Additive]:
+) -> tuple[Additive, ...]:
     """The noise for each part of a query; a mean has two parts, each with half of the epsilon or rho."""
     if (epsilon is None) == (rho is None):
         raise InvalidParameter("give one of epsilon= (Laplace noise) and rho= (Gaussian noise)")
     parts = parts_of(query, neighbouring)
     if epsilon is not None:
         share = positive(epsilon, "epsilon") / len(parts)
-        return [laplace_for(part, neighbouring, share) for part in parts]
+        return tuple(laplace_for(part, neighbouring, share) for part in parts)
     share = positive(rho or 0, "rho") / len(parts)
-    return [Gaussian.for_rho(share, l2_squared=p.sensitivity(neighbouring) * p.l1(neighbouring)) for p in parts]
+    return tuple(Gaussian.for_rho(share, l2_squared=p.sensitivity(neighbouring) * p.l1(neighbouring)) for p in parts)
 
 
 def parts_of(query: Question, neighbouring: Neighbouring) -> tuple[Query, ...]:
     """The integer queries behind a query: two for a mean, itself otherwise."""
     return query.parts(neighbouring) if isinstance(query, Mean) else (query,)
+
+
+def noisy_parts(noises: Sequence[Additive], touched: Touched) -> list[int]:
+    """The exact answer of each part of a query without keys, with its noise."""
+    return [noise.apply_one(touched.integer(k), touched.source) for k, noise in enumerate(noises)]
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,7 @@ class Release(Interaction):
     neighbouring: Neighbouring
     epsilon: Number | None = None
     rho: Number | None = None
+    asked: Asked = field(init=False, repr=False, compare=False)
     kind = "release"
 
     def __post_init__(self) -> None:
@@ -62,37 +71,55 @@ class Release(Interaction):
         for name in ("epsilon", "rho"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, positive(getattr(self, name), name))
-        self.noises  # noqa: B018 - refuses a question that has no noise
+        work_out = _kept if self.query.keys is None else _asked
+        asked: Asked = work_out(self.query, self.neighbouring, self.epsilon, self.rho)
+        object.__setattr__(self, "asked", asked)
 
-    @cached_property
-    def noises(self) -> list[Additive]:
-        """The noise for each part of the query."""
-        return noises(self.query, self.neighbouring, epsilon=self.epsilon, rho=self.rho)
-
-    @cached_property
+    @property
     def event(self) -> Event:
-        events = tuple(additive.event() for additive in self.noises)
-        return events[0] if len(events) == 1 else Joint(events)
+        return self.asked.event
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return None if isinstance(self.query, Mean) else (self.noises[0], self.query.grid)
+        return None if isinstance(self.query, Mean) else (self.asked.noises[0], self.query.grid)
 
     def body(self) -> Json:
-        size = {"epsilon": str(self.epsilon)} if self.epsilon is not None else {"rho": str(self.rho)}
-        return {"query": self.query.body(), **size}
+        return _body(self.query, self.epsilon, self.rho)
+
+    def text(self) -> str:
+        return self.asked.text
 
     def queries(self) -> Sequence[Query]:
-        return parts_of(self.query, self.neighbouring)
+        return self.asked.parts
 
     def run(self, touched: Touched) -> Ran:
-        applied = [noise.apply(touched.integers(k), touched.source) for k, noise in enumerate(self.noises)]
+        if self.query.keys is None:
+            return Ran({"noisy": [[value] for value in noisy_parts(self.asked.noises, touched)]}, 0, 0)
+        applied = [noise.apply(touched.integers(k), touched.source) for k, noise in enumerate(self.asked.noises)]
         return Ran({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
 
     def present(self, answer: Json, call: int) -> Answer | Answers:
         values = values_of(self.query, answer["noisy"])
         if self.query.keys is None:
-            return Answer(call, values[0], error_bar(self.accuracy()))
-        return Answers(call, tuple(self.query.keys), tuple(values), error_bar(self.accuracy()))
+            return Answer(call, values[0], self.asked.error_bar)
+        return Answers(call, tuple(self.query.keys), tuple(values), self.asked.error_bar)
+
+
+def _asked(query: Question, neighbouring: Neighbouring, epsilon: Number | None, rho: Number | None) -> Asked:
+    """Refuses a question that has no noise."""
+    drawn = noises(query, neighbouring, epsilon=epsilon, rho=rho)
+    events = tuple(additive.event() for additive in drawn)
+    event = events[0] if len(events) == 1 else Joint(events)
+    bar = None if isinstance(query, Mean) else error_bar((drawn[0], query.grid))
+    text = ENCODER.encode(_body(query, epsilon, rho))
+    return Asked(parts_of(query, neighbouring), drawn, event, text, error_bar=bar)
+
+
+_kept = lru_cache(maxsize=KEPT)(_asked)
+
+
+def _body(query: Question, epsilon: Number | None, rho: Number | None) -> Json:
+    size = {"epsilon": str(epsilon)} if epsilon is not None else {"rho": str(rho)}
+    return {"query": query.body(), **size}
 
 
 def values_of(query: Question, noisy: list[list[int]]) -> list[Any]:

@@ -8,6 +8,9 @@ from chary.amounts import Amount, steps_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact
 from chary.session.asking import Asking
+from chary.session.distinct_counts import Sketching
+from chary.session.individual import Individual
+from chary.session.labelling import Labelling
 from chary.session.racing import Racing
 from chary.session.reporting import (
     Entry,
@@ -18,12 +21,13 @@ from chary.session.reporting import (
     spending,
     statement,
 )
+from chary.session.selecting import Selecting
 from chary.session.tracking import Calling
 from chary.session.zones import Sorting
 
 
 @dataclass(frozen=True)
-class Session(Asking, Calling, Sorting, Racing):
+class Session(Asking, Calling, Sorting, Racing, Labelling, Selecting, Individual, Sketching):
     """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_series`.
 
     Guarantee: all answers to all analysts together, whatever they ask and however often the session is reopened, are

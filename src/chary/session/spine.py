@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,11 @@ from chary.data import Reading, Rows
 from chary.errors import BudgetRefused
 from chary.filters import Filter, Price
 from chary.ledger import Ledger, Reservation, SecretMoved
-from chary.session.interaction import Interaction, Json, Ran, Touched
+from chary.session.interaction import ENCODER, Interaction, Json, Ran, Touched
 from chary.session.refusal import refused
 
 STEPS = ("asked", "reserved", "evaluated", "ran", "settled")
 ATTEMPTS = 5
-ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Spine:
 
     def perform(self, interaction: Interaction, request: str | None = None) -> Any:
         """Answer the interaction, or a repeated request from the ledger for free."""
-        body = ENCODER.encode(interaction.body())
+        body = interaction.text()
         self.on_step("asked")
         if request is not None:
             stored = self.ledger.replay(self.dataset, self.analyst, request, interaction.kind, body)
@@ -85,8 +83,10 @@ class Spine:
         """Run and settle. When the secret state moved meanwhile, the outcome, unseen by anybody, is thrown away and the
         run repeated on the new state, under the same reservation."""
         for _ in range(ATTEMPTS - 1):
-            with suppress(SecretMoved):
+            try:
                 return self._run_and_settle(running)
+            except SecretMoved:
+                continue
         return self._run_and_settle(running)
 
     def _run_and_settle(self, running: "_Running") -> Json:

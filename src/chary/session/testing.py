@@ -1,9 +1,9 @@
 """Private tests, alone or over many keys: True and the published values are hits, False is free."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from chary.accounting import Event, Targeted
 from chary.data import Mean, Neighbouring, Query
@@ -11,6 +11,9 @@ from chary.errors import InvalidQuery
 from chary.mechanisms import Additive, Laplace, Watch
 from chary.numbers import Number
 from chary.session.interaction import (
+    ENCODER,
+    KEPT,
+    Asked,
     Interaction,
     Json,
     Question,
@@ -38,6 +41,7 @@ class Test(Interaction):
     neighbouring: Neighbouring
     above: Number
     epsilon: Number
+    asked: Asked = field(init=False, repr=False, compare=False)
     kind = "test"
 
     def __post_init__(self) -> None:
@@ -45,40 +49,47 @@ class Test(Interaction):
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is tested by session.watch(query, above=..., epsilon=...)")
         settle_numbers(self)
-        self.noise  # noqa: B018 - refuses a mean that cannot be shifted by this threshold, and noise out of range
-
-    @cached_property
-    def _tested(self) -> tuple[Query, int]:
-        if isinstance(self.query, Mean):
-            self.query.parts(self.neighbouring)  # refuses a mean without a limit on rows, in the words of a mean
-            return self.query.shifted(self.above), 0
-        return self.query, steps_at_least(self.above, self.query.grid)
-
-    @cached_property
-    def noise(self) -> Laplace:
-        """The noise of the one tested value."""
-        return laplace_for_each(self._tested[0], self.neighbouring, self.epsilon)
+        object.__setattr__(self, "asked", _asked(self.query, self.neighbouring, self.above, self.epsilon))
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
-        return None if isinstance(self.query, Mean) else (self.noise, self.query.grid)
+        return None if isinstance(self.query, Mean) else (self.asked.noises[0], self.query.grid)
 
-    @cached_property
+    @property
     def event(self) -> Event:
-        return Targeted(self.epsilon)
+        return self.asked.event
 
     def body(self) -> Json:
         return threshold_body(self.query, self.above, self.epsilon)
 
+    def text(self) -> str:
+        return self.asked.text
+
     def queries(self) -> Sequence[Query]:
-        return [self._tested[0]]
+        return self.asked.parts
 
     def run(self, touched: Touched) -> Ran:
-        watch = Watch(self.noise, self._tested[1])
-        hit = bool(watch.step(touched.integers(), touched.source).positions)
+        hit = Watch(self.asked.noises[0], self.asked.threshold).reached(touched.integer(), touched.source)
         return Ran({"hit": hit}, hits=int(hit), tests=1)
 
     def present(self, answer: Json, call: int) -> bool:
         return bool(answer["hit"])
+
+
+@lru_cache(maxsize=KEPT)
+def _asked(query: Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> Asked:
+    """Refuses a mean that cannot be shifted by this threshold, and noise out of range."""
+    tested, threshold = _tested(query, neighbouring, above)
+    noises = (laplace_for_each(tested, neighbouring, epsilon),)
+    text = ENCODER.encode(threshold_body(query, above, epsilon))
+    return Asked((tested,), noises, Targeted(epsilon), text, threshold)
+
+
+def _tested(query: Question, neighbouring: Neighbouring, above: Fraction) -> tuple[Query, int]:
+    """What is read instead of the question, and its threshold in steps."""
+    if isinstance(query, Mean):
+        query.parts(neighbouring)  # refuses a mean without a limit on rows, in the words of a mean
+        return query.shifted(above), 0
+    return query, steps_at_least(above, query.grid)
 
 
 def keyed(query: Question) -> Query:

@@ -9,7 +9,7 @@ from chary.session.algorithm import Algorithm
 from chary.session.calling import UNSAID, Call, CallAgain, Track
 from chary.session.door import Door
 from chary.session.results import Outcome, Pair, Tracked
-from chary.session.spine import ENCODER, Spine
+from chary.session.spine import Spine
 from chary.session.twice import CallTwice
 
 
@@ -45,7 +45,7 @@ class Tracker:
 
     def _stored(self) -> Any:
         """The last answer to this question that the ledger holds."""
-        body = ENCODER.encode(self._made(UNSAID).body())
+        body = self._made(UNSAID).text()
         calls = self._spine.ledger.calls(self._spine.dataset)
         answers = [call.answer for call in calls if call.kind == "track" and call.body == body and call.answer]
         return self._stored_in(answers[-1]) if answers else UNSAID

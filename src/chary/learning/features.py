@@ -1,0 +1,155 @@
+"""Public descriptions of columns: which cell each value falls into, whatever the value."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chary.errors import InvalidParameter
+from chary.numbers import Number, exact
+
+Cells = NDArray[np.int64]
+Column = str | int
+
+
+@dataclass(frozen=True)
+class Feature(ABC):
+    """A column whose values are told apart by cells; cell 0 holds what is missing or was not foreseen.
+
+    Guarantee: every value has exactly one cell, which depends on that value and on public numbers only.
+    """
+
+    column: Column
+
+    @abstractmethod
+    def size(self, bins: int) -> int:
+        """The number of cells; `bins` matters to numbers between bounds only."""
+
+    @abstractmethod
+    def code(self, values: Any, bins: int) -> Cells:
+        """The cell of each value."""
+
+    def body(self) -> list[Any]:
+        """What it is, in JSON."""
+        return [type(self).__name__, self.column]
+
+
+@dataclass(frozen=True)
+class Span(Feature):
+    """Numbers between public bounds, in `bins` cells of equal width; numbers outside count as the nearest bound.
+
+    >>> Span("age", 0, 100).code([-5, 49, 50, 120, float("nan")], bins=2).tolist()
+    [1, 1, 2, 2, 0]
+    """
+
+    low: Number
+    high: Number
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, exact(getattr(self, name), name))
+        if self._bounds[0] >= self._bounds[1]:
+            raise InvalidParameter("low must be below high, both public: Span('age', 0, 100)")
+
+    def size(self, bins: int) -> int:
+        return 1 + bins
+
+    def code(self, values: Any, bins: int) -> Cells:
+        low, high = self._bounds
+        points = [float(low + (high - low) * step / bins) for step in range(1, bins)]
+        return _between(values, points)
+
+    def body(self) -> list[Any]:
+        return [*super().body(), str(self.low), str(self.high)]
+
+    @property
+    def _bounds(self) -> tuple[Fraction, Fraction]:
+        return Fraction(self.low), Fraction(self.high)
+
+
+@dataclass(frozen=True)
+class Cuts(Feature):
+    """Numbers told apart by public cut points: a cell below the first one, and one from each point on.
+
+    >>> Cuts("gain", [1, 5000]).code([0, 1, 4999, 5000, None], bins=8).tolist()
+    [1, 2, 2, 3, 0]
+    """
+
+    points: Sequence[Number]
+
+    def __post_init__(self) -> None:
+        points = tuple(exact(point, "a cut point") for point in self.points)
+        object.__setattr__(self, "points", points)
+        if not points or any(here >= there for here, there in pairwise(points)):
+            raise InvalidParameter("cut points must ascend, at least one of them: Cuts('gain', [1, 5000])")
+
+    def size(self, bins: int) -> int:
+        return 2 + len(self.points)
+
+    def code(self, values: Any, bins: int) -> Cells:
+        return _between(values, [float(point) for point in self.points])
+
+    def body(self) -> list[Any]:
+        return [*super().body(), [str(point) for point in self.points]]
+
+
+@dataclass(frozen=True)
+class Categories(Feature):
+    """Values of a public list.
+
+    >>> Categories("sex", ["f", "m"]).code(["m", "f", "unheard of", None], bins=8).tolist()
+    [2, 1, 0, 0]
+    """
+
+    values: Sequence[str | int]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        if not self.values or len(set(self.values)) < len(self.values):
+            raise InvalidParameter("values must be listed once each: Categories('sex', ['f', 'm'])")
+
+    def size(self, bins: int) -> int:
+        return 1 + len(self.values)
+
+    def code(self, values: Any, bins: int) -> Cells:
+        return numbered(values, self.values)
+
+    def body(self) -> list[Any]:
+        return [*super().body(), list(self.values)]
+
+
+def numbered(values: Any, known: Sequence[Any]) -> Cells:
+    """One more than the place of each value in a list; 0 for what is not in it.
+
+    >>> numbered([3, 5, None], [5, 4]).tolist()
+    [0, 1, 0]
+    """
+    places = {value: place for place, value in enumerate(known, start=1)}
+    return np.array([places.get(value, 0) for value in _array(values).tolist()], dtype=np.int64)
+
+
+def take(table: Any, column: Column) -> Any:
+    """One column of an Arrow table, a frame or a mapping, by name; of an array of rows, by number."""
+    return table[column] if isinstance(column, str) else table[:, column]
+
+
+def _between(values: Any, points: Sequence[float]) -> Cells:
+    try:
+        numbers = _array(values).astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = None
+    if numbers is None:
+        raise InvalidParameter("a column told apart by bounds or cut points must hold numbers")
+    return np.where(np.isnan(numbers), 0, 1 + np.searchsorted(np.array(points), numbers, side="right"))
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """Columns of any library; a list keeps its values as they are."""
+    if hasattr(values, "to_numpy"):
+        return np.asarray(values.to_numpy())
+    return values if isinstance(values, np.ndarray) else np.array(values, dtype=object)

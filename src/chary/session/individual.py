@@ -1,0 +1,280 @@
+"""Individual charging ([TCT] Algorithm 5): every unit has a budget of hits, and drops out when it has used it up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from chary.accounting import Event, Targeted
+from chary.amounts import Amount
+from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows
+from chary.data.living import Living, Rooms, living, table_of_units
+from chary.errors import InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
+from chary.filters import Filter, Price
+from chary.ledger import State
+from chary.mechanisms import Additive, Laplace, Watch
+from chary.mechanisms.counters import Counters
+from chary.numbers import Number, positive, whole
+from chary.session.door import Door
+from chary.session.interaction import (
+    Interaction,
+    Json,
+    Question,
+    Ran,
+    Touched,
+    error_bar,
+    laplace_for_each,
+    settle_numbers,
+    steps_at_least,
+    threshold_body,
+)
+from chary.session.results import WatchResult
+from chary.session.spine import Spine
+
+PLANS = 64
+
+
+@dataclass(frozen=True)
+class LivingCount:
+    """A noisy count of the units that still live, if it reached the bar; otherwise nothing (`value` is None)."""
+
+    call: int
+    value: int | None
+    error_bar: float | None
+
+    @property
+    def published(self) -> bool:
+        """Whether there is a value, which raised the counters of the units in it."""
+        return self.value is not None
+
+
+@dataclass(frozen=True)
+class OpenIndividual(Interaction):
+    """Open a stream in which every unit takes part in at most `hits` published answers of epsilon-DP calls.
+
+    Guarantee: that of `hits` hits of `Targeted(epsilon)`, charged at once; under `replace` twice as many, since each of
+    two units may be in `hits` answers that the other is not in. Nothing is read.
+    """
+
+    epsilon: Number
+    hits: int
+    neighbouring: Neighbouring
+    kind = "individual_stream"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        whole(self.hits, "hits")
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.epsilon)
+
+    @property
+    def parallel(self) -> int:
+        return self.hits * (2 if self.neighbouring.relation is Relation.REPLACE else 1)
+
+    def price(self, filter_: Filter) -> Price:
+        price = super().price(filter_)
+        if not price.free_miss:
+            raise NoPrice(
+                "a stream never ends, so its misses must be free: open the session with a delta and with grain= the "
+                "epsilon of the stream, or make that epsilon smaller"
+            )
+        return price
+
+    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+        return self.worst(price)
+
+    def body(self) -> Json:
+        return {"epsilon_per_call": str(self.epsilon), "hits_per_unit": self.hits}
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        table_of_units(rows)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({}, hits=0, tests=0, secret=Counters(self.hits).dump())
+
+    def present(self, answer: Json, call: int) -> int:
+        return call
+
+
+class Memory:
+    """What a stream remembers so that a call decodes and compiles nothing twice: counters, rooms, plans. Secret."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.plan = lru_cache(PLANS)(lambda query: living(rows, query))
+        self._last: tuple[bytes, Counters, Rooms] | None = None
+
+    def standing(self, secret: bytes) -> tuple[Counters, Rooms]:
+        """The counters in a secret state, and what they leave to each unit."""
+        last = self._last
+        if last is None or last[0] != secret:
+            counters = Counters.load(secret)
+            last = self._last = (secret, counters, Rooms(counters.rooms(), counters.hits))
+        return last[1], last[2]
+
+    def __repr__(self) -> str:
+        return "Memory(<secret>)"
+
+
+@dataclass(frozen=True)
+class AskLiving(Interaction):
+    """One query of a stream: a noisy count of living units, or one for each key, published where it reaches the bar.
+
+    Guarantee: nothing is charged, it was paid when the stream was opened. Each key is an epsilon-DP call with the
+    NotPrior target "published", and a unit takes part in no more keys than its counter leaves it, the first ones in
+    their order. Answer and counters come from one state of the rows and are stored in one transaction. Hit or miss,
+    the run hands back the state it was based on: an outcome on counters that moved meanwhile is never published.
+    """
+
+    stream: int
+    epsilon: Number
+    query: Count
+    neighbouring: Neighbouring
+    above: Number
+    memory: Memory = field(compare=False, repr=False)
+    kind = "individual_ask"
+
+    def __post_init__(self) -> None:
+        settle_numbers(self)
+        self.noise  # noqa: B018 - refuses noise out of range
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """The noise of each count."""
+        return laplace_for_each(self.query, self.neighbouring, self.epsilon)
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.epsilon)
+
+    def price(self, filter_: Filter) -> Price:
+        return Price(Amount(0), Amount(0))
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise, self.query.grid
+
+    @property
+    def held(self) -> int:
+        return self.stream
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.stream} keeps no counters: it was interrupted; open a new stream")
+
+    def body(self) -> Json:
+        question = threshold_body(self.query, self.above, self.epsilon)
+        return question | {"individual": self.stream, "parallel": self.query.reach(self.neighbouring)}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        return [self.memory.plan(self.query)]
+
+    def run(self, touched: Touched) -> Ran:
+        secret = touched.secret or b""
+        counters, rooms = self.memory.standing(secret)
+        plan: Living = touched.values[0]
+        with plan.at(rooms) as units:
+            found = Watch(self.noise, steps_at_least(self.above, self.query.grid)).step(units.counts(), touched.source)
+            took = units.of(found.positions) if found.positions else None
+        new = secret if took is None else counters.raised(took).dump()
+        answer = {"positions": found.positions, "noisy": found.noisy}
+        return Ran(answer, hits=len(found.positions), tests=found.tested, secrets={self.stream: new})
+
+    def present(self, answer: Json, call: int) -> LivingCount | WatchResult:
+        bar, noisy = error_bar(self.accuracy()), answer["noisy"]
+        if self.query.keys is None:
+            return LivingCount(call, noisy[0] if noisy else None, bar)
+        keys = tuple(self.query.keys)
+        above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
+        return WatchResult(call, keys, above, len(keys), bar)
+
+
+class IndividualStream:
+    """A stream of queries that never ends and costs nothing more; made by `Session.individual`.
+
+    Guarantee (theorem 2.10 of [TCT]): for every unit, that of `hits` hits of epsilon-DP calls with NotPrior targets,
+    whatever is asked and for how long. `call` is the number that opens it again after a restart.
+    """
+
+    def __init__(self, spine: Spine, call: int, epsilon: Fraction, hits: int) -> None:
+        """Use `Session.individual`."""
+        self.call, self.epsilon, self.hits = call, epsilon, hits
+        self._spine, self._memory = spine, Memory(spine.rows)
+
+    def release_if(self, query: Question, *, above: Number, request: str | None = None) -> LivingCount:
+        """The noisy count of living units that satisfy the query, if it is at or above the bar; otherwise nothing.
+
+        If it is published, every unit in it has one hit less left; a unit without any left drops out of all later
+        queries of this stream. Errors: `InvalidQuery` for anything but a `count` without keys.
+        """
+        if getattr(query, "keys", None) is not None:
+            raise InvalidQuery("a keyed count is asked by stream.watch(query, above=...)")
+        answer: LivingCount = self._spine.perform(self._asked(query, above), request)
+        return answer
+
+    def watch(self, query: Question, *, above: Number, request: str | None = None) -> WatchResult:
+        """One such count for each key, in one scan; every key is tested.
+
+        A unit with r hits left takes part in its first r keys, in the order of the list, and pays for those of them
+        that are published. Errors: `InvalidQuery` for anything but a `count` with keys.
+        """
+        if getattr(query, "keys", None) is None:
+            raise InvalidQuery('watch needs public keys, such as count().by("clinic", ["a", "b"])')
+        answer: WatchResult = self._spine.perform(self._asked(query, above), request)
+        return answer
+
+    def _asked(self, query: Question, above: Number) -> AskLiving:
+        if not isinstance(query, Count) or query.without is not None:
+            raise InvalidQuery('a stream counts living units: ask count("age >= 65"), with by(...) for a watch')
+        return AskLiving(self.call, self.epsilon, query, self._spine.rows.neighbouring, above, self._memory)
+
+    def __repr__(self) -> str:
+        return f"IndividualStream(call={self.call}, epsilon={self.epsilon}, hits={self.hits})"
+
+
+class Individual(Door):
+    """Individual charging."""
+
+    def individual(
+        self,
+        *,
+        epsilon: Number | None = None,
+        hits: int | None = None,
+        call: int | None = None,
+        request: str | None = None,
+    ) -> IndividualStream:
+        """Open a stream in which each unit pays for itself: `hits` hits of `epsilon`-DP calls each, then it drops out.
+
+        Guarantee: `hits` hits of `Targeted(epsilon)` for every unit (twice as many under `replace`), all charged now.
+        Afterwards the stream is free and never ends. `call=` goes on with an earlier one instead, also after a
+        restart: `stream.call` is its number. Errors: `InvalidQuery` for rows without unit ids, `NoPrice` under a filter
+        that charges misses, `UnknownHeld` for a call that opened no stream.
+        """
+        if call is not None:
+            if epsilon is not None or hits is not None or request is not None:
+                raise InvalidParameter(
+                    "give call= alone: an open stream keeps the epsilon and the hits it was opened with"
+                )
+            return self._stream(call, self.earlier(call, OpenIndividual.kind, "an opening of a stream"))
+        if epsilon is None or hits is None:
+            raise InvalidParameter("open a stream with both, such as individual(epsilon=0.02, hits=10)")
+        made = OpenIndividual(epsilon, hits, self.spine.rows.neighbouring)
+        return self._stream(self.spine.perform(made, request), made.body())
+
+    @property
+    def individual_streams(self) -> list[IndividualStream]:
+        """Every stream of the dataset that was opened and not interrupted, oldest first."""
+        calls = self.spine.ledger.calls(self.spine.dataset)
+        opened = [call for call in calls if call.kind == OpenIndividual.kind and call.state == State.SETTLED]
+        return [self._stream(call.number, self.earlier(call.number, call.kind, "a stream")) for call in opened]
+
+    def _stream(self, call: int, body: dict[str, Any]) -> IndividualStream:
+        return IndividualStream(self.spine, call, Fraction(body["epsilon_per_call"]), body["hits_per_unit"])

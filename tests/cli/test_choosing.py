@@ -1,0 +1,83 @@
+"""`chary top` as a user types it."""
+
+import json
+
+import pytest
+
+from chary.cli import run
+
+SECRET = "987654321"
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """Run one command line in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def called(line, *more):
+        code = run([*line.split(), *more])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return called
+
+
+@pytest.fixture
+def visits(tmp_path):
+    sizes = {"a": 4000, "b": 1500, "c": 300, "d": 20}
+    wards = [ward for ward, size in sizes.items() for _ in range(size)]
+    rows = [f"{unit},{ward},{SECRET}" for unit, ward in enumerate(wards)]
+    path = tmp_path / "visits.csv"
+    path.write_text("patient,ward,note\n" + "\n".join(rows) + "\n")
+    return path
+
+
+ASKED = "top {} --unit patient --count --by ward --keys a,b,c,d"
+BUDGET = "--epsilon 1 --delta 1e-6"
+
+
+def test_the_best_keys(call, visits):
+    code, out, err = call(f"{ASKED.format(visits)} --k 2 {BUDGET} --json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [row["key"] for row in figures["best"]] == [["a"], ["b"]]
+    assert abs(figures["best"][0]["value"] - 4000) < 20 * figures["error_bar"]
+    assert 0.1 < figures["spent"]["share"] <= 0.2
+    code, out, _ = call(f"{ASKED.format(visits)} --k 4 --gap 2000 --json")
+    assert [row["key"] for row in json.loads(out)["best"]] == [["a"]]
+    code, out, _ = call(f"{ASKED.format(visits)} --k 4 --above 10000 --json")
+    assert (code, json.loads(out)["best"]) == (0, [])
+    assert "4" in call(f"{ASKED.format(visits)} --k 1")[1]
+
+
+def test_a_repeated_request_is_free(call, visits):
+    asked = f"{ASKED.format(visits)} --k 2 {BUDGET} --epsilon-per-call 0.02 --request once --json"
+    assert call(asked)[1] == call(asked)[1]
+
+
+def test_a_series_with_labels(call, tmp_path):
+    path = tmp_path / "days.csv"
+    path.write_text("day,cnt\nMo,10\nTu,9000\nWe,5000\n")
+    line = f"top {path} --series cnt --sensitivity 1 --labels day --k 2 {BUDGET}"
+    code, out, _ = call(f"{line} --json")
+    assert (code, [row["label"] for row in json.loads(out)["best"]]) == (0, ["Tu", "We"])
+    assert "Tu" in call(line)[1]
+
+
+def test_what_does_not_fit_leaves_with_3(call, visits):
+    code, out, err = call(f"{ASKED.format(visits)} --k 2 {BUDGET} --epsilon-per-call 5")
+    assert (code, out) == (3, "")
+    assert "would fit" in err
+
+
+@pytest.mark.parametrize("line", ["", "--k 0", "--k 5", "--k x", "--k 2 --gap -1", "--k 2 --above nan"])
+def test_bad_input_leaves_with_2_and_no_data(call, visits, line):
+    code, out, err = call(f"{ASKED.format(visits)} {line} {BUDGET}")
+    assert (code, out) == (2, "")
+    assert SECRET not in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_one_number_has_no_best(call, visits):
+    assert call(f"top {visits} --unit patient --count --k 1 {BUDGET}")[0] == 2

@@ -1,0 +1,75 @@
+"""`chary distinct` as a user types it."""
+
+import json
+
+import pytest
+
+from chary.cli import run
+
+SECRET = "987654321"
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """Run one command line in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{unit},{unit % 100},{SECRET if unit == 7 else unit % 50}" for unit in range(3000)]
+    (tmp_path / "visits.csv").write_text("patient_id,age,cost\n" + "\n".join(rows) + "\n")
+
+    def called(line, *more):
+        code = run([*line.split(), *more])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return called
+
+
+FIRST = "distinct visits.csv --unit patient_id --epsilon 30 --delta 1e-6 --epsilon-per-call 1 --json"
+
+
+def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
+    code, out, _ = call(FIRST + " --above 100000")
+    missed = json.loads(out)
+    assert code == 0
+    assert missed["distinct"] is None
+    numbers = [
+        json.loads(call(f"distinct visits.csv --unit patient_id --sketch {missed['sketch']} --json")[1])
+        for _ in range(2)
+    ]
+    assert numbers[0] == numbers[1]
+    assert abs(numbers[0]["distinct"] - 3000) < 3 * numbers[0]["error_bar"]
+    assert numbers[0]["paid"]
+    assert list(numbers[0]) == ["distinct", "error_bar", "sketch", "paid", "spent"]
+
+
+def test_parts_and_values(call):
+    assert call(FIRST, "--where", "age >= 50")[0] == 0
+    found = json.loads(call(FIRST + " --of age --stated-per-unit 1 --registers 64")[1])
+    assert found["distinct"] >= 0
+    one, two = (call(FIRST + " --request monday") for _ in range(2))
+    assert json.loads(one[1]) == json.loads(two[1])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "--registers 100",
+        "--of age",
+        "--of height --stated-per-unit 1",
+        "--above many",
+        "--sketch 3",
+        "--keep-per-unit 1",
+    ],
+)
+def test_bad_input_leaves_with_2_and_shows_no_data(call, wrong):
+    code, out, error = call(FIRST + " " + wrong)
+    assert code == 2
+    assert out == ""
+    assert error.startswith("chary: ")
+    assert SECRET not in error
+
+
+def test_a_sketch_of_another_ledger_is_unknown(call):
+    assert call("distinct visits.csv --unit patient_id --sketch 1")[0] == 2
+    assert call(FIRST)[0] == 0
+    assert call("distinct visits.csv --unit patient_id --sketch 99")[0] == 2

@@ -1,0 +1,310 @@
+"""Labels from votes: exact laws between neighbours, what is paid, what zero noise answers, replays and refusals."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chisquare
+
+import chary
+from chary import Budget
+from chary.accounting import BoundaryCall, Pure, Targeted, ZeroConcentrated
+from chary.data import Ballots
+from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidQuery, RequestConflict
+from chary.mechanisms import Exponential
+from chary.noise import Seeded
+from chary.session import open_rows
+from chary.session.labelling import Agree, Choose, ChooseClear, Label
+from tests.session.kit import NO_NOISE, PLENTY, USUAL, error_texts, spent
+
+EPSILON = Fraction(1, 10)
+ORDERS = [Fraction(3, 2), Fraction(3), Fraction(6)]
+ALPHA = 1e-6
+OPTIONS = ("cat", "dog", "cow")
+VOTES = {0: [20, 3, 2], 1: [8, 9, 8], 2: [0, 0, 25]}
+
+
+def ballots(options=OPTIONS):
+    return Ballots(lambda question: np.array(VOTES[question]), options, voter="teacher")
+
+
+@pytest.fixture
+def opened():
+    made = []
+
+    def make(**options):
+        given = {"dataset": "votes", "ledger": ":memory:", "budget": USUAL, "grain": "0.02"} | options
+        made.append(open_rows(ballots(), **given))
+        return made[-1]
+
+    yield make
+    for session in made:
+        session.close()
+
+
+@pytest.fixture
+def certain(opened):
+    """A session in which noise is zero."""
+    return opened(budget=NO_NOISE, grain=None)
+
+
+def neighbours(voters, options):
+    """All votes of so many voters, with all that differ in one vote."""
+    for votes in itertools.product(range(voters + 1), repeat=options):
+        if sum(votes) != voters:
+            continue
+        for giver, taker in itertools.permutations(range(options), 2):
+            if votes[giver]:
+                yield votes, tuple(count - (k == giver) + (k == taker) for k, count in enumerate(votes))
+
+
+def moment(ours, theirs, order, charges):
+    """`E_theirs[(ours/theirs)^order exp(-charge)]`."""
+    return sum(p**order * q ** (1 - order) * math.exp(-c) for p, q, c in zip(ours, theirs, charges, strict=True))
+
+
+def laws(mechanism, pair, low=()):
+    return [mechanism.law([*votes, *low]).probabilities() for votes in pair]
+
+
+@pytest.fixture(params=[(4, 2, ()), (4, 3, ()), (3, 3, (2,)), (60, 2, ())], ids=str)
+def pairs(request):
+    voters, options, low = request.param
+    return [(pair, low) for pair in neighbours(voters, options)]
+
+
+def made(interaction, *arguments):
+    return interaction(ballots().poll(0), EPSILON, *arguments)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_label_is_epsilon_private(pairs, flip):
+    mechanism = made(Choose, None, None, flip).mechanism
+    for pair, low in pairs:
+        ours, theirs = laws(mechanism, pair, low)
+        assert all(p <= q * math.exp(EPSILON) * (1 + 1e-12) for p, q in zip(ours, theirs, strict=True))
+
+
+def test_the_factor_of_two_cannot_be_dropped():
+    ours, theirs = laws(made(Choose).mechanism, ((120, 1), (121, 0)))
+    assert max(math.log(p / q) for p, q in zip(ours, theirs, strict=True)) > 0.99 * EPSILON
+
+
+def test_log_ratios_of_a_label_lie_in_an_interval_of_length_epsilon(pairs):
+    for pair, low in pairs:
+        ours, theirs = laws(made(Choose).mechanism, pair, low)
+        ratios = [math.log(p / q) for p, q in zip(ours, theirs, strict=True)]
+        assert max(ratios) - min(ratios) <= EPSILON * (1 + Fraction(1, 10**9))
+        for order in ORDERS:
+            most = float(ZeroConcentrated(EPSILON**2 / 8).log_moment_up(order))
+            assert math.log(moment(ours, theirs, order, [0] * len(ours))) <= most
+
+
+def test_permute_and_flip_is_not_so_concentrated():
+    mechanism, order = made(Choose, None, None, True).mechanism, ORDERS[1]
+    worst = max(moment(*laws(mechanism, pair), order, [0] * 2) for pair in neighbours(60, 2))
+    assert math.log(worst) > float(ZeroConcentrated(EPSILON**2 / 8).log_moment_up(order))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("flip", [False, True])
+def test_paying_only_for_other_labels_than_the_guess_covers_all(pairs, order, flip):
+    mechanism, psi = made(Choose, None, None, flip).mechanism, float(Targeted(EPSILON).hit_price_up(order))
+    for pair, low in pairs:
+        ours, theirs = laws(mechanism, pair, low)
+        for guess in range(len(ours)):
+            charges = [psi * (label != guess) for label in range(len(ours))]
+            assert moment(ours, theirs, order, charges) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_paying_only_for_boundaries_covers_all(pairs, order):
+    mechanism, psi = made(ChooseClear).mechanism, float(BoundaryCall(EPSILON).hit_price_up(order))
+    for pair, low in pairs:
+        ours, theirs = laws(mechanism, pair, low)
+        assert all(p <= q * math.exp(BoundaryCall(EPSILON).epsilon) for p, q in zip(ours, theirs, strict=True))
+        charges = [psi, *[0] * (len(ours) - 1)]
+        assert moment(ours, theirs, order, charges) <= 1 + 1e-12
+
+
+def test_a_tenth_of_the_price_of_a_boundary_would_not_cover_all():
+    mechanism, order = made(ChooseClear).mechanism, ORDERS[1]
+    psi = float(BoundaryCall(EPSILON).hit_price_up(order)) / 10
+    assert max(moment(*laws(mechanism, pair), order, [psi, 0, 0]) for pair in neighbours(120, 2)) > 1
+
+
+def test_a_quarter_of_the_price_of_another_label_would_not_cover_all():
+    mechanism, order = made(Choose).mechanism, ORDERS[1]
+    psi = float(Targeted(EPSILON).hit_price_up(order)) / 4
+    assert max(moment(*laws(mechanism, pair), order, [0, psi]) for pair in neighbours(120, 2)) > 1
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("free", [0, 1])
+def test_paying_only_for_the_unexpected_level_covers_all(order, free):
+    mechanism = Agree(ballots().poll(0), 3, EPSILON).mechanism
+    psi = float(Targeted(EPSILON).hit_price_up(order))
+    for pair in neighbours(4, 3):
+        ours, theirs = [mechanism.law(max(votes)).probabilities() for votes in pair]
+        assert moment(ours, theirs, order, [psi * (level != free) for level in (0, 1)]) <= 1 + 1e-12
+
+
+def test_labels_are_drawn_by_the_law_and_not_by_one_of_another_scale(opened):
+    session = opened(budget=Budget(epsilon=10**6), filter="pure", grain=None, unsafe_noise=Seeded(5))
+    drawn = Counter(session.label(0, epsilon="0.3").option for _ in range(1500))
+    seen = [drawn[option] for option in OPTIONS]
+    expected = np.array(Exponential("0.3", sensitivity=1).law(VOTES[0]).probabilities()) * 1500
+    other = np.array(Exponential("0.3", sensitivity=1, monotone=True).law(VOTES[0]).probabilities()) * 1500
+    assert chisquare(seen, expected, sum_check=False).pvalue > ALPHA
+    assert chisquare(seen, other, sum_check=False).pvalue < ALPHA
+
+
+def test_without_noise_the_most_votes_win(certain):
+    assert [certain.label(k, epsilon=PLENTY).option for k in VOTES] == ["cat", "dog", "cow"]
+    assert [certain.label_clear(k, epsilon=PLENTY).option for k in VOTES] == ["cat", "dog", "cow"]
+    assert [certain.label(k, epsilon=PLENTY, flip=True).option for k in VOTES] == ["cat", "dog", "cow"]
+    assert [certain.agreement(k, above=20, epsilon=PLENTY) for k in VOTES] == [True, False, True]
+
+
+def test_without_noise_a_bar_holds_labels_back(certain):
+    for ask in (certain.label, certain.label_clear):
+        found = [ask(k, epsilon=PLENTY, low=15) for k in VOTES]
+        assert [(label.state, label.option) for label in found] == [("label", "cat"), ("low", None), ("label", "cow")]
+
+
+def test_votes_that_tie_are_a_boundary_one_time_in_three(certain):
+    VOTES[3] = [9, 9, 0]
+    try:
+        states = Counter(certain.label_clear(3, epsilon=PLENTY).state for _ in range(300))
+    finally:
+        del VOTES[3]
+    assert 50 < states["boundary"] < 150
+    assert states["label"] + states["boundary"] == 300
+
+
+def test_every_label_is_paid_by_the_cheaper_of_two_true_prices(opened):
+    for options in ({}, {"filter": "pure", "budget": Budget(epsilon=1)}, {"filter": "exact"}):
+        session = opened(**options)
+        epsilon = Fraction(1, 50)
+        assert session.label(0, epsilon=epsilon).charged
+        event = Pure(epsilon) if options else ZeroConcentrated(epsilon**2 / 8)
+        assert spent(session) == session.spine.filter.price(event).hit
+
+
+def test_permute_and_flip_is_paid_as_a_pure_call(opened):
+    session = opened()
+    session.label(0, epsilon="0.02", flip=True)
+    assert spent(session) == session.spine.filter.price(Pure("0.02")).hit
+
+
+def test_only_what_the_guess_got_wrong_is_paid(opened):
+    session = opened(unsafe_noise=Seeded(3))
+    labels = [session.label(0, epsilon="0.02", guess="cat") for _ in range(40)]
+    wrong = sum(label.option != "cat" for label in labels)
+    assert [label.charged for label in labels] == [label.option != "cat" for label in labels]
+    assert 0 < wrong < 40
+    price = session.spine.filter.price(Targeted("0.02")).hit
+    assert spent(session).main == wrong * price.main
+    assert sum(entry.hits for entry in session.history) == wrong
+
+
+def test_only_boundaries_are_paid(opened):
+    session = opened(unsafe_noise=Seeded(4))
+    labels = [session.label_clear(k % 3, epsilon="0.02") for k in range(60)]
+    boundaries = sum(label.state == "boundary" for label in labels)
+    assert [label.charged for label in labels] == [label.state == "boundary" for label in labels]
+    assert 0 < boundaries < 60
+    assert spent(session).main == boundaries * session.spine.filter.price(BoundaryCall("0.02")).hit.main
+
+
+@pytest.mark.parametrize("expect", ["high", "low"])
+def test_only_the_unexpected_level_is_paid(opened, expect):
+    session = opened(unsafe_noise=Seeded(4))
+    found = [session.agreement(k % 3, above=15, epsilon="0.02", expect=expect) for k in range(30)]
+    paid = sum(high != (expect == "high") for high in found)
+    assert 0 < paid < 30
+    assert spent(session).main == paid * session.spine.filter.price(Targeted("0.02")).hit.main
+
+
+def test_a_repeated_request_is_answered_from_the_ledger(tmp_path):
+    calls = [
+        lambda session: session.label(0, epsilon="0.02", request="a"),
+        lambda session: session.label_clear(1, epsilon="0.02", low=20, request="b"),
+        lambda session: session.label(2, epsilon="0.02", guess="dog", request="c"),
+        lambda session: session.agreement(2, above=20, epsilon="0.02", request="d"),
+    ]
+    place = {"dataset": "votes", "ledger": tmp_path / "ledger"}
+    with open_rows(ballots(), budget=USUAL, **place) as session:
+        first, before = [call(session) for call in calls], spent(session)
+    with open_rows(ballots(), **place) as session:
+        assert [call(session) for call in calls] == first
+        assert spent(session) == before
+        with pytest.raises(RequestConflict):
+            session.label(2, epsilon="0.02", guess="cat", request="c")
+
+
+def test_budget_and_quota_hold(opened):
+    session = opened(budget=Budget(epsilon="0.1", delta=1e-6), grain="0.01")
+    affordable = session.spine.filter.price(ZeroConcentrated("0.0003125")).hit.copies_in(session.spine.filter.capacity)
+    for _ in range(affordable):
+        session.label(0, epsilon="0.05")
+    with pytest.raises(BudgetRefused):
+        session.label(0, epsilon="0.05")
+    assert 0.5 < session.spent.share <= 1
+    session = opened()
+    session.set_share("analyst", "0.001")
+    with pytest.raises(BudgetRefused):
+        session.label(0, epsilon="0.1")
+    assert session.spent.share == 0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda session: session.label(0, epsilon=-1),
+        lambda session: session.label(0, epsilon=math.nan),
+        lambda session: session.label(0, epsilon="0.1", guess="horse"),
+        lambda session: session.label(0, epsilon="0.1", guess=0),
+        lambda session: session.label(0, epsilon="0.1", low=-1),
+        lambda session: session.label(True, epsilon="0.1"),
+        lambda session: session.label(None, epsilon="0.1"),
+        lambda session: session.label_clear(0, epsilon=0),
+        lambda session: session.label_clear(0, epsilon="0.1", low=1.5),
+        lambda session: session.agreement(0, above=-1, epsilon="0.1"),
+        lambda session: session.agreement(0, above=5, epsilon="0.1", expect="middle"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_free(opened, ask):
+    session = opened()
+    with pytest.raises(InvalidInput):
+        ask(session)
+    assert session.spent.share == 0
+    assert not session.history
+
+
+def test_one_is_not_true_among_the_options():
+    with open_rows(ballots((0, 1, 2)), dataset="votes", ledger=":memory:", budget=USUAL) as session:
+        assert isinstance(session.label(0, epsilon="0.1", guess=1), Label)
+        with pytest.raises(InvalidInput):
+            session.label(0, epsilon="0.1", guess=True)
+
+
+def test_a_table_holds_no_votes():
+    frame = pd.DataFrame({"age": [1, 2]})
+    with (
+        chary.open(frame, privacy_unit=None, ledger=":memory:", budget=USUAL) as session,
+        pytest.raises(InvalidQuery, match="votes"),
+    ):
+        session.label(0, epsilon="0.1")
+
+
+def test_voters_that_fail_stay_charged_and_say_nothing(opened):
+    session = opened()
+    with pytest.raises(EngineFailure) as caught:
+        session.label(987654321, epsilon="0.02")
+    assert "987654321" not in error_texts(caught.value).split("label(987654321")[0]
+    assert session.spent.share > 0

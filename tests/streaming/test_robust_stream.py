@@ -1,0 +1,269 @@
+"""Robust streams: an analyst who fools the plain estimator does not fool them; exact laws; what is charged."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from chary import Budget, BudgetRefused, InvalidParameter
+from chary.accounting import Targeted
+from chary.amounts import Amount
+from chary.data import Ballots
+from chary.mechanisms import CountSketch, Estimator, Exponential, FlajoletMartin, SecondMoment, new_key, rank_utilities
+from chary.noise import Seeded
+from chary.session.interaction import Touched
+from chary.streaming import Copies, ItemFrequency, RobustStream, SecondMoments
+from chary.streaming.banks import bank_of
+from chary.streaming.medians import ChangedMedian
+from chary.streaming.robust import _many_wrong
+from tests.mechanisms.attacks import cancelling
+from tests.noise.helpers import ALPHA
+
+WIDE = {"copies": 800, "step": "0.5", "largest": 10**7, "budget": Budget(epsilon=6, delta=1e-12), "hits": 12}
+TOLERANCE = 0.35
+
+
+class Told:
+    """Says what it was told last, whatever its key."""
+
+    def __init__(self, key):
+        self.said = 0.0
+
+    def update(self, item):
+        self.said = item
+
+    def estimate(self):
+        return self.said
+
+
+class Fragile(Told):
+    """Breaks down under some keys."""
+
+    def __init__(self, key):
+        super().__init__(key)
+        self.weak = int(key[0], 16) < 4
+
+    def estimate(self):
+        if self.weak:
+            raise RuntimeError("out of coins")
+        return "a lot" if self.said == 13 else super().estimate()
+
+
+def keys(count, seed=1):
+    source = Seeded(seed)
+    return [new_key(source) for _ in range(count)]
+
+
+def stream_of(make=Told, seed=1, **options):
+    return RobustStream(make, unsafe_noise=Seeded(seed), **(WIDE | options))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_analyst_who_fools_the_plain_estimator_does_not_fool_a_robust_stream(seed):
+    plain = SecondMoment(new_key(Seeded(seed)))
+    robust = stream_of(SecondMoment, seed, copies=1100, hits=15)
+    errors = {}
+    for name, estimator, answer in [
+        ("plain", plain, plain.estimate),
+        ("robust", robust, lambda: robust.answer().value),
+    ]:
+        counts, worst = Counter(), []
+
+        def ask(item, estimator=estimator, answer=answer, counts=counts, worst=worst):
+            estimator.update(item)
+            counts[item] += 1
+            said, truth = answer(), sum(count**2 for count in counts.values())
+            worst.append(max(said / truth, truth / said))
+            return said
+
+        cancelling(ask, items=700)
+        errors[name] = max(worst)
+    assert errors["plain"] >= 4
+    assert errors["robust"] <= robust.factor / (1 - TOLERANCE) < 3
+    assert robust.changes < 15
+
+
+def test_distinct_counts_and_frequencies_are_answered_too():
+    few = {"copies": 300, "largest": 1000, "budget": Budget(epsilon=20, delta=1e-9)}
+    distinct = stream_of(lambda key: FlajoletMartin(key, 64), **few)
+    often = stream_of(lambda key: ItemFrequency(key, "b", width=64, depth=3), **few)
+    for item in "abracadabra" * 20:
+        distinct.update(item)
+        often.update(item)
+    assert 5 / 2 <= distinct.answer().value <= 5 * 2
+    assert 40 / 2 <= often.answer().value <= 40 * 2
+    assert isinstance(ItemFrequency("0" * 64, "b", width=64, depth=3), Estimator)
+    below = CountSketch("0" * 64, width=1, depth=1)
+    item = next(item for item in range(99) if _sign(item) != _sign("b"))
+    below.update(item)
+    frequency = ItemFrequency("0" * 64, "b", width=1, depth=1)
+    frequency.update(item)
+    assert below.estimate("b") == -1
+    assert frequency.estimate() == 0
+
+
+def _sign(item):
+    sketch = CountSketch("0" * 64, width=1, depth=1)
+    sketch.update(item)
+    return sketch._counters[0, 0]
+
+
+def test_a_bank_is_its_copies_one_by_one():
+    named = keys(5)
+    fast, slow = bank_of(SecondMoment, named), Copies(SecondMoment, named)
+    assert isinstance(fast, SecondMoments)
+    for item in ["a", "b", 3, "a", 2.5, b"a", "a"]:
+        fast.update(item)
+        slow.update(item)
+    assert fast.estimates().tolist() == slow.estimates().tolist()
+    assert len(set(fast.estimates())) > 1
+
+
+def test_a_copy_that_fails_is_silent_for_good():
+    named = keys(40)
+    weak = sum(int(key[0], 16) < 4 for key in named)
+    bank = Copies(Fragile, named)
+    bank.update(7)
+    assert 0 < np.isnan(bank.estimates()).sum() == weak < 20
+    bank.update(13)
+    assert np.isnan(bank.estimates()).all()
+    bank.update(7)
+    assert np.isnan(bank.estimates()).sum() == weak
+    stream = stream_of(Fragile)
+    stream.update(1000)
+    assert stream.answer().value == pytest.approx(1000, rel=0.6)
+
+
+def test_an_answer_within_the_band_is_free_and_a_change_is_charged():
+    stream = stream_of()
+    price = stream._session.spine.filter.price(Targeted(stream._epsilon)).hit
+    paid = []
+    for said in (0, 0, 100, 100, 130, 80, 1000, 1000, 0, 1, 0):
+        stream.update(said)
+        paid.append(stream.answer().changed)
+    assert paid == [False, False, True, False, False, False, True, False, True, True, True]
+    assert stream.changes == 5
+    assert stream.spent.amount == Amount(5 * price.main)
+    assert stream.last == 0
+    assert repr(stream) == "RobustStream(800 copies, 11 answers, 5 changes)"
+
+
+def test_answers_are_refused_when_the_changes_are_used_up():
+    stream = stream_of(hits=3)
+    for said in (10, 1000, 10):
+        stream.update(said)
+        assert stream.answer().changed
+    spent = stream.spent
+    assert not stream.exhausted
+    for said in (10, 1000):
+        stream.update(said)
+        with pytest.raises(BudgetRefused, match="3 changes"):
+            stream.answer()
+    assert stream.exhausted
+    assert stream.last == pytest.approx(10, rel=0.3)
+    assert stream.spent == spent
+    assert stream.changes == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"step": 0},
+        {"step": -1},
+        {"step": "nan"},
+        {"largest": 0},
+        {"band": 0},
+        {"copies": 1},
+        {"copies": 100},
+        {"copies": 800.0},
+        {"hits": 0},
+        {"hits": None},
+        {"epsilon": "0.1"},
+        {"hits": None, "epsilon": -1},
+        {"hits": None, "epsilon": "0.01"},
+        {"budget": 6},
+    ],
+)
+def test_bad_parameters_are_refused(options):
+    with pytest.raises(InvalidParameter):
+        stream_of(**options)
+
+
+def test_no_copy_sees_what_is_no_element():
+    stream = stream_of(SecondMoment)
+    stream.update("a")
+    for wrong in ([1], None, object()):
+        with pytest.raises(InvalidParameter):
+            stream.update(wrong)
+    assert set(stream._bank.estimates()) == {1}
+
+
+def changed(votes, last, band, epsilon="0.5"):
+    """The exact law of one answer, by the law of the choice."""
+    masses = Exponential(epsilon, sensitivity=1).law(rank_utilities(np.array(votes))).probabilities()
+    law = Counter()
+    for cell, mass in enumerate(masses):
+        moved = abs(cell - last) > band or (cell == 0) != (last == 0)
+        law[cell if moved else last] += mass
+    return law
+
+
+@pytest.mark.parametrize(("last", "band"), [(0, 1), (2, 1), (1, 2)])
+def test_one_copy_changes_the_law_of_an_answer_by_epsilon(last, band):
+    """All neighbouring votes of five copies over four cells."""
+    ballots = [np.bincount(b, minlength=4) for b in itertools.combinations_with_replacement(range(4), 5)]
+    losses = []
+    for one, two in itertools.permutations(ballots, 2):
+        if np.abs(one - two).sum() == 2:
+            laws = changed(one, last, band), changed(two, last, band)
+            losses += [math.log(laws[0][cell] / laws[1][cell]) for cell in laws[0]]
+    assert 0.25 < max(losses) <= 0.5 + 1e-9
+
+
+@pytest.mark.statistical
+def test_an_answer_has_its_law():
+    votes, last = [1, 2, 5, 0, 3], 1
+    made = ChangedMedian(Ballots(lambda answer: votes, range(5), voter="copy").poll(1), "0.5", last, 1)
+    source = Seeded(9)
+    found = Counter(made.run(Touched([votes], source, None, None, None)).answer["cell"] for _ in range(4000))
+    law = changed(votes, last, 1)
+    assert set(found) <= set(law)
+    expected = np.array([law[cell] for cell in sorted(law)])
+    observed = np.array([found[cell] for cell in sorted(law)])
+    assert stats.chisquare(observed, expected * 4000)[1] > ALPHA
+    other = changed(votes, last, 1, epsilon="0.75")
+    assert stats.chisquare(observed, np.array([other[cell] for cell in sorted(law)]) * 4000)[1] < ALPHA
+
+
+@pytest.mark.parametrize("wrong", [0.01, 0.1])
+def test_the_bound_on_wrong_copies_holds_without_answers(wrong):
+    """A budget of next to nothing: wrong copies are binomial."""
+    budget = Budget(epsilon=1e-9, delta=1e-300)
+    for many in (2, 5, 20):
+        bound, exact = _many_wrong(budget, 40, many, wrong), stats.binom.sf(many - 1, 40, wrong)
+        assert exact <= bound * (1 + 1e-6)
+
+
+def test_the_bound_on_wrong_copies_is_the_best_of_all_groups():
+    epsilon, delta, copies, many, wrong = 1.0, 1e-6, 30, 10, 0.02
+    groups = [
+        math.comb(copies, m)
+        / math.comb(many, m)
+        * ((math.exp(epsilon) * wrong) ** m + sum(math.exp(i * epsilon) * delta for i in range(m)))
+        for m in range(1, many + 1)
+    ]
+    assert _many_wrong(Budget(epsilon=1, delta=1e-6), copies, many, wrong) == pytest.approx(min(groups))
+
+
+def test_risks_grow_with_what_is_risked():
+    stream = stream_of(copies=2000)
+    risks = [stream.risk(wrong=p, answers=n) for p, n in ((1e-6, 1), (1e-4, 1), (1e-4, 10**3), (0.2, 10**6))]
+    assert risks == sorted(risks)
+    assert risks[0] < 1e-5
+    assert risks[-1] == 1
+    for wrong in ({"wrong": 0}, {"wrong": 1}, {"wrong": 0.1, "answers": 0}):
+        with pytest.raises(InvalidParameter):
+            stream.risk(**wrong)
