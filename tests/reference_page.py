@@ -4,9 +4,11 @@ import inspect
 import sys
 
 import chary
+import chary.learning
+import chary.streaming
 
 GROUPS = {
-    "Opening": ("open", "open_series", "Budget", "Neighbouring", "Relation"),
+    "Opening": ("open", "open_series", "open_rows", "Budget", "Neighbouring", "Relation", "Ballots"),
     "Questions": ("count", "total", "mean"),
     "Private algorithms": ("Algorithm",),
     "The session": ("Session",),
@@ -16,7 +18,20 @@ GROUPS = {
         "Conditional",
         "WatchResult",
         "Outcome",
+        "Pair",
+        "Tracker",
         "Tracked",
+        "Race",
+        "RaceOutcome",
+        "Top",
+        "Selected",
+        "Chosen",
+        "Coverage",
+        "IndividualStream",
+        "LivingCount",
+        "DistinctCount",
+        "DistinctEstimate",
+        "Label",
         "Quote",
         "Spending",
         "Entry",
@@ -24,6 +39,7 @@ GROUPS = {
     ),
     "Planning": ("plan", "compose"),
 }
+PACKAGES = {"Robust streams": chary.streaming, "Private learning": chary.learning}
 
 
 def render():
@@ -32,18 +48,21 @@ def render():
     parts = ["# Reference", "Every public name with its docstring. This page is written by `make reference`."]
     for title, names in (GROUPS | {"Errors": errors}).items():
         parts.append(f"## {title}")
-        parts += [part for name in names for part in _entry(name)]
+        parts += [part for name in names for part in _entry(chary, name)]
+    for title, package in PACKAGES.items():
+        parts.append(f"## {title}")
+        parts += [part for name in package.__all__ for part in _entry(package, name)]
     return "\n\n".join(parts) + "\n"
 
 
 def _is_error(name):
-    thing = getattr(chary, name)
+    thing = getattr(chary, name, None)
     return inspect.isclass(thing) and issubclass(thing, chary.CharyError)
 
 
-def _entry(name):
-    thing = getattr(chary, name)
-    yield f"### `chary.{name}`"
+def _entry(package, name):
+    thing = getattr(package, name)
+    yield f"### `{package.__name__}.{name}`"
     if not _is_error(name) and (inspect.isfunction(thing) or inspect.isclass(thing)):
         yield f"```text\n{name}{_parameters(thing)}\n```"
     yield _text(thing)

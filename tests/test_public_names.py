@@ -6,7 +6,7 @@ import pytest
 
 import chary
 from tests.paths import ROOT
-from tests.reference_page import GROUPS, render
+from tests.reference_page import GROUPS, PACKAGES, render
 
 
 def test_list_equals_namespace():
@@ -25,9 +25,12 @@ def test_reference_page_has_every_name():
     assert errors == set(chary.__all__) >= {name for names in GROUPS.values() for name in names}
 
 
-@pytest.mark.parametrize("name", chary.__all__)
-def test_everything_public_is_documented(name):
-    thing = getattr(chary, name)
+NAMED = [(package, name) for package in (chary, *PACKAGES.values()) for name in package.__all__]
+
+
+@pytest.mark.parametrize(("package", "name"), NAMED, ids=lambda part: getattr(part, "__name__", part))
+def test_everything_public_is_documented(package, name):
+    thing = getattr(package, name)
     assert inspect.getdoc(thing)
     for attribute, value in vars(thing).items() if inspect.isclass(thing) else ():
         if not attribute.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):

@@ -8,16 +8,17 @@ from pathlib import Path
 import chary
 
 BUDGET = chary.Budget(epsilon=50)
+FREE_MISSES = chary.Budget(epsilon=1, delta=1e-6)
 EPSILON = "0.1"
 REQUEST = "the one question"
 
 
-def open_session(folder, on_step=None, analyst="analyst"):
+def open_session(folder, on_step=None, analyst="analyst", budget=BUDGET):
     return chary.open(
         Path(folder) / "rows.csv",
         privacy_unit="unit",
         ledger=Path(folder) / "rows.ledger",
-        budget=BUDGET,
+        budget=budget,
         analyst=analyst,
         columns={"unit": "int64", "age": "int64"},
         on_step=on_step,

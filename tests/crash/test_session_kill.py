@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 import chary
+from chary.accounting import Extendable
+from chary.amounts import Amount
 from chary.ledger import SqlLedger
 from chary.session import STEPS
-from tests.crash.session_child import ask, open_session
+from tests.crash.session_child import FREE_MISSES, ask, open_session
+from tests.session.kit import spent
 
 CHILD = Path(__file__).with_name("session_child.py")
 PRICE = 0.1 / 50
@@ -81,22 +84,23 @@ def test_eight_processes_of_two_analysts_never_pass_the_cap(folder):
 
 
 def test_a_killed_revision_is_charged_and_the_outcome_survives(folder):
-    with open_session(folder) as session:
-        held = session.release_if(chary.count(), above=10**6, epsilon="0.1")
+    with open_session(folder, budget=FREE_MISSES) as session:
+        held = session.release_if(chary.count(), above=10**6, epsilon="0.02")
         assert not held.published
-        call, before = held.call, session.spent.share
+        assert session.spent.share == 0
+        hit = session.spine.filter.price(Extendable("0.02")).hit
 
     script = (
-        "import os, signal, sys; from tests.crash.session_child import open_session;"
+        "import os, signal, sys; from tests.crash.session_child import FREE_MISSES, open_session;"
         "kill = lambda step: os.kill(os.getpid(), signal.SIGKILL) if step == 'ran' else None;"
-        f"open_session(sys.argv[1], kill).revise({call}, above=-10**6)"
+        f"open_session(sys.argv[1], kill, budget=FREE_MISSES).revise({held.call}, above=-10**6)"
     )
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, "-c", script, str(folder)], cwd=root, capture_output=True, timeout=120, check=False
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    with open_session(folder) as session:
-        assert session.spent.share == pytest.approx(before + 2 * PRICE)
-        assert session.revise(call, above=-(10**6)).published
-        assert session.spent.share == pytest.approx(before + 4 * PRICE)
+    with open_session(folder, budget=FREE_MISSES) as session:
+        assert spent(session) == hit
+        assert session.revise(held.call, above=-(10**6)).published
+        assert spent(session) == Amount(2 * hit.main, 2 * hit.delta)

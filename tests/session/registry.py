@@ -23,6 +23,23 @@ def best_of_call(session, name):
     return lambda key: race.call(fixed(1), priors={"a": 1, "b": 2}, request=key)
 
 
+def individual_ask(session, name):
+    """Needs an open stream."""
+    stream = session.individual(epsilon="0.02", hits=2, request=f"stream {name}")
+    return lambda key: stream.release_if(count(), above=-EXTREME, request=key)
+
+
+def sketch_release_if(session, name):
+    """Needs a sketch."""
+    sketch = session.sketch(epsilon="0.01", registers=64, request=f"sketch {name}")
+    return lambda key: sketch.release_if(above=0, request=key)
+
+
+def scoring(score):
+    """An algorithm whose score is known."""
+    return Algorithm(f"scores {score}", lambda rows, source: [score, "solution"], epsilon="0.01")
+
+
 def asked(ask):
     """A question that needs no earlier call."""
     return lambda session, name: lambda key: ask(session, key)
@@ -44,4 +61,18 @@ KINDS = {
     "classify": asked(lambda s, key: s.classify(count().by("clinic", CLINICS), epsilon="0.01", request=key)),
     "best_of": asked(lambda s, key: s.best_of(["a", "b", "c"], request=key)),
     "best_of_call": best_of_call,
+    "top": asked(lambda s, key: s.top(count().by("clinic", CLINICS), k=2, epsilon="0.01", request=key)),
+    "top of algorithms": asked(lambda s, key: s.top([scoring(1), scoring(2)], k=1, request=key)),
+    "select": asked(lambda s, key: s.select([scoring(1), scoring(2)], above=2, request=key)),
+    "individual_stream": asked(lambda s, key: s.individual(epsilon="0.02", hits=2, request=key)),
+    "individual_ask": individual_ask,
+    "sketch": asked(lambda s, key: s.sketch(epsilon="0.01", registers=64, request=key)),
+    "sketch_release_if": sketch_release_if,
+    "label": asked(lambda s, key: s.label(0, epsilon="0.01", request=key)),
+    "label of a guess": asked(lambda s, key: s.label(0, guess="yes", epsilon="0.01", request=key)),
+    "label_clear": asked(lambda s, key: s.label_clear(0, epsilon="0.01", request=key)),
+    "agreement": asked(lambda s, key: s.agreement(0, above=90, expect="low", epsilon="0.01", request=key)),
 }
+# What never costs anything itself, and what is asked of votes instead of a table.
+FREE = {"individual_ask", "sketch"}
+OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
