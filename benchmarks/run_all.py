@@ -14,7 +14,10 @@ NAMES = (
     "release",
     "thresholds",
     "selection",
+    "individual",
     "sketches",
+    "learning",
+    "model_selection",
 )
 
 

@@ -1,4 +1,4 @@
-"""`chary top` as a user types it."""
+"""`chary top` and `chary cover` as a user types them."""
 
 import json
 
@@ -81,3 +81,19 @@ def test_bad_input_leaves_with_2_and_no_data(call, visits, line):
 
 def test_one_number_has_no_best(call, visits):
     assert call(f"top {visits} --unit patient --count --k 1 {BUDGET}")[0] == 2
+
+
+COVER = "cover {} --unit patient --count --by ward --keys a,b,c,d"
+
+
+def test_a_cover_takes_what_adds_enough(call, visits):
+    code, out, err = call(f"{COVER.format(visits)} --above 1000 {BUDGET} --epsilon-per-call 0.02 --json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [row["key"] for row in figures["chosen"]] == [["a"], ["b"]]
+    assert figures["covered"] == sum(row["adds"] for row in figures["chosen"])
+    assert figures["tested"] == 4
+    code, out, _ = call(f"{COVER.format(visits)} --above 1000 --k 1 --epsilon-per-call 0.02")
+    assert code == 0
+    assert "covered" in out
+    assert call(f"{COVER.format(visits)} --above 1000 --k 9 --epsilon-per-call 0.02")[0] == 2

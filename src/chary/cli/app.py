@@ -5,7 +5,8 @@ import sys
 import typer
 
 from chary.cli import account, books
-from chary.cli.choosing import top
+from chary.cli.changes import track
+from chary.cli.choosing import cover, top
 from chary.cli.clear import between, classify, decide
 from chary.cli.commands import quote, release, test, watch
 from chary.cli.output import errors
@@ -21,7 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
 )
-for command in (demo, watch, test, release, top, between, decide, classify, distinct, quote, plan):
+ASKING = (watch, test, release, track, top, cover, between, decide, classify, distinct)
+for command in (demo, *ASKING, quote, plan):
     app.command()(command)
 app.add_typer(account.app, name="account")
 app.add_typer(books.app, name="ledger")
