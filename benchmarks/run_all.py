@@ -15,6 +15,7 @@ NAMES = (
     "thresholds",
     "selection",
     "individual",
+    "sparse_accuracy",
     "sketches",
     "learning",
     "model_selection",

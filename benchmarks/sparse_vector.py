@@ -9,6 +9,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import binom
 
+from chary.accounting import sparse_noise
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 TUNED = "sparse vector, tuned"
@@ -61,23 +63,19 @@ class SparseVector:
 
 
 def textbook(epsilon: float, delta: float, hits: int) -> SparseVector:
-    """The published form: 8/9 of epsilon for the tests, sigma(2/9 epsilon) for the answers.
-
-    Of its pure and its approximate version, which differ in sigma only, the one with less noise.
-    """
-    sigma = min(2 * hits, math.sqrt(32 * hits * math.log(2 / delta)))
-    tests, answers = 8 / 9 * epsilon, 2 / 9 * epsilon
-    return SparseVector(
-        "sparse vector, textbook", hits, hits, sigma / tests, 2 * sigma / tests, math.sqrt(2) * sigma / answers
-    )
+    """The published form with values: of its pure and its approximate version the one with less noise."""
+    forms = [sparse_noise(epsilon=epsilon, hits=hits, delta=d, form="published", values=True) for d in (0, delta)]
+    form = min(forms, key=lambda form: form.test)
+    deviation = math.sqrt(2) * float(form.answer or 0)
+    return SparseVector("sparse vector, textbook", hits, hits, float(form.threshold), float(form.test), deviation)
 
 
 def tuned(epsilon: float, delta: float, hits: int) -> list[SparseVector]:
     """The tuned form for monotone queries (Lyu, Su, Li), in few forms: which is best depends on the stream.
 
-    A round of m hits has threshold noise Lap(1/e1) and test noise Lap(m/e2) with e1:e2 = 1:m^(2/3). Tests and answers
-    get shares of the budget that make their deviations equal, which is what minimises the larger of the two. The forms
-    are one pure round with Laplace answers, and one or many rounds with Gaussian answers, composed exactly.
+    Tests and answers get shares of the budget that make their deviations equal, which is what minimises the larger of
+    the two. The forms are one pure round with Laplace answers, and one or many rounds with Gaussian answers, composed
+    exactly.
     """
     pure = (unit_deviation(hits) + math.sqrt(2) * hits) / epsilon
     shares = sorted({1, -(-hits // 8), -(-hits // 4), -(-hits // 2), hits})
@@ -89,19 +87,18 @@ def _form(deviation: float, hits: int, rounds: int, gaussian: bool) -> SparseVec
     """The form in which tests and answers have this deviation."""
     per_round = -(-hits // rounds)
     epsilon_a_round = unit_deviation(per_round) / deviation
-    first = epsilon_a_round / (1 + per_round ** (2 / 3))
-    test_scale = per_round / (epsilon_a_round - first)
-    return SparseVector(TUNED, hits, rounds, 1 / first, test_scale, deviation, gaussian)
+    scales = sparse_noise(epsilon=epsilon_a_round, hits=per_round, monotone=True)
+    return SparseVector(TUNED, hits, rounds, float(scales.threshold), float(scales.test), deviation, gaussian)
 
 
 def unit_deviation(hits: int) -> float:
     """The deviation of a test of a tuned 1-DP round of so many hits.
 
-    >>> unit_deviation(1)
+    >>> round(unit_deviation(1), 9)
     4.0
     """
-    ratio = hits ** (2 / 3)
-    return math.sqrt(2) * (1 + ratio) * math.hypot(1, hits / ratio)
+    scales = sparse_noise(epsilon=1, hits=hits, monotone=True)
+    return math.sqrt(2) * math.hypot(scales.threshold, scales.test)
 
 
 def _deviation(epsilon: float, delta: float, hits: int, rounds: int) -> float:

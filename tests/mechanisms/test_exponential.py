@@ -13,7 +13,9 @@ from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, PermuteAndFlip
+from chary.mechanisms.permute_and_flip import _coins
 from tests.accounting.pairs import worst_ratio
+from tests.noise.helpers import Scripted, leading_bits, split
 
 RATIO = Fraction(4, 5)
 
@@ -139,10 +141,42 @@ def test_permute_and_flip_never_expects_less_utility():
         assert expected[1] >= expected[0]
 
 
-def test_too_many_candidates_are_refused():
-    PermuteAndFlip("0.1", 1).step([0] * 32, noise.OperatingSystem())
+def test_only_the_law_is_for_few_candidates():
+    PermuteAndFlip("0.1", 1).law([0] * 32)
     with pytest.raises(InvalidParameter):
-        PermuteAndFlip("0.1", 1).step([0] * 33, noise.OperatingSystem())
+        PermuteAndFlip("0.1", 1).law([0] * 33)
+    assert PermuteAndFlip("0.1", 1).step([-(10**6)] * 70_000 + [2**70], noise.OperatingSystem()) == 70_000
+
+
+@pytest.mark.parametrize("utilities", [[0], [3, 3], [0, 1, 9], [5, 5, 0, 2], [-4, -9, 7, 7, 1]])
+def test_any_of_the_coins_that_came_up_is_the_first_of_a_random_order(utilities):
+    chances, law = [RATIO ** (max(utilities) - u) for u in utilities], [Fraction(0)] * len(utilities)
+    for up in product((False, True), repeat=len(utilities)):
+        mass = math.prod(a if taken else 1 - a for a, taken in zip(chances, up, strict=True))
+        for j in (j for j, taken in enumerate(up) if taken):
+            law[j] += mass / sum(up)
+    assert law == flips(utilities, RATIO)
+
+
+def test_a_coin_that_falls_on_its_chance_is_settled_exactly():
+    """The chance exp(-0.1) to 192 bits, and the numbers next to it; the best candidate's coin always comes up."""
+    chance = leading_bits(lambda: (-arb(1) / 10).exp(), 192)
+    for number, up in ((chance - 1, True), (chance + 1, False)):
+        cell, (first, *more) = number >> 176, split(number, 3)
+        source = Scripted([2**16 - 1, cell, 2**64 - 1, first << 16 & 2**64 - 1, *more])
+        assert _coins([1, 0], Fraction(1, 10), source).tolist() == [True, up]
+        assert source.asked == [16, 16, 64, 64, 64, 64]
+
+
+@pytest.mark.statistical
+def test_coins_of_many_candidates_follow_their_chances():
+    utilities, source, size = np.arange(400), noise.Seeded(3), 2000
+    counts = sum(_coins(utilities, Fraction(1, 50), source).astype(int) for _ in range(size))
+    chances = np.exp(-(399 - utilities[:-1]) / 50)
+    for scale, follows in ((1, True), (1.5, False), (2 / 3, False)):
+        expected = chances**scale
+        found = ((counts[:-1] - size * expected) ** 2 / (size * expected * (1 - expected))).sum()
+        assert (stats.chi2.sf(found, 399) > 1e-6) == follows
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from chary import Algorithm, count
 
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
+RUN = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100}
+AGES = {"bounds": (0, 120), "rows_per_unit": 1, "epsilon": "0.01"}
 
 
 def fixed(value, epsilon="0.01"):
@@ -29,6 +31,26 @@ def individual_ask(session, name):
     return lambda key: stream.release_if(count(), above=-EXTREME, request=key)
 
 
+def sparse(ask):
+    """Needs an open sparse vector."""
+
+    def prepared(session, name):
+        opened = session.sparse_vector(above=-EXTREME, hits=3, epsilon="0.01", values=True, request=f"sparse {name}")
+        return lambda key: ask(opened, key)
+
+    return prepared
+
+
+def gaussian_run(ask):
+    """Needs an open run of threshold tests."""
+
+    def prepared(session, name):
+        run = session.above_threshold(**RUN, request=f"run {name}")
+        return lambda key: ask(run, key)
+
+    return prepared
+
+
 def sketch_release_if(session, name):
     """Needs a sketch."""
     sketch = session.sketch(epsilon="0.01", registers=64, request=f"sketch {name}")
@@ -49,6 +71,13 @@ def asked(ask):
 KINDS = {
     "release": asked(lambda s, key: s.release(count(), epsilon="0.01", request=key)),
     "release of keys": asked(lambda s, key: s.release(count().by("clinic", CLINICS), rho="0.0001", request=key)),
+    "release by delta": asked(lambda s, key: s.release(count(), epsilon="0.1", delta="1e-7", request=key)),
+    "histogram": asked(lambda s, key: s.histogram("age", bins=[0, 18, 65, 120], epsilon="0.01", request=key)),
+    "marginal": asked(lambda s, key: s.marginal({"clinic": CLINICS, "age": [20, 44]}, epsilon="0.01", request=key)),
+    "quantiles": asked(lambda s, key: s.quantiles("age", [0.25, 0.5], **AGES, request=key)),
+    "quantile": asked(lambda s, key: s.quantile("age", 0.5, **AGES, request=key)),
+    "mode": asked(lambda s, key: s.mode(count().by("clinic", CLINICS), epsilon="0.01", request=key)),
+    "fraction": asked(lambda s, key: s.fraction("age >= 44", epsilon="0.01", request=key)),
     "test": asked(lambda s, key: s.test(count(), above=51, epsilon="0.01", request=key)),
     "release_if": asked(lambda s, key: s.release_if(count(), above=-EXTREME, epsilon="0.01", request=key)),
     "revise": revise,
@@ -66,13 +95,29 @@ KINDS = {
     "select": asked(lambda s, key: s.select([scoring(1), scoring(2)], above=2, request=key)),
     "individual_stream": asked(lambda s, key: s.individual(epsilon="0.02", hits=2, request=key)),
     "individual_ask": individual_ask,
+    "sparse_vector": asked(lambda s, key: s.sparse_vector(above=51, hits=2, epsilon="0.01", request=key).call),
+    "sparse_test": sparse(lambda opened, key: opened.test(count(), request=key)),
+    "sparse_watch": sparse(lambda opened, key: opened.watch(count().by("clinic", CLINICS[:1]), request=key)),
+    "noisy_max_gaussian": asked(
+        lambda s, key: s.noisy_max_gaussian(count().by("clinic", CLINICS), low=0, high=100, epsilon="0.01", request=key)
+    ),
+    "above_threshold": asked(lambda s, key: s.above_threshold(**RUN, request=key).call),
+    "above_threshold_test": gaussian_run(lambda run, key: run.test(count(), request=key)),
+    "above_threshold_test of keys": gaussian_run(
+        lambda run, key: run.watch(count().by("clinic", CLINICS), request=key)
+    ),
     "sketch": asked(lambda s, key: s.sketch(epsilon="0.01", registers=64, request=key)),
     "sketch_release_if": sketch_release_if,
+    "choose": asked(lambda s, key: s.choose(count().by("clinic", CLINICS), epsilon="0.01", request=key)),
+    "most_common": asked(lambda s, key: s.most_common("clinic", among=CLINICS, epsilon="0.01", request=key)),
+    "majority": asked(lambda s, key: s.majority("age >= 44", epsilon="0.01", request=key)),
+    "randomized": asked(lambda s, key: s.randomized("age >= 44", epsilon="0.01", request=key)),
     "label": asked(lambda s, key: s.label(0, epsilon="0.01", request=key)),
     "label of a guess": asked(lambda s, key: s.label(0, guess="yes", epsilon="0.01", request=key)),
     "label_clear": asked(lambda s, key: s.label_clear(0, epsilon="0.01", request=key)),
     "agreement": asked(lambda s, key: s.agreement(0, above=90, expect="low", epsilon="0.01", request=key)),
 }
-# What never costs anything itself, and what is asked of votes instead of a table.
-FREE = {"individual_ask", "sketch"}
+# What never costs anything itself, what is asked of votes instead of a table, and what needs a public number of units.
+FREE = {"sparse_test", "sparse_watch", "individual_ask", "sketch", "above_threshold"}
 OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
+OF_REPLACED = {"fraction", "randomized"}

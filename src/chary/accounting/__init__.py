@@ -1,17 +1,34 @@
 """Pure mathematics of privacy loss: events, composition, Renyi orders, target charging. No state, no I/O."""
 
+from chary.accounting.accuracy import (
+    exponential_loss_up,
+    flip_loss_up,
+    laplace_loss_up,
+    share_error_up,
+    share_interval,
+    utility_loss_up,
+    vote_lead_up,
+)
 from chary.accounting.boundary import boundary_epsilon_up, boundary_q_down
 from chary.accounting.charging import exact_tail_total, not_prior_q, published_total
 from chary.accounting.composition import Composition, compose, convex_upper, optimal_delta, optimal_total
 from chary.accounting.curve import exact_delta, exact_total
 from chary.accounting.direct_prices import boundary_price_up, twice_price_up
+from chary.accounting.discrete_gaussian import (
+    discrete_gaussian_delta_up,
+    discrete_gaussian_variance,
+    zero_concentrated_rho_down,
+)
 from chary.accounting.events import Approximate, Event, ExPost, Joint, Pure, Repeated
 from chary.accounting.gaussian import gaussian_delta, gaussian_sigma
 from chary.accounting.lattice import Call, lattice_curves, target_total
 from chary.accounting.noise_events import DiscreteLaplace, ZeroConcentrated
 from chary.accounting.planning import Plan, plan, trade_offs
 from chary.accounting.prices import hit_price_up
+from chary.accounting.quantile_accuracy import rank_error_up, rank_errors_up
 from chary.accounting.renyi import capacity_down, choose_order, epsilon_up
+from chary.accounting.sparse_accuracy import error_up, published_error
+from chary.accounting.sparse_vector import SparseNoise, sparse_noise, tuned_shares
 from chary.accounting.target_events import BestOf, BoundaryCall, Extendable, Targeted, TwiceCall
 from chary.accounting.targets import between_q_down, twice_q_down
 
@@ -29,6 +46,7 @@ __all__ = [
     "Plan",
     "Pure",
     "Repeated",
+    "SparseNoise",
     "Targeted",
     "TwiceCall",
     "ZeroConcentrated",
@@ -40,21 +58,37 @@ __all__ = [
     "choose_order",
     "compose",
     "convex_upper",
+    "discrete_gaussian_delta_up",
+    "discrete_gaussian_variance",
     "epsilon_up",
+    "error_up",
     "exact_delta",
     "exact_tail_total",
     "exact_total",
+    "exponential_loss_up",
+    "flip_loss_up",
     "gaussian_delta",
     "gaussian_sigma",
     "hit_price_up",
+    "laplace_loss_up",
     "lattice_curves",
     "not_prior_q",
     "optimal_delta",
     "optimal_total",
     "plan",
+    "published_error",
     "published_total",
+    "rank_error_up",
+    "rank_errors_up",
+    "share_error_up",
+    "share_interval",
+    "sparse_noise",
     "target_total",
     "trade_offs",
+    "tuned_shares",
     "twice_price_up",
     "twice_q_down",
+    "utility_loss_up",
+    "vote_lead_up",
+    "zero_concentrated_rho_down",
 ]

@@ -4,14 +4,16 @@ import sys
 
 import typer
 
-from chary.cli import account, books
+from chary.cli import account, attacks, books
 from chary.cli.changes import track
+from chary.cli.choose import choose
 from chary.cli.choosing import cover, top
 from chary.cli.clear import between, classify, decide
 from chary.cli.commands import quote, release, test, watch
 from chary.cli.output import errors
 from chary.cli.planning import plan
 from chary.cli.sketches import distinct
+from chary.cli.sparse import sparse
 from chary.cli.story import demo
 from chary.errors import BudgetRefused, CharyError
 
@@ -22,11 +24,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
 )
-ASKING = (watch, test, release, track, top, cover, between, decide, classify, distinct)
+ASKING = (watch, test, release, track, top, choose, cover, between, decide, classify, distinct, sparse)
 for command in (demo, *ASKING, quote, plan):
     app.command()(command)
 app.add_typer(account.app, name="account")
 app.add_typer(books.app, name="ledger")
+app.add_typer(attacks.app, name="attack")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,6 +1,7 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
 from chary.data.ballots import Ballots, Poll
+from chary.data.binned import Binned, Interval, histogram
 from chary.data.columns import TypeClass
 from chary.data.contribution import Contribution
 from chary.data.count import Count, count
@@ -9,6 +10,7 @@ from chary.data.mean import Mean, RowCount, mean
 from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.plan import EnginePlan
 from chary.data.predicate import Predicate
+from chary.data.quantile import Occurring, Ordered, ordered
 from chary.data.query import Query
 from chary.data.ranges import parse_keys
 from chary.data.rows import Answer, Plan, Reading, Rows
@@ -19,12 +21,16 @@ from chary.data.total import Total, total
 __all__ = [
     "Answer",
     "Ballots",
+    "Binned",
     "Contribution",
     "Count",
     "Domain",
     "EnginePlan",
+    "Interval",
     "Mean",
     "Neighbouring",
+    "Occurring",
+    "Ordered",
     "Plan",
     "Poll",
     "Predicate",
@@ -39,7 +45,9 @@ __all__ = [
     "TypeClass",
     "Values",
     "count",
+    "histogram",
     "mean",
+    "ordered",
     "parse_keys",
     "total",
 ]

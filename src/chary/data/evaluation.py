@@ -13,6 +13,7 @@ from typing import Any
 
 import ibis
 
+from chary.data.binned import Binned
 from chary.data.columns import Schema, TypeClass, classify
 from chary.data.count import Count
 from chary.data.domain import Domain
@@ -62,16 +63,24 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: Place) -> Eval
     """Check a query against the schema and build its expression; `InvalidQuery` when they do not fit."""
     if isinstance(query, Mean):
         raise InvalidQuery("a mean is asked for in two parts: prepare each of query.parts(neighbouring)")
-    if not isinstance(query, (Count, Total, RowCount)):
+    if not isinstance(query, (Count, Total, RowCount, Binned)):
         raise InvalidQuery(f"a table answers count(), total() and the parts of mean(), not {type(query).__name__}")
-    asked = query.of if isinstance(query, RowCount) else query
+    asked = query.of if isinstance(query, (RowCount, Binned)) else query
     rows = _filtered(place.table(place.rows, schema), schema, asked, unit)
+    if isinstance(query, Binned):
+        rows, schema = query.numbered(rows, schema, unit)
+        query = asked
     keys = None if asked.keying is None else _key_columns(asked.keying.domain, schema)
     if keys is None and isinstance(asked, Count):
         return Evaluation(rows.aggregate(**{ANSWER: rows.count() if unit is None else rows[unit].nunique()}), None)
     chosen = _chosen(rows, schema, asked, unit, None if keys is None else _key_table(place, keys))
     kept = chosen if unit is None else _kept(chosen, asked)
     return Evaluation(_collected(_cells(kept, query, unit), query, keys is not None), keys)
+
+
+def valued(asked: Total, schema: Schema, unit: str | None, place: Place) -> Any:
+    """The expression of the `unit` (if any) and the `value`, clipped and in steps, of each row that has a value."""
+    return _chosen(_filtered(place.table(place.rows, schema), schema, asked, unit), schema, asked, unit, None)
 
 
 def _filtered(rows: Any, schema: Schema, asked: Count | Total, unit: str | None) -> Any:

@@ -14,6 +14,7 @@ from chary.data.engine import Engine, quietly
 from chary.data.loading import Loader, check_unpivot
 from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.plan import EnginePlan
+from chary.data.quantile import Ordered, OrderedPlan
 from chary.data.query import Query
 from chary.data.snapshot import Snapshot, known_columns
 from chary.data.sources import Source
@@ -108,6 +109,10 @@ class Table:
     def elements(self, asked: Elements) -> ElementReader:
         """A plan that reads elements as keyed words, for sketches; `InvalidQuery` when it does not fit the schema."""
         return ElementReader(self._engine, self._loader, self._neighbouring, asked, self._name)
+
+    def ordered(self, asked: Ordered) -> OrderedPlan:
+        """A plan that reads the values of a column in order; `InvalidQuery` when it does not fit schema or unit."""
+        return OrderedPlan(self._engine, asked, self.schema, self._neighbouring)
 
     def append(self, rows: Any) -> None:
         """Add rows from a pandas, Polars or Arrow table, or a CSV or Parquet file: all of them, or none.

@@ -1,27 +1,31 @@
-"""Permute-and-flip, which is report-noisy-max with exponential noise: its exact law on a few candidates."""
+"""Permute-and-flip, which is report-noisy-max with exponential noise: exact choices of any number of candidates."""
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chary import noise
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.exponential import Exponential
-from chary.noise.choice import GUARD_BITS, Floats
+from chary.noise.choice import GUARD_BITS, WEIGHT_ERROR, Floats
 from chary.noise.enclosure import Bounds
+from chary.noise.partition import LOOKUP_BITS, WORD_BITS, settle
 
 MOST_CANDIDATES: Final = 32
 _ERROR: Final = 2.0**-44
+_CELL_ERROR: Final = WEIGHT_ERROR * 2**LOOKUP_BITS
 
 
 class PermuteAndFlip(Exponential):
     """Tries the candidates in random order, taking j with the chance `exp(epsilon (u_j - max u) / (2 sensitivity))`.
 
     Guarantee: `Pure(epsilon)`, under the conditions of `Exponential`; its expected utility is never below that of
-    `Exponential`. More than 32 candidates raise `InvalidParameter`.
+    `Exponential`. Choices are exact and fast for any number of candidates; only `law` takes at most 32 of them.
 
     Source: theory section 2; McKenna, Sheldon 2020; Ding et al. 2021 for the equality with report-noisy-max.
 
@@ -31,8 +35,17 @@ class PermuteAndFlip(Exponential):
 
     def law(self, utilities: Sequence[int] | Integers) -> noise.FiniteLaw:
         if len(utilities) > MOST_CANDIDATES:
-            raise InvalidParameter(f"permute-and-flip takes at most {MOST_CANDIDATES} candidates")
+            raise InvalidParameter(f"the law of permute-and-flip is known for at most {MOST_CANDIDATES} candidates")
         return FlipLaw(noise.ExponentialLaw(utilities, -self.unit))
+
+    def step(self, utilities: Sequence[int] | Integers, source: noise.Source) -> int:
+        """The position of the chosen candidate.
+
+        Coins do not depend on the order in which they are tried, so all are thrown at once: the first in random order
+        among those that came up is any of them with the same chance.
+        """
+        taken = np.flatnonzero(_coins(utilities, self.unit, source))
+        return int(taken[noise.uniform_integers(source, taken.size, 1)[0]])
 
 
 class FlipLaw(noise.FiniteLaw):
@@ -63,6 +76,29 @@ class FlipLaw(noise.FiniteLaw):
         misses = 1 - np.outer(times, weights)
         parts = [weights[j] * (shares @ np.delete(misses, j, axis=1).prod(axis=1)) for j in range(self.size)]
         return np.cumsum(parts)[:-1], self.size**2 * _ERROR
+
+
+def _coins(utilities: Sequence[int] | Integers, unit: Fraction, source: noise.Source) -> NDArray[np.bool_]:
+    """For each candidate True with chance exactly `exp(-unit (max - utility))`, all independent.
+
+    16 bits decide by a float nearly always; where the chance may lie between them and the next, enclosures decide.
+    """
+    scaled = noise.ExponentialLaw(utilities, -unit).near_weights() * 2**LOOKUP_BITS
+    cells = source.words(scaled.size, LOOKUP_BITS)
+    up: NDArray[np.bool_] = cells + 1.0 <= scaled - _CELL_ERROR
+    open_ones = np.flatnonzero(~up & (cells < scaled + _CELL_ERROR)).tolist()
+    best = int(utilities.max() if isinstance(utilities, np.ndarray) else max(utilities))
+    tails = source.words(len(open_ones), WORD_BITS).tolist()
+    for j, tail in zip(open_ones, tails, strict=True):
+        word = int(cells[j]) << WORD_BITS - LOOKUP_BITS | tail >> LOOKUP_BITS
+        up[j] = _settled((best - int(utilities[j])) * unit, word, source)
+    return up
+
+
+def _settled(exponent: Fraction, word: int, source: noise.Source) -> bool:
+    """Whether a number that begins with this word is below `exp(-exponent)`."""
+    chance = noise.Enclosure.exponential(exponent)
+    return settle(source, lambda bits: [chance.bounds(bits)], word, WORD_BITS) == 0
 
 
 @lru_cache(maxsize=MOST_CANDIDATES)

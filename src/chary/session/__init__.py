@@ -2,16 +2,23 @@
 
 from chary.session.algorithm import Algorithm
 from chary.session.distinct_counts import DistinctCount
+from chary.session.gaussian_max import Winner
+from chary.session.gaussian_runs import ThresholdRun
+from chary.session.gaussian_steps import FirstAbove
 from chary.session.individual import IndividualStream, LivingCount
 from chary.session.labelling import Label
 from chary.session.opening import open, open_rows, open_series
+from chary.session.quantiles import Quantile, QuantileAnswers
 from chary.session.quoting import Quote
 from chary.session.racing import Race
+from chary.session.randomized import Randomized
 from chary.session.reporting import Entry, PlainComposition, Spending
 from chary.session.results import Answer, Answers, Conditional, Outcome, Pair, RaceOutcome, Tracked, WatchResult
 from chary.session.selections import Chosen, Coverage, Selected, Top
 from chary.session.session import Session
 from chary.session.sketching import DistinctEstimate
+from chary.session.sparse_results import SparseAccuracy, SparseQuote, SparseTest, SparseWatch
+from chary.session.sparse_vectors import SparseVector
 from chary.session.spine import STEPS, Spine
 from chary.session.tracking import Tracker
 
@@ -26,23 +33,34 @@ __all__ = [
     "DistinctCount",
     "DistinctEstimate",
     "Entry",
+    "FirstAbove",
     "IndividualStream",
     "Label",
     "LivingCount",
     "Outcome",
     "Pair",
     "PlainComposition",
+    "Quantile",
+    "QuantileAnswers",
     "Quote",
     "Race",
     "RaceOutcome",
+    "Randomized",
     "Selected",
     "Session",
+    "SparseAccuracy",
+    "SparseQuote",
+    "SparseTest",
+    "SparseVector",
+    "SparseWatch",
     "Spending",
     "Spine",
+    "ThresholdRun",
     "Top",
     "Tracked",
     "Tracker",
     "WatchResult",
+    "Winner",
     "open",
     "open_rows",
     "open_series",

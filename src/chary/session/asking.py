@@ -5,7 +5,7 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number
 from chary.session.conditional import ReleaseIf, Revise
 from chary.session.door import Door
-from chary.session.interaction import Interaction, Question
+from chary.session.interaction import Question
 from chary.session.quoting import Quote, quote
 from chary.session.releasing import Release
 from chary.session.results import Answer, Answers, Conditional, WatchResult
@@ -21,13 +21,16 @@ class Asking(Door):
         *,
         epsilon: Number | None = None,
         rho: Number | None = None,
+        delta: Number | None = None,
         request: str | None = None,
     ) -> Answer | Answers:
-        """An ordinary noisy answer: discrete Laplace noise for `epsilon`, discrete Gaussian noise for `rho`.
+        """An ordinary noisy answer: discrete Laplace noise for `epsilon`, discrete Gaussian noise for `rho`, or for
+        `epsilon` and `delta`.
 
-        Guarantee: epsilon-DP or rho-zCDP for the whole answer (all keys of a keyed query together). Always charged.
+        Guarantee: epsilon-DP, rho-zCDP or (epsilon, delta)-DP for the whole answer (all keys of a keyed query
+        together), with delta by the law on the grid (`chary.accounting.discrete_gaussian_variance`). Always charged.
         """
-        made = Release(query, self.spine.rows.neighbouring, epsilon, rho)
+        made = Release(query, self.spine.rows.neighbouring, epsilon, rho, delta)
         answer: Answer | Answers = self.spine.perform(made, request)
         return answer
 
@@ -83,23 +86,19 @@ class Asking(Door):
         above: Number | None = None,
         epsilon: Number | None = None,
         rho: Number | None = None,
+        delta: Number | None = None,
         distance: Number | None = None,
     ) -> Quote:
         """What a question would cost and how accurate it would be, for free: with `above` as a test, a conditional
         release or a watch (they cost the same), without it as an ordinary release.
         """
-        return quote(self.spine, self._planned(query, above, epsilon, rho), distance)
-
-    def _planned(
-        self, query: Question, above: Number | None, epsilon: Number | None, rho: Number | None
-    ) -> Interaction:
-        neighbouring = self.spine.rows.neighbouring
         if above is None:
-            return Release(query, neighbouring, epsilon, rho)
-        if epsilon is None or rho is not None:
+            return quote(self.spine, Release(query, self.spine.rows.neighbouring, epsilon, rho, delta), distance)
+        if epsilon is None or rho is not None or delta is not None:
             raise InvalidParameter(
                 "a quote for a threshold needs epsilon= alone, such as quote(q, above=500, epsilon=0.02)"
             )
+        neighbouring = self.spine.rows.neighbouring
         if isinstance(query, Query) and query.keys is not None:
-            return WatchKeys(query, neighbouring, above, epsilon)
-        return Test(query, neighbouring, above, epsilon)
+            return quote(self.spine, WatchKeys(query, neighbouring, above, epsilon), distance)
+        return quote(self.spine, Test(query, neighbouring, above, epsilon), distance)

@@ -118,6 +118,10 @@ class Interaction(ABC):
         """The noise on a published or tested value and the size of its grid step; None where it says nothing alone."""
         return None
 
+    def shortfall(self, beta: Fraction) -> float | None:
+        """By how much the answer of what is chosen may fall short of the best with 1 - beta; None for no choice."""
+        return None
+
     @abstractmethod
     def body(self) -> Json:
         """The question, canonically: it identifies a repeated request."""

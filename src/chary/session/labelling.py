@@ -15,13 +15,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chary.accounting import Event, Pure, Targeted, ZeroConcentrated
+from chary.accounting import Event, Pure, Targeted
 from chary.data import Ballots, Poll, Query
-from chary.errors import InvalidParameter, InvalidQuery, NoPrice
+from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import BOUNDARY, Boundary, Exponential, Laplace, PermuteAndFlip, ThresholdTest
 from chary.mechanisms.additive import Integers
-from chary.numbers import Number, exact, positive, whole
+from chary.numbers import Number, positive, whole
+from chary.session.choosing import bounded_range_price
 from chary.session.door import Door
 from chary.session.interaction import Interaction, Json, Ran, Touched
 
@@ -110,14 +111,9 @@ class Choose(_Vote):
         return Pure(self.epsilon) if self.guess is None else Targeted(self.epsilon)
 
     def price(self, filter_: Filter) -> Price:
-        price = filter_.price(self.event)
         if self.flip or self.guess is not None:
-            return price
-        try:
-            other = filter_.price(ZeroConcentrated(exact(self.epsilon, "epsilon") ** 2 / 8))
-        except NoPrice:
-            return price
-        return min(price, other, key=lambda found: found.hit.main)
+            return filter_.price(self.event)
+        return bounded_range_price(filter_, self.epsilon)
 
     def body(self) -> Json:
         return super().body() | {"guess": self.guess, "flip": self.flip}

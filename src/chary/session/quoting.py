@@ -1,12 +1,15 @@
 """A quote: what a question costs and how well it is answered, before anything is charged or touched."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, Final
 
 from chary.numbers import Number, exact, plain
 from chary.session.interaction import Interaction, error_bar
 from chary.session.refusal import needed
 from chary.session.spine import Spine
+
+_RARE: Final = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Quote:
     worst outcome of the whole call. `hits_left` counts hits (or releases) of this size that still fit, None when they
     are free. `error_bar` is the half-width of the 95 % interval of a value, None where it depends on the data (means).
     `wrong_call` is the probability that a value `distance` above (negative: below) the threshold is called wrongly.
+    `shortfall` is by how much the answer of a key that is chosen is below the best, at most, 95 times in 100.
     """
 
     kind: str
@@ -29,6 +33,7 @@ class Quote:
     error_bar: float | None
     distance: float | None
     wrong_call: float | None
+    shortfall: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """All figures by name."""
@@ -42,6 +47,8 @@ class Quote:
             lines.append(f"values are within {plain(self.error_bar)} of the truth 95 times in 100")
         if self.wrong_call is not None:
             lines.append(f"at a distance of {plain(self.distance or 0)} a call is wrong with {plain(self.wrong_call)}")
+        if self.shortfall is not None:
+            lines.append(f"what is chosen is within {plain(self.shortfall)} of the best 95 times in 100")
         return "; ".join(lines)
 
 
@@ -67,6 +74,7 @@ def quote(spine: Spine, interaction: Interaction, distance: Number | None) -> Qu
         error_bar=bar,
         distance=apart if tested else None,
         wrong_call=_wrong(interaction, apart) if tested else None,
+        shortfall=interaction.shortfall(_RARE),
     )
 
 

@@ -8,10 +8,15 @@ from chary.amounts import Amount, steps_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact
 from chary.session.asking import Asking
+from chary.session.choosing import Choosing
 from chary.session.distinct_counts import Sketching
+from chary.session.gaussian_selecting import GaussianSelecting
+from chary.session.histograms import Tabulating
 from chary.session.individual import Individual
 from chary.session.labelling import Labelling
+from chary.session.quantiles import Quantiling
 from chary.session.racing import Racing
+from chary.session.randomized import Responding
 from chary.session.reporting import (
     Entry,
     PlainComposition,
@@ -22,12 +27,28 @@ from chary.session.reporting import (
     statement,
 )
 from chary.session.selecting import Selecting
+from chary.session.sparse_vectors import SparseVectors
 from chary.session.tracking import Calling
 from chary.session.zones import Sorting
 
 
 @dataclass(frozen=True)
-class Session(Asking, Calling, Sorting, Racing, Labelling, Selecting, Individual, Sketching):
+class Session(
+    Asking,
+    Calling,
+    Sorting,
+    Racing,
+    Labelling,
+    Selecting,
+    Individual,
+    Sketching,
+    SparseVectors,
+    GaussianSelecting,
+    Choosing,
+    Responding,
+    Quantiling,
+    Tabulating,
+):
     """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_series`.
 
     Guarantee: all answers to all analysts together, whatever they ask and however often the session is reopened, are

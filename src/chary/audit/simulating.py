@@ -1,0 +1,62 @@
+"""Many sessions on the same made-up or borrowed rows, each with a budget of its own that the attacker spends whole."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from chary import noise
+from chary.audit.limits import sizes
+from chary.data import Count, Rows
+from chary.filters import Budget
+from chary.numbers import Number, whole
+from chary.session import Session, open_rows
+
+Progress = Callable[[int, int], None]
+PROBE = Fraction(1, 1000)
+MARGIN = Fraction(999, 1000)
+STEPS = 10**12
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """What draws people and secrets: from the seed, or from the operating system if it is None."""
+    return np.random.default_rng(None if seed is None else whole(seed, "seed", least=0))
+
+
+def checked(epsilon: Number, delta: Number = 0) -> Budget:
+    """The attacker's budget; `InvalidParameter` for sizes that no budget has and for an epsilon above 700."""
+    sizes(epsilon, delta)
+    return Budget(epsilon, delta)
+
+
+def attacked(rows: Rows, budget: Budget, rng: np.random.Generator, seed: int | None) -> Session:
+    """A new session with a whole budget; with a seed its noise is reproducible, and so no protection."""
+    return open_rows(rows, dataset="attacked", budget=budget, ledger=":memory:", unsafe_noise=source_of(rng, seed))
+
+
+def source_of(rng: np.random.Generator, seed: int | None) -> noise.Source | None:
+    """The noise of one session: reproducible, or None for that of the operating system."""
+    return None if seed is None else noise.Seeded(int(rng.integers(2**63)))
+
+
+def largest_size(session: Session, question: Count, questions: int) -> dict[str, Any]:
+    """The size with which so many releases like this one spend the budget: epsilon if it is pure, otherwise rho.
+
+    A rho is within one part in a thousand of the largest.
+    """
+    epsilon, delta = session.spine.filter.budget.exact
+    if not delta:
+        return {"epsilon": _down(epsilon / questions)}
+    share = session.quote(question, rho=PROBE).price_if_hit
+    rho = PROBE * MARGIN / Fraction(share) / questions
+    return {"rho": _down(rho)}
+
+
+def _down(size: Fraction) -> Fraction:
+    """The size in whole steps of 1e-12, so that so many of them fit."""
+    return Fraction(int(size * STEPS), STEPS)
+
+
+def quiet(done: int, total: int) -> None:
+    """Nobody wants to know how far it is."""

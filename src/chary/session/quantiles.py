@@ -1,0 +1,306 @@
+"""Answers that are the likelier, the fewer units would have to change to make them true: quantiles, modes, shares."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+from chary.accounting import Event, Pure, ZeroConcentrated
+from chary.accounting.quantile_accuracy import rank_errors_up
+from chary.data import Neighbouring, Ordered, Predicate, Query, Reading, Relation, Rows, Table, count, ordered
+from chary.errors import InvalidParameter, InvalidQuery, NoPrice
+from chary.filters import Filter, Price
+from chary.mechanisms.additive import Laplace
+from chary.mechanisms.inverse_sensitivity import InverseSensitivity, mode_distances
+from chary.mechanisms.quantiles import Order, Quantiles
+from chary.numbers import Number, positive
+from chary.session.choosing import bounded_range_price
+from chary.session.door import Door
+from chary.session.interaction import Interaction, Json, Ran, Touched
+from chary.session.results import Answer, Value
+
+RARE: Final = Fraction(1, 20)
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """One noisy quantile. `rank_error`: see `QuantileAnswers`."""
+
+    call: int
+    at: float
+    value: Value
+    rank_error: int
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+@dataclass(frozen=True)
+class QuantileAnswers:
+    """Noisy quantiles, ascending, all from the public grid.
+
+    `rank_errors`: for a value t at q, of n values b are below t and a above it, then `b - qn` and `a - (1-q)n` are both
+    at most this, for all of them together 95 times in 100, whatever the data. How far t itself is off depends on how
+    densely the values lie there, so nothing is said about it.
+    """
+
+    call: int
+    at: tuple[float, ...]
+    values: tuple[Value, ...]
+    rank_errors: tuple[int, ...]
+
+    def as_dict(self) -> dict[float, Value]:
+        """Quantile to value."""
+        return dict(zip(self.at, self.values, strict=True))
+
+
+@dataclass(frozen=True)
+class AskQuantiles(Interaction):
+    """Quantiles of a column on a public grid.
+
+    Guarantee: `Pure(epsilon)`, or the lower price of the zCDP that comes with it (`chary.mechanisms.Quantiles`).
+    """
+
+    asked: Ordered
+    neighbouring: Neighbouring
+    at: tuple[Number, ...]
+    epsilon: Number
+    kind = "quantiles"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "at", self.mechanism.at)
+
+    @cached_property
+    def mechanism(self) -> Quantiles:
+        """The exact choice."""
+        replace = self.neighbouring.relation is Relation.REPLACE
+        return Quantiles(tuple(self.at), self.epsilon, replace, self.asked.moves(self.neighbouring))
+
+    @cached_property
+    def event(self) -> Event:
+        return Pure(self.epsilon)
+
+    def price(self, filter_: Filter) -> Price:
+        """The zCDP of the rounds, of epsilon/rounds each, adds up."""
+        if self.mechanism.narrow(self.asked.points):
+            return super().price(filter_)
+        price, zcdp = super().price(filter_), Fraction(self.epsilon) ** 2 / (8 * self.mechanism.rounds)
+        try:
+            other = filter_.price(ZeroConcentrated(zcdp))
+        except NoPrice:
+            return price
+        return min(price, other, key=lambda found: found.hit.main)
+
+    def body(self) -> Json:
+        return {"values": self.asked.body(), "at": [str(q) for q in self.at], "epsilon": str(self.epsilon)}
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        if not isinstance(rows, Table):
+            raise InvalidQuery("only a table has columns of values to take quantiles of")
+        return [rows.ordered(self.asked)]
+
+    def run(self, touched: Touched) -> Ran:
+        found = touched.values[0]
+        order = Order(found.places, found.counts, self.asked.points)
+        return Ran({"places": self.mechanism.step(order, touched.source)}, 0, 0)
+
+    def present(self, answer: Json, call: int) -> QuantileAnswers:
+        values = tuple(self.asked.value(place) for place in answer["places"])
+        return QuantileAnswers(call, tuple(float(q) for q in self.at), values, self.rank_errors)
+
+    @cached_property
+    def rank_errors(self) -> tuple[int, ...]:
+        """By how many values each rank is off at most, 95 times in 100."""
+        made = self.mechanism
+        points = made.grid(self.asked.points)
+        errors = rank_errors_up(
+            epsilon=made.epsilon, at=made.at, points=points, beta=RARE, replace=made.replace, moves=made.moves
+        )
+        return tuple(errors)
+
+
+@dataclass(frozen=True)
+class AskMode(Interaction):
+    """The key that most units have. Guarantee: `Pure(epsilon)`, or the zCDP of `InverseSensitivity` if it has one."""
+
+    query: Query
+    neighbouring: Neighbouring
+    epsilon: Number
+    kind = "mode"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
+            raise InvalidQuery('a mode is one of at least two public keys: count().by("clinic", ["a", "b"])')
+        cell = self.query.contribution(self.neighbouring)
+        if (cell.low, cell.high, cell.rows) != (0, 1, None):
+            raise InvalidQuery("a mode counts units: ask count() or a histogram, not a total")
+        if self.replace and cell.spread > 1:
+            raise InvalidQuery(
+                "where units are replaced, the mode needs units with one key each: say keep_per_unit=1 or "
+                "stated_per_unit=1, or use session.choose"
+            )
+        self.mechanism  # noqa: B018 - refuses an epsilon out of range
+
+    @property
+    def replace(self) -> bool:
+        """Whether units are replaced."""
+        return self.neighbouring.relation is Relation.REPLACE
+
+    @cached_property
+    def mechanism(self) -> InverseSensitivity:
+        """The choice: of two keys one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
+        return InverseSensitivity(self.epsilon, whole=not self.replace or len(self.query.keys or ()) == 2)
+
+    @cached_property
+    def event(self) -> Event:
+        return Pure(self.epsilon)
+
+    def price(self, filter_: Filter) -> Price:
+        if self.mechanism.whole and self.replace:
+            return super().price(filter_)
+        return bounded_range_price(filter_, self.epsilon)
+
+    def body(self) -> Json:
+        return {"query": self.query.body(), "epsilon": str(self.epsilon)}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        distances = mode_distances(touched.integers(), replace=self.replace)
+        return Ran({"position": self.mechanism.pick(distances, touched.source)}, 0, 0)
+
+    def present(self, answer: Json, call: int) -> Any:
+        key = (self.query.keys or ())[answer["position"]]
+        return key[0] if len(key) == 1 else key
+
+
+@dataclass(frozen=True)
+class AskFraction(Interaction):
+    """Which fraction of all units satisfies a condition, their number being public.
+
+    Guarantee: epsilon-DP: the count has discrete Laplace noise for epsilon, and is cut off at 0 and at the number.
+    """
+
+    condition: Predicate
+    neighbouring: Neighbouring
+    epsilon: Number
+    kind = "fraction"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        if self.neighbouring.relation is not Relation.REPLACE:
+            raise InvalidQuery(
+                "the number of units is secret where they are added or removed: release a count, or a mean of 0 and 1"
+            )
+        self.noise  # noqa: B018 - refuses noise out of range
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """The noise on the number of units that satisfy the condition."""
+        return Laplace.for_epsilon(self.epsilon, sensitivity=1)
+
+    @cached_property
+    def event(self) -> Event:
+        return self.noise.event()
+
+    def body(self) -> Json:
+        return {"query": count(self.condition).body(), "epsilon": str(self.epsilon)}
+
+    def queries(self) -> Sequence[Query]:
+        return [count(self.condition), count()]
+
+    def run(self, touched: Touched) -> Ran:
+        size = touched.integer(1)
+        noisy = self.noise.apply_one(touched.integer(0), touched.source)
+        return Ran({"ones": min(max(noisy, 0), size), "size": size}, 0, 0)
+
+    def present(self, answer: Json, call: int) -> Answer:
+        size = max(1, answer["size"])
+        return Answer(call, answer["ones"] / size, min(1.0, self.noise.error_bar() / size))
+
+
+class Quantiling(Door):
+    """Order statistics, modes and fractions."""
+
+    def quantile(
+        self,
+        column: str,
+        at: Number,
+        *,
+        bounds: tuple[Number, Number],
+        epsilon: Number,
+        step: Number = 1,
+        where: Predicate | str | None = None,
+        rows_per_unit: int | None = None,
+        request: str | None = None,
+    ) -> Quantile:
+        """One quantile of a column, such as the median (at=0.5), out of the multiples of `step` between the bounds.
+
+        Guarantee: epsilon-DP, by inverse sensitivity (docs/quantiles.md); always charged. Values are clipped to the
+        bounds and rounded to the grid, NULL and NaN are nobody's; an empty table gives any grid point. When the privacy
+        unit is a column, `rows_per_unit=k` is needed: of a unit with more values k are kept, spread evenly.
+
+        Errors: `InvalidParameter` for a quantile outside (0, 1), `InvalidQuery` for bounds in the wrong order or off
+        the grid, an unknown column, one that holds no numbers, or a missing `rows_per_unit`.
+        """
+        asked = ordered(column, bounds=bounds, step=step, where=where, rows_per_unit=rows_per_unit)
+        made = AskQuantiles(asked, self.spine.rows.neighbouring, (at,), epsilon)
+        found: QuantileAnswers = self.spine.perform(made, request)
+        return Quantile(found.call, found.at[0], found.values[0], found.rank_errors[0])
+
+    def quantiles(
+        self,
+        column: str,
+        at: Sequence[Number],
+        *,
+        bounds: tuple[Number, Number],
+        epsilon: Number,
+        step: Number = 1,
+        where: Predicate | str | None = None,
+        rows_per_unit: int | None = None,
+        request: str | None = None,
+    ) -> QuantileAnswers:
+        """Several quantiles of a column together; `at` increases strictly between 0 and 1.
+
+        Guarantee: epsilon-DP for all of them: the data are halved again and again, and a unit is in one part of each of
+        `floor(log2 m) + 1` rounds, whatever the number m of quantiles (docs/quantiles.md); with `rows_per_unit` above 1
+        there are m rounds. Otherwise as `quantile`.
+        """
+        if isinstance(at, (str, int, float, Fraction)) or not isinstance(at, Sequence):
+            raise InvalidParameter("at is a list of quantiles, such as at=[0.25, 0.5, 0.75]")
+        asked = ordered(column, bounds=bounds, step=step, where=where, rows_per_unit=rows_per_unit)
+        found: QuantileAnswers = self.spine.perform(
+            AskQuantiles(asked, self.spine.rows.neighbouring, tuple(at), epsilon), request
+        )
+        return found
+
+    def mode(self, query: Query, *, epsilon: Number, request: str | None = None) -> Any:
+        """The key of a count or histogram that most units have: a key of one column itself, a tuple for several.
+
+        Guarantee: epsilon-DP, by inverse sensitivity: a key is the likelier, the fewer units would have to change to
+        make it the mode. Always charged. With three or more keys and units that are replaced, `session.choose` is more
+        accurate (docs/quantiles.md). Errors: `InvalidQuery` for what counts no units by at least two keys, and, where
+        units are replaced, for units with several keys.
+        """
+        return self.spine.perform(AskMode(query, self.spine.rows.neighbouring, epsilon), request)
+
+    def fraction(self, where: Predicate | str, *, epsilon: Number, request: str | None = None) -> Answer:
+        """The fraction of all units that satisfies a condition; for sessions where units are replaced, so that their
+        number is public. 0 where there are none.
+
+        Guarantee: epsilon-DP: discrete Laplace noise on the count, cut off at 0 and at the number of units, is the
+        most accurate epsilon-DP answer for every loss that grows with the error (Ghosh, Roughgarden, Sundararajan
+        2009, up to post-processing). Always charged.
+        """
+        condition = Predicate.of(where)
+        if condition is None:
+            raise InvalidQuery('a fraction needs its condition, such as session.fraction("age >= 65", epsilon=0.1)')
+        answer: Answer = self.spine.perform(AskFraction(condition, self.spine.rows.neighbouring, epsilon), request)
+        return answer

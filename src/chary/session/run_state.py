@@ -1,0 +1,149 @@
+"""What a run of threshold tests is: its public terms, its secret state, and the loss of every answer it may give."""
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+from chary.accounting.gaussian_selection import above_threshold_epsilons_up
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.mechanisms.gaussian_selection import GaussianThreshold
+from chary.noise.choice import Floats
+from chary.noise.normal import Deviate
+from chary.numbers import Number, exact, plain, positive
+from chary.session.interaction import Json
+
+FIRST_STEPS = 64
+KEPT_LOSSES = 64
+FORGOTTEN = Deviate(0, 0)
+
+
+@dataclass(frozen=True)
+class RunTerms:
+    """The public terms of a run, all in the units of its queries; values are clipped to [low, high].
+
+    `sensitivity=None` takes the largest of the queries that were asked. The threshold may lie outside of the bounds.
+    """
+
+    threshold: Number
+    threshold_noise: Number
+    query_noise: Number | None
+    low: Number
+    high: Number
+    sensitivity: Number | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, exact(getattr(self, name), name))
+        if Fraction(self.low) >= Fraction(self.high):
+            raise InvalidParameter("low must be less than high: values are clipped to [low, high]")
+        if self.sensitivity is not None:
+            object.__setattr__(self, "sensitivity", positive(self.sensitivity, "sensitivity"))
+        self.mechanism  # noqa: B018 - refuses noise which is none
+
+    @cached_property
+    def mechanism(self) -> GaussianThreshold:
+        """The test of a value."""
+        return GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
+
+    @property
+    def bounds(self) -> tuple[Fraction, Fraction]:
+        """What values are clipped to."""
+        return Fraction(self.low), Fraction(self.high)
+
+    def body(self) -> Json:
+        """The terms for the ledger; `from_body` reads them."""
+        own, other = self.mechanism.scales
+        numbers = (Fraction(self.mechanism.threshold), own, other, *self.bounds, self.sensitivity)
+        names = ("threshold", "threshold_noise", "query_noise", "low", "high", "sensitivity")
+        return {name: None if number is None else str(number) for name, number in zip(names, numbers, strict=True)}
+
+    @classmethod
+    def from_body(cls, body: dict[str, Any]) -> "RunTerms":
+        """The terms that `body` gave."""
+        return cls(**body)
+
+    def allowed(self, sensitivity: Fraction) -> Fraction:
+        """What a query of this sensitivity is priced for; it is refused if the run was opened for less."""
+        if self.sensitivity is None:
+            return sensitivity
+        if sensitivity > Fraction(self.sensitivity):
+            raise InvalidQuery(f"this run is for queries of sensitivity {plain(Fraction(self.sensitivity))} at most")
+        return Fraction(self.sensitivity)
+
+    def losses(self, sensitivity: Fraction, steps: int) -> "Losses":
+        """The losses of at least so many steps, computed for twice as many whenever they run out."""
+        known = self._known.get(sensitivity)
+        if known is None or known.halted.size < steps:
+            low, high = self.bounds
+            most = max(FIRST_STEPS, 1 << (steps - 1).bit_length())
+            known = _losses(self.mechanism, min(sensitivity, high - low), low, high, most)
+            self._known[sensitivity] = known
+        return known
+
+    @cached_property
+    def _known(self) -> dict[Fraction, "Losses"]:
+        return {}
+
+
+class Losses(NamedTuple):
+    """Upper bounds on the loss of a run that halted at step t, or still runs after it; entry t - 1."""
+
+    halted: Floats
+    running: Floats
+
+    def worst(self, first: int, last: int) -> float:
+        """The most that any outcome of the steps from `first` to `last` can have lost."""
+        if first == last:
+            return max(float(column[first - 1]) for column in self)
+        return max(float(column[first - 1 : last].max()) for column in self)
+
+    def of(self, steps: int, *, halted: bool) -> float:
+        """The loss of a run that halted at this step, or still runs after it."""
+        return float((self.halted if halted else self.running)[steps - 1])
+
+
+@lru_cache(maxsize=KEPT_LOSSES)
+def _losses(mechanism: GaussianThreshold, sensitivity: Fraction, low: Fraction, high: Fraction, most: int) -> Losses:
+    own, other = mechanism.scales
+    found = above_threshold_epsilons_up(
+        most,
+        sensitivity=sensitivity,
+        threshold_noise=own,
+        query_noise=other,
+        threshold=Fraction(mechanism.threshold),
+        low=low,
+        high=high,
+    )
+    return Losses(*found)
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is. The noise of its threshold (`held`, forgotten once it halted) is secret, the rest is public.
+
+    `charged` is the loss that was charged so far, `sensitivity` the largest of the queries so far.
+    """
+
+    held: Deviate
+    steps: int = 0
+    charged: float = 0.0
+    sensitivity: Fraction = Fraction(0)
+    halted: bool = False
+
+    def increment(self, loss: float) -> Fraction:
+        """What is still to be charged for a transcript of this loss; nothing if more was charged before."""
+        return max(Fraction(0), Fraction(loss) - Fraction(self.charged))
+
+    def dump(self) -> bytes:
+        """The state for the ledger's secret table."""
+        held = FORGOTTEN if self.halted else self.held
+        known = [held.floor, held.bits]
+        return json.dumps([known, self.steps, self.charged, str(self.sensitivity), self.halted]).encode()
+
+    @classmethod
+    def load(cls, data: bytes) -> "RunState":
+        """The state that `dump` wrote."""
+        held, steps, charged, sensitivity, halted = json.loads(data)
+        return cls(Deviate(*held), steps, charged, Fraction(sensitivity), halted)

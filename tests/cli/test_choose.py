@@ -1,0 +1,77 @@
+"""`chary choose` as a user types it."""
+
+import json
+
+import pytest
+
+from chary.cli import run
+
+SECRET = "987654321"
+ASKED = "choose {} --unit patient --count --by ward --keys a,b,c --epsilon 1 --delta 1e-6"
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """Run one command line in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def called(line):
+        code = run(line.split())
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return called
+
+
+@pytest.fixture
+def file(tmp_path):
+    sizes = {"a": 100, "b": 4000, "c": 300}
+    wards = [ward for ward, size in sizes.items() for _ in range(size)]
+    path = tmp_path / "visits.csv"
+    path.write_text("patient,ward,note\n" + "".join(f"{unit},{ward},{SECRET}\n" for unit, ward in enumerate(wards)))
+    return path
+
+
+@pytest.mark.parametrize("mechanism", ["", "--mechanism permute_and_flip", "--mechanism laplace"])
+def test_the_largest_key(call, file, mechanism):
+    code, out, err = call(f"{ASKED.format(file)} --epsilon-per-call 0.1 {mechanism} --json")
+    figures = json.loads(out)
+    assert (code, err, figures["key"]) == (0, "", "b")
+    assert 20 < figures["shortfall"] < 60
+    assert 0 < figures["spent"]["share"] < 0.5
+    assert "b" in call(f"{ASKED.format(file)} --epsilon-per-call 0.1 {mechanism}")[1]
+
+
+def test_a_series_with_labels(call, tmp_path):
+    path = tmp_path / "days.csv"
+    path.write_text("day,cnt\nMo,10\nTu,9000\nWe,5000\n")
+    line = f"choose {path} --series cnt --sensitivity 1 --labels day --epsilon 1 --delta 1e-6 --epsilon-per-call 0.1"
+    figures = json.loads(call(f"{line} --json")[1])
+    assert (figures["key"], figures["label"]) == (1, "Tu")
+
+
+def test_a_repeated_request_is_free(call, file):
+    line = f"{ASKED.format(file)} --epsilon-per-call 0.1 --request once --json"
+    assert call(line)[1] == call(line)[1]
+
+
+def test_what_does_not_fit_leaves_with_3(call, file):
+    code, out, err = call(f"{ASKED.format(file)} --epsilon-per-call 50")
+    assert (code, out) == (3, "")
+    assert "would fit" in err
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "--epsilon-per-call nan", "--epsilon-per-call 0.1 --mechanism best", "--epsilon-per-call 0.1 --total patient"],
+)
+def test_bad_input_leaves_with_2_and_no_data(call, file, line):
+    code, out, err = call(f"{ASKED.format(file)} {line}")
+    assert (code, out) == (2, "")
+    assert SECRET not in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_one_number_is_no_choice(call, file):
+    assert call(f"choose {file} --unit patient --count --epsilon 1 --delta 1e-6 --epsilon-per-call 0.1")[0] == 2

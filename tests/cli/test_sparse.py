@@ -1,0 +1,92 @@
+"""`chary sparse`: one pass, charged whole, that can be gone on with."""
+
+import json
+
+import pytest
+
+from tests.cli.test_commands import call, visits
+
+__all__ = ["call", "visits"]
+
+
+@pytest.fixture
+def asked(visits):
+    return f"sparse {visits} --unit patient_id --count --by clinic"
+
+
+OPENING = "--above 1000 --hits 2 --epsilon-per-call 0.5"
+
+
+def test_one_pass_ends_at_the_last_hit_and_costs_its_epsilon(call, asked):
+    code, out, err = call(f"{asked} --keys zz,a,b,c {OPENING} --values --epsilon 1 --json")
+    assert (code, err) == (0, "")
+    figures = json.loads(out)
+    assert [hit["key"] for hit in figures["above"]] == [["a"], ["b"]]
+    assert all(1500 < hit["value"] < 2500 for hit in figures["above"])
+    assert (figures["tested"], figures["hits"], figures["untested"], figures["left"]) == (3, 2, 1, 0)
+    assert figures["spent"]["share"] == 0.5
+    assert 0 < figures["error_bar"] < figures["error"] < 200
+
+
+def test_it_goes_on_and_a_repeated_request_is_the_same(call, asked):
+    first = f"{asked} --keys zz,a {OPENING} --epsilon 1 --request one --json"
+    answers = [json.loads(call(first)[1]) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert answers[0]["above"] == [{"key": ["a"], "value": None}]
+    again = json.loads(call(f"{asked} --keys b,c --call {answers[0]['call']} --json")[1])
+    assert (again["above"], again["untested"], again["left"]) == ([{"key": ["b"], "value": None}], 1, 0)
+    assert again["spent"] == answers[0]["spent"]
+    assert "epsilon_per_call" not in again
+    code, _, err = call(f"{asked} --keys b,c --call {answers[0]['call']}")
+    assert code == 3
+    assert "used up" in err
+
+
+def test_totals_bring_their_sensitivity_and_people_get_a_table(call, asked):
+    question = asked.replace("--count", "--total cost --bounds 0,50 --rows-per-unit 1")
+    code, out, err = call(f"{question} --keys a,b,c --above 10000 --hits 3 --epsilon-per-call 1 --epsilon 1")
+    assert (code, err) == (0, "")
+    assert "Above the threshold" in out
+    assert "spent" in out
+
+
+def test_the_published_form_with_a_delta_needs_room_for_it(call, asked):
+    options = f"--keys a,b {OPENING} --published --delta-per-call 1e-7 --epsilon 1"
+    code, _, err = call(f"{asked} {options}")
+    assert code == 3
+    assert "approximate_delta" in err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--keys a,b --above 5 --hits 2",
+        "--keys a,b --hits 2 --epsilon-per-call 0.1",
+        "--keys a,b --above 5 --hits 0 --epsilon-per-call 0.1",
+        "--keys a,b --above 5 --epsilon-per-call -1",
+        "--keys a,b --call 3 --above 5",
+        "--keys a,b --call 99",
+        "--keys a,b --above 5 --epsilon-per-call 0.1 --delta-per-call 0.1",
+        "--keys a,b --above 5 --epsilon-per-call 0.1 --published --monotone",
+    ],
+)
+def test_bad_input_charges_nothing(call, asked, options):
+    code, out, err = call(f"{asked} {options} --epsilon 1")
+    assert (code, out) == (2, "")
+    assert err
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "--mean cost --bounds 0,50 --rows-per-unit 1",
+        "--total cost --bounds -5,5 --rows-per-unit 1",
+        "--count --where nobody",
+    ],
+)
+def test_a_question_that_cannot_be_asked_opens_nothing(call, asked, question):
+    opening = OPENING.replace("0.5", "1")
+    code, _, err = call(f"{asked.replace('--count', question)} --keys a,b {opening} --epsilon 1")
+    assert code == 2
+    assert err
+    assert call(f"{asked} --keys a,b {opening}")[0] == 0

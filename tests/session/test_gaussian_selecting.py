@@ -1,0 +1,581 @@
+"""Noisy maxima and runs of threshold tests with Gaussian noise: their answers, their price, what they remember."""
+
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chary
+from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
+from chary.accounting import ExPost, Pure
+from chary.accounting.gaussian_selection import above_threshold_epsilons_up, noisy_max_epsilon_up
+from chary.amounts import MAIN_STEPS, Amount
+from chary.errors import LedgerBusy, RequestConflict
+from chary.mechanisms.gaussian_selection import GaussianThreshold
+from chary.noise import Seeded
+from chary.noise.normal import Deviate
+from chary.session import gaussian_steps
+from chary.session.run_state import RunState
+from tests.mechanisms.gaussian_laws import log_stopping
+from tests.session.kit import CLINICS, NO_NOISE, error_texts, shows_data, spent
+
+TERMS = {"threshold": 60, "threshold_noise": 20, "low": 0, "high": 100}
+FAR = TERMS | {"threshold": 120}
+BY_CLINIC = count().by("clinic", CLINICS)
+SENTINEL = 123456789123
+
+
+def losses(steps, sensitivity=1, terms=TERMS):
+    """Upper bounds of halted and running losses by hand."""
+    return above_threshold_epsilons_up(
+        steps,
+        sensitivity=Fraction(sensitivity),
+        threshold_noise=Fraction(terms["threshold_noise"]),
+        query_noise=GaussianThreshold(0, terms["threshold_noise"]).scales[1],
+        threshold=Fraction(terms["threshold"]),
+        low=Fraction(terms["low"]),
+        high=Fraction(terms["high"]),
+    )
+
+
+def worst(steps, sensitivity=1, terms=TERMS):
+    """The largest loss of any outcome of step `steps`."""
+    return max(float(column[steps - 1]) for column in losses(max(64, steps), sensitivity, terms))
+
+
+@pytest.fixture
+def pure(opened):
+    """Sessions under the pure filter."""
+    return lambda epsilon=1, **options: opened(budget=Budget(epsilon=epsilon), **options)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Outcomes chosen by the test; the state is handed on as it is."""
+    outcomes = []
+    monkeypatch.setattr(GaussianThreshold, "step", lambda self, value, held, source: (outcomes.pop(0), held))
+    return outcomes
+
+
+# Noisy maxima
+
+
+def wards(sizes):
+    """Wards of these sizes, each patient in one of them."""
+    places = [ward for ward, size in enumerate(sizes) for _ in range(size)]
+    return pd.DataFrame({"patient": range(len(places)), "ward": places, "cost": [1.25] * len(places)})
+
+
+def test_without_noise_the_largest_wins(opened, place):
+    session = opened(rows=wards([5, 9, 7]), budget=NO_NOISE, ledger=place)
+    by = count().by("ward", range(3))
+    won = session.noisy_max_gaussian(by, low=0, high=20, noise="0.1")
+    assert (won.key, won.clipped_to, won.noise) == ((1,), (0.0, 20.0), 0.1)
+    costs = total("cost", bounds=(0, 5), grid="0.25", rows_per_unit=1).by("ward", range(3))
+    assert session.noisy_max_gaussian(costs, low=0, high="20.1", noise="0.1").key == (1,)
+    inverted = total("cost", bounds=(-5, 0), grid=1, rows_per_unit=1).by("ward", range(3))
+    assert session.noisy_max_gaussian(inverted, low=-20, high=0, noise="0.1").clipped_to == (-20.0, 0.0)
+
+
+def test_values_are_clipped_before_they_are_compared(opened):
+    session = opened(rows=wards([5, 9, 7, 1]), budget=NO_NOISE, unsafe_noise=Seeded(3))
+    by = count().by("ward", range(4))
+    ask = lambda **bounds: {session.noisy_max_gaussian(by, noise="0.1", **bounds).key[0] for _ in range(40)}  # noqa: E731
+    assert ask(low=0, high=7) == {1, 2}
+    assert ask(low=0, high=3) == {0, 1, 2}
+    assert ask(low=20, high=30) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_the_price_is_the_pure_epsilon_of_the_noise(opened, relation):
+    session = opened(budget=Budget(epsilon=10), relation=relation)
+    gap = Fraction(1, 2) if relation == "add/remove" else 1
+    exact = noisy_max_epsilon_up(3, sensitivity=gap, noise=Fraction(40), spread=100)
+    session.noisy_max_gaussian(BY_CLINIC, low=0, high=100, noise=40)
+    assert spent(session).main == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
+    signed = total("cost", bounds=(-3, 3), rows_per_unit=1).by("clinic", CLINICS)
+    before = spent(session).main
+    session.noisy_max_gaussian(signed, low=0, high=100, noise=40)
+    moved = signed.sensitivity(session.spine.rows.neighbouring)
+    exact = noisy_max_epsilon_up(3, sensitivity=Fraction(moved), noise=Fraction(40), spread=100)
+    assert spent(session).main - before == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
+
+
+@pytest.mark.parametrize("epsilon", ["0.003", "0.2", "3"])
+def test_noise_for_an_epsilon_is_just_enough(pure, epsilon):
+    session = pure(10)
+    won = session.noisy_max_gaussian(BY_CLINIC, low=0, high=100, epsilon=epsilon)
+    assert spent(session).main == Fraction(epsilon) * MAIN_STEPS
+    noise = Fraction(str(won.noise))
+    price = [
+        noisy_max_epsilon_up(3, sensitivity=Fraction(1, 2), noise=noise * f, spread=100) for f in (1, Fraction(99, 100))
+    ]
+    assert float(price[0]) <= float(epsilon) < float(price[1])
+
+
+def test_a_maximum_under_a_renyi_filter_costs_a_pure_event(opened):
+    session = opened()
+    session.noisy_max_gaussian(BY_CLINIC, low=0, high=100, epsilon="0.1")
+    assert spent(session) == session.spine.filter.price(Pure("0.1")).hit
+
+
+def test_a_maximum_of_a_series():
+    rows = pd.DataFrame({"cnt": [5, 900, -3, 70]})
+    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+        assert session.noisy_max_gaussian(session.series(), low=0, high=1000, noise=1).key == (1,)
+
+
+def test_a_refused_maximum_says_what_would_fit(pure):
+    session = pure()
+    with pytest.raises(BudgetRefused, match="would fit"):
+        session.noisy_max_gaussian(BY_CLINIC, low=0, high=100, epsilon=2)
+    with pytest.raises(BudgetRefused):
+        session.noisy_max_gaussian(BY_CLINIC, low=0, high=100, noise="0.5")
+    assert session.history == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"low": 100},
+        {"low": "0.2", "high": "0.9"},
+        {"low": math.nan},
+        {"high": None},
+        {"high": 2**63},
+        {"noise": 0},
+        {"noise": None},
+        {"epsilon": "0.1"},
+        {"noise": None, "epsilon": 0},
+        {"query": count()},
+        {"query": count().by("clinic", ["north"])},
+        {"query": "age"},
+        {"query": mean("cost", bounds=(0, 9), rows_per_unit=1)},
+    ],
+)
+def test_a_wrong_maximum_charges_nothing(pure, wrong):
+    session = pure()
+    given = {"query": BY_CLINIC, "low": 0, "high": 100, "noise": 40} | wrong
+    with pytest.raises((InvalidParameter, InvalidQuery)):
+        session.noisy_max_gaussian(given.pop("query"), **given)
+    assert session.history == []
+
+
+# Runs
+
+
+def test_without_noise_a_run_ends_at_the_first_value_above(opened, place):
+    session = opened(budget=NO_NOISE, ledger=place)
+    terms = TERMS | {"threshold": 51, "threshold_noise": "0.01"}
+    with session.above_threshold(**(terms | {"threshold": 50.5})) as run:
+        assert run.test(count("age < 0")) is False
+        assert (run.steps, run.state) == (1, "running")
+        assert run.test(count()) is True
+        assert (run.steps, run.state) == (2, "halted at step 2")
+        with pytest.raises(UnknownHeld, match="halted at step 2"):
+            run.test(count())
+    with session.above_threshold(**(terms | {"threshold": 30.5, "high": 30})) as run:
+        assert run.test(count()) is False
+    with session.above_threshold(**(terms | {"threshold": -20, "low": -10})) as run:
+        assert run.test(count("age < 0")) is True
+
+
+def test_a_run_tells_that_it_clips(pure):
+    run = pure().above_threshold(**TERMS)
+    assert "clipped to [0.0, 100.0]" in repr(run)
+    assert run.clipped_to == (0.0, 100.0)
+
+
+def test_opening_is_free_and_the_answers_cost_their_loss(pure, scripted):
+    session = pure()
+    run = session.above_threshold(**TERMS)
+    assert (spent(session).main, run.loss, run.steps) == (0, 0.0, 0)
+    halted, running = losses(64)
+    scripted += [False] * 5 + [True]
+    for step in range(5):
+        assert run.test(count()) is False
+        assert run.loss == running[step]
+        assert 0 <= spent(session).main - Fraction(float(running[step])) * MAIN_STEPS < step + 1
+        call = session.spine.ledger.call(session.history[-1].call)
+        before = Fraction(float(running[step - 1])) if step else Fraction(0)
+        assert call.worst.main == math.ceil((Fraction(worst(step + 1)) - before) * MAIN_STEPS)
+    assert run.test(count()) is True
+    assert run.loss == halted[5]
+    assert 0 <= spent(session).main - Fraction(float(halted[5])) * MAIN_STEPS < 7
+    assert [entry.hits for entry in session.history[1:]] == [0] * 5 + [1]
+
+
+@pytest.mark.parametrize("steps", [1, 7, 70])
+def test_a_budget_for_so_many_steps_stops_exactly_there(pure, scripted, steps):
+    touched = []
+    session = pure(Fraction(worst(steps, terms=FAR)) + Fraction(1, 10**12), on_step=touched.append)
+    assert worst(steps + 1, terms=FAR) > worst(steps, terms=FAR) + 1e-9
+    run = session.above_threshold(**FAR)
+    scripted += [False] * (steps + 1)
+    for _ in range(steps):
+        assert run.state == "running"
+        run.test(count())
+    assert run.state.startswith(f"stopped: the budget cannot pay for step {steps + 1}")
+    touched.clear()
+    before = spent(session)
+    with pytest.raises(BudgetRefused, match=f"cannot pay for step {steps + 1} ") as caught:
+        run.test(count())
+    assert not shows_data(error_texts(caught.value))
+    assert (touched, spent(session), run.steps, len(scripted)) == (["asked"], before, steps, 1)
+    assert spent(session).main <= session.spine.filter.capacity.main
+
+
+def test_a_stopped_run_goes_on_when_there_is_room_again(pure, scripted):
+    session = pure()
+    session.set_share("analyst", 0)
+    run = session.above_threshold(**TERMS)
+    scripted += [False, False]
+    with pytest.raises(BudgetRefused):
+        run.test(count())
+    session.set_share("analyst", 1)
+    assert run.test(count()) is False
+    session.set_share("analyst", session.spent.share + 1e-9)
+    assert "cannot pay for step 2" in run.state
+    session.set_share("analyst", 1)
+    assert run.state == "running"
+
+
+def test_no_answers_of_neighbours_are_further_apart_than_what_was_charged(pure, scripted):
+    """Every transcript of three steps, on data with and without one unit, whichever way its counts go."""
+    own, other = (float(scale) for scale in GaussianThreshold(0, 20).scales)
+    whole, without = (50.0, 80.0, 100.0), (49.0, 81.0, 100.0)
+    laws = [log_stopping(values, 60, own, other) for values in (whole, without)]
+    gaps = np.abs(laws[0] - laws[1])
+    for transcript in range(4):
+        session = pure(100)
+        run = session.above_threshold(**TERMS)
+        scripted[:] = [False] * transcript + [True]
+        for _ in range(min(3, transcript + 1)):
+            run.test(count())
+        assert gaps[transcript] <= run.loss <= spent(session).main / MAIN_STEPS
+        session.close()
+
+
+def test_other_calls_in_between_change_nothing(pure, scripted):
+    session, other = pure(), pure()
+    run, alone = session.above_threshold(**TERMS), other.above_threshold(**TERMS)
+    second = session.above_threshold(**TERMS)
+    scripted += [False] * 9
+    for _ in range(3):
+        run.test(count())
+        session.release(count(), epsilon="0.01")
+        second.test(count())
+        alone.test(count())
+    assert run.loss == second.loss == alone.loss
+    assert spent(session).main == 2 * spent(other).main + 3 * 10**13
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=50, delta=1e-6), Budget(epsilon=50)])
+def test_filters_price_the_loss_as_known_afterwards(opened, scripted, budget):
+    session = opened(budget=budget)
+    run = session.above_threshold(**TERMS)
+    scripted += [False, True]
+    prices = []
+    for _ in range(2):
+        before, charged = spent(session), Fraction(run.loss)
+        run.test(count())
+        prices.append(session.spine.filter.price(ExPost(Fraction(run.loss) - charged)).hit)
+        assert spent(session) == before + prices[-1]
+    assert prices[0] != prices[1]
+
+
+def test_the_exact_filter_opens_no_run(opened):
+    session = opened(filter="exact", grain="0.02")
+    with pytest.raises(NoPrice):
+        session.above_threshold(**TERMS)
+    assert session.history == []
+
+
+def test_the_largest_sensitivity_asked_so_far_prices_the_whole_run(pure, scripted):
+    session = pure(100)
+    run = session.above_threshold(**TERMS)
+    scripted += [False] * 3
+    costs = total("cost", bounds=(0, 3), rows_per_unit=1)
+    run.test(count())
+    assert run.loss == losses(64)[1][0]
+    run.test(costs)
+    assert run.loss == losses(64, 3)[1][1]
+    run.test(count())
+    assert run.loss == losses(64, 3)[1][2]
+
+
+def test_a_declared_sensitivity_is_a_limit(pure, scripted):
+    session = pure(100)
+    run = session.above_threshold(**TERMS, sensitivity=2)
+    scripted += [False]
+    run.test(count())
+    assert run.loss == losses(64, 2)[1][0]
+    with pytest.raises(InvalidQuery, match="sensitivity 2 at most"):
+        run.test(total("cost", bounds=(0, 3), rows_per_unit=1))
+    assert run.steps == 1
+
+
+def test_no_value_moves_further_than_the_bounds(pure, scripted):
+    session = pure(10**4)
+    run = session.above_threshold(**(TERMS | {"high": 5}))
+    scripted += [False]
+    run.test(total("cost", bounds=(0, 1000), rows_per_unit=1))
+    assert run.loss == losses(64, 5, TERMS | {"high": 5})[1][0]
+
+
+def test_replaced_units_move_a_sum_further(opened, scripted):
+    found = []
+    for relation in ("add/remove", "replace"):
+        session = opened(budget=Budget(epsilon=100), relation=relation)
+        run = session.above_threshold(**(TERMS | {"low": -50}))
+        scripted += [False]
+        run.test(total("cost", bounds=(-3, 3), rows_per_unit=1))
+        found.append(run.loss)
+    assert found == [losses(64, moved, TERMS | {"low": -50})[1][0] for moved in (3, 6)]
+
+
+def test_a_watch_is_the_same_as_its_tests_one_by_one(opened):
+    budget = Budget(epsilon=50)
+    terms = TERMS | {"threshold": 40, "threshold_noise": 10}
+    found = []
+    for seed in range(8):
+        one, all_ = (opened(budget=budget, unsafe_noise=Seeded(seed)) for _ in range(2))
+        run, watched = one.above_threshold(**terms), all_.above_threshold(**terms)
+        single = [run.test(count(f"clinic = '{clinic}'")) for clinic in CLINICS if not run.state.startswith("halted")]
+        first = watched.watch(BY_CLINIC)
+        assert (first.key is not None, first.tested) == (single[-1], len(single))
+        assert (watched.loss, watched.steps, watched.state) == (run.loss, run.steps, run.state)
+        assert 0 <= spent(one).main - spent(all_).main < 4
+        assert first.untested == first.keys[len(single) :]
+        found.append(first.key)
+    assert len(set(found)) > 1
+
+
+def test_a_watch_tests_as_many_keys_as_can_be_paid_for(pure, scripted):
+    session = pure(Fraction(worst(2, terms=FAR)) + Fraction(1, 10**12))
+    run = session.above_threshold(**FAR)
+    scripted += [False] * 3
+    found = run.watch(BY_CLINIC)
+    assert (found.key, found.tested, found.untested) == (None, 2, (("east",),))
+    assert session.history[-1].tests == 2
+    with pytest.raises(BudgetRefused, match="step 3"):
+        run.watch(BY_CLINIC)
+    assert len(scripted) == 1
+
+
+def test_a_series_is_watched_day_by_day():
+    rows = pd.DataFrame({"cnt": [5, 3, 900, 70]})
+    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+        run = session.above_threshold(threshold=500, threshold_noise=1, low=0, high=1000)
+        found = run.watch(session.series(), request="days")
+        assert (found.key, found.tested, run.state) == ((2,), 3, "halted at step 3")
+        assert run.watch(session.series(), request="days") == found
+
+
+def test_an_empty_series_has_nothing_to_watch():
+    rows = pd.DataFrame({"cnt": pd.Series([], dtype="int64")})
+    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+        run = session.above_threshold(**TERMS)
+        with pytest.raises(InvalidQuery):
+            run.watch(session.series())
+
+
+def test_a_run_survives_a_restart(opened, tmp_path, scripted):
+    place, budget = tmp_path / "visits.ledger", Budget(epsilon=1)
+    first = opened(ledger=place, budget=budget)
+    run = first.above_threshold(**TERMS, request="one")
+    assert first.above_threshold(**TERMS, request="one").call == run.call
+    with pytest.raises(RequestConflict):
+        first.above_threshold(**FAR, request="one")
+    scripted += [False, False, True]
+    assert run.test(count(), request="first") is False
+    held, loss = first.spine.ledger.secret(run.call), run.loss
+    first.close()
+    again = opened(ledger=place, budget=budget)
+    reopened = again.above_threshold(call=run.call)
+    assert again.spine.ledger.secret(run.call) == held
+    assert repr(reopened) == repr(run)
+    assert (reopened.loss, reopened.steps) == (loss, 1)
+    assert reopened.test(count(), request="first") is False
+    with pytest.raises(RequestConflict):
+        reopened.test(count("age > 3"), request="first")
+    assert reopened.steps == 1
+    assert [reopened.test(count(), request=str(k)) for k in range(2)] == [False, True]
+    assert reopened.test(count(), request="1") is True
+    assert again.above_threshold(call=run.call).state == "halted at step 3"
+    assert again.spine.ledger.verify().ok
+
+
+def test_the_noise_of_the_threshold_is_drawn_once(opened, monkeypatch):
+    seen = []
+    step = GaussianThreshold.step
+
+    def spy(self, value, held, source):
+        seen.append(held)
+        return step(self, value, held, source)
+
+    monkeypatch.setattr(GaussianThreshold, "step", spy)
+    session = opened(budget=Budget(epsilon=50))
+    run = session.above_threshold(**FAR)
+    for _ in range(4):
+        run.test(count())
+    assert len({held.floor >> held.bits - 31 for held in seen}) == 1
+    RunState.load(session.spine.ledger.secret(run.call))
+
+
+def test_a_halted_run_forgets_its_threshold(pure, scripted):
+    session = pure()
+    run = session.above_threshold(**TERMS)
+    scripted += [True]
+    run.test(count())
+    assert RunState.load(session.spine.ledger.secret(run.call)).held == Deviate(0, 0)
+
+
+def test_a_run_that_was_left_is_opened_again_by_its_number(pure, scripted):
+    session = pure()
+    scripted += [False]
+    with session.above_threshold(**TERMS) as run:
+        pass
+    with pytest.raises(UnknownHeld, match=f"call={run.call}"):
+        run.test(count())
+    assert session.above_threshold(call=run.call).test(count()) is False
+
+
+def test_an_interrupted_step_stays_charged_and_the_run_goes_on(opened, scripted):
+    def stop(step):
+        if step == "ran" and armed:
+            raise KeyboardInterrupt
+
+    armed = []
+    session = opened(budget=Budget(epsilon=1), on_step=stop)
+    run = session.above_threshold(**TERMS)
+    scripted += [True, False]
+    armed.append(1)
+    with pytest.raises(KeyboardInterrupt):
+        run.test(count())
+    armed.clear()
+    assert spent(session).main == math.ceil(Fraction(worst(1)) * MAIN_STEPS)
+    assert run.test(count()) is False
+    assert (run.steps, run.loss) == (1, losses(64)[1][0])
+
+
+def test_an_interrupted_opening_is_no_run(opened):
+    def stop(step):
+        if step == "ran":
+            raise KeyboardInterrupt
+
+    session = opened(on_step=stop)
+    with pytest.raises(KeyboardInterrupt):
+        session.above_threshold(**TERMS)
+    with pytest.raises(UnknownHeld, match="interrupted"):
+        session.above_threshold(call=session.history[0].call).test(count())
+
+
+def test_threads_take_turns(opened, monkeypatch):
+    monkeypatch.setattr(GaussianThreshold, "step", lambda self, value, held, source: (False, held))
+    session = opened(budget=Budget(epsilon=50))
+    run = session.above_threshold(**FAR)
+
+    def ask(_):
+        try:
+            return run.test(count())
+        except LedgerBusy:
+            return None
+
+    with ThreadPoolExecutor(4) as pool:
+        answered = [answer for answer in pool.map(ask, range(24)) if answer is not None]
+    assert run.steps == len(answered) > 0
+    assert run.loss == losses(64, terms=FAR)[1][len(answered) - 1]
+    assert session.spine.ledger.verify().ok
+    assert {entry.state for entry in session.history} <= {"settled", "voided"}
+
+
+def test_an_outcome_on_a_state_that_moved_is_thrown_away(opened, scripted):
+    """Between reading and settling another handle takes a step: the run is repeated as the step after that one."""
+
+    def overtake(step):
+        if step == "evaluated" and armed:
+            armed.pop()
+            other.test(count())
+
+    armed = []
+    session = opened(budget=Budget(epsilon=1), on_step=overtake)
+    run = session.above_threshold(**TERMS)
+    other = session.above_threshold(call=run.call)
+    scripted += [False, True, False]
+    armed.append(1)
+    assert run.test(count()) is False
+    assert (run.steps, scripted) == (2, [])
+    assert run.loss == losses(64)[1][1]
+    assert [entry.state for entry in session.history[1:]] == ["voided", "settled", "settled"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": None},
+        {"threshold": math.nan},
+        {"threshold_noise": 0},
+        {"threshold_noise": None},
+        {"query_noise": -1},
+        {"low": 100},
+        {"low": 101},
+        {"high": None},
+        {"high": math.inf},
+        {"sensitivity": 0},
+        {"call": 1},
+    ],
+)
+def test_wrong_terms_open_nothing(pure, wrong):
+    session = pure()
+    with pytest.raises(InvalidParameter):
+        session.above_threshold(**(TERMS | wrong))
+    assert session.history == []
+
+
+def test_what_opened_no_run_is_none(pure):
+    session = pure()
+    session.release(count(), epsilon="0.01")
+    for call in (1, 2, 999, 0, -1, "x", True):
+        with pytest.raises((UnknownHeld, InvalidParameter)):
+            session.above_threshold(call=call)
+
+
+def test_a_wrong_question_touches_nothing(pure):
+    session = pure()
+    run = session.above_threshold(**TERMS)
+    wrong = [
+        lambda: run.test(BY_CLINIC),
+        lambda: run.watch(count()),
+        lambda: run.test("age > 3"),
+        lambda: run.watch("age > 3"),
+        lambda: run.test(mean("cost", bounds=(0, 9), rows_per_unit=1)),
+        lambda: run.test(count("nothing > 3")),
+        lambda: run.watch(count().by("clinic", [1])),
+    ]
+    for ask in wrong:
+        with pytest.raises(InvalidQuery):
+            ask()
+    assert (len(session.history), run.steps, spent(session)) == (1, 0, Amount(0))
+
+
+def test_the_noisy_threshold_is_never_shown(pure, monkeypatch):
+    monkeypatch.setattr(gaussian_steps, "deviate", lambda source: Deviate(SENTINEL, 36))
+    session = pure(50)
+    run = session.above_threshold(**TERMS)
+    shown = [run, run.test(count()), run.watch(BY_CLINIC), run.state, run.loss, *session.history, session.statement()]
+    state = RunState.load(session.spine.ledger.secret(run.call))
+    asked = gaussian_steps.AskAbove(
+        run.call, run._terms, count(), session.spine.rows.neighbouring, state, session.spine.filter, 1
+    )
+    shown += [state, asked, asked.body(), vars(run)]
+    shown += [json.dumps(line) for line in session.spine.ledger.export(session.spine.dataset)]
+    session.spine.rows._engine.close()
+    with pytest.raises(chary.CharyError) as caught:
+        run.test(count("age > 3"))
+    shown.append(error_texts(caught.value))
+    assert not shows_data(repr(shown))
+    assert str(SENTINEL)[:8] not in repr(shown)

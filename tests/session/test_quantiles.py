@@ -1,0 +1,246 @@
+"""Quantiles, modes and fractions in a session."""
+
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from chary import Budget, count, histogram, total
+from chary.accounting import Pure, ZeroConcentrated
+from chary.amounts import Amount
+from chary.errors import BudgetRefused, EngineFailure, InvalidParameter, InvalidQuery
+from chary.noise import Seeded
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
+
+AGES = {"bounds": (0, 120), "rows_per_unit": 1}
+ALPHA = 1e-6
+
+
+def people(ages):
+    return pd.DataFrame({"age": ages})
+
+
+# Without noise
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_quantiles_without_noise(opened, place, relation):
+    ages = np.random.default_rng(2).integers(0, 100, 1001)
+    session = opened(people(ages), privacy_unit=None, relation=relation, budget=NO_NOISE, ledger=place)
+    for q in (0.1, 0.5, "2/3"):
+        found = session.quantile("age", q, bounds=(0, 120), epsilon=PLENTY)
+        assert found.value == float(found) == np.quantile(ages, float(Fraction(q)), method="inverted_cdf")
+    many = session.quantiles("age", [0.1, 0.25, 0.5, 0.9], bounds=(0, 120), epsilon=PLENTY)
+    assert list(many.as_dict()) == [0.1, 0.25, 0.5, 0.9]
+    truth = np.quantile(ages, many.at, method="inverted_cdf")
+    assert np.abs(np.array(many.values) - truth).max() <= 1
+    half = session.quantile("age", 0.5, bounds=(0, 120), step=5, epsilon=PLENTY).value
+    assert half == 5 * round(np.median(ages) / 5)
+    some = session.quantile("age", 0.5, bounds=(0, 120), where="age >= 90", epsilon=PLENTY).value
+    assert some == np.quantile(ages[ages >= 90], 0.5, method="inverted_cdf")
+
+
+def test_of_a_unit_its_middle_value_counts(opened):
+    frame = pd.DataFrame({"patient": [1] * 99 + [2] * 3 + [3], "age": [90] * 99 + [0, 10, 80] + [20]})
+    session = opened(frame, budget=NO_NOISE)
+    assert session.quantile("age", 0.5, **AGES, epsilon=PLENTY).value == 20
+    crowd = session.quantile("age", 0.5, bounds=(0, 120), rows_per_unit=1000, epsilon=10**6).value
+    assert crowd == 90
+
+
+def test_missing_values_are_nobodys(opened):
+    session = opened(people([None, math.nan, 10, 20, 30, None]), privacy_unit=None, budget=NO_NOISE)
+    assert session.quantile("age", 0.5, bounds=(0, 120), epsilon=PLENTY).value == 20
+
+
+def test_an_empty_table_gives_any_grid_point(opened):
+    session = opened(people([1.0]), privacy_unit=None, budget=NO_NOISE, unsafe_noise=Seeded(1))
+    found = [session.quantile("age", 0.5, bounds=(0, 3), where="age > 9", epsilon=1).value for _ in range(60)]
+    assert set(found) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_modes_without_noise(opened, relation):
+    frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 9 + ["c"] * 7, "age": [10] * 5 + [20] * 9 + [70] * 7})
+    session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE)
+    assert session.mode(count().by("clinic", ["a", "b", "c"]), epsilon=PLENTY) == "b"
+    assert session.mode(count().by("clinic", ["a", "c"]), epsilon=PLENTY) == "c"
+    assert session.mode(count().by(["clinic", "age"], [("a", 10), ("b", 10)]), epsilon=PLENTY) == ("a", 10)
+    assert session.mode(histogram("age", bins=[0, 15, 65, 120]), epsilon=PLENTY) == (15, 65)
+
+
+def test_fractions_without_noise(opened, place):
+    session = opened(
+        people([70] * 30 + [20] * 70), privacy_unit=None, relation="replace", budget=NO_NOISE, ledger=place
+    )
+    found = session.fraction("age >= 65", epsilon=PLENTY)
+    assert (found.value, found.error_bar) == (0.3, 0.0)
+    assert session.fraction("age >= 500", epsilon=PLENTY).value == 0
+    by_unit = opened(visits(), relation="replace", budget=NO_NOISE)
+    frame = visits()
+    old = frame[frame["age"] >= 44]["patient"].nunique() / frame["patient"].nunique()
+    assert by_unit.fraction("age >= 44", epsilon=PLENTY).value == old
+
+
+# Laws
+
+
+def seen(session, ask, runs):
+    return Counter(ask(session) for _ in range(runs))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
+def test_the_median_follows_its_law_and_no_other(opened, scale):
+    session = opened(people([2, 3, 3, 6]), privacy_unit=None, budget=NO_NOISE, unsafe_noise=Seeded(6))
+    runs = 3000
+    found = seen(session, lambda s: s.quantile("age", 0.5, bounds=(0, 7), epsilon="0.8").value, runs)
+    distances = np.array([4, 4, 3, 0, 2, 2, 3, 4]) - np.array([0, 0, 1, 0, 0, 0, 1, 0])
+    # b - a - e or a - b - e: places 0, 1 have 4 above; 2 has 3 above, 1 on it; 3 is the median; ...
+    weights = np.exp(-0.4 * scale * distances)
+    expected = weights / weights.sum() * runs
+    p = stats.chisquare([found[t] for t in range(8)], expected).pvalue
+    assert p > ALPHA if scale == 1 else p < ALPHA
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
+def test_the_fraction_follows_its_law_and_no_other(opened, scale):
+    frame = people([70, 20, 20, 20, 20])
+    session = opened(frame, privacy_unit=None, relation="replace", budget=NO_NOISE, unsafe_noise=Seeded(6))
+    runs = 3000
+    found = seen(session, lambda s: round(5 * s.fraction("age >= 65", epsilon="0.6").value), runs)
+    r = math.exp(-0.6 * scale)
+    tail = [r**k / (1 + r) for k in range(6)]
+    law = [tail[1], *[(1 - r) / (1 + r) * r ** abs(k - 1) for k in range(1, 5)], tail[4]]
+    assert sum(law) == pytest.approx(1)
+    p = stats.chisquare([found[k] for k in range(6)], np.array(law) * runs).pvalue
+    assert p > ALPHA if scale == 1 else p < ALPHA
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("relation", "distances", "rate"), [("add/remove", [0, 3, 5], 0.9), ("replace", [0, 2, 3], 0.45)]
+)
+def test_the_mode_follows_its_law(opened, relation, distances, rate):
+    frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 2})
+    session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE, unsafe_noise=Seeded(6))
+    runs = 2000
+    found = seen(session, lambda s: s.mode(count().by("clinic", ["a", "b", "c"]), epsilon="0.9"), runs)
+    for factor in (1, 1.5, 2 / 3):
+        weights = np.exp(-rate * factor * np.array(distances))
+        p = stats.chisquare([found[key] for key in "abc"], weights / weights.sum() * runs).pvalue
+        assert p > ALPHA if factor == 1 else p < ALPHA
+
+
+# What is charged
+
+
+def test_the_lower_of_two_prices_is_charged(opened):
+    session = opened(budget=Budget(epsilon=4, delta=1e-6))
+    price = session.spine.filter.price
+    session.quantile("age", 0.5, **AGES, epsilon="0.1")
+    first = spent(session)
+    assert first == price(ZeroConcentrated(Fraction(1, 800))).hit != price(Pure("0.1")).hit
+    session.quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1")
+    second = spent(session)
+    assert second - first == price(ZeroConcentrated(Fraction(1, 1600))).hit
+    session.mode(count().by("clinic", CLINICS), epsilon="0.1")
+    third = spent(session)
+    assert third - second == first
+    session.quantile("age", 0.5, bounds=(0, 1), rows_per_unit=1, epsilon="0.1")
+    assert spent(session) - third == price(Pure("0.1")).hit
+
+
+def test_the_pure_filter_adds_up_epsilons(opened):
+    session = opened(budget=Budget(epsilon=1))
+    session.quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1")
+    session.mode(count().by("clinic", CLINICS), epsilon="0.2")
+    assert spent(session) == Amount(3 * 10**14)
+    with pytest.raises(BudgetRefused, match="would fit"):
+        session.quantile("age", 0.5, **AGES, epsilon=1)
+
+
+def test_two_keys_that_are_replaced_are_paid_in_full(opened):
+    frame = pd.DataFrame({"clinic": ["a", "b"]})
+    session = opened(frame, privacy_unit=None, relation="replace", budget=Budget(epsilon=4, delta=1e-6))
+    session.mode(count().by("clinic", ["a", "b"]), epsilon="0.1")
+    assert spent(session) == session.spine.filter.price(Pure("0.1")).hit
+
+
+def test_rank_errors_are_told(opened):
+    rows = opened(people([1.0, 2.0]), privacy_unit=None, budget=NO_NOISE)
+    assert rows.quantile("age", 0.5, bounds=(0, 120), epsilon="0.1").rank_error == 77
+    units = opened(budget=NO_NOISE)
+    wide = units.quantile("age", 0.5, bounds=(0, 120), rows_per_unit=4, epsilon="0.1").rank_error
+    assert 4 * 77 <= wide <= 4 * 78
+    ten = rows.quantiles("age", [k / 10 for k in range(1, 10)], bounds=(0, 120), epsilon="0.1")
+    assert len(ten.rank_errors) == len(ten.values) == 9
+    assert min(ten.rank_errors) == ten.rank_errors[4]
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda s: s.quantile("age", 0, **AGES, epsilon=1), InvalidParameter),
+        (lambda s: s.quantile("age", 1, **AGES, epsilon=1), InvalidParameter),
+        (lambda s: s.quantile("age", "x", **AGES, epsilon=1), InvalidParameter),
+        (lambda s: s.quantile("age", 0.5, **AGES, epsilon=0), InvalidParameter),
+        (lambda s: s.quantile("age", 0.5, bounds=(120, 0), rows_per_unit=1, epsilon=1), InvalidQuery),
+        (lambda s: s.quantile("age", 0.5, bounds=(0, 120), epsilon=1), InvalidQuery),
+        (lambda s: s.quantile("note", 0.5, **AGES, epsilon=1), InvalidQuery),
+        (lambda s: s.quantile("nowhere", 0.5, **AGES, epsilon=1), InvalidQuery),
+        (lambda s: s.quantiles("age", [], **AGES, epsilon=1), InvalidParameter),
+        (lambda s: s.quantiles("age", 0.5, **AGES, epsilon=1), InvalidParameter),
+        (lambda s: s.quantiles("age", [0.5, 0.25], **AGES, epsilon=1), InvalidParameter),
+        (lambda s: s.quantiles("age", [0.5, 0.5], **AGES, epsilon=1), InvalidParameter),
+        (lambda s: s.mode(count(), epsilon=1), InvalidQuery),
+        (lambda s: s.mode(count().by("clinic", ["north"]), epsilon=1), InvalidQuery),
+        (lambda s: s.mode(total("age", bounds=(0, 9), rows_per_unit=1).by("clinic", CLINICS), epsilon=1), InvalidQuery),
+        (lambda s: s.mode("clinic", epsilon=1), InvalidQuery),
+        (lambda s: s.mode(count().by("clinic", CLINICS), epsilon=-1), InvalidParameter),
+        (lambda s: s.fraction("age > 1", epsilon=1), InvalidQuery),
+        (lambda s: s.fraction(None, epsilon=1), InvalidQuery),
+    ],
+)
+def test_bad_questions_charge_nothing_and_show_nothing(opened, ask, error):
+    session = opened(budget=NO_NOISE)
+    with pytest.raises(error) as refused:
+        ask(session)
+    assert session.history == []
+    assert not shows_data(error_texts(refused.value))
+
+
+def test_replaced_units_need_one_key_each_for_a_mode(opened):
+    session = opened(relation="replace", budget=NO_NOISE)
+    with pytest.raises(InvalidQuery, match="choose"):
+        session.mode(count().by("clinic", CLINICS), epsilon=PLENTY)
+    assert session.mode(count().by("clinic", CLINICS, keep_per_unit=1), epsilon=PLENTY) in CLINICS
+
+
+def test_a_series_has_no_columns_of_values():
+    from chary import open_series  # noqa: PLC0415
+
+    frame = pd.DataFrame({"cnt": [1, 2, 3]})
+    with (
+        open_series(frame, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session,
+        pytest.raises(InvalidQuery),
+    ):
+        session.quantile("cnt", 0.5, bounds=(0, 9), epsilon=1)
+
+
+def test_a_failing_engine_stays_charged_and_shows_nothing(opened):
+    session = opened(budget=NO_NOISE)
+    with session.spine.rows._engine.connection() as connection:
+        connection.execute("DROP TABLE temp.main.chary_rows")
+    with pytest.raises(EngineFailure) as failure:
+        session.quantile("age", 0.5, **AGES, epsilon=1)
+    assert spent(session) != Amount(0)
+    assert not shows_data(error_texts(failure.value))

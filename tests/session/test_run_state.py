@@ -1,0 +1,68 @@
+"""What a run remembers, and the losses it is charged: as they grow, as they are cached, as they are stored."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from chary.noise import Deviate, Seeded, deviate
+from chary.session import run_state
+from chary.session.run_state import RunState, RunTerms
+
+TERMS = RunTerms("0.5", "0.2", None, 0, 1)
+
+
+@pytest.mark.parametrize("threshold", ["-0.5", "0", "0.4", "1", "1.6"])
+@pytest.mark.parametrize("noises", [("0.1", None), ("0.5", "0.1"), ("0.1", "2"), ("3", None)])
+def test_halting_never_costs_less_than_the_steps_before(threshold, noises):
+    """h(t) >= r(t-1), and r rises: what is charged for a step is never negative."""
+    losses = RunTerms(threshold, *noises, 0, 1).losses(Fraction(1, 20), 200)
+    assert (losses.halted[1:] >= losses.running[:-1] * (1 - 1e-12)).all()
+    assert (np.diff(losses.running) >= -1e-12 * losses.running[1:]).all()
+    assert losses.halted.min() > 0
+
+
+def test_the_worst_of_some_steps_is_that_of_any_outcome_in_them():
+    losses = TERMS.losses(Fraction(1, 10), 64)
+    for first, last in ((1, 1), (1, 5), (3, 40), (64, 64)):
+        each = [losses.of(step, halted=halted) for step in range(first, last + 1) for halted in (True, False)]
+        assert losses.worst(first, last) == max(each)
+
+
+def test_losses_of_a_growing_run_are_computed_seldom_and_agree(monkeypatch):
+    asked = []
+    computed = run_state.above_threshold_epsilons_up
+    monkeypatch.setattr(
+        run_state, "above_threshold_epsilons_up", lambda most, **terms: asked.append(most) or computed(most, **terms)
+    )
+    terms = RunTerms("0.5", "0.2", None, 0, "1.001")
+    found = [terms.losses(Fraction(1, 10), step).of(step, halted=False) for step in range(1, 301)]
+    assert asked == [64, 128, 256, 512]
+    assert found == pytest.approx(terms.losses(Fraction(1, 10), 300).running[:300], rel=1e-9)
+
+
+def test_terms_are_stored_and_read():
+    for terms in (TERMS, RunTerms("1/3", 2, 7, "-1/7", Fraction(22, 7), "0.25")):
+        again = RunTerms.from_body(json.loads(json.dumps(terms.body())))
+        assert again.body() == terms.body()
+        assert again.mechanism == terms.mechanism
+        assert again.bounds == terms.bounds
+
+
+def test_a_state_is_stored_and_read_bit_by_bit():
+    source = Seeded(1)
+    for held in (deviate(source), deviate(source).refined(source), Deviate(-5, 0)):
+        state = RunState(held, 7, 0.1 + 0.2, Fraction(1, 3))
+        again = RunState.load(state.dump())
+        assert again == state
+        more = again.held.refined(source)
+        assert more.floor >> 64 == held.floor
+    halted = RunState.load(RunState(held, 7, 0.1, Fraction(1), halted=True).dump())
+    assert (halted.halted, halted.held) == (True, Deviate(0, 0))
+
+
+def test_what_was_charged_is_charged_once():
+    state = RunState(Deviate(0, 0), charged=0.25)
+    assert state.increment(0.25) == 0 == state.increment(0.2)
+    assert state.increment(0.3) == Fraction(0.3) - Fraction(1, 4)

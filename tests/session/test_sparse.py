@@ -1,0 +1,419 @@
+"""Sparse vectors in a session: charged once, free afterwards, hidden, restarted, refused, and right without noise."""
+
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chary
+from chary import Budget, BudgetRefused, count, mean, total
+from chary.accounting import Approximate, Pure
+from chary.data import Neighbouring, Table
+from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
+from chary.ledger import SecretMoved
+from chary.mechanisms import HiddenThreshold
+from chary.noise import Seeded
+from chary.session.sparse import AskSparseOnce, OpenSparse
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, spent, visits
+
+PURE = Budget(epsilon=2)
+BY_CLINIC = count().by("clinic", CLINICS)
+
+
+def state(session, call):
+    return HiddenThreshold.load(session.spine.ledger.secret(call))
+
+
+@pytest.mark.parametrize("form", ["tuned", "published"])
+def test_without_noise_it_tells_the_truth_and_ends_at_the_last_hit(opened, form):
+    session, frame = opened(budget=NO_NOISE, filter="pure"), visits()
+    truth = {(clinic,): frame[frame.clinic == clinic].patient.nunique() for clinic in CLINICS}
+    bar = sorted(truth.values())[1]
+    with session.sparse_vector(above=bar, hits=4, epsilon=PLENTY, form=form, values=True) as sparse:
+        yes = sparse.test(count())
+        assert (yes.above, yes.value, yes.left, bool(yes)) == (True, 51, 3, True)
+        no = sparse.test(count(), above=52)
+        assert (no.above, no.value, no.left, bool(no)) == (False, None, 3, False)
+        found = sparse.watch(BY_CLINIC)
+        assert found.above == {key: value for key, value in truth.items() if value >= bar}
+        assert (found.tested, found.untested, found.hits, found.left) == (3, (), 2, 1)
+        last = sparse.watch(BY_CLINIC, above=0)
+        assert (last.above, last.tested, last.untested) == (
+            {(CLINICS[0],): truth[(CLINICS[0],)]},
+            1,
+            ((CLINICS[1],), (CLINICS[2],)),
+        )
+        assert sparse.left == last.left == 0
+
+
+def test_values_are_published_only_where_they_were_asked_for(opened):
+    sparse = opened(budget=NO_NOISE, filter="pure").sparse_vector(above=1, hits=9, epsilon=PLENTY)
+    assert (sparse.test(count()).value, sparse.test(count()).error_bar) == (None, None)
+    assert set(sparse.watch(BY_CLINIC).above.values()) == {None}
+
+
+def test_it_is_charged_once_and_whole(opened):
+    session = opened(budget=PURE)
+    sparse = session.sparse_vector(above=-1000, hits=3, epsilon="0.5")
+    assert spent(session).main == 5 * 10**14
+    for _ in range(3):
+        assert sparse.test(count()).above
+        assert not sparse.left or not sparse.test(count(), above=9999)
+    assert spent(session).main == 5 * 10**14
+    assert [entry.share for entry in session.history[1:]] == [0.0] * 5
+    assert session.plain_composition.epsilon == 0.5
+    assert [entry.hits for entry in session.history] == [0, 1, 0, 1, 0, 1]
+
+
+def test_the_event_is_that_of_the_form(opened):
+    near = Neighbouring("add/remove", "patient")
+    assert OpenSparse(near, 1, 2, "0.5").event == Pure("0.5")
+    assert OpenSparse(near, 1, 2, "0.5", "1e-7", "published").event == Approximate("0.5", "1e-7")
+    session = opened(budget=Budget(epsilon=1, delta=1e-6), approximate_delta="5e-7", filter="pure")
+    session.sparse_vector(above=1, hits=2, epsilon="0.5", delta="1e-7", form="published")
+    assert (spent(session).main, spent(session).delta) == (5 * 10**14, 10**11)
+    with pytest.raises(NoPrice, match="approximate_delta"):
+        opened(budget=PURE).sparse_vector(above=1, hits=2, epsilon="0.5", delta="1e-7", form="published")
+
+
+def test_after_the_last_hit_it_refuses_and_names_the_call_that_would_work(opened):
+    session = opened(budget=PURE)
+    sparse = session.sparse_vector(above=-1000, hits=1, epsilon=1)
+    answer = sparse.test(count(), request="only")
+    before = len(session.history)
+    for ask in (lambda: sparse.test(count()), lambda: sparse.watch(BY_CLINIC)):
+        with pytest.raises(BudgetRefused, match=r"session\.sparse_vector\(above=\.\.\., hits=1, epsilon=\.\.\.\)"):
+            ask()
+    assert len(session.history) == before
+    assert sparse.test(count(), request="only") == answer
+    assert session.sparse_vector(above=-1000, hits=1, epsilon=1).test(count())
+
+
+def test_it_refuses_what_does_not_fit_and_says_what_would(opened):
+    session = opened(budget=PURE)
+    with pytest.raises(BudgetRefused, match=r"epsilon=1\.9"):
+        session.sparse_vector(above=1, hits=3, epsilon=3)
+    assert session.history == []
+
+
+def test_the_threshold_survives_a_restart(tmp_path):
+    file, options = tmp_path / "visits.ledger", {"privacy_unit": "patient", "budget": PURE}
+    with chary.open(visits(), ledger=file, **options) as session:
+        sparse = session.sparse_vector(above=1000, hits=2, epsilon="0.01", values=True, request="one")
+        assert session.sparse_vector(above=1000, hits=2, epsilon="0.01", values=True, request="one").call == sparse.call
+        with pytest.raises(RequestConflict):
+            session.sparse_vector(above=1001, hits=2, epsilon="0.01", values=True, request="one")
+        first, hidden = sparse.test(count(), above=-(10**6), request="first"), state(session, sparse.call)
+        charged = spent(session)
+    with chary.open(visits(), ledger=file, **options) as session:
+        again = session.sparse_vector(call=sparse.call)
+        assert repr(again) == repr(sparse)
+        assert [each.call for each in session.sparse_vectors] == [sparse.call]
+        assert again.test(count(), above=-(10**6), request="first") == first
+        assert again.left == 1
+        assert state(session, sparse.call) == hidden
+        again.test(count(), above=10**6)
+        assert state(session, sparse.call) == hidden
+        assert again.test(count(), above=-(10**6)).left == 0
+        assert spent(session) == charged
+
+
+def test_a_block_ends_the_handle_and_nothing_else(opened):
+    session = opened(budget=PURE)
+    with session.sparse_vector(above=-1000, hits=2, epsilon=1) as sparse:
+        sparse.test(count())
+    with pytest.raises(InvalidParameter, match=rf"sparse_vector\(call={sparse.call}\)"):
+        sparse.test(count())
+    assert session.sparse_vector(call=sparse.call).test(count()).left == 0
+
+
+@pytest.mark.statistical
+def test_a_watch_is_the_same_as_asking_key_by_key(opened):
+    """By the law of what is found above: the runs of both ways cannot be told apart, those of another noise can."""
+    runs, keys = 250, [(clinic,) for clinic in CLINICS]
+    found = {}
+    for name, epsilon in (("watch", "0.4"), ("one by one", "0.4"), ("other noise", "4")):
+        session = opened(budget=Budget(epsilon=10**4), unsafe_noise=Seeded(4))
+        outcomes = []
+        for _ in range(runs):
+            sparse = session.sparse_vector(above=30, hits=2, epsilon=epsilon)
+            if name != "one by one":
+                watched = sparse.watch(BY_CLINIC).above
+                outcomes.append(tuple(key in watched for key in keys))
+                continue
+            above = [False] * len(keys)
+            for position, (clinic,) in enumerate(keys):
+                above[position] = bool(sparse.left and sparse.test(count(f"clinic = '{clinic}'")))
+            outcomes.append(tuple(above))
+        found[name] = np.array([outcomes.count(one) for one in itertools.product((False, True), repeat=3)])
+    assert gap(found["watch"], found["one by one"]) < 4.5
+    assert gap(found["watch"], found["other noise"]) > 5.5
+
+
+def gap(first, second):
+    """The largest difference of two counts, in its standard deviations."""
+    return np.max(np.abs(first - second) / np.sqrt(np.maximum(first + second, 1)))
+
+
+def test_a_threshold_that_moved_meanwhile_is_never_answered_against(opened, monkeypatch):
+    """Another process hits between reading and storing: the outcome is thrown away and the run repeated."""
+    session = opened(budget=NO_NOISE, filter="pure")
+    sparse = session.sparse_vector(above=1, hits=2, epsilon=PLENTY)
+    ran, meanwhile = AskSparseOnce.run, [None]
+
+    def run(self, touched):
+        outcome = ran(self, touched)
+        if meanwhile:
+            meanwhile.pop()
+            sparse.test(count())
+        return outcome
+
+    monkeypatch.setattr(AskSparseOnce, "run", run)
+    assert sparse.test(count()).left == 0
+    assert [entry.hits for entry in session.history if entry.kind == "sparse_test"] == [1, 1]
+    assert sparse.left == 0
+
+
+def test_many_threads_never_find_more_than_the_hits(opened):
+    session = opened(budget=NO_NOISE, filter="pure")
+    sparse, start = session.sparse_vector(above=1, hits=5, epsilon=PLENTY), threading.Barrier(4)
+
+    def ask():
+        found = 0
+        start.wait()
+        while True:
+            try:
+                found += sparse.test(count()).above
+            except SecretMoved:
+                continue
+            except BudgetRefused:
+                return found
+
+    with ThreadPoolExecutor(4) as pool:
+        tasks = [pool.submit(ask) for _ in range(4)]
+        assert sum(task.result() for task in tasks) == 5
+    assert session.spine.ledger.verify().ok
+
+
+def test_one_unit_in_every_key_costs_no_more(opened):
+    """What a session of plain releases would pay for each key."""
+    sparse = opened(budget=PURE).sparse_vector(above=10**6, hits=1, epsilon=1)
+    found = sparse.watch(count().by("patient", range(5000)))
+    assert (found.tested, found.hits, found.left) == (5000, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("relation", "form", "expected"),
+    [("add/remove", "tuned", True), ("add/remove", "published", False), ("replace", "tuned", False)],
+)
+def test_monotone_is_the_default_where_it_holds(opened, relation, form, expected):
+    session = opened(budget=PURE, relation=relation)
+    session.sparse_vector(above=1, hits=2, epsilon=1, form=form)
+    assert session.history[0].question["monotone"] is expected
+
+
+COST = {"bounds": (0, 9), "rows_per_unit": 1}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        count(),
+        count("age > 30", without="age > 50"),
+        count("age > 30", without="age > 50").by("clinic", CLINICS, keep_per_unit=1),
+        total("age", **COST),
+        total("age", bounds=(-3, 3), unit_total=(0, 9)),
+    ],
+)
+def test_what_a_further_unit_cannot_lower_is_monotone(opened, query):
+    session = opened(budget=PURE)
+    sparse = session.sparse_vector(above=10**6, hits=1, epsilon=1, sensitivity=9)
+    (sparse.test if query.keys is None else sparse.watch)(query)
+
+
+@pytest.mark.parametrize("bounds", [(-1, 1), (-1, 0)])
+def test_what_it_may_lower_is_not(opened, bounds):
+    session = opened(budget=PURE)
+    query = total("age", bounds=bounds, rows_per_unit=1)
+    with pytest.raises(InvalidQuery, match="monotone=False"):
+        session.sparse_vector(above=10**6, hits=1, epsilon="0.1").test(query)
+    assert session.sparse_vector(above=10**6, hits=1, epsilon="0.1", monotone=False).test(query).left == 1
+
+
+TINY = [
+    {"u": unit, "k": key, "x": value}
+    for unit, key, value in [(1, "a", 3), (1, "b", -2), (2, "a", 1), (3, "b", 5), (3, "b", -5), (3, "a", 0)]
+]
+MOVING_UP = [
+    count(),
+    count("x > 0"),
+    count("x > 0", without="x < 0"),
+    count("x > 0", without="k = 'b'").by("k", ["a", "b"]),
+    count().by("k", ["b", "a"], keep_per_unit=1),
+    total("x", bounds=(0, 4), rows_per_unit=2).by("k", ["a", "b"]),
+    total("x", bounds=(-4, 4), unit_total=(0, 3)),
+]
+
+
+@pytest.mark.parametrize("unit", [1, 2, 3])
+def test_no_unit_lowers_what_is_called_monotone(unit):
+    """By any part of its own rows beside the rows of all others."""
+    assert all(query.contribution(Neighbouring("add/remove", "u")).low == 0 for query in MOVING_UP)
+    others, own = [row for row in TINY if row["u"] != unit], [row for row in TINY if row["u"] == unit]
+    without = answers(others)
+    for size in range(1, len(own) + 1):
+        for part in itertools.combinations(own, size):
+            assert np.all(answers([*others, *part]) >= without)
+
+
+def answers(rows):
+    """All of them, one after another."""
+    table = Table.open(pd.DataFrame(rows), neighbouring=Neighbouring("add/remove", "u"))
+    with closing(table):
+        return np.concatenate([np.atleast_1d(table.prepare(query).run()) for query in MOVING_UP])
+
+
+def test_questions_keep_the_declared_sensitivity_and_grid(opened):
+    session = opened(budget=PURE)
+    sparse = session.sparse_vector(above=1, hits=2, epsilon="0.5")
+    with pytest.raises(InvalidQuery, match="sensitivity=9"):
+        sparse.test(total("age", **COST))
+    with pytest.raises(InvalidQuery, match=r"grid=0\.5"):
+        sparse.test(total("cost", bounds=(0, 1), grid="0.5", rows_per_unit=1))
+    with pytest.raises(InvalidQuery, match="counts, totals and series"):
+        sparse.test(mean("age", **COST))
+    with pytest.raises(InvalidQuery, match="watch"):
+        sparse.test(BY_CLINIC)
+    with pytest.raises(InvalidQuery, match="keys"):
+        sparse.watch(count())
+    assert len(session.history) == 1
+
+
+def test_coarser_questions_are_counted_in_finer_steps(opened):
+    session = opened(budget=NO_NOISE, filter="pure")
+    sizes = {"hits": 5, "epsilon": 3 * PLENTY, "sensitivity": 4, "grid": "0.5", "values": True}
+    with session.sparse_vector(above=10, **sizes) as sparse:
+        assert sparse.test(count()).value == 51
+        fine = total("cost", bounds=(0, 4), grid="0.5", rows_per_unit=1)
+        coarse = total("cost", bounds=(0, 4), grid=2, rows_per_unit=1)
+        assert [sparse.test(query).value for query in (fine, coarse)] == [
+            session.release(query, epsilon=PLENTY // 5).value for query in (fine, coarse)
+        ]
+        exact = session.release(fine, epsilon=PLENTY // 5).value
+        assert sparse.test(fine, above=exact)
+        assert not sparse.test(fine, above=Fraction(exact) + Fraction(1, 100))
+
+
+def test_the_noise_scales_with_sensitivity(opened):
+    session = opened(budget=PURE)
+    one, nine = (
+        session.quote_sparse_vector(hits=2, epsilon=1, tests=10, sensitivity=size, values=True) for size in (1, 9)
+    )
+    assert 8 < nine.accuracy.error / one.accuracy.error < 10
+    assert 8 < nine.error_bar / one.error_bar < 10
+
+
+def test_a_series_needs_no_more_noise_for_being_long():
+    frame = pd.DataFrame({"n": [5, 700, 5, 800, 900, 5]})
+    with chary.open_series(frame, column="n", sensitivity=2, budget=Budget(epsilon=1), ledger=":memory:") as session:
+        with session.sparse_vector(above=400, hits=2, epsilon="0.8", sensitivity=2) as sparse:
+            found = sparse.watch(session.series())
+            assert (list(found.above), found.untested) == ([(1,), (3,)], ((4,), (5,)))
+        with pytest.raises(InvalidParameter, match="monotone"):
+            session.sparse_vector(above=1, hits=1, epsilon="0.1", monotone=True)
+
+
+def test_it_goes_on_while_the_table_grows(opened):
+    session = opened(budget=NO_NOISE, filter="pure")
+    sparse = session.sparse_vector(above=52, hits=1, epsilon=PLENTY)
+    assert not sparse.test(count())
+    row = {"patient": 7, "clinic": "north", "age": 1, "cost": 1.0, "note": "none"}
+    session.append(pd.DataFrame([row]))
+    assert sparse.test(count())
+
+
+def test_accuracy_and_quote_agree_and_the_published_form_has_its_bound(opened):
+    session = opened(budget=PURE)
+    quote = session.quote_sparse_vector(hits=3, epsilon="0.5", tests=1000, form="published", values=True)
+    assert session.history == []
+    sparse = session.sparse_vector(above=1, hits=3, epsilon="0.5", form="published", values=True)
+    assert sparse.accuracy(tests=1000) == quote.accuracy
+    assert quote.accuracy.error < quote.accuracy.published
+    assert (quote.share, quote.fits) == (0.25, True)
+    assert "25 % of the budget" in str(quote)
+    assert quote.as_dict()["accuracy"] == quote.accuracy.as_dict()
+    tuned = session.quote_sparse_vector(hits=3, epsilon=9, tests=1000)
+    assert (tuned.accuracy.published, tuned.fits, tuned.error_bar) == (None, False, None)
+    assert "does not fit" in str(tuned)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"epsilon": 0},
+        {"epsilon": None},
+        {"hits": 0},
+        {"hits": True},
+        {"above": "many"},
+        {"above": None},
+        {"delta": "1e-7"},
+        {"form": "broken"},
+        {"monotone": 1},
+        {"values": None},
+        {"sensitivity": "0.5"},
+        {"sensitivity": -1},
+        {"grid": 0},
+        {"form": "published", "monotone": True},
+        {"form": "published", "delta": 1},
+        {"call": 1},
+        {"call": 1, "above": None, "hits": None, "epsilon": None, "values": True},
+        {"call": 1, "above": None, "hits": None, "epsilon": None, "form": "published"},
+    ],
+)
+def test_bad_openings_charge_nothing(opened, given):
+    session = opened(budget=PURE)
+    with pytest.raises(InvalidParameter):
+        session.sparse_vector(**({"above": 1, "hits": 2, "epsilon": 1} | given))
+    assert session.history == []
+
+
+def test_only_a_sparse_vector_that_is_there_goes_on(opened):
+    session = opened(budget=PURE)
+    session.release(count(), epsilon="0.1")
+    for call in (1, 99, "one"):
+        with pytest.raises(UnknownHeld):
+            session.sparse_vector(call=call)
+
+    class Stop(BaseException):
+        pass
+
+    def stop(step):
+        if step == "ran":
+            raise Stop
+
+    interrupted = opened(budget=PURE, on_step=stop)
+    with pytest.raises(Stop):
+        interrupted.sparse_vector(above=1, hits=2, epsilon=1)
+    call = interrupted.history[0].call
+    broken = interrupted.sparse_vector(call=call)
+    assert interrupted.sparse_vectors == []
+    for ask in (lambda: broken.left, lambda: broken.test(count())):
+        with pytest.raises(UnknownHeld, match="interrupted"):
+            ask()
+
+
+def test_nothing_shows_the_threshold(opened):
+    session = opened(budget=PURE, unsafe_noise=Seeded(2))
+    sparse = session.sparse_vector(above=-(10**9), hits=1, epsilon="1e-6")
+    secret = abs(state(session, sparse.call).shift)
+    assert secret > 1000
+    answer = sparse.test(count())
+    with pytest.raises(BudgetRefused) as refused:
+        sparse.test(count())
+    shown = [repr(sparse), repr(answer), repr(session.history), session.statement(), error_texts(refused.value)]
+    assert not any(str(secret) in text for text in shown)
