@@ -14,6 +14,7 @@ NAMES = (
     "release",
     "thresholds",
     "selection",
+    "quantiles",
     "individual",
     "sparse_accuracy",
     "sketches",

@@ -4,6 +4,7 @@ import inspect
 import sys
 
 import chary
+import chary.audit
 import chary.learning
 import chary.streaming
 
@@ -51,9 +52,9 @@ GROUPS = {
         "Entry",
         "PlainComposition",
     ),
-    "Planning": ("plan", "compose"),
+    "Planning": ("advise", "Advice", "Option", "Unfit", "plan", "compose"),
 }
-PACKAGES = {"Robust streams": chary.streaming, "Private learning": chary.learning}
+PACKAGES = {"Robust streams": chary.streaming, "Private learning": chary.learning, "Attacks": chary.audit}
 
 
 def render():

@@ -22,6 +22,7 @@ from chary.errors import (
 from chary.filters import Budget
 from chary.mechanisms import RandomizedResponse, ShareEstimate
 from chary.session import (
+    Advice,
     Algorithm,
     Answer,
     Answers,
@@ -35,6 +36,7 @@ from chary.session import (
     IndividualStream,
     Label,
     LivingCount,
+    Option,
     Outcome,
     Pair,
     PlainComposition,
@@ -56,14 +58,17 @@ from chary.session import (
     Top,
     Tracked,
     Tracker,
+    Unfit,
     WatchResult,
     Winner,
+    advise,
     open,
     open_rows,
     open_series,
 )
 
 __all__ = [
+    "Advice",
     "Algorithm",
     "AlgorithmFailed",
     "Answer",
@@ -93,6 +98,7 @@ __all__ = [
     "LivingCount",
     "Neighbouring",
     "NoPrice",
+    "Option",
     "Outcome",
     "Pair",
     "PlainComposition",
@@ -119,9 +125,11 @@ __all__ = [
     "Top",
     "Tracked",
     "Tracker",
+    "Unfit",
     "UnknownHeld",
     "WatchResult",
     "Winner",
+    "advise",
     "compose",
     "count",
     "histogram",

@@ -14,7 +14,8 @@ from chary.accounting.lower_bounds import (
     variance_down,
 )
 from chary.errors import InvalidParameter
-from chary.mechanisms import bits_distances
+from chary.mechanisms import InverseSensitivity, bits_distances
+from chary.noise import ExponentialLaw
 
 EPSILONS = [0.1, 0.5, 1.0, 2.0]
 
@@ -108,6 +109,13 @@ def test_no_answer_right_in_the_mean_beats_the_variance(epsilon):
     laplace = 1 / (2 * math.sinh(epsilon / 2) ** 2)
     assert bound - 1e-9 <= best <= laplace + 1e-9
     assert bound == pytest.approx(laplace / 2)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_inverse_sensitivity_attains_the_chance_of_a_quarter_of_its_epsilon(epsilon):
+    distances = bits_distances(3, 8)
+    law = ExponentialLaw(distances, InverseSensitivity(epsilon).unit).probabilities()
+    assert law[3] == pytest.approx(discrete_chance_up(epsilon=epsilon / 4, distances=distances.tolist()))
 
 
 def test_the_bounds_are_ordered_and_the_linear_one_holds():

@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import pytest
 
 from chary.cli import run
@@ -31,6 +32,9 @@ def test_linkage_on_a_file_and_on_the_built_in_data(call, tmp_path):
     assert code == 0
     assert (found["rows"], found["quasi"], found["reidentified"]) == (90, ["age", "sex"], 0)
     assert (tmp_path / "link.png").read_bytes().startswith(b"\x89PNG")
+    with duckdb.connect("people.duckdb") as connection:
+        connection.execute("create table people as from 'people.csv'")
+    assert json.loads(call("linkage people.duckdb --table people --quasi age,sex --sensitive ill --json")[1]) == found
     code, out, _ = call("linkage --epsilon 0.5")
     assert code == 0
     assert "age, female, site" in out

@@ -1,10 +1,12 @@
 """A table without names joined with a register, and the same people asked of a session."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
 from chary import InvalidParameter, InvalidQuery
 from chary.audit import link, linkage
@@ -78,6 +80,17 @@ def test_a_session_gives_more_than_chance_and_never_more_than_the_limit(epsilon)
     if epsilon >= 1:
         assert binom.sf(right - 1, found.reidentified, found.baseline) < ALPHA
         assert binom.sf(found.reidentified - 1, found.reidentified, found.limit) < ALPHA
+
+
+@pytest.mark.statistical
+def test_one_of_two_values_is_guessed_as_often_as_the_noise_says():
+    """Each of the two counts has noise for epsilon/2 and is on the right side with chance 1/(1 + e^(-epsilon/2))."""
+    rows = pd.DataFrame({"number": range(2400), "ill": [i % 2 == 0 for i in range(2400)]})
+    found = linkage(rows, quasi=["number"], sensitive="ill", epsilon=2)
+    chances = {size: 1 / (1 + math.exp(-size / 2)) for size in (2, 4 / 3, 3)}
+    p_values = [binomtest(round(found.private_accuracy * 2400), 2400, chance).pvalue for chance in chances.values()]
+    assert p_values[0] > ALPHA > max(p_values[1:])
+    assert found.limit == pytest.approx(1 / (1 + math.exp(-2)))
 
 
 def test_without_noise_the_session_tells_everything():

@@ -105,6 +105,12 @@ def test_the_price_is_the_pure_epsilon_of_the_noise(opened, relation):
     assert spent(session).main - before == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
 
 
+@pytest.mark.parametrize("epsilon", ["1e-13", 4000])
+def test_extreme_epsilons_have_noise(pure, epsilon):
+    won = pure(4500).noisy_max_gaussian(BY_CLINIC, low=0, high=100, epsilon=epsilon)
+    assert won.noise > 10**9 if epsilon == "1e-13" else won.noise < 10
+
+
 @pytest.mark.parametrize("epsilon", ["0.003", "0.2", "3"])
 def test_noise_for_an_epsilon_is_just_enough(pure, epsilon):
     session = pure(10)
@@ -150,6 +156,8 @@ def test_a_refused_maximum_says_what_would_fit(pure):
         {"noise": None},
         {"epsilon": "0.1"},
         {"noise": None, "epsilon": 0},
+        {"noise": None, "epsilon": "1e-20"},
+        {"noise": "1e-9"},
         {"query": count()},
         {"query": count().by("clinic", ["north"])},
         {"query": "age"},
@@ -169,15 +177,15 @@ def test_a_wrong_maximum_charges_nothing(pure, wrong):
 
 def test_without_noise_a_run_ends_at_the_first_value_above(opened, place):
     session = opened(budget=NO_NOISE, ledger=place)
-    terms = TERMS | {"threshold": 51, "threshold_noise": "0.01"}
-    with session.above_threshold(**(terms | {"threshold": 50.5})) as run:
+    terms = TERMS | {"threshold": 40, "threshold_noise": "0.5"}
+    with session.above_threshold(**terms) as run:
         assert run.test(count("age < 0")) is False
         assert (run.steps, run.state) == (1, "running")
         assert run.test(count()) is True
         assert (run.steps, run.state) == (2, "halted at step 2")
         with pytest.raises(UnknownHeld, match="halted at step 2"):
             run.test(count())
-    with session.above_threshold(**(terms | {"threshold": 30.5, "high": 30})) as run:
+    with session.above_threshold(**(terms | {"threshold": 45, "high": 30})) as run:
         assert run.test(count()) is False
     with session.above_threshold(**(terms | {"threshold": -20, "low": -10})) as run:
         assert run.test(count("age < 0")) is True
@@ -199,11 +207,12 @@ def test_opening_is_free_and_the_answers_cost_their_loss(pure, scripted):
         assert run.test(count()) is False
         assert run.loss == running[step]
         assert 0 <= spent(session).main - Fraction(float(running[step])) * MAIN_STEPS < step + 1
+        assert run.next_loss == pytest.approx(worst(step + 2) - float(running[step]))
         call = session.spine.ledger.call(session.history[-1].call)
         before = Fraction(float(running[step - 1])) if step else Fraction(0)
         assert call.worst.main == math.ceil((Fraction(worst(step + 1)) - before) * MAIN_STEPS)
     assert run.test(count()) is True
-    assert run.loss == halted[5]
+    assert (run.loss, run.next_loss) == (halted[5], 0)
     assert 0 <= spent(session).main - Fraction(float(halted[5])) * MAIN_STEPS < 7
     assert [entry.hits for entry in session.history[1:]] == [0] * 5 + [1]
 
@@ -366,6 +375,22 @@ def test_a_watch_tests_as_many_keys_as_can_be_paid_for(pure, scripted):
     assert len(scripted) == 1
 
 
+def test_a_watch_whose_room_is_taken_meanwhile_tests_fewer_keys(opened, scripted):
+    def rush(step):
+        if step == "asked" and armed:
+            armed.pop()
+            session.release(count(), epsilon="0.2")
+
+    armed = []
+    session = opened(budget=Budget(epsilon=Fraction(worst(1, terms=FAR)) + Fraction(201, 1000)), on_step=rush)
+    assert worst(3, terms=FAR) < worst(1, terms=FAR) + 0.2 < worst(2, terms=FAR) + 0.2
+    run = session.above_threshold(**FAR)
+    scripted += [False] * 3
+    armed.append(1)
+    assert run.watch(BY_CLINIC).tested == 1
+    assert (run.steps, len(scripted)) == (1, 2)
+
+
 def test_a_series_is_watched_day_by_day():
     rows = pd.DataFrame({"cnt": [5, 3, 900, 70]})
     with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
@@ -526,6 +551,8 @@ def test_an_outcome_on_a_state_that_moved_is_thrown_away(opened, scripted):
         {"high": None},
         {"high": math.inf},
         {"sensitivity": 0},
+        {"threshold": 10**12},
+        {"threshold_noise": "1e-9"},
         {"call": 1},
     ],
 )

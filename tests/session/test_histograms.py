@@ -13,6 +13,7 @@ from chary.accounting import Approximate, ZeroConcentrated, discrete_gaussian_de
 from chary.amounts import Amount
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, RequestConflict
 from chary.noise import Seeded
+from chary.session.releasing import Release
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
 
 EDGES = [0, 18, 65, 120]
@@ -123,8 +124,6 @@ def total_of():
 
 
 def made(session, query, **options):
-    from chary.session.releasing import Release  # noqa: PLC0415
-
     return Release(query, session.spine.rows.neighbouring, **({"epsilon": "0.3", "delta": "1e-7"} | options))
 
 
@@ -180,7 +179,7 @@ def test_a_mean_gets_noise_for_both_parts(opened):
     rho = sum(event.rho for event in events)
     assert len(events) == 2
     assert events[0].rho == events[1].rho
-    assert math.sqrt(1 / (2 * rho)) < 1.1 * 4.7 / 2
+    assert math.sqrt(1 / (2 * rho)) < 1.1 * 2.45
 
 
 def test_quotes_and_refusals_know_delta(opened):

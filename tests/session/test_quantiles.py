@@ -9,11 +9,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from chary import Budget, count, histogram, total
+from chary import Budget, count, histogram, open_series, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
+from chary.data import Predicate, ordered
 from chary.errors import BudgetRefused, EngineFailure, InvalidParameter, InvalidQuery
 from chary.noise import Seeded
+from chary.session.interaction import Touched
+from chary.session.modes import AskFraction, AskMode
+from chary.session.quantiles import AskQuantiles
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
 
 AGES = {"bounds": (0, 120), "rows_per_unit": 1}
@@ -48,7 +52,7 @@ def test_of_a_unit_its_middle_value_counts(opened):
     frame = pd.DataFrame({"patient": [1] * 99 + [2] * 3 + [3], "age": [90] * 99 + [0, 10, 80] + [20]})
     session = opened(frame, budget=NO_NOISE)
     assert session.quantile("age", 0.5, **AGES, epsilon=PLENTY).value == 20
-    crowd = session.quantile("age", 0.5, bounds=(0, 120), rows_per_unit=1000, epsilon=10**6).value
+    crowd = session.quantile("age", 0.5, bounds=(0, 120), rows_per_unit=1000, epsilon=PLENTY).value
     assert crowd == 90
 
 
@@ -89,18 +93,23 @@ def test_fractions_without_noise(opened, place):
 # Laws
 
 
-def seen(session, ask, runs):
-    return Counter(ask(session) for _ in range(runs))
+def seen(session, made, runs, shown):
+    """How often each public answer comes out of runs on one reading of the rows."""
+    values = [plan.run() for plan in made.prepare(session.spine.rows)]
+    touched = Touched(values, Seeded(6), None, None, made.price(session.spine.filter))
+    return Counter(shown(made.present(made.run(touched).answer, 1)) for _ in range(runs))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
 def test_the_median_follows_its_law_and_no_other(opened, scale):
-    session = opened(people([2, 3, 3, 6]), privacy_unit=None, budget=NO_NOISE, unsafe_noise=Seeded(6))
-    runs = 3000
-    found = seen(session, lambda s: s.quantile("age", 0.5, bounds=(0, 7), epsilon="0.8").value, runs)
-    distances = np.array([4, 4, 3, 0, 2, 2, 3, 4]) - np.array([0, 0, 1, 0, 0, 0, 1, 0])
-    # b - a - e or a - b - e: places 0, 1 have 4 above; 2 has 3 above, 1 on it; 3 is the median; ...
+    session = opened(people([2, 3, 3, 6]), privacy_unit=None, budget=NO_NOISE)
+    made = AskQuantiles(ordered("age", bounds=(0, 7)), session.spine.rows.neighbouring, ("0.5",), "0.8")
+    runs = 5000
+    found = seen(session, made, runs, lambda answer: answer.values[0])
+    below, on = np.array([0, 0, 0, 1, 3, 3, 3, 4]), np.array([0, 0, 1, 2, 0, 0, 1, 0])
+    above = 4 - below - on
+    distances = np.maximum(0, np.maximum(below - above - on, above - below - on))
     weights = np.exp(-0.4 * scale * distances)
     expected = weights / weights.sum() * runs
     p = stats.chisquare([found[t] for t in range(8)], expected).pvalue
@@ -110,10 +119,10 @@ def test_the_median_follows_its_law_and_no_other(opened, scale):
 @pytest.mark.statistical
 @pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
 def test_the_fraction_follows_its_law_and_no_other(opened, scale):
-    frame = people([70, 20, 20, 20, 20])
-    session = opened(frame, privacy_unit=None, relation="replace", budget=NO_NOISE, unsafe_noise=Seeded(6))
-    runs = 3000
-    found = seen(session, lambda s: round(5 * s.fraction("age >= 65", epsilon="0.6").value), runs)
+    session = opened(people([70, 20, 20, 20, 20]), privacy_unit=None, relation="replace", budget=NO_NOISE)
+    made = AskFraction(Predicate.parse("age >= 65"), session.spine.rows.neighbouring, "0.6")
+    runs = 5000
+    found = seen(session, made, runs, lambda answer: round(5 * answer.value))
     r = math.exp(-0.6 * scale)
     tail = [r**k / (1 + r) for k in range(6)]
     law = [tail[1], *[(1 - r) / (1 + r) * r ** abs(k - 1) for k in range(1, 5)], tail[4]]
@@ -128,9 +137,10 @@ def test_the_fraction_follows_its_law_and_no_other(opened, scale):
 )
 def test_the_mode_follows_its_law(opened, relation, distances, rate):
     frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 2})
-    session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE, unsafe_noise=Seeded(6))
-    runs = 2000
-    found = seen(session, lambda s: s.mode(count().by("clinic", ["a", "b", "c"]), epsilon="0.9"), runs)
+    session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE)
+    made = AskMode(count().by("clinic", ["a", "b", "c"]), session.spine.rows.neighbouring, "0.9")
+    runs = 5000
+    found = seen(session, made, runs, lambda answer: answer)
     for factor in (1, 1.5, 2 / 3):
         weights = np.exp(-rate * factor * np.array(distances))
         p = stats.chisquare([found[key] for key in "abc"], weights / weights.sum() * runs).pvalue
@@ -226,8 +236,6 @@ def test_replaced_units_need_one_key_each_for_a_mode(opened):
 
 
 def test_a_series_has_no_columns_of_values():
-    from chary import open_series  # noqa: PLC0415
-
     frame = pd.DataFrame({"cnt": [1, 2, 3]})
     with (
         open_series(frame, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session,

@@ -16,9 +16,16 @@ Floats = NDArray[np.float64]
 
 _ROOT: Final = math.sqrt(0.5)
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
-_NEAR: Final = 0.5
-_ABSCISSAE, _DOUBLE = np.polynomial.legendre.leggauss(6)
-_POINTS, _WEIGHTS = (1 + _ABSCISSAE) / 2, _DOUBLE / 2
+_NEAR, _NEARER = 0.5, 0.01
+
+
+def _legendre(count: int) -> tuple[Floats, Floats]:
+    """Points and weights on [0, 1]."""
+    points, weights = np.polynomial.legendre.leggauss(count)
+    return (1 + points) / 2, weights / 2
+
+
+_FEW, _MANY = _legendre(3), _legendre(6)
 
 
 class LogCdf:
@@ -50,25 +57,28 @@ class LogCdf:
 
     def change(self, shift: Floats, end: "LogCdf | None" = None) -> Floats:
         """`ln Phi(x + shift) - ln Phi(x)`; `end` is the function at x + shift where that is known already."""
-        near = np.abs(shift) * np.maximum(np.abs(self.x), 1) <= _NEAR
-        if near.all():
-            return _near(self.x, shift, self.hazard)
+        distance = np.abs(shift) * np.maximum(np.abs(self.x), 1)
+        farthest = float(distance.max())
+        if farthest <= _NEAR:
+            return _near(self.x, shift, self.hazard, farthest)
+        near = distance <= _NEAR
         end = end or LogCdf(self.x + shift)
         right = np.log1p((self.tail - end.tail) / (1 - self.tail))
-        change = np.where((self.x >= 0) & (end.x >= 0), right, self._far(shift, end))
+        change = np.where((self.x >= 0) & (end.x >= 0), right, self.change_to(end, shift))
         if near.any():
             x, moved, hazard = (np.broadcast_to(part, near.shape)[near] for part in (self.x, shift, self.hazard))
             change[near] = _near(x, moved, hazard)
         return change
 
-    def _far(self, shift: Floats, end: "LogCdf") -> Floats:
-        """The difference of the squares is a product."""
+    def change_to(self, end: "LogCdf", shift: Floats) -> Floats:
+        """`change` to a known end, with an absolute error of some 1e-16 (for positive x, that part of the tail)."""
         apart = np.where((self.x < 0) & (end.x < 0), shift, end.below - self.below)
         return np.asarray(end.scaled - self.scaled - apart * (self.below + end.below) / 2)
 
 
-def _near(x: Floats, shift: Floats, hazard: Floats) -> Floats:
+def _near(x: Floats, shift: Floats, hazard: Floats, farthest: float = _NEAR) -> Floats:
     """Gauss-Legendre for the density over the distance, relative to the density at x; the exponents are at most 1/2."""
-    steps = shift[..., np.newaxis] * _POINTS
-    density = np.exp(-steps * (x[..., np.newaxis] + steps / 2)) @ _WEIGHTS
+    points, weights = _FEW if farthest < _NEARER else _MANY
+    steps = shift[..., np.newaxis] * points
+    density = np.exp(-steps * (x[..., np.newaxis] + steps / 2)) @ weights
     return np.asarray(np.log1p(shift * density * hazard))

@@ -6,38 +6,36 @@ with a small *relative* error also where it is 1e-200. So no two masses are subt
 `M' - M = E[(A' - A) B'] + E[A (B' - B)]`, and both differences under the integrals are computed as such.
 
 All three integrands are log-concave in z (Prekopa) and fall at least as fast as exp(-z^2/2) from their modes, whose
-place is known within bounds. The trapezoidal rule converges geometrically on them. Its nodes are narrowed to where any
-integrand matters and doubled until the three sums over every third node agree to 1e-5, which leaves an error of the cube
-of that. Logarithms are taken relative to the likeliest node, so that large ones do not lose digits.
+place is known within bounds. An outline from a few operations finds where any integrand matters. The trapezoidal rule
+converges geometrically there; its nodes are doubled until the three sums over every third node agree to 1e-5, which
+leaves an error of about the cube of that. Logarithms are taken relative to the likeliest node, so no digits are lost.
 
-Nodes are uniform in t, `z = center + width sinh t`, so that a bar with much more noise than the queries has a fine grid where
-they cross it and a coarse one elsewhere.
+Nodes are uniform in t, `z = center + width sinh t`, so that a bar with much more noise than the queries has a fine grid
+where they cross it and a coarse one elsewhere.
 """
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from chary.accounting.gaussian_integrals import Floats, LogCdf
+from chary.accounting.trapezoid import LOWEST, Outline, Sums, evenly
+from chary.errors import InvalidParameter
 
 _TAIL: Final = 9.6
 _CORE: Final = 6.0
 _FLAT: Final = 8.0
-_NEGLIGIBLE: Final = math.exp(-38)
-_OUTSIDE: Final = 46.0
-_SCAN: Final = 64
-_AGREEMENT: Final = 1e-5
+_SCAN: Final = 96
 _FINEST: Final = 0.35
-_FEWEST: Final = 12
 _SMALLEST: Final = -660.0
-_LOWEST: Final = -1e300
+_MODERATE: Final = 100.0
+_UNSEEN: Final = 700.0
 _SIGNS: Final = np.array([[1.0], [-1.0]])
-_AFTER: Final = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+_AFTER: Final[Floats] = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
 _START: Final = 96
 _MOST: Final = 2**18
 
@@ -60,9 +58,9 @@ class Crossing:
         The relative error is below 2e-13. All counts share their nodes, so they should be of similar size.
         """
         with np.errstate(divide="ignore"):
-            logs = self._logs(counts, [0, 1] if self.last is None else [0, 1, 2], _LOWEST)
+            logs = self._logs(counts, [0, 1] if self.last is None else [0, 1, 2], LOWEST)
         risen = np.logaddexp.reduce(logs[1:]) - logs[0]
-        return np.logaddexp(0, np.maximum(risen, _SMALLEST))
+        return np.asarray(np.logaddexp(0, np.maximum(risen, _SMALLEST)))
 
     def _logs(self, counts: Floats, chosen: list[int], floor: float) -> Floats:
         """Logarithms of the chosen integrals, a row each; one by one where no common nodes suit them.
@@ -72,30 +70,31 @@ class Crossing:
         outline = self._outlined(counts[[0, -1]], chosen)
         if outline.scattered and len(chosen) > 1:
             first = self._logs(counts, chosen[:1], floor)
-            others = [self._logs(counts, [which], float(first.min()) + 2 * _SMALLEST) for which in chosen[1:]]
+            others = [self._logs(counts, [which], float(first.min()) - _UNSEEN) for which in chosen[1:]]
             return np.concatenate([first, *others])
         if outline.peak < floor:
             return np.full((1, len(counts)), -np.inf)
         found = self._integrated(counts, chosen, outline)
         return found if len(chosen) > 1 else found + self._left_out(outline.anchor, counts, _moves(chosen))
 
-    def _integrated(self, counts: Floats, chosen: list[int], outline: "_Outline") -> Floats:
+    def _integrated(self, counts: Floats, chosen: list[int], outline: Outline) -> Floats:
         anchor, low, high = outline.anchor, outline.low - outline.anchor, outline.high - outline.anchor
         nodes = 3 * math.ceil(max(self._least_nodes(outline.low, outline.high, float(counts[-1])), _START) / 3)
         while True:
-            masses = _Masses.of(self._integrands(counts, anchor, _evenly(low, high, nodes), _moves(chosen))[chosen])
-            if nodes > _MOST: print("UNSETTLED",self,counts,chosen,masses.agree)
-            if masses.settled or nodes > _MOST:
-                return masses.logs
+            masses = Sums.of(self._integrands(counts, anchor, evenly(low, high, nodes), _moves(chosen))[chosen])
+            if masses.settled:
+                return masses.logs + math.log((high - low) / (nodes - 1))
+            if nodes > _MOST:
+                raise InvalidParameter("the range and the noises are too far apart for double precision")
             margin = (high - low) / 16
             nodes, low, high = 2 * nodes, low - margin, high + margin
 
-    def _outlined(self, counts: Floats, chosen: list[int]) -> "_Outline":
+    def _outlined(self, counts: Floats, chosen: list[int]) -> Outline:
         low, high = self._interval(float(counts[-1]))
         while True:
-            grid = _evenly(low, high, _SCAN)
-            found = _Outline.of(grid, self._outlines(counts[:, np.newaxis], grid)[chosen])
-            if found.high - found.low > (high - low) / 4:
+            grid = evenly(low, high, _SCAN)
+            found = Outline.of(grid, self._outlines(counts[:, np.newaxis], grid)[chosen])
+            if found.high - found.low > (high - low) / 8:
                 return found
             low, high = found.low, found.high
 
@@ -145,13 +144,15 @@ class Crossing:
         return terms
 
     def _factors(self, starts: Floats, moved: Floats, moves: Floats, most: float) -> tuple[Floats, Floats, Floats]:
-        """`ln Phi` of the arguments in A and B relative to its value at the start; what the shift adds; the sum of both."""
+        """`ln Phi` in A and B relative to its value at the start; what the shift adds to it; the sum of both."""
         rows = len(starts)
         start, shifts = LogCdf(starts[:, np.newaxis]), self.shift * moves[:rows, np.newaxis]
         change = self.slope * _SIGNS[:rows] * moved - shifts
         reached = LogCdf(start.x + change)
-        before, gain = start.change(change, reached), reached.change(np.array([[self.shift]]))
-        if most * gain.max() < 1:
+        moderate = most * reached.tail[0].max() < _MODERATE
+        before = start.change_to(reached, change) if moderate else start.change(change, reached)
+        gain = reached.change(np.array([[self.shift]]))
+        if most * gain.max() < _MODERATE:
             return before, gain, before + gain
         return before, gain, start.change(change + self.shift)
 
@@ -192,8 +193,8 @@ class Crossing:
     def _modes(self, most: float) -> tuple[float, float]:
         """Bounds of all modes, where z equals the slope of the logarithm of what multiplies its density.
 
-        A power of Phi pulls at most as hard as at z = 0, and not beyond the crossing; a difference of two pulls the other
-        way, at most by the distance from the crossing.
+        A power of Phi pulls at most as hard as at z = 0, and not beyond the crossing; a difference of two pulls the
+        other way, at most by the distance from the crossing.
         """
         flat = _FLAT + math.sqrt(2 * math.log1p(most))
         left, right = self.slope * max(self.offset + self.shift, 0), self.slope * most * _hazard(self.offset)
@@ -205,72 +206,17 @@ class Crossing:
         return max(-left, min(0, first)), min(right, max(0, last))
 
 
-@dataclass(frozen=True)
-class _Outline:
-    """Where integrands matter: bounds in t, the likeliest place of the first one, and its height."""
-
-    low: float
-    high: float
-    anchor: float
-    peak: float
-    scattered: bool
-
-    @classmethod
-    def of(cls, grid: Floats, terms: Floats) -> "_Outline":
-        """From values on a grid; integrands are scattered where one matters at a few nodes only."""
-        tops = terms.max(axis=2, keepdims=True)
-        each = terms > tops - _OUTSIDE
-        counted, matter = each.sum(axis=2), each.any(axis=(0, 1))
-        first, last = int(matter.argmax()), len(grid) - 1 - int(matter[::-1].argmax())
-        low, high = float(grid[max(first - 1, 0)]), float(grid[min(last + 1, len(grid) - 1)])
-        scattered = bool((counted[counted > 0] < _FEWEST / 2).any())
-        return cls(low, high, float(grid[terms[0, -1].argmax()]), float(tops[0].max()), scattered)
-
-
-@dataclass(frozen=True)
-class _Masses:
-    """The logarithms of the integrals for several counts, and whether the nodes carry them."""
-
-    logs: Floats
-    agree: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, terms: Floats) -> "_Masses":
-        """The trapezoidal sums of integrands that should vanish at both ends."""
-        top = np.maximum(terms.max(axis=2), _LOWEST)
-        terms -= top[:, :, np.newaxis]
-        parts = np.exp(terms, out=terms)
-        thirds = parts @ _every_third(terms.shape[2])
-        total, ends = thirds.sum(axis=2), parts[:, :, 0] + parts[:, :, -1]
-        agree = np.abs(3 * thirds - total[:, :, np.newaxis]).max(axis=2) <= _AGREEMENT * total
-        agree &= (np.count_nonzero(parts > _NEGLIGIBLE, axis=2) >= _FEWEST) & (ends < _NEGLIGIBLE * total)
-        return cls(top + np.log(total), agree)
-
-    @property
-    def settled(self) -> bool:
-        """Whether every integral that adds to a gain is known well."""
-        return bool((self.agree | (self.logs <= self.logs[0] + _SMALLEST)).all())
-
-
 def _moves(chosen: list[int]) -> Floats:
     """Which factors of the integrals are after the move."""
-    return _AFTER[chosen[0]] if len(chosen) == 1 else _AFTER[0]
+    return np.asarray(_AFTER[chosen[0] if len(chosen) == 1 else 0])
 
 
 def _log_risen(loss: Floats) -> Floats:
-    """`ln(1 - exp(loss))` in place, minus infinity at 0."""
+    """The loss, replaced in place by `ln(1 - exp(loss))`, minus infinity at 0."""
     np.expm1(loss, out=loss)
     np.negative(loss, out=loss)
-    return np.log(loss, out=loss)
-
-
-@lru_cache(maxsize=16)
-def _every_third(nodes: int) -> Floats:
-    return np.tile(np.eye(3), (nodes // 3, 1))
-
-
-def _evenly(low: float, high: float, nodes: int) -> Floats:
-    return low + (high - low) / (nodes - 1) * np.arange(nodes)
+    np.log(loss, out=loss)
+    return loss
 
 
 def _hazard(x: float) -> float:

@@ -4,18 +4,19 @@ Queries lie in [low, high], one unit moves each by at most D, x' and x are their
 picks i with probability `E prod_j Phi(z + (x_i - x_j)/s)`; above threshold halts at t with probability
 `E prod_(j<t) Phi((u - x_j)/s_Q) Phi((x_t - u)/s_Q)`, u = r + s_T z, and still runs with the first product alone.
 
-**The worst pair (ours, a proof in three lines).** Lower every x_j by d and raise x_t by d, and write u = v - d. The law of v
-given the outcome then has the density `phi((v - d - r)/s_T) prod Phi((v - x_j)/s_Q) Phi((x_t + 2d - v)/s_Q)`, whose likelihood
-ratio rises in v as d grows. `-(d/dx_k) ln P = E[(phi/Phi)((v - x_k)/s_Q)]/s_Q` is the mean of something that falls in v, so it
-falls as d grows: `ln P' - ln P` rises in each x_k, and likewise falls in x_t. It is largest at x_k = high, x_t = low,
-d = D, which two neighbours attain. The same comparison shows that both losses rise with t, and that a run
-that halts at t + 1 lost no less than one that still runs after t.
+**The worst pair (ours).** Lower every x_j, j < t, by d and raise x_t by d; write u = v - d. Given the outcome, v has
+the density `phi((v - d - r)/s_T) prod Phi((v - x_j)/s_Q) Phi((x_t + 2d - v)/s_Q)`; its likelihood ratio in v rises with
+d. `-(d/dx_k) ln P` is the mean of `(phi/Phi)((v - x_k)/s_Q)/s_Q`, which falls in v, so it falls as d grows: how much
+the move adds to ln P rises in each x_k, and by the same argument falls in x_t. It is largest at x_k = high, x_t = low
+and d = D, which two neighbours attain. Likewise for noisy max, and both losses rise with t; a run that halts at t + 1
+lost no less than one that still runs after t.
 
 A sensitivity above the range is the range. All results are upper bounds in float64: the error of the integrals is below
 2e-13, and 4e-13 is added.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
@@ -27,6 +28,8 @@ from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, plain, positive, whole
 
 _MARGIN: Final = 4e-13
+_PRECISION: Final = 1e-10
+_ROOT_3: Final = math.sqrt(3)
 _ROWS: Final = 512
 _WIDEST: Final = 10**6
 _MOST_STEPS: Final = 10**12
@@ -35,11 +38,12 @@ _MOST_STEPS: Final = 10**12
 def noisy_max_epsilon_up(queries: int, *, sensitivity: Number, noise: Number, spread: Number = 1) -> float:
     """The epsilon for which the place of the largest of noisy queries is epsilon-DP (`Pure`).
 
-    Each of the queries lies in a public interval of length `spread`, one unit moves it by at most `sensitivity`, and gets
-    Gaussian noise of standard deviation `noise`; only the place of the largest is published. Two neighbours attain it.
+    Each query lies in a public interval of length `spread` (the same for all), one unit moves it by at most
+    `sensitivity`, and it gets Gaussian noise of standard deviation `noise`. Only the place of the largest is published.
+    Two neighbours attain it.
 
     >>> noisy_max_epsilon_up(1000, sensitivity=0.001, noise=0.1)
-    0.2513...
+    0.2530...
     >>> noisy_max_epsilon_up(1, sensitivity=1, noise=1)
     0.0
     """
@@ -84,10 +88,12 @@ def running_epsilon_up(
     low: Number = 0,
     high: Number = 1,
 ) -> float:
-    """What a run of above threshold lost that did not halt at any of `steps` queries (`ExPost`); see `halted_epsilon_up`.
+    """What a run of above threshold lost that did not halt at any of `steps` queries (`ExPost`).
+
+    The arguments are those of `halted_epsilon_up`.
 
     >>> running_epsilon_up(10, sensitivity=0.001, threshold_noise=0.1, query_noise=0.1 * 3**0.5, threshold=0.5)
-    0.0777...
+    0.0489...
     >>> running_epsilon_up(0, sensitivity=0.001, threshold_noise=0.1, query_noise=0.2, threshold=0.5)
     0.0
     """
@@ -111,12 +117,62 @@ def above_threshold_epsilons_up(
     >>> noise = dict(threshold_noise=0.1, query_noise=0.1 * 3**0.5)
     >>> halted, running = above_threshold_epsilons_up(1000, sensitivity=0.001, **noise, threshold=0.5)
     >>> halted[9], running[9]
-    (0.0981..., 0.0777...)
+    (np.float64(0.0981...), np.float64(0.0489...))
     """
     run = _halting(sensitivity, threshold_noise, query_noise, threshold, low, high)
     most = whole(most_steps, "most_steps")
     _steps(most)
     return _all_up(run, 0, most - 1), _all_up(_running(run), 1, most)
+
+
+def noisy_max_noise(epsilon: Number, queries: int, *, sensitivity: Number, spread: Number = 1) -> float:
+    """The least noise, to 1e-9, for which `noisy_max_epsilon_up` is at most epsilon; queries, at least 2.
+
+    >>> noise = noisy_max_noise(1, 1000, sensitivity=0.001)
+    >>> noise, noisy_max_epsilon_up(1000, sensitivity=0.001, noise=noise) <= 1
+    (0.0471..., True)
+    """
+    whole(queries, "queries", least=2)
+
+    def loss(noise: float) -> float:
+        return noisy_max_epsilon_up(queries, sensitivity=sensitivity, noise=noise, spread=spread)
+
+    return _least(loss, epsilon, float(positive(spread, "spread")))
+
+
+def above_threshold_noise(
+    epsilon: Number, steps: int, *, sensitivity: Number, threshold: Number, low: Number = 0, high: Number = 1
+) -> tuple[float, float]:
+    """Threshold noise, and query noise sqrt(3) times as much: a run of at most `steps` queries is epsilon-DP.
+
+    The run ends after `steps` queries if it did not halt before, so this is a guarantee beforehand (`Pure`): the larger
+    of both losses at `steps`. The noise is the least one to 1e-9.
+
+    >>> above_threshold_noise(1, 100, sensitivity=0.001, threshold=0.5)
+    (0.0351..., 0.0608...)
+    """
+
+    def loss(noise: float) -> float:
+        run = _halting(sensitivity, noise, _ROOT_3 * noise, threshold, low, high)
+        count = _steps(whole(steps, "steps"))
+        return float(max(_up(run, np.array([count - 1]))[0], _up(_running(run), np.array([count]))[0]))
+
+    found = _least(loss, epsilon, float(exact(high, "high") - exact(low, "low")))
+    return found, _ROOT_3 * found
+
+
+def _least(loss: Callable[[float], float], epsilon: Number, start: float) -> float:
+    """The least noise, to 1e-9, whose loss is at most epsilon; the loss falls in the noise."""
+    budget, high = float(positive(epsilon, "epsilon")), start
+    while loss(high) > budget:
+        high *= 2
+    low = high / 2
+    while loss(low) <= budget:
+        low, high = low / 2, low
+    while high > low * (1 + _PRECISION):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if loss(middle) <= budget else (middle, high)
+    return high
 
 
 def _halting(

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,14 +13,14 @@ from chary.audit.linkage import Linkage
 from chary.audit.membership import GRID, Membership
 from chary.errors import InvalidParameter
 
-matplotlib.use("Agg")
 ENDINGS = (".png", ".pdf", ".svg")
 
 
 def draw_linkage(found: Linkage, path: Path | str) -> None:
     """Left how unique people become with every public column, right how often a secret value is learned."""
     target = check_picture(path)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
+    figure = Figure(figsize=(12, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
     shares = [100 * unique / found.rows for unique in found.unique]
     labels = [found.quasi[0], *(f"+ {name}" for name in found.quasi[1:])]
     left.barh(labels, shares, color="tab:red")
@@ -34,13 +32,14 @@ def draw_linkage(found: Linkage, path: Path | str) -> None:
         right.axhline(100 * found.limit, color="black", linestyle="--", label=f"limit, epsilon {found.epsilon:g}")
         right.legend()
     right.set(title=f"{found.sensitive} of {found.reidentified:,} people learned", ylabel="% right", ylim=(0, 105))
-    _write(figure, target)
+    figure.savefig(target, dpi=120)
 
 
 def draw_differencing(results: Sequence[Differencing], path: Path | str) -> None:
     """How often the bit is guessed, by epsilon, beside the limit."""
     target = check_picture(path)
-    figure, axes = plt.subplots(figsize=(7, 4.8), layout="constrained")
+    figure = Figure(figsize=(7, 4.8), layout="constrained")
+    axes = figure.subplots()
     sizes = [found.epsilon for found in results]
     below = [found.accuracy - found.low for found in results]
     above = [found.high - found.accuracy for found in results]
@@ -52,17 +51,18 @@ def draw_differencing(results: Sequence[Differencing], path: Path | str) -> None
         axes.plot(line, [guess_limit(size, results[0].delta) for size in line], "k--", label="limit")
     axes.set(title="One person's bit, guessed", xlabel="epsilon", ylabel="share right", ylim=(0.4, 1.05))
     axes.legend()
-    _write(figure, target)
+    figure.savefig(target, dpi=120)
 
 
 def draw_membership(results: Sequence[Membership], path: Path | str) -> None:
     """Left the ROC curves of the last result, right the members found by the number of attributes."""
     target = check_picture(path)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
+    figure = Figure(figsize=(12, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
     if results:
         _curves(left, results[-1])
         _growth(right, results)
-    _write(figure, target)
+    figure.savefig(target, dpi=120)
 
 
 def _curves(axes: Axes, found: Membership) -> None:
@@ -93,8 +93,3 @@ def check_picture(path: Path | str) -> Path:
     if target.suffix.lower() not in ENDINGS or not target.parent.is_dir():
         raise InvalidParameter(f"a picture goes to a file in an existing folder that ends in {', '.join(ENDINGS)}")
     return target
-
-
-def _write(figure: Figure, target: Path) -> None:
-    figure.savefig(target, dpi=120)
-    plt.close(figure)

@@ -1,6 +1,7 @@
 """`chary account`: the calculators, whose JSON keys other programs rely on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Annotated
 
@@ -17,6 +18,7 @@ app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting;
 PerCall = Annotated[str, typer.Option("--epsilon-per-call", help="Epsilon of each call.")]
 Target = Annotated[str | None, typer.Option("--q", help="The q of a q-target [default: NotPrior].")]
 Delta = Annotated[str, typer.Option("--delta", help="Total delta.")]
+Sensitivity = Annotated[str, typer.Option("--sensitivity", help="Most that one unit moves any query.")]
 
 
 @app.command()
@@ -91,11 +93,63 @@ def compose(
     _show(accounting.compose(epsilon=epsilon, times=times, delta=delta).as_dict(), as_json)
 
 
+@app.command()
+def noisy_max(
+    queries: Annotated[int, typer.Option(help="How many noisy queries are compared.")],
+    sensitivity: Sensitivity,
+    noise: Annotated[str, typer.Option(help="Standard deviation of the Gaussian noise.")],
+    spread: Annotated[str, typer.Option("--range", help="Length of the interval in which every query lies.")] = "1",
+    as_json: AsJson = False,
+) -> None:
+    """Pure epsilon of the place of the largest of queries with Gaussian noise."""
+    with _such_as("noisy-max --queries 1000 --sensitivity 0.001 --noise 0.05"):
+        epsilon = accounting.noisy_max_epsilon_up(queries, sensitivity=sensitivity, noise=noise, spread=spread)
+    _show({"epsilon": epsilon}, as_json)
+
+
+@app.command()
+def above_threshold(
+    steps: Annotated[int, typer.Option(help="The query at which the run halted.")],
+    sensitivity: Sensitivity,
+    threshold_noise: Annotated[str, typer.Option(help="Standard deviation of the threshold's Gaussian noise.")],
+    query_noise: Annotated[str, typer.Option(help="Standard deviation of each query's Gaussian noise.")],
+    threshold: Annotated[str, typer.Option(help="The public threshold.")],
+    low: Annotated[str, typer.Option(help="No query is below this.")] = "0",
+    high: Annotated[str, typer.Option(help="No query is above this.")] = "1",
+    running: Annotated[bool, typer.Option("--running", help="The run did not halt at any of the queries.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ex-post epsilon of a run of above threshold with Gaussian noise, from where it halted."""
+    loss = accounting.running_epsilon_up if running else accounting.halted_epsilon_up
+    with _such_as(
+        "above-threshold --steps 100 --sensitivity 0.001 --threshold-noise 0.05 --query-noise 0.0867 --threshold 0.5"
+    ):
+        epsilon = loss(
+            steps,
+            sensitivity=sensitivity,
+            threshold_noise=threshold_noise,
+            query_noise=query_noise,
+            threshold=threshold,
+            low=low,
+            high=high,
+        )
+    _show({"epsilon": epsilon}, as_json)
+
+
 def _order(order: str) -> Fraction:
     number = exact(order, "order")
     if number <= 1:
         raise InvalidParameter("order must be greater than 1, such as --order 20")
     return number
+
+
+@contextmanager
+def _such_as(call: str) -> Iterator[None]:
+    """Errors about numbers end in a call that works."""
+    try:
+        yield
+    except InvalidParameter as error:
+        raise InvalidParameter(f"{error}; such as: chary account {call}") from None
 
 
 def _show(figures: Mapping[str, float | None], as_json: bool) -> None:

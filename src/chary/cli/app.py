@@ -12,6 +12,7 @@ from chary.cli.clear import between, classify, decide
 from chary.cli.commands import quote, release, test, watch
 from chary.cli.output import errors
 from chary.cli.planning import plan
+from chary.cli.quantiles import histogram, quantiles
 from chary.cli.sketches import distinct
 from chary.cli.sparse import sparse
 from chary.cli.story import demo
@@ -25,7 +26,8 @@ app = typer.Typer(
     help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
 )
 ASKING = (watch, test, release, track, top, choose, cover, between, decide, classify, distinct, sparse)
-for command in (demo, *ASKING, quote, plan):
+ORDERED = (quantiles, histogram)
+for command in (demo, *ASKING, *ORDERED, quote, plan):
     app.command()(command)
 app.add_typer(account.app, name="account")
 app.add_typer(books.app, name="ledger")

@@ -16,6 +16,7 @@ from chary.cli.options import AsJson
 from chary.cli.output import errors, percent, show_json, show_pairs, show_table
 from chary.demo.panel import of_year, people
 from chary.errors import InvalidParameter
+from chary.numbers import whole
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -90,6 +91,8 @@ def differencing(
     common: dict[str, Any] = {"delta": delta, "people": people, "sessions": sessions, "repeats": repeats}
     common |= {"informed": informed, "seed": seed}
     sizes = epsilon.split(",")
+    for size in sizes:
+        audit.guess_limit(size, delta)
     with _progress("asking", len(sizes)) as told:
         found = [audit.differencing(epsilon=size, on_progress=told(k), **common) for k, size in enumerate(sizes)]
     if plot is not None:
@@ -107,7 +110,7 @@ def membership(
     epsilon: Epsilon = "1",
     delta: Delta = "0",
     rows: Members = 100,
-    attributes: Attributes = "10,30,100,300,1000,3000",
+    attributes: Attributes = "10,100,300,1000,3000",
     sessions: Sessions = 10,
     seed: Seed = 0,
     plot: Plot = None,
@@ -154,10 +157,10 @@ def _short(share: float) -> str:
 
 def _whole(text: str) -> int:
     try:
-        return int(text)
+        return whole(int(text), "--attributes")
     except ValueError:
         pass
-    raise InvalidParameter(f"--attributes takes whole numbers, such as 10,100,1000, not {text!r}")
+    raise InvalidParameter(f"--attributes takes whole numbers from 1 on, such as 10,100,1000, not {text!r}")
 
 
 @contextmanager

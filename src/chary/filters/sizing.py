@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from fractions import Fraction
 
-from chary.accounting import Targeted, plan
+from chary.accounting import Targeted, four_digits_down, plan
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.filters.base import Budget, Filter
 from chary.filters.renyi import RenyiFilter
 from chary.numbers import plain, whole
-
-DIGITS = 4
 
 
 def largest_call(budget: Budget, hits: int, kind: str) -> Fraction:
@@ -22,7 +20,7 @@ def largest_call(budget: Budget, hits: int, kind: str) -> Fraction:
     epsilon, delta = budget.exact
     if kind == "pure":
         return epsilon / whole(hits, "hits")
-    bound = _shortened(Fraction(plan(epsilon=epsilon, delta=delta, hits=hits).epsilon_per_call))
+    bound = four_digits_down(Fraction(plan(epsilon=epsilon, delta=delta, hits=hits).epsilon_per_call))
     if kind == "exact":
         return bound
     return _largest(bound, lambda size: _affords(budget, size, hits))
@@ -56,12 +54,4 @@ def _largest(bound: Fraction, fits: Callable[[Fraction], bool]) -> Fraction:
     while high > low * Fraction(1001, 1000):
         middle = (low + high) / 2 if high <= 2 * low else low * 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return _shortened(low)
-
-
-def _shortened(size: Fraction) -> Fraction:
-    """Rounded down to four digits; every smaller call fits wherever a larger one does."""
-    exponent = 0
-    while size * 10**exponent < 10 ** (DIGITS - 1):
-        exponent += 1
-    return Fraction(int(size * 10**exponent), 10**exponent)
+    return four_digits_down(low)

@@ -181,9 +181,8 @@ def _judged(source: Source, whole: int, word: int) -> Deviate | None:
     margin = middle * ((whole + 2) * MARGIN)
     if chance >= middle + margin:
         return None
-    known: Deviate | None = Deviate(whole << FRACTION_BITS | fraction, FRACTION_BITS)
-    if chance + 1 > middle - margin:
-        known = _settled(source, Deviate(whole << FRACTION_BITS | fraction, FRACTION_BITS), chance)
+    begun = Deviate(whole << FRACTION_BITS | fraction, FRACTION_BITS)
+    known = begun if chance + 1 <= middle - margin else _settled(source, begun, chance)
     negative = word >> CHANCE_BITS & 1
     return Deviate(~known.floor, known.bits) if known and negative else known
 

@@ -1,5 +1,7 @@
 """Sessions: reserve - run - settle."""
 
+from chary.session.advice import Advice, Option, Unfit
+from chary.session.advising import advise
 from chary.session.algorithm import Algorithm
 from chary.session.distinct_counts import DistinctCount
 from chary.session.gaussian_max import Winner
@@ -24,6 +26,7 @@ from chary.session.tracking import Tracker
 
 __all__ = [
     "STEPS",
+    "Advice",
     "Algorithm",
     "Answer",
     "Answers",
@@ -37,6 +40,7 @@ __all__ = [
     "IndividualStream",
     "Label",
     "LivingCount",
+    "Option",
     "Outcome",
     "Pair",
     "PlainComposition",
@@ -59,8 +63,10 @@ __all__ = [
     "Top",
     "Tracked",
     "Tracker",
+    "Unfit",
     "WatchResult",
     "Winner",
+    "advise",
     "open",
     "open_rows",
     "open_series",

@@ -12,7 +12,7 @@ import numpy as np
 from chary.accounting import Event, Pure
 from chary.accounting.events import SMALLEST_EPSILON
 from chary.accounting.gaussian_selection import noisy_max_epsilon_up
-from chary.data import Neighbouring, Query
+from chary.data import Neighbouring, Query, Reading, Rows
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian_selection import GaussianMax
 from chary.numbers import Number, exact, plain, positive
@@ -125,15 +125,20 @@ class MaxGaussian(Interaction):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        self.mechanism  # noqa: B018 - refuses an epsilon for which there is no noise
+        return super().prepare(rows)
+
     def run(self, touched: Touched) -> Ran:
         lowest = self.gaps.lowest
         values = np.clip(touched.integers(), lowest, lowest + self.gaps.spread)
-        return Ran({"position": self.mechanism.step(values, touched.source)}, hits=1, tests=1)
+        noise = Fraction(self.mechanism.noise) * self.query.grid
+        return Ran({"position": self.mechanism.step(values, touched.source), "noise": str(noise)}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Winner:
         keys: Sequence[Any] = self.query.keys or ()
         bounds = (float(self.low), float(self.high))
-        return Winner(call, keys[answer["position"]], bounds, float(Fraction(self.mechanism.noise) * self.query.grid))
+        return Winner(call, keys[answer["position"]], bounds, float(Fraction(answer["noise"])))
 
 
 @lru_cache(maxsize=KEPT)

@@ -58,6 +58,14 @@ class ThresholdRun:
         return self._now().charged
 
     @property
+    def next_loss(self) -> float:
+        """The most that the next step can add to `loss`, which is what it reserves; 0 when the run halted.
+
+        Where the run has no `sensitivity` of its own, a query like those before it is assumed, and 0 if there was none.
+        """
+        return float(self._next(self._now()))
+
+    @property
     def clipped_to(self) -> tuple[float, float]:
         """The bounds that values are clipped to."""
         low, high = map(float, self._terms.bounds)
@@ -65,18 +73,12 @@ class ThresholdRun:
 
     @property
     def state(self) -> str:
-        """ "running", "halted at step t", or "stopped: the budget cannot pay for step t" (as things are now).
-
-        Where the run has no `sensitivity` of its own, a next query like those before it is assumed.
-        """
+        """ "running", "halted at step t", or "stopped: the budget cannot pay for step t", of `next_loss`, as of now."""
         now = self._now()
         if now.halted:
             return f"halted at step {now.steps}"
-        step, loss = now.steps + 1, 0.0
-        if sensitivity := max(now.sensitivity, Fraction(self._terms.sensitivity or 0)):
-            loss = self._terms.losses(sensitivity, step).worst(step, step)
-        price = self._spine.filter.price(ExPost(now.increment(loss))).hit
-        return "running" if price.fits_into(self._spine.left()) else self._stopped(step)
+        price = self._spine.filter.price(ExPost(self._next(now))).hit
+        return "running" if price.fits_into(self._spine.left()) else self._stopped(now.steps + 1)
 
     def _perform(self, query: Query, request: str | None) -> Any:
         if self._closed:
@@ -119,6 +121,12 @@ class ThresholdRun:
         if secret is None:
             raise UnknownHeld(f"call {self.call} keeps no threshold: it was interrupted; open a new run")
         return RunState.load(secret)
+
+    def _next(self, now: RunState) -> Fraction:
+        sensitivity, step = max(now.sensitivity, Fraction(self._terms.sensitivity or 0)), now.steps + 1
+        if now.halted or not sensitivity:
+            return Fraction(0)
+        return now.increment(self._terms.losses(sensitivity, step).worst(step, step))
 
     def _stopped(self, step: int) -> str:
         return f"stopped: the budget cannot pay for step {step} of run {self.call}"

@@ -46,6 +46,9 @@ class OpenRun(Interaction):
     terms: RunTerms
     kind = "above_threshold"
 
+    def __post_init__(self) -> None:
+        self.terms.check()
+
     @property
     def event(self) -> Event:
         return ExPost(0)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from chary.accounting.gaussian_selection import above_threshold_epsilons_up
+from chary.accounting.gaussian_selection import above_threshold_epsilons_up, halted_epsilon_up
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian_selection import GaussianThreshold
 from chary.noise.choice import Floats
@@ -47,6 +47,10 @@ class RunTerms:
         """The test of a value."""
         return GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
 
+    def check(self) -> None:
+        """Refuse terms for which no loss can be computed: noise a million times smaller than the distances."""
+        halted_epsilon_up(1, **_priced(self.mechanism, *self.bounds, self.bounds[1] - self.bounds[0]))
+
     @property
     def bounds(self) -> tuple[Fraction, Fraction]:
         """What values are clipped to."""
@@ -78,7 +82,7 @@ class RunTerms:
         if known is None or known.halted.size < steps:
             low, high = self.bounds
             most = max(FIRST_STEPS, 1 << (steps - 1).bit_length())
-            known = _losses(self.mechanism, min(sensitivity, high - low), low, high, most)
+            known = _losses(self.mechanism, low, high, min(sensitivity, high - low), most)
             self._known[sensitivity] = known
         return known
 
@@ -105,18 +109,14 @@ class Losses(NamedTuple):
 
 
 @lru_cache(maxsize=KEPT_LOSSES)
-def _losses(mechanism: GaussianThreshold, sensitivity: Fraction, low: Fraction, high: Fraction, most: int) -> Losses:
+def _losses(mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction, most: int) -> Losses:
+    return Losses(*above_threshold_epsilons_up(most, **_priced(mechanism, low, high, sensitivity)))
+
+
+def _priced(mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction) -> dict[str, Fraction]:
     own, other = mechanism.scales
-    found = above_threshold_epsilons_up(
-        most,
-        sensitivity=sensitivity,
-        threshold_noise=own,
-        query_noise=other,
-        threshold=Fraction(mechanism.threshold),
-        low=low,
-        high=high,
-    )
-    return Losses(*found)
+    noises = {"threshold_noise": own, "query_noise": other, "threshold": Fraction(mechanism.threshold)}
+    return noises | {"low": low, "high": high, "sensitivity": sensitivity}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any, Self
 from chary.amounts import Amount, steps_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact
+from chary.session.advising import Advising
 from chary.session.asking import Asking
 from chary.session.choosing import Choosing
 from chary.session.distinct_counts import Sketching
@@ -35,6 +36,7 @@ from chary.session.zones import Sorting
 @dataclass(frozen=True)
 class Session(
     Asking,
+    Advising,
     Calling,
     Sorting,
     Racing,

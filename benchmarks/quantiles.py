@@ -1,0 +1,199 @@
+"""Private quantiles, modes, fractions and Gaussian releases: time, accuracy beside peers, and distance to lower bounds.
+
+Run as `python benchmarks/quantiles.py`; with `--plots DIR` it also writes one picture for each mechanism of its error
+beside the lower bounds. Times are of a million rows in memory, beside the bare query by which DuckDB finds the exact
+quantiles; the limit is a second. Laws are exact and errors computed from them, except for ranks, which are means over
+seeded runs.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import chary
+from chary import Budget
+from chary.accounting import discrete_gaussian_variance, gaussian_sigma, zero_concentrated_rho_down
+from chary.mechanisms import InverseSensitivity, Laplace, Order, Quantiles, RankDistance
+from chary.noise import Seeded
+from lower_bounds import MECHANISMS, draw
+from measuring import announce, duration, show, side_by_side
+
+ROWS, ROUNDS, LIMIT, SEED, RUNS = 1_000_000, 5, 1.0, 20_240_229, 100
+TIMES = ["a million values", "DuckDB exact", "chary", "ours / limit"]
+RANKS = ["values, quantiles", "epsilon", "halving", "one by one", "one by one, zCDP", "bound, 95 %"]
+SIGMAS = ["largest, keys", "epsilon, delta", "ours / continuous", "by rho / continuous", "Laplace error bar / ours"]
+BOUNDS = ["mechanism", "epsilon", "measured", "lower bound", "published bound", "measured / bound"]
+
+
+# Time
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A column of a million values, and how many quantiles of it are asked."""
+
+    name: str
+    column: str
+    bounds: tuple[int, int]
+    step: str
+    many: int
+    unit: str | None = None
+
+    def row(self, table: pa.Table, connection: duckdb.DuckDBPyConnection) -> list[str]:
+        """One line of the table."""
+        at = [Fraction(k, self.many + 1) for k in range(1, self.many + 1)]
+        levels = ", ".join(str(float(q)) for q in at)
+        by_hand = f"SELECT quantile_disc({self.column}, [{levels}]) FROM rows"
+        limits: dict[str, Any] = {} if self.unit is None else {"rows_per_unit": 1}
+        options: dict[str, Any] = {"bounds": self.bounds, "step": self.step, "epsilon": "0.01"} | limits
+        with chary.open(table, privacy_unit=self.unit, budget=Budget(epsilon=100), ledger=":memory:") as session:
+            bare, ours = side_by_side(
+                [
+                    lambda: connection.execute(by_hand).fetchall(),
+                    lambda: session.quantiles(self.column, at, **options),
+                ],
+                ROUNDS,
+            )
+        return [self.name, duration(bare), duration(ours), f"{ours / LIMIT:.2f}"]
+
+
+def times() -> Iterator[list[str]]:
+    """All lines of the table of times."""
+    generator = np.random.default_rng(SEED)
+    table = pa.table(
+        {
+            "patient": generator.integers(0, ROWS // 10, ROWS),
+            "age": generator.integers(0, 100, ROWS),
+            "cost": generator.permutation(ROWS) / 100,
+            "income": generator.lognormal(10, 1, ROWS),
+        }
+    )
+    connection = duckdb.connect()
+    connection.register("source", table)
+    connection.execute("CREATE TABLE rows AS SELECT * FROM source")
+    cases = (
+        Timed("age, 100 different: the median", "age", (0, 120), "1", 1),
+        Timed("cost, a million different: the median", "cost", (0, 10_000), "0.01", 1),
+        Timed("income, grid of a billion: the median", "income", (0, 10_000_000), "0.01", 1),
+        Timed("age: 3 quantiles", "age", (0, 120), "1", 3),
+        Timed("cost: 3 quantiles", "cost", (0, 10_000), "0.01", 3),
+        Timed("cost: 99 quantiles", "cost", (0, 10_000), "0.01", 99),
+        Timed("cost: the median, 100,000 units of 10 rows", "cost", (0, 10_000), "0.01", 1, "patient"),
+    )
+    for case in cases:
+        yield case.row(table, connection)
+
+
+# Accuracy of ranks
+
+
+def mean_rank_error(values: NDArray[np.int64], at: list[Fraction], choose: Callable[[Seeded], list[int]]) -> float:
+    """By how many values a rank is off on average, over quantiles and runs."""
+    source, errors = Seeded(SEED), []
+    wanted = np.array([float(q) for q in at]) * values.size
+    for _ in range(RUNS):
+        found = choose(source)
+        below, above = np.searchsorted(values, found, "left"), values.size - np.searchsorted(values, found, "right")
+        errors.append(np.maximum(0, np.maximum(below - wanted, above - (values.size - wanted))).mean())
+    return float(np.mean(errors))
+
+
+def ranks() -> Iterator[list[str]]:
+    """Halving beside a choice for each quantile at epsilon/m, or at the size that costs the same zCDP in all."""
+    generator = np.random.default_rng(SEED)
+    populations = {
+        "normal": generator.normal(50_000, 15_000, 10_000).clip(0, 100_000).astype(np.int64),
+        "ages": generator.integers(0, 100, 10_000) * 1000,
+    }
+    for name, values in populations.items():
+        values.sort()
+        places, counts = np.unique(values, return_counts=True)
+        order = Order(places, counts, 100_001)
+        for many in (3, 9, 99):
+            at = [Fraction(k, many + 1) for k in range(1, many + 1)]
+            for epsilon in (Fraction(1, 2), Fraction(2)):
+                yield [f"{name}, {many}", f"{float(epsilon):g}", *_compared(order, values, at, epsilon)]
+
+
+def _compared(order: Order, values: NDArray[np.int64], at: list[Fraction], epsilon: Fraction) -> list[str]:
+    made = Quantiles(tuple(at), epsilon, replace=False)
+    distances = [RankDistance(q, replace=False).stretches(order) for q in at]
+
+    def each(share: Fraction) -> Callable[[Seeded], list[int]]:
+        chooser = InverseSensitivity(share)
+        return lambda source: sorted(chooser.step(distance, source) for distance in distances)
+
+    same_zcdp = Fraction(str(round(float(epsilon) / math.sqrt(made.rounds * len(at)), 9)))
+    halved = mean_rank_error(values, at, lambda source: made.step(order, source))
+    single, rooted = (mean_rank_error(values, at, each(share)) for share in (epsilon / len(at), same_zcdp))
+    limit = max(
+        chary.accounting.rank_errors_up(
+            epsilon=epsilon, at=at, points=made.grid(order.points), beta="0.05", replace=False
+        )
+    )
+    return [f"{halved:.1f}", f"{single:.1f}", f"{rooted:.1f}", f"{limit:,}"]
+
+
+# Gaussian noise by (epsilon, delta)
+
+
+def sigmas() -> Iterator[list[str]]:
+    """The discrete noise beside the least continuous sigma, the conversion from zCDP, and Laplace noise."""
+    for largest, keys in ((1, 1), (1, 2), (1, 50), (100, 1), (100, 3)):
+        for epsilon, delta in (("0.1", "1e-6"), ("1", "1e-6"), ("3", "1e-6"), ("1", "1e-9")):
+            eps, failure, length = Fraction(epsilon), Fraction(delta), largest**2 * keys
+            made = discrete_gaussian_variance(
+                epsilon=eps, delta=failure, largest=largest, l2_squared=length, reach=keys
+            )
+            smooth = gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=1) * math.sqrt(length)
+            rho = math.sqrt(length / (2 * float(zero_concentrated_rho_down(epsilon=eps, delta=failure))))
+            laplace = Laplace.for_epsilon(eps, sensitivity=largest, times=keys).error_bar()
+            sigma = math.sqrt(made)
+            bar = 1.959964 * sigma
+            yield [
+                f"{largest}, {keys}",
+                f"{epsilon}, {delta}",
+                f"{sigma / smooth:.4f}",
+                f"{rho / smooth:.3f}",
+                f"{laplace / bar:.2f}",
+            ]
+
+
+def bounds() -> Iterator[list[str]]:
+    """Measured error beside the lower bounds."""
+    for name, measure in MECHANISMS.items():
+        for place, epsilon in enumerate((0.1, 0.5, 2.0)):
+            found = measure(epsilon)
+            figures = [f"{value:.3g}" for value in (found.measured, found.ours, found.published)]
+            yield [name if not place else "", f"{epsilon:g}", *figures, f"{found.measured / found.ours:.2f}"]
+
+
+def main() -> int:
+    """Print all tables; write the pictures if asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plots", type=Path, help="folder for the pictures")
+    folder: Path | None = parser.parse_args().plots
+    announce()
+    show("Quantiles of a million values", TIMES, times())
+    show("Mean rank error of 10,000 values, add/remove", RANKS, ranks())
+    show("Sigma of discrete Gaussian noise that is (epsilon, delta)-DP", SIGMAS, sigmas())
+    show("Error beside lower bounds", BOUNDS, bounds())
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in MECHANISMS:
+            draw(name, folder / f"{name.split(',')[0].replace(' ', '_')}.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

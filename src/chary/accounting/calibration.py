@@ -1,0 +1,101 @@
+"""The largest sizes that fit a budget, by bisection: plain composition, and target charging by any of its totals."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from chary.accounting.composition import compose
+from chary.accounting.gaussian import gaussian_sigma
+from chary.errors import InvalidParameter
+from chary.numbers import Number, plain, positive, probability, whole
+
+_DIGITS: Final = 4
+_CLOSE: Final = 1.0001
+_HALVINGS: Final = 80
+
+
+@dataclass(frozen=True)
+class PlainNoise:
+    """The least noise of many answers under a budget: its standard deviation, and whether it is Gaussian."""
+
+    deviation: float
+    gaussian: bool
+
+
+def largest_size(fits: Callable[[float], bool], most: float) -> float:
+    """The largest size up to `most` that fits, to one part in ten thousand, never above, by bisection of its logarithm.
+
+    Smaller sizes must fit wherever larger ones do. `InvalidParameter` if not even `most / 2**80` fits.
+
+    >>> largest_size(lambda size: size <= 0.3, 1), largest_size(lambda size: True, 1)
+    (0.2999..., 1)
+    """
+    if fits(most):
+        return most
+    low, high = most / 2, most
+    while not fits(low):
+        low, high = low / 2, low
+        if low * 2**_HALVINGS < most:
+            raise InvalidParameter(f"nothing fits, not even a size of {plain(low)}")
+    while high > low * _CLOSE:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def four_digits_down(size: Fraction | float) -> Fraction:
+    """A positive number rounded down to four digits, or to a whole number.
+
+    >>> four_digits_down(Fraction(1, 3)), four_digits_down(0.0123456)
+    (Fraction(3333, 10000), Fraction(617, 50000))
+    """
+    number, unit = Fraction(size), _unit(size)
+    return math.floor(number / unit) * unit
+
+
+def four_digits_up(size: Fraction | float) -> Fraction:
+    """A positive number rounded up to four digits, or to a whole number.
+
+    >>> four_digits_up(Fraction(1, 3)), four_digits_up(12345.6)
+    (Fraction(1667, 5000), Fraction(12346, 1))
+    """
+    number, unit = Fraction(size), _unit(size)
+    return math.ceil(number / unit) * unit
+
+
+def _unit(size: Fraction | float) -> Fraction:
+    exponent = 0
+    while size * 10**exponent < 10 ** (_DIGITS - 1):
+        exponent += 1
+    return Fraction(1, 10**exponent)
+
+
+def plain_noise(*, epsilon: Number, delta: Number, tests: int) -> PlainNoise:
+    """The least noise of so many answers of sensitivity 1, all paid beforehand.
+
+    The better of Laplace noise by the best composition theorem, and of continuous Gaussian noise, calibrated exactly.
+
+    >>> plain_noise(epsilon=1, delta=1e-6, tests=10_000)
+    PlainNoise(deviation=422.46..., gaussian=True)
+    """
+    total, failure = float(positive(epsilon, "epsilon")), probability(delta, "delta")
+
+    def fits(size: float) -> bool:
+        return min(compose(epsilon=size, times=tests, delta=failure).as_dict().values()) <= total
+
+    laplace = math.sqrt(2) / largest_size(fits, total)
+    gaussian = gaussian_sigma(epsilon=epsilon, delta=failure, sensitivity=math.sqrt(whole(tests, "tests")))
+    return PlainNoise(min(laplace, gaussian), gaussian <= laplace)
+
+
+def charging_size(total: Callable[..., float], *, epsilon: Number, delta: Number, hits: int) -> Fraction:
+    """The largest epsilon per call with which `hits` hits fit, by one of the totals of target charging.
+
+    >>> from chary.accounting import published_total
+    >>> round(float(charging_size(published_total, epsilon=1, delta=1e-6, hits=50)), 5)
+    0.01261
+    """
+    most = float(positive(epsilon, "epsilon"))
+    return Fraction(largest_size(lambda size: total(epsilon_per_call=size, hits=hits, delta=delta) <= most, most))

@@ -1,0 +1,153 @@
+"""What advice is asked for, and the room it must fit into."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from chary.accounting import Event, four_digits_down, largest_size
+from chary.amounts import Amount
+from chary.data import Neighbouring, Relation
+from chary.errors import BudgetRefused, CharyError, InvalidParameter
+from chary.filters import ExactFilter, Filter, Price
+from chary.numbers import Number, exact, plain, positive, probability, whole
+
+LARGEST_RHO = 10**4
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Tests to be run, of which `hits` are expected to be above; checked when it is made.
+
+    `sensitivity`, `low`, `high` and `above` are in the units of the questions, in steps of `grid`; without bounds the
+    range is unknown. `monotone=None`: as the relation says.
+    """
+
+    neighbouring: Neighbouring
+    tests: int
+    hits: int
+    values: bool = True
+    low: Number | None = None
+    high: Number | None = None
+    above: Number | None = None
+    sensitivity: Number = 1
+    grid: Number = 1
+    monotone: bool | None = None
+    confidence: Number = "0.95"
+
+    def __post_init__(self) -> None:
+        if whole(self.hits, "hits") > whole(self.tests, "tests"):
+            raise InvalidParameter("there cannot be more hits than tests: give tests= of at least hits=")
+        if type(self.values) is not bool or type(self.monotone) not in (bool, type(None)):
+            raise InvalidParameter("values is True or False, and so is monotone where it is given")
+        if self.monotone and not self.adds:
+            raise InvalidParameter("questions are monotone under add/remove only: leave monotone= out")
+        positive(self.grid, "grid")
+        probability(self.confidence, "confidence")
+        self.steps  # noqa: B018 - refuses a sensitivity off the grid
+        self._check_range()
+
+    def _check_range(self) -> None:
+        if (self.low is None) != (self.high is None):
+            raise InvalidParameter("give low= and high= together, or neither")
+        if self.above is not None:
+            exact(self.above, "above")
+        if self.low is not None and self.high is not None and exact(self.low, "low") >= exact(self.high, "high"):
+            raise InvalidParameter("low must be less than high, such as low=0, high=1000")
+
+    @property
+    def steps(self) -> int:
+        """By how many steps of the grid one unit can move a question."""
+        steps = positive(self.sensitivity, "sensitivity") / positive(self.grid, "grid")
+        if steps.denominator != 1:
+            raise InvalidParameter("sensitivity must be a whole number of steps of the grid")
+        return int(steps)
+
+    @property
+    def adds(self) -> bool:
+        """Whether neighbours differ by a unit that one of them lacks."""
+        return self.neighbouring.relation is Relation.ADD_REMOVE
+
+    @property
+    def bar(self) -> str:
+        """The threshold in code: the number, or a name of yours."""
+        return "above" if self.above is None else written(exact(self.above, "above"))
+
+    def units(self, steps: float) -> float:
+        """Steps of the grid in the units of the questions."""
+        return float(steps * float(exact(self.grid, "grid")))
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is left under a filter, and for a new dataset how it is opened."""
+
+    filter: Filter
+    left: Amount
+    opening: str | None = None
+
+    @classmethod
+    def new(cls, filter_: Filter, told: str) -> "Room":
+        """A dataset that is not opened yet; `told` are the arguments beside the budget."""
+        epsilon, delta = filter_.budget.exact
+        budget = f"epsilon={written(epsilon)}" + (f", delta={written(delta)}" if delta else "")
+        begin = "session = chary.open(rows, privacy_unit=unit, ledger=ledger, "
+        return cls(filter_, filter_.capacity, f"{begin}budget=chary.Budget({budget}), {told})")
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing is spent."""
+        return self.left == self.filter.capacity
+
+    def total(self, price: Price, wanted: Wanted) -> Amount:
+        """What the tests cost if as many hit as expected."""
+        return price.hit.times(wanted.hits if price.free_miss else wanted.tests)
+
+    def largest(self, event: Callable[[Fraction], Event], cost: Callable[[Price], Amount], most: Fraction) -> Fraction:
+        """The largest size (four digits, rounded down) whose cost fits; of those on the menu of an exact filter.
+
+        Errors: `NoPrice` where the filter has no price at all, `BudgetRefused` where nothing fits.
+        """
+
+        def fits(size: Fraction) -> bool:
+            try:
+                return cost(self.filter.price(event(size))).fits_into(self.left)
+            except CharyError:
+                return False
+
+        if isinstance(self.filter, ExactFilter):
+            return _listed(self, self.filter, event, fits)
+        self.filter.price(event(most / 2**20))
+        try:
+            return four_digits_down(Fraction(largest_size(lambda size: fits(four_digits_down(size)), float(most))))
+        except InvalidParameter:
+            raise BudgetRefused(f"it does not fit into what is left, {self.told_left}") from None
+
+    @property
+    def told_left(self) -> str:
+        """What is left, in words."""
+        return f"{plain(100 * self.left.main / max(1, self.filter.capacity.main))} % of the budget"
+
+
+def _listed(
+    room: Room, menu: ExactFilter, event: Callable[[Fraction], Event], fits: Callable[[Fraction], bool]
+) -> Fraction:
+    sizes = sorted({call.steps * menu.grain for call in menu.menu}, reverse=True)
+    fitting = next((size for size in sizes if fits(size)), None)
+    if fitting is None:
+        menu.price(event(menu.grain))
+        raise BudgetRefused(f"no size of the menu fits into what is left, {room.told_left}")
+    return fitting
+
+
+def written(number: Fraction) -> str:
+    """A number as it is written in code, read back exactly.
+
+    >>> written(Fraction(1929, 100000)), written(Fraction(1, 3)), written(Fraction(5))
+    ('0.01929', '"1/3"', '5')
+    """
+    decimal = Decimal(number.numerator) / Decimal(number.denominator)
+    if Fraction(decimal) != number:
+        return f'"{number}"'
+    text = format(decimal.normalize(), "f")
+    return text if exact(float(text), "number") == number else f'"{text}"'
