@@ -14,7 +14,7 @@ import chary
 from chary import Budget
 from chary.accounting import BoundaryCall, Pure, Targeted, ZeroConcentrated
 from chary.data import Ballots
-from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidQuery, RequestConflict
+from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidParameter, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential
 from chary.noise import Seeded
 from chary.session import open_rows
@@ -146,7 +146,7 @@ def test_a_quarter_of_the_price_of_another_label_would_not_cover_all():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("free", [0, 1])
 def test_paying_only_for_the_unexpected_level_covers_all(order, free):
-    mechanism = Agree(ballots().poll(0), 3, EPSILON).mechanism
+    mechanism = Agree(ballots().poll(0), EPSILON, 3).mechanism
     psi = float(Targeted(EPSILON).hit_price_up(order))
     for pair in neighbours(4, 3):
         ours, theirs = [mechanism.law(max(votes)).probabilities() for votes in pair]
@@ -193,6 +193,26 @@ def test_every_label_is_paid_by_the_cheaper_of_two_true_prices(opened):
         assert session.label(0, epsilon=epsilon).charged
         event = Pure(epsilon) if options else ZeroConcentrated(epsilon**2 / 8)
         assert spent(session) == session.spine.filter.price(event).hit
+
+
+def test_a_guess_in_a_call_too_large_for_a_price_of_hits_is_paid_as_every_label(opened):
+    session, size = opened(), Fraction(1, 5)
+    assert not session.spine.filter.price(Targeted(size)).free_miss
+    assert {session.label(2, epsilon=size, guess="cow").charged for _ in range(2)} == {True}
+    assert spent(session).main == 2 * session.spine.filter.price(ZeroConcentrated(size**2 / 8)).hit.main
+    flipped = opened()
+    flipped.label(2, epsilon=size, guess="cow", flip=True)
+    assert spent(flipped) == flipped.spine.filter.price(Pure(size)).hit
+
+
+@pytest.mark.parametrize(("options", "low"), [(33, None), (32, 5)])
+def test_too_many_options_to_flip_are_refused_free(options, low):
+    many = Ballots(lambda question: np.ones(options, dtype=int), [*range(options)], voter="teacher")
+    with open_rows(many, dataset="votes", ledger=":memory:", budget=USUAL) as session:
+        with pytest.raises(InvalidParameter, match="at most 32"):
+            session.label(0, epsilon="0.02", flip=True, low=low)
+        assert session.spent.share == 0
+        assert session.label(0, epsilon="0.02", low=low).charged
 
 
 def test_permute_and_flip_is_paid_as_a_pure_call(opened):

@@ -9,7 +9,7 @@ from chary.mechanisms.exponential import Exponential
 from chary.mechanisms.frequency import CountSketch
 from chary.mechanisms.hashing import new_key, words
 from chary.mechanisms.permute_and_flip import PermuteAndFlip
-from chary.mechanisms.robust import Grid, outside, rank_utilities
+from chary.mechanisms.robust import Grid, rank_utilities
 from chary.mechanisms.selection import Ranked, TopK
 from chary.mechanisms.streaming import Estimator, FlajoletMartin, SecondMoment
 from chary.mechanisms.threshold import ThresholdTest
@@ -42,7 +42,6 @@ __all__ = [
     "Watched",
     "judge",
     "new_key",
-    "outside",
     "rank_utilities",
     "revise",
     "words",
