@@ -115,7 +115,7 @@ def adult(seed: int) -> Split:
 def compared(
     every: EveryLabel, agreed: AgreedLabels, gnmax: ConfidentGnmax, few: int = 0, points: int = 0
 ) -> list[Setting]:
-    """Every method: a `few` points are asked where all of ours are paid, and calls are of one epsilon where hits are."""
+    """Every method: a `few` points are asked where all are paid, and calls have one epsilon where hits are."""
     size = agreed.epsilon
     ways: dict[str, Strategy | ConfidentGnmax] = {
         "(b) clear labels": ClearLabels(size),
@@ -180,23 +180,22 @@ class Trial:
         """Which points are asked, in which order."""
         return spread_points(self.rows.points, points) if points else list(range(len(self.truth)))
 
-    def all(self) -> list[list[list[float]]]:
-        """For each epsilon the figures of its settings and the limits: the exact majority and the true labels."""
+    @classmethod
+    def figures(cls, task: Task, seed: int) -> list[list[list[float]]]:
+        """For each epsilon those of its settings and of the limits: the exact majority and the true labels."""
+        trial = cls(task, seed)
         limits = [
-            [np.nan, np.nan, len(labels), *self.graded(dict(enumerate(labels))), np.nan]
-            for labels in (self.votes.argmax(axis=1).tolist(), self.truth)
+            [np.nan, np.nan, len(labels), *trial.graded(dict(enumerate(labels))), np.nan]
+            for labels in (trial.votes.argmax(axis=1).tolist(), trial.truth)
         ]
-        return [
-            [self.run(setting, epsilon) for setting in self.task.settings[epsilon]] + limits for epsilon in EPSILONS
-        ]
+        return [[trial.run(setting, epsilon) for setting in task.settings[epsilon]] + limits for epsilon in EPSILONS]
 
     def run(self, setting: Setting, epsilon: int) -> list[float]:
         """Asked, paid, labels, share of right labels, accuracy of the student, share of the budget."""
         way, asked = setting.way, self.order(setting.points)
         if isinstance(way, ConfidentGnmax):
             return self.confident(setting.method, way, asked, epsilon)
-        budget = Budget(epsilon=epsilon, delta=DELTA)
-        plain = setting.method == PLAIN
+        budget, plain = Budget(epsilon=epsilon, delta=DELTA), setting.method == PLAIN
         learned = teach(
             self.teachers,
             self.rows.points,
@@ -215,15 +214,8 @@ class Trial:
     def confident(self, method: str, way: ConfidentGnmax, asked: list[int], epsilon: int) -> list[float]:
         """The same figures for Confident-GNMax on the same votes and points."""
         label = label_confident_as_reported if method == REPORTED else label_confident
-        found = label(
-            self.votes[asked],
-            threshold=way.threshold,
-            sigma_threshold=way.sigma_threshold,
-            sigma=way.sigma,
-            epsilon=epsilon,
-            delta=DELTA,
-            unsafe_noise=Seeded(1000 + self.seed),
-        )
+        total = {"epsilon": epsilon, "delta": DELTA, "unsafe_noise": Seeded(1000 + self.seed)}
+        found = label(self.votes[asked], **vars(way), **total)
         labels = {asked[place]: self.task.classes[number] for place, number in found.labels.items()}
         return [found.asked, found.asked, len(labels), *self.graded(labels), found.epsilon / epsilon]
 
@@ -232,11 +224,6 @@ class Trial:
         right, rows = label_accuracy(labels, self.truth), self.rows
         student = Pupil(rows.points, self.task.classes, self.task.student, self.task.unlabelled).train(labels)
         return np.nan if right is None else right, student.accuracy(rows.test_rows, rows.test_labels)
-
-
-def of_seed(task: Task, seed: int) -> list[list[list[float]]]:
-    """All figures of a seed."""
-    return Trial(task, seed).all()
 
 
 def paid_plainly(budget: Budget, way: Strategy) -> int:
@@ -266,7 +253,7 @@ def main() -> None:
         if task.name == "Adult" and not ADULT.exists():
             print("Adult is left out: the data sets are not beside the project")
             continue
-        figures = np.array(Parallel(n_jobs=-1)(delayed(of_seed)(task, seed) for seed in SEEDS))
+        figures = np.array(Parallel(n_jobs=-1)(delayed(Trial.figures)(task, seed) for seed in SEEDS))
         for place, epsilon in enumerate(EPSILONS):
             title = f"{task.name}: epsilon {epsilon}, delta {DELTA:g}, {task.teachers} teachers, {len(SEEDS)} seeds"
             show(title, HEADINGS, lines(task.settings[epsilon], figures[:, place]), NOTE)
