@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.semi_supervised import LabelSpreading
 
 from chary import Budget
-from chary.accounting import BoundaryCall, Joint, Pure, Targeted, ZeroConcentrated
+from chary.accounting import BoundaryCall, Joint, NarrowChoice, Pure, ZeroConcentrated
 from chary.errors import EngineFailure, InvalidInput, InvalidParameter, InvalidQuery, NoPrice
 from chary.filters import PureFilter, RenyiFilter
 from chary.learning import (
@@ -108,7 +108,7 @@ def test_calls_too_large_for_a_price_of_hits_are_all_paid(expect, missed):
 def test_labels_end_with_the_budget_and_none_is_lost(strategy):
     with voting([[50, 50]] * 1000, unsafe_noise=Seeded(1)) as session:
         found = run(session, strategy, range(1000))
-        price = BoundaryCall("0.02") if isinstance(strategy, ClearLabels) else Targeted("0.02")
+        price = BoundaryCall("0.02") if isinstance(strategy, ClearLabels) else NarrowChoice("0.02")
         hits = session.spine.filter.price(price).hit.copies_in(session.spine.filter.capacity)
         assert session.spent.share <= 1
         assert len(session.history) == found.asked

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 import chary
 from chary import Budget
-from chary.accounting import BoundaryCall, Pure, Targeted, ZeroConcentrated
+from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroConcentrated
 from chary.data import Ballots
 from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidParameter, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential
@@ -113,7 +113,8 @@ def test_permute_and_flip_is_not_so_concentrated():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("flip", [False, True])
 def test_paying_only_for_other_labels_than_the_guess_covers_all(pairs, order, flip):
-    mechanism, psi = made(Choose, None, None, flip).mechanism, float(Targeted(EPSILON).hit_price_up(order))
+    choice = made(Choose, None, OPTIONS[0], flip)
+    mechanism, psi = choice.mechanism, float(choice.event.hit_price_up(order))
     for pair, low in pairs:
         ours, theirs = laws(mechanism, pair, low)
         for guess in range(len(ours)):
@@ -137,9 +138,9 @@ def test_a_tenth_of_the_price_of_a_boundary_would_not_cover_all():
     assert max(moment(*laws(mechanism, pair), order, [psi, 0, 0]) for pair in neighbours(120, 2)) > 1
 
 
-def test_a_quarter_of_the_price_of_another_label_would_not_cover_all():
+def test_a_little_less_than_the_price_of_another_label_would_not_cover_all():
     mechanism, order = made(Choose).mechanism, ORDERS[1]
-    psi = float(Targeted(EPSILON).hit_price_up(order)) / 4
+    psi = float(NarrowChoice(EPSILON).hit_price_up(order)) * 0.98
     assert max(moment(*laws(mechanism, pair), order, [0, psi]) for pair in neighbours(120, 2)) > 1
 
 
@@ -227,7 +228,7 @@ def test_only_what_the_guess_got_wrong_is_paid(opened):
     wrong = sum(label.option != "cat" for label in labels)
     assert [label.charged for label in labels] == [label.option != "cat" for label in labels]
     assert 0 < wrong < 40
-    price = session.spine.filter.price(Targeted("0.02")).hit
+    price = session.spine.filter.price(NarrowChoice("0.02")).hit
     assert spent(session).main == wrong * price.main
     assert sum(entry.hits for entry in session.history) == wrong
 

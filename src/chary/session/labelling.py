@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chary.accounting import Event, Pure, Targeted, ZeroConcentrated
+from chary.accounting import Event, NarrowChoice, Pure, Targeted, ZeroConcentrated
 from chary.data import Ballots, Poll, Query, Rows
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice
 from chary.filters import Filter, Price
@@ -98,8 +98,8 @@ class Choose(_Vote):
     """A label in any case. Without a `guess` all are paid, with one only labels that differ from it.
 
     Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter prices lower (permute-and-flip: `Pure`
-    alone); with a guess one epsilon-DP call with the NotPrior target "another label than the guess", or, where the
-    filter has no price of hits, paid in any case as without one.
+    alone); with a guess a `NarrowChoice` whose hit is another label than the guess (permute-and-flip: any epsilon-DP
+    call with this NotPrior target).
     """
 
     guess: Option | None = None
@@ -120,11 +120,13 @@ class Choose(_Vote):
 
     @cached_property
     def event(self) -> Event:
-        return Pure(self.epsilon) if self.guess is None else Targeted(self.epsilon)
+        if self.guess is None:
+            return Pure(self.epsilon)
+        return Targeted(self.epsilon) if self.flip else NarrowChoice(self.epsilon)
 
     def price(self, filter_: Filter) -> Price:
         price = filter_.price(self.event)
-        if self.flip or price.free_miss:
+        if self.flip or self.guess is not None:
             return price
         try:
             other = filter_.price(ZeroConcentrated(exact(self.epsilon, "epsilon") ** 2 / 8))
