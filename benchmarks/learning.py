@@ -1,33 +1,35 @@
-"""Private learning from teachers: labels bought and student accuracy at a budget, beside Confident-GNMax.
+"""Private learning from teachers: labels that a budget buys, what a student learns from them, beside peers and limits.
 
 Run as `python benchmarks/learning.py`; Adult needs the data sets beside the project and is left out without them.
-`python benchmarks/learning.py pilot` runs all of GRIDS on seeds of their own; SETTINGS holds, for every method, data
-set and budget, the one with the best mean accuracy of the student there, a favour done to all alike. Seeds shuffle
-private rows, public points and test rows and start the seeded noise. Every label goes through a session and a ledger.
+Seeds shuffle private rows, public points and test rows and start the seeded noise; settings are the same for all of
+them. Every label of ours goes through a session and a ledger.
 
 - Digits: 1,000 private rows, 400 public points, 397 test rows. Teachers are nearest-neighbour classifiers, the student
   spreads labels over all public points. Points are asked one a cluster, as many clusters as the setting says.
-- Adult: 34,842 private rows, 4,000 public points, 10,000 test rows, columns scaled by public constants; all models
-  are logistic regressions. Points are asked in random order.
+- Adult: 34,842 private rows, 4,000 public points, 10,000 test rows, columns scaled by public constants; all models are
+  logistic regressions. Points are asked in random order.
+- Plain composition pays every label as an epsilon-DP call. Limits: the teachers' exact majority on all points, and
+  students of its labels and of the true ones.
 """
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.semi_supervised import LabelSpreading
 
 from chary import Budget
+from chary.accounting import Pure
 from chary.filters import RenyiFilter
 from chary.learning import (
     AgreedLabels,
@@ -48,57 +50,56 @@ from chary.learning import (
 )
 from chary.learning.pate import Pupil
 from chary.noise import Seeded
+from measuring import announce, show
 
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult_all.csv.gz"
 DELTA = 1e-5
-SEEDS, PILOTS = range(5), (100, 101, 102)
+EPSILONS = (1, 2)
+SEEDS = range(5)
 POINTS, TESTS = 4000, 10_000
-HEADINGS = ["", "setting", "asked", "paid", "labels", "right", "student right"]
+HEADINGS = ["", "setting", "asked", "paid", "labels", "right %", "student %", "budget %"]
 NAMES = ("workclass", "marital_status", "occupation", "relationship", "race", "sex")
-EVERY, CLEAR, BAR, AGREED, CORRECTED = (
-    "(a) every label",
-    "(b) clear labels",
-    "(b) with low",
-    "(c) test",
-    "(d) corrections",
-)
-GNMAX, REPORTED = "Confident-GNMax", "Confident-GNMax, no guarantee"
+PLAIN, GNMAX, REPORTED = "plain composition", "Confident-GNMax", "GNMax, data-dependent*"
+NOTE = "* no guarantee: what it charges, and so where it stops, depends on exact votes, which leaks"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to spend a budget: how many teachers, how many points are asked (0: all) and by what."""
+    """One way to spend a budget: how many points are asked (0: all) and by what.
+
+    It is told as the epsilon of a call (and of the test) and the bar, or as threshold and sigmas of Confident-GNMax.
+    """
 
     method: str
-    teachers: int
     points: int
     way: Strategy | ConfidentGnmax
 
     def __str__(self) -> str:
-        told = f"{self.teachers} teachers, "
-        if isinstance(self.way, ConfidentGnmax):
-            sigmas = f"sigma {float(self.way.sigma_threshold):g} and {float(self.way.sigma):g}"
-            return told + f"threshold {self.way.threshold}, {sigmas}"
-        bar = getattr(self.way, "above", None) or getattr(self.way, "low", None)
-        return told + f"epsilon {self.way.epsilon} a call" + (f", bar {bar}" if bar else "")
+        way = self.way
+        if isinstance(way, ConfidentGnmax):
+            return f"{way.threshold}, {float(way.sigma_threshold):g}, {float(way.sigma):g}"
+        bar = getattr(way, "above", None) or getattr(way, "low", None)
+        test = getattr(way, "test_epsilon", None)
+        return ", ".join(str(part) for part in (way.epsilon, test, bar) if part)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A data set: how it is split, what teaches, what learns."""
+    """A data set: how it is split, what teaches, what learns, what is compared at each epsilon."""
 
     name: str
     split: Callable[[int], Split]
     classes: tuple[int, ...]
+    teachers: int
     teacher: Any
     student: Any
     unlabelled: bool
+    settings: dict[int, list[Setting]]
 
 
 def adult(seed: int) -> Split:
     """Indicators of categories and five numbers scaled by constants; income is predicted."""
-    table = duckdb.sql(f"SELECT * FROM read_csv('{ADULT}')")
-    columns = table.fetchnumpy()
+    columns = duckdb.sql(f"SELECT * FROM read_csv('{ADULT}')").fetchnumpy()
     scaled = [
         columns["age"] / 90,
         columns["education_num"] / 16,
@@ -111,158 +112,152 @@ def adult(seed: int) -> Split:
     return split(np.column_stack([*scaled, *indicators]), rich, points=POINTS, test=TESTS, seed=seed)
 
 
-LOGISTIC = LogisticRegression(max_iter=200)
-TASKS = {
-    "Digits": Task(
+def compared(
+    every: EveryLabel, agreed: AgreedLabels, gnmax: ConfidentGnmax, few: int = 0, points: int = 0
+) -> list[Setting]:
+    """Every method: a `few` points are asked where all are paid, and calls have one epsilon where hits are."""
+    size = agreed.epsilon
+    ways: dict[str, Strategy | ConfidentGnmax] = {
+        "(b) clear labels": ClearLabels(size),
+        "(b) with low": ClearLabels(size, low=agreed.above),
+        "(c) test first": agreed,
+        "(d) corrections": Corrections(size),
+        GNMAX: gnmax,
+        REPORTED: gnmax,
+    }
+    paid = [Setting(method, few, every) for method in (PLAIN, "(a) every label")]
+    return paid + [Setting(method, points, way) for method, way in ways.items()]
+
+
+TASKS = [
+    Task(
         "Digits",
         lambda seed: digits(seed=seed),
         tuple(range(10)),
+        100,
         KNeighborsClassifier(1),
         LabelSpreading(kernel="knn", n_neighbors=7, max_iter=100),
         unlabelled=True,
+        settings={
+            1: compared(EveryLabel("0.155"), AgreedLabels("0.05", 30, "0.025"), ConfidentGnmax(40, 36, 18), 10, 28),
+            2: compared(EveryLabel("0.186"), AgreedLabels("0.05", 30, "0.025"), ConfidentGnmax(40, 30, 15), 25, 40),
+        },
     ),
-    "Adult": Task("Adult", adult, (0, 1), LOGISTIC, LOGISTIC, unlabelled=False),
-}
+    Task(
+        "Adult",
+        adult,
+        (0, 1),
+        500,
+        LogisticRegression(C=3, max_iter=300),
+        LogisticRegression(max_iter=300),
+        unlabelled=False,
+        settings=dict.fromkeys(
+            EPSILONS,
+            compared(EveryLabel("0.02"), AgreedLabels("0.02", 300, "0.01"), ConfidentGnmax(375, 360, 120)),
+        ),
+    ),
+]
 
 
-@cache
-def data(task: str, seed: int) -> Split:
-    """The split of a seed."""
-    return TASKS[task].split(seed)
+class Trial:
+    """One seed of a task: who teaches, what is asked, what is tested, and the one ensemble that all methods share."""
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self.task, self.seed, self.rows = task, seed, task.split(seed)
+        self.truth = [int(label) for label in self.rows.truth]
+        self.teachers = Teachers.train(
+            self.rows.rows,
+            self.rows.labels,
+            estimator=task.teacher,
+            classes=task.classes,
+            teachers=task.teachers,
+            progress=False,
+            unsafe_noise=Seeded(seed),
+        )
+        self.votes = self.teachers.votes(self.rows.points)
+
+    def order(self, points: int) -> list[int]:
+        """Which points are asked, in which order."""
+        return spread_points(self.rows.points, points) if points else list(range(len(self.truth)))
+
+    @classmethod
+    def figures(cls, task: Task, seed: int) -> list[list[list[float]]]:
+        """For each epsilon those of its settings and of the limits: the exact majority and the true labels."""
+        trial = cls(task, seed)
+        limits = [
+            [np.nan, np.nan, len(labels), *trial.graded(dict(enumerate(labels))), np.nan]
+            for labels in (trial.votes.argmax(axis=1).tolist(), trial.truth)
+        ]
+        return [[trial.run(setting, epsilon) for setting in task.settings[epsilon]] + limits for epsilon in EPSILONS]
+
+    def run(self, setting: Setting, epsilon: int) -> list[float]:
+        """Asked, paid, labels, share of right labels, accuracy of the student, share of the budget."""
+        way, asked = setting.way, self.order(setting.points)
+        if isinstance(way, ConfidentGnmax):
+            return self.confident(setting.method, way, asked, epsilon)
+        budget, plain = Budget(epsilon=epsilon, delta=DELTA), setting.method == PLAIN
+        learned = teach(
+            self.teachers,
+            self.rows.points,
+            strategy=way,
+            student=self.task.student,
+            budget=budget,
+            grain=None if isinstance(way, EveryLabel) else way.epsilon,
+            ask=asked[: paid_plainly(budget, way)] if plain else asked,
+            unlabelled=self.task.unlabelled,
+            progress=False,
+            unsafe_noise=Seeded(1000 + self.seed),
+        )
+        released, share = learned.released, 1.0 if plain else learned.report.share
+        return [released.asked, released.charged, len(released.labels), *self.graded(released.labels), share]
+
+    def confident(self, method: str, way: ConfidentGnmax, asked: list[int], epsilon: int) -> list[float]:
+        """The same figures for Confident-GNMax on the same votes and points."""
+        label = label_confident_as_reported if method == REPORTED else label_confident
+        total = {"epsilon": epsilon, "delta": DELTA, "unsafe_noise": Seeded(1000 + self.seed)}
+        found = label(self.votes[asked], **vars(way), **total)
+        labels = {asked[place]: self.task.classes[number] for place, number in found.labels.items()}
+        return [found.asked, found.asked, len(labels), *self.graded(labels), found.epsilon / epsilon]
+
+    def graded(self, labels: dict[int, Any]) -> tuple[float, float]:
+        """The share of right labels and the accuracy of their student."""
+        right, rows = label_accuracy(labels, self.truth), self.rows
+        student = Pupil(rows.points, self.task.classes, self.task.student, self.task.unlabelled).train(labels)
+        return np.nan if right is None else right, student.accuracy(rows.test_rows, rows.test_labels)
 
 
-@cache
-def trained(task: str, seed: int, teachers: int) -> Teachers:
-    """The teachers of a seed; their shards are drawn by seeded noise."""
-    made, rows = TASKS[task], data(task, seed)
-    return Teachers.train(
-        rows.rows,
-        rows.labels,
-        estimator=made.teacher,
-        classes=made.classes,
-        teachers=teachers,
-        progress=False,
-        unsafe_noise=Seeded(seed),
-    )
+def paid_plainly(budget: Budget, way: Strategy) -> int:
+    """How many labels the budget pays when each is any epsilon-DP call."""
+    filter_ = RenyiFilter.best(budget)
+    return filter_.price(Pure(way.pure)).hit.copies_in(filter_.capacity) or 0
 
 
-@cache
-def voted(task: str, seed: int, teachers: int) -> Any:
-    """The exact votes on all points."""
-    return trained(task, seed, teachers).votes(data(task, seed).points)
+def lines(settings: list[Setting], figures: Any) -> Iterator[list[str]]:
+    """Mean and standard deviation over seeds, a line for each setting and limit."""
+    named = [(setting.method, str(setting)) for setting in settings]
+    limits = [("limit: exact majority", "-"), ("limit: true labels", "-")]
+    for (method, told), several in zip([*named, *limits], np.moveaxis(figures, 1, 0), strict=True):
+        scaled = several * [1, 1, 1, 100, 100, 100]
+        yield [method, told, *(spread(column, digits=place > 2) for place, column in enumerate(scaled.T))]
 
 
-@cache
-def order(task: str, seed: int, points: int) -> list[int]:
-    """Which points are asked, in which order."""
-    return spread_points(data(task, seed).points, points) if points else list(range(len(data(task, seed).points)))
+def spread(column: Any, *, digits: bool) -> str:
+    """Mean and standard deviation of the seeds for which there is a figure."""
+    known = column[~np.isnan(column)]
+    return f"{known.mean():.{int(digits)}f}±{known.std():.{int(digits)}f}" if len(known) else "-"
 
 
-def run(task: str, setting: Setting, epsilon: float, seed: int) -> tuple[float, ...]:
-    """Asked, paid, labels, share of right labels, accuracy of the student."""
-    if isinstance(setting.way, ConfidentGnmax):
-        return confident(task, setting, epsilon, seed)
-    rows, made = data(task, seed), TASKS[task]
-    budget, size = Budget(epsilon=epsilon, delta=DELTA), setting.way.epsilon
-    learned = teach(
-        trained(task, seed, setting.teachers),
-        rows.points,
-        strategy=setting.way,
-        student=made.student,
-        budget=budget,
-        grain=None if isinstance(setting.way, EveryLabel) else grain(budget, size),
-        ask=order(task, seed, setting.points),
-        unlabelled=made.unlabelled,
-        truth=rows.truth.tolist(),
-        test=(rows.test_rows, rows.test_labels),
-        progress=False,
-        unsafe_noise=Seeded(1000 + seed),
-    )
-    report, released = learned.report, learned.released
-    right = np.nan if report.label_accuracy is None else report.label_accuracy
-    return released.asked, released.charged, report.labels, right, report.student_accuracy or 0.0
+def main() -> None:
+    announce()
+    for task in TASKS:
+        if task.name == "Adult" and not ADULT.exists():
+            print("Adult is left out: the data sets are not beside the project")
+            continue
+        figures = np.array(Parallel(n_jobs=-1)(delayed(Trial.figures)(task, seed) for seed in SEEDS))
+        for place, epsilon in enumerate(EPSILONS):
+            title = f"{task.name}: epsilon {epsilon}, delta {DELTA:g}, {task.teachers} teachers, {len(SEEDS)} seeds"
+            show(title, HEADINGS, lines(task.settings[epsilon], figures[:, place]), NOTE)
 
 
-def grain(budget: Budget, size: Any) -> Any:
-    """The usual call for which the filter is tuned: that size where a hit of it can be priced at all."""
-    return size if RenyiFilter.best(budget, grain=size) else None
-
-
-def confident(task: str, setting: Setting, epsilon: float, seed: int) -> tuple[float, ...]:
-    """The same figures for Confident-GNMax on the same votes and points."""
-    rows, made, way = data(task, seed), TASKS[task], setting.way
-    asked = order(task, seed, setting.points)
-    label = label_confident_as_reported if setting.method == REPORTED else label_confident
-    found = label(
-        voted(task, seed, setting.teachers)[asked],
-        threshold=way.threshold,
-        sigma_threshold=way.sigma_threshold,
-        sigma=way.sigma,
-        epsilon=epsilon,
-        delta=DELTA,
-        unsafe_noise=Seeded(1000 + seed),
-    )
-    labels = {asked[place]: made.classes[number] for place, number in found.labels.items()}
-    student = Pupil(rows.points, made.classes, made.student, made.unlabelled).train(labels)
-    right = label_accuracy(labels, rows.truth.tolist())
-    accuracy = student.accuracy(rows.test_rows, rows.test_labels)
-    return found.asked, found.asked, len(labels), np.nan if right is None else right, accuracy
-
-
-def gnmax_grid(method: str, teachers: Iterable[int], points: Iterable[int], sigmas: Iterable[int]) -> list[Setting]:
-    """Confident-GNMax with thresholds and tests from nearly none to strict."""
-    return [
-        Setting(method, m, n, ConfidentGnmax(threshold * m // 100, test * sigma, sigma))
-        for m in teachers
-        for n in points
-        for sigma in sigmas
-        for threshold, test in ((0, 20), (60, 3), (75, 3), (75, 1))
-    ]
-
-
-def digits_grid(epsilon: int) -> list[Setting]:
-    """What was tried on digits."""
-    m = 100
-    counts = (8, 10, 12, 16) if epsilon == 1 else (16, 20, 26, 32)
-    sizes = (".12", ".15", ".18") if epsilon == 1 else (".15", ".18", ".2", ".24")
-    small = (".02", ".03", ".05") if epsilon == 1 else (".04", ".06", ".08")
-    every = [Setting(EVERY, voters, n, EveryLabel(e)) for voters in (50, m, 150) for n in counts for e in sizes]
-    clear = [Setting(CLEAR, m, n, ClearLabels(e)) for n in (10, 20, 40) for e in small]
-    tests = [Setting(AGREED, m, n, AgreedLabels(e, 30, e)) for n in (10, 20, 40) for e in small[:2]]
-    corrected = [Setting(CORRECTED, m, n, Corrections(e)) for n in (10, 20, 40) for e in small]
-    sigmas = (12, 16, 20) if epsilon == 1 else (8, 12, 16)
-    peers = gnmax_grid(GNMAX, (m,), counts, sigmas) + gnmax_grid(REPORTED, (m,), (*counts, 40), sigmas)
-    return every + clear + tests + corrected + peers
-
-
-def adult_grid(epsilon: int) -> list[Setting]:
-    """What was tried on Adult."""
-    sizes = (".01", ".015", ".02", ".03") if epsilon == 1 else (".015", ".02", ".03", ".04")
-    made: list[Setting] = []
-    for m in (250, 500):
-        made += [Setting(EVERY, m, 0, EveryLabel(e)) for e in sizes]
-        made += [Setting(CLEAR, m, 0, ClearLabels(e)) for e in sizes]
-        made += [Setting(BAR, m, 0, ClearLabels(e, low=bar * m // 100)) for e in sizes[1:3] for bar in (60, 75)]
-        made += [Setting(AGREED, m, 0, AgreedLabels(e, 60 * m // 100, e)) for e in sizes[:3]]
-        made += [Setting(CORRECTED, m, 0, Corrections(e)) for e in sizes]
-    sigmas = (60, 100, 150) if epsilon == 1 else (30, 60, 100)
-    peers = gnmax_grid(GNMAX, (250, 500), (0,), sigmas) + gnmax_grid(REPORTED, (250, 500), (0,), sigmas)
-    return made + peers
-
-
-GRIDS = {"Digits": digits_grid, "Adult": adult_grid}
-
-
-def figures(task: str, setting: Setting, epsilon: int, seeds: Iterable[int]) -> Any:
-    """One row of figures for each seed."""
-    return np.array([run(task, setting, epsilon, seed) for seed in seeds])
-
-
-def pilot(task: str, epsilon: int) -> list[Setting]:
-    """The best setting of each method."""
-    best: dict[str, tuple[float, Setting]] = {}
-    for setting in GRIDS[task](epsilon):
-        accuracy = float(figures(task, setting, epsilon, PILOTS)[:, -1].mean())
-        if accuracy > best.get(setting.method, (-1.0, setting))[0]:
-            best[setting.method] = accuracy, setting
-    return [setting for _accuracy, setting in best.values()]
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,16 @@
-"""Private sketches of a million units beside the engine's own counts, and streams chosen by the answers.
+"""Private sketches beside exact noisy counts and the engine's own counts, and streams chosen by the answers.
 
-Run as `python benchmarks/sketches.py`. Neither of the engine's counts is private, and neither is kept between
-questions: their limit is a scan. Times are the best of several rounds; a first reading happens once for each sketch.
+Run as `python benchmarks/sketches.py`. The engine's counts are not private, and neither they nor a noisy count are kept
+between questions: their limit is a scan. Errors are root mean squares of RUNS runs; times are the best of several
+rounds; a first reading happens once for each sketch.
 """
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from random import Random
+from itertools import product
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -14,15 +18,18 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, Session, count
-from chary.mechanisms import Distinct, SecondMoment, new_key
+from chary.mechanisms import Distinct, Estimator, FlajoletMartin, SecondMoment, new_key, words
+from chary.mechanisms.registers import RegisterLaw, largest_value, raised
 from chary.noise import OperatingSystem
-from chary.streaming import RobustStream
+from chary.streaming import ItemFrequency, RobustStream, cancelling
 from measuring import announce, best, duration, seconds, show
 
 UNITS = 1_000_000
+COUNTED = 100_000
 BATCH = 10_000
 ROUNDS = 5
-ROBUST = {"step": "0.5", "largest": 10**7, "budget": Budget(epsilon=3, delta=1e-12), "hits": 16}
+RUNS = 200
+SOURCE = OperatingSystem()
 
 
 def people(start: int, stop: int) -> pa.Table:
@@ -30,11 +37,10 @@ def people(start: int, stop: int) -> pa.Table:
     return pa.table({"unit": np.arange(start, stop), "age": np.arange(start, stop) % 100})
 
 
-def opened() -> Session:
+def opened(units: int) -> Session:
     """A session with room for everything."""
-    return chary.open(
-        people(0, UNITS), privacy_unit="unit", budget=Budget(epsilon=10**4, delta=1e-6), ledger=":memory:"
-    )
+    budget = Budget(epsilon=10**4, delta=1e-6)
+    return chary.open(people(0, units), privacy_unit="unit", budget=budget, ledger=":memory:")
 
 
 def reading(session: Session) -> Iterator[list[str]]:
@@ -60,74 +66,154 @@ def engine() -> Iterator[list[str]]:
             yield [f"{what}, not private", duration(best(lambda sql=sql: connection.execute(sql).fetchall()))]
 
 
+def steps(registers: int) -> list[str]:
+    """The steps of a sketch by themselves, and how large it is in the ledger."""
+    start, hashed = Distinct(1, registers).start(SOURCE), SOURCE.words(UNITS, 64)
+    full, other = start.update(hashed), start.fork(SOURCE).update(hashed[:BATCH])
+    works = [lambda: start.update(hashed), lambda: full.merge(other), lambda: full.veil(SOURCE), full.estimate]
+    return [f"{registers:,}", *(duration(best(work)) for work in works), f"{len(full.dump()):,} bytes"]
+
+
+def hashing() -> float:
+    """The time in which Python hashes the elements; the engine's own hashing is part of a reading."""
+    key = new_key(SOURCE)
+    return best(lambda: words(key, range(UNITS)), rounds=2)
+
+
+def spread(guess: Callable[[], float]) -> float:
+    """The relative root mean square error for COUNTED elements."""
+    return math.sqrt(np.mean([(guess() / COUNTED - 1) ** 2 for _ in range(RUNS)]))
+
+
+def sketched(epsilon: str, registers: int, veils: int = 1) -> float:
+    """The error of private sketches."""
+
+    def guess() -> float:
+        sketch = Distinct(epsilon, registers).start(SOURCE)
+        for _ in range(veils - 1):
+            sketch = sketch.veil(SOURCE)
+        return sketch.update(SOURCE.words(COUNTED, 64)).estimate()
+
+    return spread(guess)
+
+
+def plain(registers: int) -> float:
+    """The error of the same sketch without phantoms."""
+    law = RegisterLaw(0, 0, largest_value(registers))
+    empty = np.zeros(registers, dtype=np.uint8)
+    return spread(lambda: registers * law.most_likely(law.counts(raised(empty, SOURCE.words(COUNTED, 64)))))
+
+
+def promised(epsilon: str, registers: int, veils: int = 1) -> float:
+    """One standard deviation by the error bar of 68.27 %."""
+    return Distinct(epsilon, registers).error_bar(COUNTED, veils=veils, confidence=0.6827) / COUNTED
+
+
 def errors() -> Iterator[list[str]]:
-    """The largest of the measured errors of 20 sketches of 100,000 elements, beside what is promised."""
-    source = OperatingSystem()
-    for epsilon, registers, veils in (("0.1", 1024, 1), ("1", 1024, 1), ("1", 1024, 10), ("1", 16384, 1)):
-        distinct, found = Distinct(epsilon, registers), []
-        for _ in range(20):
-            sketch = distinct.start(source)
-            for _ in range(veils - 1):
-                sketch = sketch.veil(source)
-            found.append(sketch.update(source.words(100_000, 64)).estimate() / 100_000 - 1)
-        promised = distinct.error_bar(100_000, veils=veils) / 100_000
-        inside = sum(abs(error) <= promised for error in found)
-        yield [f"epsilon {epsilon}, {registers:,} registers, {veils} veils", f"{promised:.1%}", f"{inside} of 20"]
+    """Private sketches, the limits of sketches, and a noisy count of the same epsilon."""
+    sizes = (256, 1024, 4096, 16384)
+    without = {registers: plain(registers) for registers in sizes}
+    with opened(COUNTED) as session:
+        noisy = {
+            epsilon: spread(lambda epsilon=epsilon: float(session.release(count(), epsilon=epsilon).value))
+            for epsilon in ("0.05", "0.2", "1")
+        }
+    for epsilon, registers in product(noisy, sizes):
+        row = [sketched(epsilon, registers), promised(epsilon, registers), without[registers]]
+        figures = [f"{figure:.2%}" for figure in (*row, 1.04 / math.sqrt(registers))]
+        yield [f"epsilon {epsilon}, {registers:,} registers", *figures, f"{noisy[epsilon]:.4%}"]
 
 
-def fooled(ask: Callable[[int], float], *, distinct: int) -> tuple[int, float]:
-    """An analyst who repeats an item while the estimate falls: the length of the stream and the worst error factor."""
+def growing() -> Iterator[list[str]]:
+    """The error after so many growths between questions."""
+    for epsilon, registers in (("0.2", 1024), ("1", 1024)):
+        row = [sketched(epsilon, registers, veils) for veils in (1, 10, 100)]
+        yield [f"epsilon {epsilon}, {registers:,} registers", *(f"{figure:.1%}" for figure in row)]
+
+
+class Case(NamedTuple):
+    """A number about a stream: its estimator, the truth, who makes the stream, a robust stream."""
+
+    name: str
+    make: Callable[[str], Estimator]
+    truth: Callable[[Counter[int]], int]
+    stream: Callable[[Callable[[int], float]], list[int]]
+    robust: dict[str, object]
+
+
+def fixed(ask: Callable[[int], float]) -> list[int]:
+    """A stream that nobody chose."""
+    stream = list(range(300))
+    for item in stream:
+        ask(item)
+    return stream
+
+
+CASES = [
+    Case(
+        "second moment, chosen",
+        SecondMoment,
+        lambda counts: sum(n * n for n in counts.values()),
+        lambda ask: cancelling(ask, items=1000),
+        {"copies": 2000, "largest": 10**7, "budget": Budget(epsilon=3, delta=1e-12), "hits": 16},
+    ),
+    Case(
+        "frequency of one item, chosen",
+        lambda key: ItemFrequency(key, 0, width=64, depth=1),
+        lambda counts: counts[0],
+        lambda ask: cancelling(ask, items=1000),
+        {"copies": 400, "largest": 1000, "budget": Budget(epsilon=12, delta=1e-9), "hits": 16},
+    ),
+    Case(
+        "distinct items, fixed",
+        lambda key: FlajoletMartin(key, 64),
+        len,
+        fixed,
+        {"copies": 400, "largest": 1000, "budget": Budget(epsilon=12, delta=1e-9), "hits": 16},
+    ),
+]
+
+
+def outcome(case: Case, update: Callable[[int], None], answer: Callable[[], float]) -> list[str]:
+    """How long the stream became, by which factor an answer was off at worst (infinity for 0), time for each item."""
     counts: Counter[int] = Counter()
-    worst = 1.0
+    worst, start = 1.0, time.perf_counter()
 
-    def fed(item: int) -> float:
+    def ask(item: int) -> float:
         nonlocal worst
+        update(item)
         counts[item] += 1
-        said, truth = ask(item), sum(n * n for n in counts.values())
-        worst = max(worst, truth / said if said else float("inf"), said / truth)
+        said, truth = answer(), case.truth(counts)
+        worst = max(worst, said / truth, truth / said if said else math.inf)
         return said
 
-    before = [fed(0) for _ in range(150)][-1]
-    for item in Random(1).sample(range(1, 10**9), distinct):
-        falling = True
-        while falling:
-            after = fed(item)
-            before, falling = after, after < before
-    return sum(counts.values()), worst
+    length = len(case.stream(ask))
+    return [f"{length:,}", duration((time.perf_counter() - start) / length), f"{worst:.2f}"]
 
 
 def attacked() -> Iterator[list[str]]:
-    """The plain estimator and robust streams of several sizes under the same analyst."""
-    plain = SecondMoment(new_key(OperatingSystem()))
-
-    def ask(item: int) -> float:
-        plain.update(item)
-        return plain.estimate()
-
-    length, worst = fooled(ask, distinct=1000)
-    yield ["plain", f"{length:,}", f"{worst:.1f}", "-", "-", "-"]
-    for copies in (2000, 3000):
-        stream = RobustStream(SecondMoment, copies=copies, **ROBUST)
-
-        def ask_all(item: int, stream: RobustStream = stream) -> float:
-            stream.update(item)
-            return stream.answer().value
-
-        figures: list[tuple[int, float]] = []
-        taken = seconds(lambda ask=ask_all, figures=figures: figures.append(fooled(ask, distinct=1000)))
-        length, worst = figures[0]
-        risk = stream.risk(wrong=1e-4, answers=length)
-        row = [f"{worst:.1f}", str(stream.changes), f"{risk:.1g}", duration(taken / length)]
-        yield [f"robust, {copies:,} copies", f"{length:,}", *row]
+    """Plain estimators and robust streams under the same analyst."""
+    for case in CASES:
+        single = case.make(new_key(SOURCE))
+        yield [f"{case.name}: plain", *outcome(case, single.update, single.estimate), "-", "-"]
+        stream = RobustStream(case.make, step="0.5", **case.robust)
+        row = outcome(case, stream.update, lambda stream=stream: stream.answer().value)
+        changes = f"{stream.changes} of {case.robust['hits']}"
+        yield [f"{case.name}: {stream.copies:,} copies", *row, f"{stream.factor:.2f}", changes]
 
 
 def main() -> None:
     announce()
-    with opened() as session:
+    with opened(UNITS) as session:
         show(f"{UNITS:,} units", ["what", "time"], [*reading(session), *engine()])
-    show("Errors on 100,000 elements", ["sketch", "promised, 95 %", "inside"], errors())
-    headings = ["second moment", "items", "worst error factor", "changes", "risk at wrong=1e-4", "an item and answer"]
-    show("A stream of 1,000 different items chosen by the answers", headings, attacked())
+    caption = f"Python hashes {UNITS:,} integers in {duration(hashing())}."
+    rows = [steps(registers) for registers in (1024, 16384)]
+    show("Steps of a sketch", ["registers", f"{UNITS:,} words", "merge", "veil", "estimate", "state"], rows, caption)
+    headings = ["private sketch", "error", "promised", "without privacy", "1.04 / sqrt(registers)", "noisy count"]
+    show(f"Relative error for {COUNTED:,} elements", headings, errors())
+    show("The same after growth", ["private sketch", "1 veil", "10 veils", "100 veils"], growing())
+    headings = ["a stream and its answers", "items", "each", "worst factor", "promised", "changes"]
+    show("Every item followed by an answer", headings, attacked())
 
 
 if __name__ == "__main__":

@@ -36,6 +36,16 @@ def test_a_view_of_a_duckdb_file_is_refused(tmp_path, unpivot, name):
     assert Table.open(tmp_path / "rows.duckdb", table="t", neighbouring=UNIT).prepare(count()).run() == 2
 
 
+def test_a_collation_of_the_file_merges_no_units_and_no_values(tmp_path):
+    with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
+        connection.execute("create table t (unit varchar collate nocase, s varchar collate nocase)")
+        connection.execute("insert into t values ('a', 'x'), ('A', 'X'), ('b', 'X')")
+    table = Table.open(tmp_path / "rows.duckdb", table="t", neighbouring=UNIT)
+    assert table.prepare(count()).run() == 3
+    assert table.prepare(count("s = 'x'")).run() == 1
+    assert table.prepare(count().by("s", ["x", "X"])).run().tolist() == [1, 2]
+
+
 @pytest.mark.parametrize("name", ["v[1].csv", "v*.csv", "v?.csv"])
 def test_a_path_is_no_pattern(tmp_path, name):
     (tmp_path / "v1.csv").write_text("unit\n1\n2\n3\n")

@@ -162,10 +162,28 @@ def test_features_that_tell_nothing_apart_are_refused(make):
         make()
 
 
+@pytest.mark.parametrize("value", ["topsecret", "", [1], {"a": 1}, b"x", 10**400, math.nan, None, True, 2**60 + 1])
+def test_a_value_moves_no_other_and_makes_nothing_fail(value):
+    """Whatever is added to a column, the cells of the others stay."""
+    for feature, others in (
+        (FEATURES[0], [30, "60", 99.5]),
+        (Categories("key", [2**60, "a"]), [2**60, 2**60 + 1, "a"]),
+    ):
+        alone, beside = feature.code(others, 4).tolist(), feature.code([*others, value], 4).tolist()
+        assert beside[:3] == alone
+        assert alone[0] != 0
+
+
+@pytest.mark.parametrize("column", [pa.array, pa.chunked_array, pl.Series, pd.Series, np.array])
+def test_large_whole_numbers_stay_whole_beside_nulls(column):
+    keys = [2**60, 2**60 + 1, None]
+    values = column([keys]) if column is pa.chunked_array else column(keys[: 2 if column is np.array else 3])
+    if column is pd.Series:
+        values = pd.Series(keys, dtype="Int64")
+    assert Categories("key", [2**60]).code(values, 8).tolist()[:2] == [1, 0]
+
+
 def test_errors_show_no_data():
-    with pytest.raises(InvalidParameter, match="numbers") as refused:
-        learner().fit({"age": ["topsecret"], "gain": [1], "sex": ["f"]}, ["no"])
-    assert refused.value.__context__ is None
-    assert "topsecret" not in str(refused.value)
-    with pytest.raises(InvalidParameter, match="equally many"):
+    with pytest.raises(InvalidParameter, match="equally many") as refused:
         learner().fit(AWKWARD, ["no"])
+    assert refused.value.__context__ is None

@@ -1,140 +1,26 @@
-"""A candidate's law by enumeration, coins included; what a search publishes, pays and survives."""
+"""What a search publishes, pays, repeats and survives."""
 
 import itertools
-import math
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
-from scipy.stats import chi2
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 import chary
-from chary import Algorithm, Budget
+from chary import Budget
 from chary.accounting import Extendable, Targeted
-from chary.data import Neighbouring
 from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter
-from chary.learning import candidate as candidate_module
-from chary.learning.candidate import Candidate, one_row_each
 from chary.learning.counting_bayes import CountingBayes
 from chary.learning.features import Categories, Cuts, Span
 from chary.learning.search import PrivateSearch
-from chary.learning.stopping import random_stopping
-from chary.mechanisms import Laplace
-from chary.noise import OperatingSystem, Seeded
+from chary.noise import Seeded
+from tests.learning.learners import SECRET, Majority
 
 ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult_all.csv.gz"
-ALPHA = 1e-6
-EPSILON = Fraction(1, 2)
-REACH = 60
 NO_NOISE = Budget(epsilon=10**6, delta=1e-6)
 USUAL = Budget(epsilon=1, delta=1e-6)
-SECRET = 987654321
-
-
-class Majority(ClassifierMixin, BaseEstimator):
-    """The most frequent of two labels, or with `flip` the other one: what randomized response chooses between."""
-
-    columns = ()
-
-    def __init__(self, epsilon=None, relation="add/remove", source=None, flip=False, mode="fine"):
-        self.epsilon, self.relation, self.source, self.flip, self.mode = epsilon, relation, source, flip, mode
-
-    def fit(self, rows, labels):
-        if self.mode == "raises":
-            raise ValueError(f"cannot bear {SECRET}")
-        ones = sum(labels.to_pylist())
-        self.choice_ = int(2 * ones > len(labels)) ^ int(self.flip)
-        return self
-
-    def predict(self, rows):
-        return np.full(2 if self.mode == "wrong shape" else len(rows), self.choice_)
-
-    def state(self):
-        return {"choice": math.nan if self.mode == "nan" else self.choice_}
-
-    def restore(self, state):
-        self.choice_ = state["choice"]
-        return self
-
-    def body(self):
-        return {"learner": "majority", "mode": self.mode, "flip": self.flip}
-
-
-def made(learner, relation="add/remove", unit=None, baseline="0.75", validation="0.3"):
-    return Candidate(learner, "majority", "label", Neighbouring(relation, unit), EPSILON, validation, baseline)
-
-
-def law_of(labels, relation, baseline, monkeypatch, scale=1):
-    """The law of (choice, score in steps), the score's noise widened by `scale`."""
-    rows = pa.table({"label": pa.array(labels, pa.int64())})
-    share, right = 0.3, math.exp(EPSILON) / (1 + math.exp(EPSILON))
-    law = np.zeros((2, 2 * REACH + 1))
-    denominator = Fraction(baseline).denominator
-    for coins in itertools.product([False, True], repeat=len(labels)):
-        monkeypatch.setattr(candidate_module, "bernoulli", lambda *_, coins=coins: np.array(coins, dtype=bool))
-        weight = share ** sum(coins) * (1 - share) ** (len(coins) - sum(coins))
-        for flip, chance in ((False, right), (True, 1 - right)):
-            tried = made(Majority(flip=flip), relation, baseline=baseline)
-            score, state = tried.run(rows, OperatingSystem())
-            away = np.abs(np.arange(-REACH, REACH + 1) - score * denominator)
-            step = 1 / (float(tried.noise.scale) * scale)
-            law[state["choice"]] += weight * chance * np.exp(-away * step) * math.tanh(step / 2)
-    return law
-
-
-@pytest.mark.parametrize("baseline", ["0", "0.5", "0.75", "1"])
-@pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_a_candidate_is_as_private_as_it_says(relation, baseline, monkeypatch):
-    """All small datasets and all their neighbours; the coins, the model and the noise of the score are summed out."""
-    monkeypatch.setattr(Laplace, "draw", lambda self, source, size: np.zeros(size, dtype=np.int64))
-    sizes = range(4) if relation == "add/remove" else [3]
-    datasets = [
-        labels for size in sizes for labels in itertools.product([0, 1], repeat=size) if sorted(labels) == [*labels]
-    ]
-    laws = {labels: law_of(labels, relation, baseline, monkeypatch) for labels in datasets}
-    tight = {labels: law_of(labels, relation, baseline, monkeypatch, scale=0.5) for labels in datasets}
-
-    def worst(found):
-        return max(np.abs(np.log(found[here] / found[there])).max() for here, there in neighbours(datasets, relation))
-
-    assert all(law.sum() == pytest.approx(1, abs=1e-3) for law in laws.values())
-    assert 0.5 * EPSILON < worst(laws) <= EPSILON + 1e-9
-    assert worst(tight) > EPSILON
-
-
-def neighbours(datasets, relation):
-    """Pairs of sorted datasets that differ in one unit."""
-    for here, there in itertools.permutations(datasets, 2):
-        apart = abs(sum(here) - sum(there)), abs((len(here) - sum(here)) - (len(there) - sum(there)))
-        if apart in ([(1, 1)] if relation == "replace" else [(0, 1), (1, 0)]):
-            yield here, there
-
-
-@pytest.mark.statistical
-def test_one_row_of_each_unit_is_drawn_uniformly():
-    """Three rows of one unit, among others; chi-squared at alpha 1e-6."""
-    rows = pa.table({"unit": ["a", "b", "a", None, "a", "c", None], "row": range(7)})
-    source, drawn = Seeded(1), np.zeros(7)
-    for _ in range(6000):
-        kept = one_row_each(rows, "unit", source)
-        assert sorted(map(str, kept["unit"].to_pylist())) == ["None", "a", "b", "c"]
-        drawn[kept["row"].to_numpy()] += 1
-    assert drawn[[1, 5]].tolist() == [6000, 6000]
-    assert ((drawn[[0, 2, 4]] - 2000) ** 2 / 2000).sum() < chi2.isf(ALPHA, 2)
-    assert one_row_each(rows, None, source) is rows
-
-
-def test_a_unit_with_many_rows_counts_once():
-    rows = pa.table({"unit": ["a"] * 50 + ["b"], "label": [1] * 50 + [0]})
-    learner = CountingBayes([Categories("unit", ["a", "b"])], classes=[0, 1], epsilon=1000)
-    for seed in range(20):
-        score, state = made(learner, unit="unit", baseline="0").run(rows, Seeded(seed))
-        assert sum(state["counts"]) // 2 + score <= 2
 
 
 def patients(size=20_000, seed=0):
@@ -160,7 +46,8 @@ def opened():
     made = []
 
     def make(rows=None, **options):
-        given = {"privacy_unit": "patient", "budget": USUAL, "ledger": ":memory:", "grain": "0.05"} | options
+        usual = {"privacy_unit": "patient", "budget": USUAL, "ledger": ":memory:", "grain": "0.05"}
+        given = usual | {"unsafe_noise": Seeded(7)} | options
         made.append(chary.open(patients() if rows is None else rows, **given))
         return made[-1]
 
@@ -224,6 +111,19 @@ def test_a_request_is_answered_once(opened):
     assert session.spent.share == first.share
 
 
+def test_after_a_restart_the_request_is_answered_from_the_ledger(opened, tmp_path):
+    """Free, the same model; the same search without a request is a new one and is paid."""
+    shares, answers = [], []
+    for request, seed in (("models", 1), ("models", 2), (None, 3)):
+        session = opened(ledger=tmp_path / "search.ledger", unsafe_noise=Seeded(seed))
+        result = search(epsilon="0.02").run(session, request=request)
+        shares.append(session.spent.share)
+        answers.append((result.call, result.share, result.best.score, result.best.model.counts_.tolist()))
+        session.close()
+    assert answers[0] == answers[1] != answers[2]
+    assert shares[0] == shares[1] == answers[0][1] == pytest.approx(shares[2] / 2)
+
+
 def labelled(size=400):
     return pd.DataFrame({"patient": np.arange(size), "label": [0] + [1] * (size - 1)})
 
@@ -269,6 +169,10 @@ def test_a_failure_that_is_published_has_no_model(opened):
         ({"epsilon": 0}, "epsilon"),
         ({"validation": 1}, "validation"),
         ({"baseline": 2}, "baseline"),
+        ({"above": "much"}, "above"),
+        ({"grid": {"bins": [4, 4]}}, "twice"),
+        ({"grid": {"epsilon": [1, 2]}}, "of the search"),
+        ({"label": "age"}, "label"),
         ({"runs": 0}, "runs"),
         ({"runs": 5, "k": 2}, "leave k and above out"),
         ({"runs": 5, "above": 2}, "leave k and above out"),
@@ -296,72 +200,26 @@ def test_progress_goes_to_standard_error(opened, capfd):
     assert capfd.readouterr().out == ""
 
 
-def coins(chances, epsilon):
-    """Algorithms whose scores 0, 1, ... have the given chances; the last outcome is a failure."""
-
-    def run(rows, source, chances):
-        drawn = int(np.searchsorted(np.cumsum(chances), source.words(1, 32)[0] / 2**32, side="right"))
-        return [drawn, drawn] if drawn < len(chances) - 1 else None
-
-    return [
-        Algorithm(f"{place}", run, epsilon, parameters={"chances": list(each)}) for place, each in enumerate(chances)
-    ]
-
-
-def stopped_law(chances, runs):
-    """The law of the best score (failures last), given that of one run: the formula of `random_stopping`."""
-    c, law = 1 / runs, np.mean(chances, axis=0)
-    ranked = np.concatenate([law[-1:], law[:-1]])
-    higher = ranked[::-1].cumsum()[::-1] - ranked
-    found = c * ranked / ((c + (1 - c) * (higher + ranked)) * (c + (1 - c) * higher))
-    return np.concatenate([found[1:], found[:1]])
+@pytest.mark.parametrize(("rule", "published"), [({"k": 2}, 2), ({"k": None, "above": 9999}, 0)])
+def test_a_quote_tells_what_a_pure_filter_charges(opened, rule, published):
+    """There every candidate is paid, hit or miss."""
+    session = opened(budget=Budget(epsilon=1, delta=0), filter="pure", grain=None)
+    asked = search(epsilon="0.1", **rule)
+    result = asked.run(session)
+    quoted = asked.quote(session)
+    assert len(result.found) == published
+    assert result.share == pytest.approx(0.9) == (quoted.if_published if published else quoted.if_not)
 
 
-FIRST = np.array([[0.5, 0.3, 0.1, 0.1], [0.25, 0.25, 0.25, 0.25]])
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("runs", [1, 4, 30])
-def test_random_stopping_has_the_law_of_its_proof(runs):
-    """Against the formula, chi-squared at alpha 1e-6; the formula of twice as many runs is rejected."""
-    algorithm, source, counts = random_stopping(coins(FIRST, "0.1"), runs=runs), Seeded(runs), np.zeros(4)
-    for _ in range(3000):
-        try:
-            counts[algorithm.outcome(None, source)["score"]] += 1
-        except AlgorithmFailed:
-            counts[3] += 1
-    expected, other = (3000 * stopped_law(FIRST, tried) + 1e-9 for tried in (runs, 2 * runs))
-    assert expected.sum() == pytest.approx(3000)
-    assert ((counts - expected) ** 2 / expected).sum() < chi2.isf(ALPHA, 3)
-    assert ((counts - other) ** 2 / other).sum() > chi2.isf(ALPHA, 3)
-
-
-@pytest.mark.parametrize("runs", [1, 2, 10, 1000, 10**6])
-def test_random_stopping_is_thrice_as_private_as_one_run(runs):
-    """Worst log-ratio over neighbours' laws with ratios e^-epsilon to e^epsilon; it comes near 3 epsilon."""
-    epsilon, generator, worst = 0.3, np.random.default_rng(runs), 0.0
-    for _ in range(2000):
-        here = generator.dirichlet(10 ** generator.uniform(-3, 1, 4))
-        here = np.maximum(here, 1e-12) / np.maximum(here, 1e-12).sum()
-        there = tilted(here, generator.permutation(4), epsilon)
-        laws = [stopped_law([law], runs) for law in (here, there)]
-        worst = max(worst, np.abs(np.log(laws[0] / laws[1])).max())
-    assert worst <= 3 * epsilon + 1e-6
-    assert runs < 1000 or worst > 2 * epsilon
-
-
-def tilted(law, order, epsilon):
-    """A neighbour: outcomes gain e^epsilon in the given order, as far as the others can lose e^epsilon."""
-    p = math.exp(epsilon) / (1 + math.exp(epsilon))
-    high = np.zeros(4)
-    left = 1.0
-    for place in order:
-        high[place] = min(left, law[place] / (1 - p) * 0.5)
-        left -= high[place]
-    mixed = np.clip(high, law * math.exp(-epsilon), law * math.exp(epsilon))
-    for _ in range(200):
-        mixed = np.clip(mixed / mixed.sum(), law * math.exp(-epsilon), law * math.exp(epsilon))
-    return mixed
+def test_a_quote_tells_what_the_exact_filter_charges(opened):
+    """On the exact menu a held outcome costs a call of twice the epsilon, a test above a bar a call of one."""
+    shares = []
+    for rule in ({"k": 1}, {"k": None, "above": 0}):
+        session = opened(budget=Budget(epsilon=4, delta=1e-6), filter="exact", grain="0.05")
+        asked = search({"bins": [10], "use": [["age"]]}, epsilon="0.05", **rule)
+        shares.append(asked.run(session).share)
+        assert shares[-1] == asked.quote(session).if_published
+    assert shares[0] > shares[1] > 0
 
 
 @pytest.mark.parametrize("filter_", ["renyi", "pure"])
@@ -375,14 +233,6 @@ def test_random_candidates_are_one_release(opened, filter_):
     assert result.share == asked.quote(session).if_published
     if filter_ == "pure":
         assert result.share == pytest.approx(0.45)
-
-
-def test_random_stopping_needs_pure_algorithms():
-    rough = Algorithm("rough", lambda rows, source: [0, 0], epsilon="0.1", delta="1e-9")
-    with pytest.raises(InvalidParameter, match="pure"):
-        random_stopping([rough], runs=2)
-    with pytest.raises(InvalidParameter, match="candidates"):
-        random_stopping([], runs=2)
 
 
 @pytest.mark.skipif(not ADULT.exists(), reason="needs the Adult data set beside the project")

@@ -36,10 +36,42 @@ def test_accuracy_is_the_share_of_right_predictions():
     assert taught.accuracy([[0.0], [5.0], [5.0], [5.0]], ["no", "yes", "yes", "no"]) == 0.75
 
 
-@pytest.mark.parametrize("labels", [["no", "maybe"], ["no"], [["no"], ["yes"]]])
+@pytest.mark.parametrize("labels", [["no", "maybe"], ["no"], [["no"], ["yes"]], ["no", np.nan], ["no", None]])
 def test_labels_that_do_not_fit(labels):
     with pytest.raises(InvalidParameter):
         student(labels, [[0.0], [1.0]])
+
+
+class Picky(GaussianNB):
+    """Refuses to learn from rows above a level, or to tell about them."""
+
+    def __init__(self, learns=10.0, tells=10.0):
+        super().__init__()
+        self.learns, self.tells = learns, tells
+
+    def fit(self, rows, labels):
+        if rows.max() > self.learns:
+            raise RuntimeError("no")
+        return super().fit(rows, labels)
+
+    def predict(self, points):
+        if points.max() > self.tells:
+            raise RuntimeError("no")
+        return super().predict(points)
+
+
+def test_an_estimator_that_fails_on_the_labels_makes_a_constant_student():
+    given = {"estimator": Picky(learns=3.0), "classes": CLASSES}
+    taught = train_student([[0.0], [4.0], [5.0]], ["no", "yes", "yes"], **given)
+    assert taught.predict([[0.0], [5.0]]) == ["yes", "yes"]
+
+
+@pytest.mark.parametrize("points", [[[0.0], [np.nan]], [[0.0], [np.inf]], [[0.0], ["x"]], [0.0, 1.0], [[0.0], [11.0]]])
+def test_points_that_the_estimator_does_not_accept(points):
+    with pytest.raises(InvalidParameter):
+        train_student(points, ["no", "yes"], estimator=Picky(), classes=CLASSES)
+    with pytest.raises(InvalidParameter):
+        train_student([[0.0]], ["no"], estimator=Picky(), classes=CLASSES, unlabelled=points)
 
 
 def test_a_test_set_must_fit():

@@ -169,6 +169,28 @@ def test_points_that_cannot_be_asked(points):
         train(*problem(40)).votes(points)
 
 
+@pytest.mark.parametrize("labels", [[0.0, np.nan], [0, 2], [0, None], [[0], [1]], [0]])
+def test_labels_that_are_no_classes(labels):
+    with pytest.raises(InvalidParameter):
+        Teachers.train([[0.0], [1.0]], labels, teachers=2, estimator=GaussianNB(), classes=(0, 1), progress=False)
+
+
+def test_fewer_teachers_than_classes_still_vote_once_each():
+    rows, labels = np.eye(10).repeat(3, axis=0), np.arange(10).repeat(3)
+    votes = train(rows, labels, teachers=3, classes=range(10)).votes(rows)
+    assert votes.shape == (30, 10)
+    assert (votes.sum(axis=1) == 3).all()
+
+
+def test_rows_with_missing_values_cost_their_teachers_the_training_and_show_nothing(capfd):
+    rows, labels = problem(40)
+    rows[:] = np.nan
+    votes = train(rows, labels, teachers=4).votes(problem(20, seed=1)[0])
+    assert (votes == votes[0]).all()
+    assert (votes.sum(axis=1) == 4).all()
+    assert "".join(capfd.readouterr()) == ""
+
+
 def test_no_points_have_no_votes():
     assert train(*problem(40)).votes(np.empty((0, 3))).shape == (0, 2)
 

@@ -1,29 +1,8 @@
-"""Analysts who choose a stream by the answers they get, against estimators that are right on fixed streams.
-
-They live beside the tests because nothing in the package needs them. Both see public answers only, and in both streams
-items only arrive.
-"""
+"""An analyst who chooses a stream by the answers it gets, against estimators that are right on fixed streams."""
 
 from collections.abc import Callable, Sequence
 
 Item = int
-
-
-def cancelling(ask: Callable[[Item], float], *, items: int, heavy: int = 150) -> list[Item]:
-    """A stream whose second moment seems small: `ask(item)` feeds one item and returns the estimate so far.
-
-    One heavy item first. Then fresh items: where the estimate falls, the item's random signs oppose what is stored,
-    and it arrives again as long as the estimate keeps falling.
-    """
-    stream = [0] * heavy
-    before = [ask(item) for item in stream][-1]
-    for item in range(1, items):
-        falling = True
-        while falling:
-            after = ask(item)
-            stream.append(item)
-            before, falling = after, after < before
-    return stream
 
 
 def unnoticed(ask: Callable[[Sequence[Item]], float], *, base: int, wanted: int) -> list[Item]:

@@ -6,7 +6,8 @@ import pytest
 
 from chary.mechanisms import FlajoletMartin, SecondMoment, new_key
 from chary.noise import Seeded
-from tests.mechanisms.attacks import cancelling, unnoticed
+from chary.streaming import cancelling
+from tests.mechanisms.attacks import unnoticed
 
 SEEDS = range(3)
 WRONG = 4

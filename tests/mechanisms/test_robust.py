@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chary.errors import InvalidParameter
-from chary.mechanisms import Grid, outside, rank_utilities
+from chary.mechanisms import Grid, rank_utilities
 from chary.noise import Seeded
 
 
@@ -91,9 +91,6 @@ def test_one_copy_changes_every_number_by_at_most_one(copies):
         votes = tally(ballots, 4)
         for other in (tally(np.array(ballot, dtype=int), 4) for ballot in neighbours):
             assert np.abs(rank_utilities(votes) - rank_utilities(other)).max() <= 1
-            for low, high in itertools.combinations_with_replacement(range(4), 2):
-                pairs = zip(outside(votes, low, high), outside(other, low, high), strict=True)
-                assert all(abs(one - two) <= 1 for one, two in pairs)
 
 
 def test_utilities_are_integers_with_a_best_cell():
@@ -104,15 +101,3 @@ def test_utilities_are_integers_with_a_best_cell():
         assert utilities.max() == 0
         upto = np.cumsum(votes)
         assert utilities[np.searchsorted(upto, upto[-1] / 2)] == 0
-
-
-def test_outside_counts_both_sides():
-    votes = np.array([1, 0, 5, 2, 3])
-    for low, high in itertools.combinations_with_replacement(range(5), 2):
-        assert outside(votes, low, high) == (sum(votes[:low]), sum(votes[high + 1 :]))
-
-
-@pytest.mark.parametrize(("low", "high"), [(-1, 2), (2, 1), (0, 5), (5, 5)])
-def test_a_band_lies_on_the_grid(low, high):
-    with pytest.raises(InvalidParameter):
-        outside(np.array([1, 0, 5, 2, 3]), low, high)

@@ -12,9 +12,9 @@ from scipy.stats import chisquare
 
 import chary
 from chary import Budget
-from chary.accounting import BoundaryCall, Pure, Targeted, ZeroConcentrated
+from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroConcentrated
 from chary.data import Ballots
-from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidQuery, RequestConflict
+from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidParameter, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential
 from chary.noise import Seeded
 from chary.session import open_rows
@@ -113,7 +113,8 @@ def test_permute_and_flip_is_not_so_concentrated():
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("flip", [False, True])
 def test_paying_only_for_other_labels_than_the_guess_covers_all(pairs, order, flip):
-    mechanism, psi = made(Choose, None, None, flip).mechanism, float(Targeted(EPSILON).hit_price_up(order))
+    choice = made(Choose, None, OPTIONS[0], flip)
+    mechanism, psi = choice.mechanism, float(choice.event.hit_price_up(order))
     for pair, low in pairs:
         ours, theirs = laws(mechanism, pair, low)
         for guess in range(len(ours)):
@@ -137,16 +138,16 @@ def test_a_tenth_of_the_price_of_a_boundary_would_not_cover_all():
     assert max(moment(*laws(mechanism, pair), order, [psi, 0, 0]) for pair in neighbours(120, 2)) > 1
 
 
-def test_a_quarter_of_the_price_of_another_label_would_not_cover_all():
+def test_a_little_less_than_the_price_of_another_label_would_not_cover_all():
     mechanism, order = made(Choose).mechanism, ORDERS[1]
-    psi = float(Targeted(EPSILON).hit_price_up(order)) / 4
+    psi = float(NarrowChoice(EPSILON).hit_price_up(order)) * 0.98
     assert max(moment(*laws(mechanism, pair), order, [0, psi]) for pair in neighbours(120, 2)) > 1
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("free", [0, 1])
 def test_paying_only_for_the_unexpected_level_covers_all(order, free):
-    mechanism = Agree(ballots().poll(0), 3, EPSILON).mechanism
+    mechanism = Agree(ballots().poll(0), EPSILON, 3).mechanism
     psi = float(Targeted(EPSILON).hit_price_up(order))
     for pair in neighbours(4, 3):
         ours, theirs = [mechanism.law(max(votes)).probabilities() for votes in pair]
@@ -195,6 +196,22 @@ def test_every_label_is_paid_by_the_cheaper_of_two_true_prices(opened):
         assert spent(session) == session.spine.filter.price(event).hit
 
 
+def test_a_guess_in_a_call_too_large_for_a_price_of_hits_is_paid_as_every_label(opened):
+    session, size = opened(), Fraction(1, 5)
+    assert not session.spine.filter.price(Targeted(size)).free_miss
+    assert {session.label(2, epsilon=size, guess="cow").charged for _ in range(2)} == {True}
+    assert spent(session).main == 2 * session.spine.filter.price(ZeroConcentrated(size**2 / 8)).hit.main
+    flipped = opened()
+    flipped.label(2, epsilon=size, guess="cow", flip=True)
+    assert spent(flipped) == flipped.spine.filter.price(Pure(size)).hit
+
+
+def test_as_many_options_as_there_are_can_be_flipped():
+    many = Ballots(lambda question: np.arange(100), [*range(100)], voter="teacher")
+    with open_rows(many, dataset="votes", ledger=":memory:", budget=NO_NOISE) as session:
+        assert session.label(0, epsilon=PLENTY, flip=True).option == 99
+
+
 def test_permute_and_flip_is_paid_as_a_pure_call(opened):
     session = opened()
     session.label(0, epsilon="0.02", flip=True)
@@ -207,7 +224,7 @@ def test_only_what_the_guess_got_wrong_is_paid(opened):
     wrong = sum(label.option != "cat" for label in labels)
     assert [label.charged for label in labels] == [label.option != "cat" for label in labels]
     assert 0 < wrong < 40
-    price = session.spine.filter.price(Targeted("0.02")).hit
+    price = session.spine.filter.price(NarrowChoice("0.02")).hit
     assert spent(session).main == wrong * price.main
     assert sum(entry.hits for entry in session.history) == wrong
 

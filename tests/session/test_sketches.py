@@ -1,7 +1,10 @@
 """Private sketches of a session: one charge for a whole line of answers, growth under veils, elements by hand."""
 
 import datetime
+import itertools
 import json
+import math
+from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +24,7 @@ from chary.ledger import MemoryLedger
 from chary.mechanisms import Distinct, Sketch, words
 from chary.noise import Seeded
 from chary.session.sketching import AskSketch, Line
+from tests.mechanisms.sketch_laws import trajectories
 from tests.session.kit import NO_NOISE, SECRET_NAME, SECRET_NUMBER, USUAL, error_texts, shows_data, spent, visits
 
 KEY = "0f" * 32
@@ -96,9 +100,9 @@ def test_at_most_so_many_values_of_a_unit_are_kept():
 
 def test_what_is_kept_of_a_unit_depends_on_its_own_rows_only():
     generator = np.random.default_rng(1)
-    rows = pa.table({"patient": generator.integers(0, 30, 300), "v": generator.integers(0, 500, 300)})
+    rows = pa.table({"patient": generator.integers(0, 8, 120), "v": generator.integers(0, 200, 120)})
     whole = set(read(rows, Elements("v", keep_per_unit=3)))
-    for unit in range(30):
+    for unit in range(8):
         rest = rows.filter(pa.compute.not_equal(rows["patient"], unit))
         assert len(whole - set(read(rest, Elements("v", keep_per_unit=3)))) <= 3
         assert set(read(rest, Elements("v", keep_per_unit=3))) <= whole
@@ -213,6 +217,36 @@ def test_a_line_is_charged_once_when_it_first_publishes(opened, place):
     assert session.history[-1].tests == 0
 
 
+def transcript(path, bars):
+    """What is published of a register: nothing until it reaches its bar, then every later value, whatever its bar."""
+    first = next((step for step, (value, bar) in enumerate(zip(path, bars, strict=True)) if value >= bar), len(path))
+    return (None,) * first + path[first:]
+
+
+@pytest.mark.parametrize("arrives", range(3))
+def test_one_hit_pays_for_all_that_is_published_of_a_line(arrives):
+    """By enumeration: the moment of the likelihood ratio, less the price of one hit, for every choice of three bars."""
+    distinct, order = Distinct("0.1", 16), 5
+    price = -math.log(math.exp((order - 1) * 0.1) * (1 + math.exp(0.1) - math.exp(order * 0.1)))
+    most = distinct.least + 4
+    paths = [
+        trajectories([distinct.phantoms + (step == when) for step in range(3)], distinct.least, most)
+        for when in (arrives, None)
+    ]
+    moments, unpaid = [], []
+    for bars in itertools.product(range(distinct.least, most + 1, 2), repeat=3):
+        laws = [defaultdict(float), defaultdict(float)]
+        for law, path in zip(laws, paths, strict=True):
+            for values, mass in path.items():
+                law[transcript(values, bars)] += float(mass)
+        for one, two in (laws, laws[::-1]):
+            parts = {told: one[told] ** order * two[told] ** (1 - order) for told in one}
+            unpaid.append(sum(parts.values()))
+            moments.append(sum(part * math.exp(-price * (told[-1] is not None)) for told, part in parts.items()))
+    assert max(moments) <= 1 + 1e-12
+    assert max(unpaid) > 1.01
+
+
 @pytest.mark.parametrize("options", [{"budget": chary.Budget(epsilon=1)}, {"budget": USUAL, "grain": "0.001"}])
 def test_where_a_miss_is_paid_the_first_question_pays_for_the_line(opened, options):
     session = opened(people(0, 300), **options)
@@ -260,6 +294,26 @@ def test_a_race_for_the_first_hit_is_charged_once(opened):
     before = spent(session)
     assert session.spine.perform(unpaid).published
     assert spent(session) == before
+
+
+def test_an_outcome_of_a_state_that_moved_is_thrown_away(opened, tmp_path):
+    """Two processes read the same growth under veils of their own: one veil stays, and one charge."""
+    place = tmp_path / "shared.ledger"
+    first = opened(people(0, 300), ledger=place, **ROOMY)
+    sketch = first.sketch(**FEW)
+    sketch.release_if(above=10**9)
+    published = []
+
+    def interfere(step):
+        if step == "evaluated" and not published:
+            published.append(sketch.release().value)
+
+    second = opened(people(0, 300), ledger=place, budget=None, on_step=interfere)
+    for session in (first, second):
+        session.append(people(300, 900))
+    assert second.sketch(call=sketch.call).release().value == published[0]
+    assert len(line_of(second, sketch).sketch.veils) == 2
+    assert spent(second) == first.spine.filter.price(Extendable("0.02")).hit
 
 
 def test_growth_is_read_under_a_veil_and_only_growth(opened):

@@ -21,7 +21,7 @@ from chary.accounting.calibration import (
 from chary.accounting.charging import exact_tail_total, not_prior_q, published_total
 from chary.accounting.composition import Composition, compose, convex_upper, optimal_delta, optimal_total
 from chary.accounting.curve import exact_delta, exact_total
-from chary.accounting.direct_prices import boundary_price_up, twice_price_up
+from chary.accounting.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
 from chary.accounting.discrete_gaussian import (
     discrete_gaussian_delta_up,
     discrete_gaussian_variance,
@@ -60,7 +60,7 @@ from chary.accounting.renyi import capacity_down, choose_order, epsilon_up
 from chary.accounting.sparse_accuracy import error_up, published_error
 from chary.accounting.sparse_rounds import SparseRounds, joint_delta, sparse_rounds, unit_deviation, usual_rounds
 from chary.accounting.sparse_vector import SparseNoise, sparse_noise, tuned_shares
-from chary.accounting.target_events import BestOf, BoundaryCall, Extendable, Targeted, TwiceCall
+from chary.accounting.target_events import BestOf, BoundaryCall, Extendable, NarrowChoice, Targeted, TwiceCall
 from chary.accounting.targets import between_q_down, twice_q_down
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "ExPost",
     "Extendable",
     "Joint",
+    "NarrowChoice",
     "PlainNoise",
     "Plan",
     "Pure",
@@ -120,6 +121,7 @@ __all__ = [
     "lattice_curves",
     "linear_loss_down",
     "loss_down",
+    "narrow_price_up",
     "noisy_max_epsilon_up",
     "noisy_max_noise",
     "not_prior_q",

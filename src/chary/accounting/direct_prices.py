@@ -1,4 +1,4 @@
-"""Prices of a boundary and of two runs that differ, from their own laws: several times cheaper than as a q-target.
+"""Prices of a boundary, of two runs that differ and of a narrow choice, from their own laws: cheaper than in general.
 
 At order a a price psi is valid if `E_P1[(P0/P1)^a exp(-psi * 1[hit])] <= 1` for every pair (theory 1.4). With E =
 e^epsilon, the moment of an epsilon-DP pair p0, p1 is at most `M = (E^a + E^(1-a)) / (1 + E)`; write k = e^-psi.
@@ -14,6 +14,15 @@ is enough to look at the largest x, where one of x, y is 1/2, and the pair is st
 other cases too x and y, cut at 1/2, are at least 1/(2E). So b = x/(1+x) and b' lie in [1/(2E+1), 1/3], where
 `(1-b)^a (1-b')^(1-a) M + k b^a b'^(1-a)` is convex: it is at most 1 if it is at the four corners. At most a few per
 cent above the truth while prices are small.
+
+**Narrow choice.** The log-likelihood ratios of all outcomes lie in an interval of length epsilon, which holds 0, and a
+hit is any outcome but the prior. Exact: `k = E^a (1 - a (1 - 1/E))`. The prior has a ratio z; the chord through 1 and
+z^a, `1 + b (t - 1)` with `b = (z^a - 1)/(z - 1)`, lies above `k t^a` for every other ratio t. Ratios have mean 1, so
+the expectation is at most 1. As t^a is convex, only the ends count. At t = z/E with z >= 1 the claim reads
+`a z^(a-1) - (a-1) z^a <= 1`, which holds for all z > 0; at t = 1/E with z <= 1 it holds since b <= a; at t = E with
+z >= 1, as b >= a, and at t = zE with z <= 1, by the same inequality, it holds if `k E^a <= 1 + a (E-1)`: at epsilon 0
+both sides are 1, and their ratio grows since `1/(a - (a-1) x)` is convex in x. Approached when the prior is nearly
+certain and all else has t = 1/E.
 """
 
 from decimal import Decimal
@@ -44,6 +53,25 @@ def twice_price_up(epsilon: Number, order: Fraction) -> Fraction | None:
         e = eps.exp()
         kept = (1 + e) ** 2 - (2 * a * eps).exp() - ((2 - 2 * a) * eps).exp()
         return upper((2 * e / kept).ln()) if kept > _LEAST else None
+
+
+def narrow_price_up(epsilon: Number, order: Fraction) -> Fraction | None:
+    """The log-moment of a hit "not the prior" of a choice whose log-ratios lie in an interval of length epsilon.
+
+    It is `-a epsilon - ln(1 - a (1 - e^-epsilon))`, rounded up; None where there is none.
+
+    An order of at most 1, or an epsilon above 10**6, raises `InvalidParameter`.
+
+    >>> float(narrow_price_up("0.02", Fraction(15)))
+    0.05242...
+    """
+    bound = _callable(epsilon, order)
+    if order * bound > LARGEST_EXPONENT:
+        return None
+    with precise():
+        a, eps = decimal(order), decimal(bound)
+        left = 1 - a * (1 - (-eps).exp())
+        return upper(-a * eps - left.ln()) if left > _LEAST else None
 
 
 def boundary_price_up(epsilon: Number, order: Fraction) -> Fraction | None:

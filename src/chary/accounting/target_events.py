@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from chary.accounting.boundary import boundary_epsilon_up, boundary_q_down
-from chary.accounting.direct_prices import boundary_price_up, twice_price_up
+from chary.accounting.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
 from chary.accounting.events import Event, failing, per_call, randomized_response_log_moment_up
 from chary.accounting.exponentials import decimal, precise, upper
 from chary.accounting.prices import hit_price_up
@@ -132,6 +132,39 @@ class BoundaryCall(Event):
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class NarrowChoice(Event):
+    """An epsilon-DP choice whose log-likelihood ratios lie in an interval of length epsilon; a hit is not the prior.
+
+    The exponential mechanism is one (Durfee, Rogers 2019); permute-and-flip is not. As an ordinary release it is
+    (epsilon^2/8)-zCDP; both prices are below those of any epsilon-DP call.
+
+    >>> order, choice = Fraction(15), NarrowChoice("0.02")
+    >>> 2 * choice.hit_price_up(order) < Targeted("0.02").hit_price_up(order)
+    True
+    """
+
+    bound: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return narrow_price_up(self.bound, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, None]:
+        return self.epsilon, None
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        narrow = order * (order - 1) * self.epsilon**2 / 8
+        return min(narrow, randomized_response_log_moment_up(order, self.epsilon))
 
 
 @dataclass(frozen=True)

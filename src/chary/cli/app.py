@@ -5,6 +5,7 @@ import sys
 import typer
 
 from chary.cli import account, attacks, books
+from chary.cli.advising import advise
 from chary.cli.changes import track
 from chary.cli.choose import choose
 from chary.cli.choosing import cover, top
@@ -27,7 +28,7 @@ app = typer.Typer(
 )
 ASKING = (watch, test, release, track, top, choose, cover, between, decide, classify, distinct, sparse)
 ORDERED = (quantiles, histogram)
-for command in (demo, *ASKING, *ORDERED, quote, plan):
+for command in (demo, *ASKING, *ORDERED, quote, plan, advise):
     app.command()(command)
 app.add_typer(account.app, name="account")
 app.add_typer(books.app, name="ledger")

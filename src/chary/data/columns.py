@@ -38,7 +38,6 @@ _WORDS = {
 _LOSSLESS = {
     "BOOLEAN": TypeClass.BOOLEAN,
     "BIGINT": TypeClass.INTEGER,
-    "VARCHAR": TypeClass.STRING,
     "DATE": TypeClass.DATE,
     "TIMESTAMP": TypeClass.TIMESTAMP,
 }
@@ -93,6 +92,8 @@ def classify(schema: Schema, name: str) -> TypeClass:
 
 
 def _exact(engine_type: str, quoted: str) -> tuple[TypeClass | None, str]:
+    if engine_type == "VARCHAR":
+        return TypeClass.STRING, f'{quoted} COLLATE "C"'
     if engine_type in _LOSSLESS:
         return _LOSSLESS[engine_type], quoted
     if engine_type in _NARROW:

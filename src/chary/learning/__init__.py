@@ -1,4 +1,5 @@
 """Private learning: teachers on disjoint shards vote, labels are released privately, a student learns from them.
+Private model selection: every candidate is a private training run, and only published ones are paid.
 
 Needs the extra `learning`: `pip install 'chary[learning]'`.
 """
@@ -9,12 +10,16 @@ try:
 except ImportError:
     raise ImportError("chary.learning needs scikit-learn: pip install 'chary[learning]'") from None
 
+from chary.learning.candidate import PrivateLearner
 from chary.learning.choosing import spread_points
 from chary.learning.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
+from chary.learning.counting_bayes import CountingBayes
 from chary.learning.datasets import Split, digits, split
+from chary.learning.features import Categories, Cuts, Span
 from chary.learning.labelling import Released, TeacherVotes, label_points
 from chary.learning.pate import Learned, teach
 from chary.learning.report import LabelReport, label_accuracy
+from chary.learning.search import Found, PrivateSearch, SearchQuote, SearchResult
 from chary.learning.shards import draw_shards, equal_shards
 from chary.learning.strategies import AgreedLabels, ClearLabels, Corrections, EveryLabel, Strategy
 from chary.learning.student import Student, train_student
@@ -22,14 +27,23 @@ from chary.learning.teachers import Teachers
 
 __all__ = [
     "AgreedLabels",
+    "Categories",
     "ClearLabels",
     "ConfidentGnmax",
     "ConfidentLabels",
     "Corrections",
+    "CountingBayes",
+    "Cuts",
     "EveryLabel",
+    "Found",
     "LabelReport",
     "Learned",
+    "PrivateLearner",
+    "PrivateSearch",
     "Released",
+    "SearchQuote",
+    "SearchResult",
+    "Span",
     "Split",
     "Strategy",
     "Student",

@@ -4,16 +4,18 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import eq
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from chary.data import Neighbouring, Relation
 from chary.errors import InvalidParameter
-from chary.learning.features import Cells, Column
+from chary.learning.features import Cells, Column, listed
 from chary.mechanisms import Laplace
 from chary.noise import Enclosure, Source, bernoulli, uniform_integers
 from chary.numbers import Number, exact, positive, probability
@@ -64,6 +66,8 @@ def _quiet() -> None:
 class Candidate:
     """A learner whose hyper-parameters are set, as an `Algorithm` that returns [score, what was learnt].
 
+    The learner gets the candidate's epsilon and relation, whatever it had.
+
     Guarantee: epsilon-DP under the neighbouring relation. One row of each unit is drawn, and a coin for each unit says
     whether it validates or trains. All other units have the same draws with and without a unit, so given these the
     neighbours differ in one row of one part. In the training part: the model is epsilon-DP by the learner's guarantee,
@@ -74,7 +78,8 @@ class Candidate:
     discrete Laplace noise. How many units validate is random; that moves the score less the closer `baseline` is to the
     accuracy (0 counts right answers, 1 counts wrong ones).
 
-    Errors: `InvalidParameter` for a baseline outside [0, 1], a share outside (0, 1) or a series of counts.
+    Errors: `InvalidParameter` for a baseline outside [0, 1], a share outside (0, 1), a learner that reads the label, or
+    a series of counts.
     """
 
     learner: PrivateLearner
@@ -92,6 +97,8 @@ class Candidate:
             raise InvalidParameter("baseline must lie between 0 and 1")
         if self.neighbouring.relation is Relation.BOUNDED_CHANGE:
             raise InvalidParameter("a series of counts has no privacy units to train on")
+        if self.label in self.learner.columns:
+            raise InvalidParameter(f"the label {self.label!r} is one of the columns it would be predicted from")
         self.noise  # noqa: B018 - refuses noise out of range
 
     @property
@@ -126,19 +133,29 @@ class Candidate:
         trained, judged = kept.filter(~validates), kept.filter(validates)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = clone(self.learner).set_params(source=source)
+            model = self._private(source)
             model.fit(trained.drop_columns(self.label), trained[self.label])
-            correct = np.asarray(model.predict(judged), dtype=object) == judged[self.label].to_numpy()
-        if correct.shape != (len(judged),):
+            predicted = np.asarray(model.predict(judged))
+        if predicted.shape != (len(judged),):
             raise InvalidParameter("a learner predicts one label for each row")
-        right, wrong = self._gains
-        steps = np.array([np.where(correct, right, wrong).sum()])
-        noisy = Fraction(int(self.noise.apply(steps, source)[0]), right - wrong)
-        return [noisy.numerator if noisy.denominator == 1 else float(noisy), model.state()]
+        correct = sum(map(eq, predicted.tolist(), listed(judged[self.label])))
+        return [self._noisy(correct, len(judged), source), model.state()]
 
     def restored(self, state: dict[str, Any]) -> Any:
         """The learner with what was learnt."""
-        return clone(self.learner).restore(state)
+        return self._private(None).restore(state)
+
+    def _private(self, source: Source | None) -> Any:
+        """A fresh learner of this epsilon, under this relation."""
+        imposed = {"epsilon": self.epsilon, "relation": str(self.neighbouring.relation), "source": source}
+        return clone(self.learner).set_params(**imposed)
+
+    def _noisy(self, correct: int, judged: int, source: Source) -> int | float:
+        """The score with its noise."""
+        right, wrong = self._gains
+        steps = correct * right + (judged - correct) * wrong
+        score = Fraction(self.noise.apply_one(steps, source), right - wrong)
+        return score.numerator if score.denominator == 1 else float(score)
 
     @property
     def _gains(self) -> tuple[int, int]:
@@ -148,18 +165,23 @@ class Candidate:
 
 
 def one_row_each(rows: pa.Table, unit: str | None, source: Source) -> pa.Table:
-    """One row of each unit, drawn at random; all rows when each is a unit of its own. NULL names one unit.
+    """One row of each unit, drawn at random; all rows when each is a unit of its own.
 
-    A unit's row is drawn by random keys of its own rows, so with and without another unit it has the same law.
+    A unit's row is drawn by random keys of its own rows, so with and without another unit it has the same law. Rows
+    whose unit is NULL belong to nobody and are left out; 0 and -0 are one unit.
 
     >>> from chary.noise import OperatingSystem
-    >>> visits = pa.table({"patient": ["ann", "bob", "ann"], "age": [1, 2, 3]})
+    >>> visits = pa.table({"patient": ["ann", "bob", "ann", None], "age": [1, 2, 3, 4]})
     >>> sorted(one_row_each(visits, "patient", OperatingSystem())["patient"].to_pylist())
     ['ann', 'bob']
     """
     if unit is None:
         return rows
-    units: Cells = rows[unit].combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy()
+    owned = rows.filter(rows[unit].is_valid())
+    column = owned[unit].combine_chunks()
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, 0.0)
+    units: Cells = column.dictionary_encode().indices.to_numpy()
     order = np.lexsort((uniform_integers(source, KEYS, len(units)), units))
-    first = np.diff(units[order], prepend=-2) != 0
-    return rows.take(order[first])
+    first = np.diff(units[order], prepend=-1) != 0
+    return owned.take(order[first])

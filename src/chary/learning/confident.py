@@ -67,8 +67,9 @@ class ConfidentGnmax:
 
 @dataclass(frozen=True)
 class ConfidentLabels:
-    """Released labels: point to class number. `asked` points were tested, `epsilon` is what that took by the
-    accounting chosen; `guaranteed` tells whether it is a guarantee or a figure that depends on the votes.
+    """Released labels: point to class number. `asked` points were tested, and `epsilon` is what that took by the
+    accounting chosen, which is bookkeeping: the guarantee, where it is `guaranteed`, is the whole budget. Where not,
+    the figure depends on the votes.
     """
 
     labels: dict[int, int]

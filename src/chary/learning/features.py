@@ -1,5 +1,6 @@
 """Public descriptions of columns: which cell each value falls into, whatever the value."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ Column = str | int
 
 @dataclass(frozen=True)
 class Feature(ABC):
-    """A column whose values are told apart by cells; cell 0 holds what is missing or was not foreseen.
+    """A column whose values are told apart by cells; cell 0 holds what is missing, is no number or was not foreseen.
 
     Guarantee: every value has exactly one cell, which depends on that value and on public numbers only.
     """
@@ -76,8 +77,8 @@ class Span(Feature):
 class Cuts(Feature):
     """Numbers told apart by public cut points: a cell below the first one, and one from each point on.
 
-    >>> Cuts("gain", [1, 5000]).code([0, 1, 4999, 5000, None], bins=8).tolist()
-    [1, 2, 2, 3, 0]
+    >>> Cuts("gain", [1, 5000]).code([0, 1, 4999, 5000, None, "much"], bins=8).tolist()
+    [1, 2, 2, 3, 0, 0]
     """
 
     points: Sequence[Number]
@@ -130,7 +131,20 @@ def numbered(values: Any, known: Sequence[Any]) -> Cells:
     [0, 1, 0]
     """
     places = {value: place for place, value in enumerate(known, start=1)}
-    return np.array([places.get(value, 0) for value in _array(values).tolist()], dtype=np.int64)
+    return np.array([_place(value, places) for value in listed(values)], dtype=np.int64)
+
+
+def listed(values: Any) -> list[Any]:
+    """The values of a column of any library, each as it is: a NULL among whole numbers turns none of them into a float.
+
+    >>> import pyarrow as pa
+    >>> listed(pa.chunked_array([[2**53 + 1, None]]))
+    [9007199254740993, None]
+    """
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(values, method):
+            return list(getattr(values, method)())
+    return list(values)
 
 
 def take(table: Any, column: Column) -> Any:
@@ -139,17 +153,27 @@ def take(table: Any, column: Column) -> Any:
 
 
 def _between(values: Any, points: Sequence[float]) -> Cells:
-    try:
-        numbers = _array(values).astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        numbers = None
-    if numbers is None:
-        raise InvalidParameter("a column told apart by bounds or cut points must hold numbers")
+    numbers = _floats(values)
     return np.where(np.isnan(numbers), 0, 1 + np.searchsorted(np.array(points), numbers, side="right"))
 
 
-def _array(values: Any) -> NDArray[Any]:
-    """Columns of any library; a list keeps its values as they are."""
-    if hasattr(values, "to_numpy"):
-        return np.asarray(values.to_numpy())
-    return values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+def _floats(values: Any) -> NDArray[np.float64]:
+    """Each value as a float, NaN for what is no number, so that no value can make the others fail."""
+    column = values.to_numpy() if hasattr(values, "to_numpy") else values
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        return column.astype(np.float64)
+    return np.array([_float(value) for value in listed(values)], dtype=np.float64)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _place(value: Any, places: dict[Any, int]) -> int:
+    try:
+        return places.get(value, 0)
+    except TypeError:
+        return 0

@@ -13,7 +13,7 @@ from chary.learning.confident import checked_votes
 from chary.learning.labels import checked_classes
 from chary.learning.strategies import Strategy
 from chary.session import Session
-from chary.session.labelling import Option
+from chary.session.labelling import Option, polled
 
 Guess = Callable[[Mapping[int, Option]], Sequence[Option]]
 FIRST_ROUND = 8
@@ -36,8 +36,9 @@ class Released:
 class TeacherVotes(Ballots):
     """The votes of teachers as rows of a session: question k is row k of the counts, one voter is one teacher.
 
-    Every row adds up to the same number of teachers, which is public. Errors: `InvalidParameter`, before anything is
-    opened or charged, for counts that are not so, or not one for each class; classes are strings or whole numbers.
+    Every row adds up to the same number of teachers, at least two, which is public. Errors: `InvalidParameter`, before
+    anything is opened or charged, for counts that are not so, or not one for each class; classes are strings or whole
+    numbers.
     `InvalidQuery`, nothing charged, for a question that is no row.
 
     >>> rows = TeacherVotes([[7, 3], [5, 5]], ["cat", "dog"])
@@ -50,8 +51,9 @@ class TeacherVotes(Ballots):
         names = [name for name in checked_classes(classes) if isinstance(name, (str, int))]
         if not len(names) == len(classes) == counts.shape[1] or any(isinstance(name, bool) for name in names):
             raise InvalidParameter("votes need a column for each class, and classes that are strings or whole numbers")
-        if len(set(counts.sum(axis=1).tolist())) > 1:
-            raise InvalidParameter("every teacher must vote once on every question")
+        teachers = set(counts.sum(axis=1).tolist())
+        if len(teachers) > 1 or min(teachers, default=2) < 2:
+            raise InvalidParameter("every teacher must vote once on every question, and there must be two at least")
         super().__init__(lambda question: counts[question], names, voter="teacher")
         self._questions = len(counts)
 
@@ -80,13 +82,13 @@ def label_points(
 
     `guess`, for a strategy that is `guided`, gives a label for each question (all, by number) from the labels released
     so far; it is asked before the first call and whenever the number of answers has doubled, from 8 on. `request` is
-    the beginning of request keys: run again after an interruption, what was answered is read from the ledger, free.
+    the beginning of request keys: run again on the same questions after an interruption, what was answered is read
+    from the ledger, free.
 
-    Errors: `InvalidParameter` for points listed twice or a guided strategy without `guess`.
+    Errors: `InvalidQuery` for points that are no questions; `InvalidParameter` for points listed twice, a guided
+    strategy without `guess`, or a guess that leaves points out. All but the last are raised before anything is asked.
     """
-    order = list(points)
-    if len(set(order)) < len(order):
-        raise InvalidParameter("a point is listed twice: a second label of it would be paid as well")
+    order = _checked(session, points)
     if strategy.guided != (guess is not None):
         raise InvalidParameter("give guess= to a strategy that corrects a student, and to no other")
     labels: dict[int, Option] = {}
@@ -96,8 +98,10 @@ def label_points(
     for asked, point in enumerate(work):
         if guess is not None and asked == retrain:
             guesses, retrain = guess(labels), max(FIRST_ROUND, 2 * asked)
+            if len(guesses) <= max(order):
+                raise InvalidParameter("guess must return a label for each question, all of them, by number")
         try:
-            label = strategy.ask(session, point, guesses[point] if guesses else None, _key(request, point))
+            label = strategy.ask(session, point, None if guess is None else guesses[point], _key(request, point))
         except NoPrice:
             raise
         except BudgetRefused:
@@ -106,6 +110,16 @@ def label_points(
         if label.option is not None:
             labels[point] = label.option
     return Released(labels, len(order), charged)
+
+
+def _checked(session: Session, points: Iterable[int]) -> list[int]:
+    """The points, all of them questions of the session, so that the last cannot fail after the first was paid."""
+    order = list(points)
+    for point in order:
+        polled(session.spine.rows, point)
+    if len(set(order)) < len(order):
+        raise InvalidParameter("a point is listed twice: a second label of it would be paid as well")
+    return order
 
 
 def _key(request: str | None, point: int) -> str | None:

@@ -12,7 +12,7 @@ from chary.numbers import plain
 class LabelReport:
     """The labels that a budget bought.
 
-    - `points`: asked; `labels`: released.
+    - `points`: how many there were; `labels`: released.
     - `label_accuracy`, `student_accuracy`: against a test set, None where there was none. Neither is private by itself:
       both need true labels, which only a public test set may show.
     - `share`: of the budget, charged. `plain_share`: what the same labels take when each is paid for by ordinary

@@ -20,6 +20,7 @@ from chary.session.reporting import spending
 from chary.session.selections import Chosen
 
 Hyper = dict[str, Any]
+IMPOSED = {"epsilon", "relation", "source"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class PrivateSearch:
     - `baseline`: the score counts right answers beyond this share, best near the accuracy that is expected.
     - `progress`: a bar on standard error; never with `runs`, since how many run is secret.
 
-    Errors: `InvalidParameter` for an empty grid, hyper-parameters that the learner refuses, or k above their number.
+    Errors: `InvalidParameter` for an empty grid, hyper-parameters that the learner refuses or that occur twice, or k
+    above their number.
 
     >>> import chary, pandas as pd
     >>> from chary.learning.counting_bayes import CountingBayes
@@ -113,6 +115,10 @@ class PrivateSearch:
         self.hypers = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())] if grid else []
         if not self.hypers:
             raise InvalidParameter('the grid is empty: give lists of values, such as {"bins": [4, 8]}')
+        if not IMPOSED.isdisjoint(grid):
+            raise InvalidParameter("epsilon, relation and source are those of the search: leave them out of the grid")
+        if len({_named(hyper) for hyper in self.hypers}) < len(self.hypers):
+            raise InvalidParameter("the grid lists the same hyper-parameters twice")
         _check_rule(k, above, runs, len(self.hypers))
         self._k, self._above, self._runs = k, above, runs
         self._candidates(Neighbouring("add/remove", None))
@@ -169,19 +175,16 @@ class PrivateSearch:
         return Found(self.hypers[place], score, model)
 
     def _candidates(self, neighbouring: Neighbouring) -> list[Candidate]:
-        made = [self._set(hyper, neighbouring) for hyper in self.hypers]
-        names = [_named(hyper) for hyper in self.hypers]
         return [
-            Candidate(learner, name, self._label, neighbouring, self.epsilon, **self._split)
-            for learner, name in zip(made, names, strict=True)
+            Candidate(self._set(hyper), _named(hyper), self._label, neighbouring, self.epsilon, **self._split)
+            for hyper in self.hypers
         ]
 
-    def _set(self, hyper: Hyper, neighbouring: Neighbouring) -> Any:
+    def _set(self, hyper: Hyper) -> Any:
         """A learner with these hyper-parameters; cloning it has its constructor check them."""
-        imposed = {"epsilon": self.epsilon, "relation": str(neighbouring.relation), "source": None}
         refused = None
         try:
-            return clone(clone(self._learner).set_params(**hyper, **imposed))
+            return clone(clone(self._learner).set_params(**hyper))
         except (ValueError, TypeError) as error:
             refused = InvalidParameter(f"the learner refuses {_named(hyper)}: {error}")
         raise refused
@@ -191,6 +194,8 @@ def _check_rule(k: int | None, above: Number | None, runs: int | None, candidate
     """Refuse what does not say which candidates to publish."""
     if k is None and above is None:
         raise InvalidParameter("say how many to publish (k=1) or from which score on (above=)")
+    if above is not None:
+        exact(above, "above")
     if k is not None and whole(k, "k") > candidates:
         raise InvalidParameter(f"k is {k}, but the grid has only {candidates} candidates")
     if runs is not None and (whole(runs, "runs"), k, above) != (runs, 1, None):

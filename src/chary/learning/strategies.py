@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from chary.accounting import Event, Joint, Pure, ZeroConcentrated
+from chary.accounting import Event, Joint, Pure, Targeted, ZeroConcentrated
 from chary.numbers import Number, positive, whole
 from chary.session import Session
 from chary.session.labelling import Label, Level, Option
@@ -118,10 +118,11 @@ class AgreedLabels(_Sized):
         first, second = (None, None) if request is None else (f"{request}/agreement", f"{request}/label")
         above, size = self.above, self.test_epsilon
         agreed = session.agreement(question, above=above, epsilon=size, expect=self.expect, request=first)
+        tested = agreed != (self.expect == "high") or not session.spine.filter.price(Targeted(size)).free_miss
         if not agreed:
-            return Label(0, "low", None, charged=self.expect == "high")
+            return Label("low", None, charged=tested)
         label = session.label_clear(question, epsilon=self.epsilon, request=second)
-        return Label(label.call, label.state, label.option, label.charged or self.expect == "low")
+        return Label(label.state, label.option, charged=label.charged or tested)
 
 
 @dataclass(frozen=True)

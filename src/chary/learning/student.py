@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from chary.errors import InvalidParameter
-from chary.learning.estimators import UNLABELLED, Model, choose, learn, matrix, rehearse
+from chary.learning.estimators import UNLABELLED, Model, accepts, choose, learn, matrix, rehearse
 from chary.learning.labels import Classes, Labels, checked_classes, encode
 
 
@@ -64,16 +64,18 @@ def train_student(
     that class. `unlabelled` are more public points for an estimator that learns from such, as those of
     `sklearn.semi_supervised` do. `seed` is for estimators whose random state was left open.
 
-    Errors: `InvalidParameter` for labels outside the classes, or not as many as points, and for an estimator that does
-    not work.
+    Errors: `InvalidParameter` for labels outside the classes, or not as many as points, for an estimator that does not
+    work, and for points that it does not accept, such as missing values.
     """
     declared = checked_classes(classes)
     table, choices = matrix(points, "points"), encode(labels, declared)
     if len(table) != len(choices):
         raise InvalidParameter("points and labels must be equally many")
     start = 0 if default is None else int(encode([default], declared)[0])
-    rehearse(estimator, table.shape[1], len(declared))
+    rehearsed = rehearse(estimator, table.shape[1], len(declared))
+    accepts(rehearsed, table)
     if unlabelled is not None:
         more = matrix(unlabelled, "unlabelled", table.shape[1])
+        accepts(rehearsed, more)
         table, choices = np.vstack([table, more]), np.append(choices, np.full(len(more), UNLABELLED))
     return Student(learn(estimator, table, choices, start, seed), declared, table.shape[1], start)

@@ -71,8 +71,9 @@ class Teachers:
         - `jobs`: how many processes train (None: one; -1: as many as there are cores). Rows are never written to disk.
 
         Errors: `InvalidParameter` for fewer than two teachers or more teachers than units, an estimator that does not
-        work, labels outside `classes`, rows that are no table of numbers. `unsafe_noise` voids every guarantee; it is
-        for tests.
+        work, labels outside `classes`, rows that are no table of numbers. They hold no value of the rows, but that one
+        is raised at all tells of them: training is for whoever holds the rows. `unsafe_noise` voids every guarantee;
+        it is for tests.
         """
         table, declared = matrix(rows, "rows"), checked_classes(classes)
         choices = encode(labels, declared)

@@ -15,7 +15,7 @@ from chary.mechanisms.noisy_max import NoisyMax
 from chary.mechanisms.permute_and_flip import PermuteAndFlip
 from chary.mechanisms.quantiles import Order, Quantiles, RankDistance
 from chary.mechanisms.randomized_response import RandomizedResponse, ShareEstimate
-from chary.mechanisms.robust import Grid, outside, rank_utilities
+from chary.mechanisms.robust import Grid, rank_utilities
 from chary.mechanisms.selection import Ranked, TopK
 from chary.mechanisms.sparse_vector import Crossed, HiddenThreshold, SparseVector
 from chary.mechanisms.streaming import Estimator, FlajoletMartin, SecondMoment
@@ -65,7 +65,6 @@ __all__ = [
     "judge",
     "mode_distances",
     "new_key",
-    "outside",
     "rank_utilities",
     "revise",
     "words",

@@ -71,19 +71,6 @@ class Grid:
         return 1 + float(Fraction(self.step))
 
 
-def outside(votes: Votes, low: int, high: int) -> tuple[int, int]:
-    """How many copies lie below cell `low` and above cell `high`: each count has sensitivity 1.
-
-    While both are below half of the copies, the median lies within the band.
-
-    >>> outside(np.array([1, 0, 5, 2, 3]), 2, 3)
-    (1, 3)
-    """
-    if not 0 <= low <= high < len(votes):
-        raise InvalidParameter("a band goes from a cell to the same or a later cell of the grid")
-    return int(votes[:low].sum()), int(votes[high + 1 :].sum())
-
-
 def rank_utilities(votes: Votes) -> Votes:
     """For each cell, minus the number of copies that would have to move for it to hold the median.
 

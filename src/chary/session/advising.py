@@ -85,10 +85,10 @@ def advise(
     """Every way to run `tests` threshold tests of which `hits` are expected to be above, the smallest error first.
 
     Each mechanism is calibrated to the budget of a new dataset and told with the filter to open that with and the call
-    to write. `values`: each hit comes with a noisy value. `low` and `high`: the range of the questions, if it is public,
-    for which Gaussian tests are priced, with `above` (by default the middle). `sensitivity`: how far one unit moves each
-    single question, in steps of `grid`. `monotone`: all questions move in one direction between neighbours, as counts do
-    under add/remove, the default of `relation`. A mechanism that does not apply is listed with the reason.
+    to write. `values`: each hit comes with a noisy value. `low` and `high`: the range of the questions, if it is
+    public, for which Gaussian tests are priced, with `above` (by default the middle). `sensitivity`: how far one unit
+    moves each single question, in steps of `grid`. `monotone`: all questions move in one direction between neighbours,
+    as counts do under add/remove, the default of `relation`. What does not apply is listed with the reason.
 
     Errors: `InvalidParameter` for sizes that make no sense.
 

@@ -16,7 +16,8 @@ class DistinctCount:
 
     Guarantee: all answers together, whatever is asked and however the table grows, are epsilon-DP for one unit, with
     the epsilon of the sketch, and cost one call of that epsilon: nothing until an estimate is published, nothing after
-    (docs/sketches.md). It rests on SHA-256 under the sketch's secret key being a random function.
+    (docs/sketches.md). Where the filter charges misses too, the first question is charged. It rests on SHA-256 under
+    the sketch's secret key being a random function.
     """
 
     def __init__(self, spine: Spine, call: int, started: StartSketch) -> None:

@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chary.accounting import Event, Pure, Targeted
-from chary.data import Ballots, Poll, Query
+from chary.accounting import Event, NarrowChoice, Pure, Targeted
+from chary.data import Ballots, Poll, Query, Rows
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import BOUNDARY, Boundary, Exponential, Laplace, PermuteAndFlip, ThresholdTest
 from chary.mechanisms.additive import Integers
+from chary.mechanisms.boundary import Outcome
 from chary.numbers import Number, positive, whole
 from chary.session.choosing import bounded_range_price
 from chary.session.door import Door
@@ -39,49 +40,57 @@ class Label:
     call of a size for which the filter has no price of hits is paid in any case.
     """
 
-    call: int
     state: State
     option: Option | None
     charged: bool
 
 
 @dataclass(frozen=True)
-class _Vote(Interaction):
-    """A choice among the options of a poll and, with `low`, the candidate "no option has that many votes"."""
+class _Polled(Interaction):
+    """One poll of the voters."""
 
     poll: Poll
     epsilon: Number
-    low: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        if self.low is not None:
-            whole(self.low, "low", least=0)
         self.event  # noqa: B018 - refuses an epsilon out of range
 
     def body(self) -> Json:
-        low = {} if self.low is None else {"low": self.low}
-        return {"query": self.poll.body(), "epsilon": str(self.epsilon)} | low
+        return {"query": self.poll.body(), "epsilon": str(self.epsilon)}
 
     def queries(self) -> Sequence[Query]:
         return [self.poll]
+
+
+@dataclass(frozen=True)
+class _Vote(_Polled):
+    """A choice among the options of a poll and, with `low`, the candidate "no option has that many votes"."""
+
+    low: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low is not None:
+            whole(self.low, "low", least=0)
+
+    def body(self) -> Json:
+        return super().body() | ({} if self.low is None else {"low": self.low})
 
     def utilities(self, touched: Touched) -> Integers:
         """The votes, and the bar as those of a candidate more."""
         votes = touched.integers()
         return votes if self.low is None else np.append(votes, self.low)
 
-    def answer(self, outcome: int | str, *, charged: bool) -> Json:
-        """The public outcome of a candidate's number."""
-        if outcome == BOUNDARY:
-            return {"state": BOUNDARY, "charged": charged}
-        options = self.poll.options
-        if outcome == len(options):
-            return {"state": "low", "charged": charged}
-        return {"state": "label", "option": options[int(outcome)], "charged": charged}
+    def ran(self, outcome: Outcome, touched: Touched, *, hit: bool) -> Ran:
+        """What comes of the boundary, or of a candidate's number."""
+        named: Json = {"state": BOUNDARY if outcome == BOUNDARY else "low"}
+        if outcome not in (BOUNDARY, len(self.poll.options)):
+            named = {"state": "label", "option": self.poll.options[int(outcome)]}
+        return Ran(named | {"charged": hit or not touched.price.free_miss}, hits=int(hit), tests=1)
 
     def present(self, answer: Json, call: int) -> Label:
-        return Label(call, answer["state"], answer.get("option"), answer["charged"])
+        return Label(answer["state"], answer.get("option"), answer["charged"])
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,8 @@ class Choose(_Vote):
     """A label in any case. Without a `guess` all are paid, with one only labels that differ from it.
 
     Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter prices lower (permute-and-flip: `Pure`
-    alone); with a guess one epsilon-DP call with the NotPrior target "another label than the guess".
+    alone); with a guess a `NarrowChoice` whose hit is another label than the guess (permute-and-flip: any epsilon-DP
+    call with this NotPrior target).
     """
 
     guess: Option | None = None
@@ -108,7 +118,9 @@ class Choose(_Vote):
 
     @cached_property
     def event(self) -> Event:
-        return Pure(self.epsilon) if self.guess is None else Targeted(self.epsilon)
+        if self.guess is None:
+            return Pure(self.epsilon)
+        return Targeted(self.epsilon) if self.flip else NarrowChoice(self.epsilon)
 
     def price(self, filter_: Filter) -> Price:
         if self.flip or self.guess is not None:
@@ -120,8 +132,7 @@ class Choose(_Vote):
 
     def run(self, touched: Touched) -> Ran:
         outcome = self.mechanism.step(self.utilities(touched), touched.source)
-        hit = self.guess is None or outcome != position(self.poll, self.guess)
-        return Ran(self.answer(outcome, charged=hit or not touched.price.free_miss), hits=int(hit), tests=1)
+        return self.ran(outcome, touched, hit=self.guess is None or outcome != position(self.poll, self.guess))
 
 
 @dataclass(frozen=True)
@@ -141,26 +152,23 @@ class ChooseClear(_Vote):
 
     def run(self, touched: Touched) -> Ran:
         outcome = self.mechanism.step(self.utilities(touched), touched.source)
-        hit = outcome == BOUNDARY
-        return Ran(self.answer(outcome, charged=hit or not touched.price.free_miss), hits=int(hit), tests=1)
+        return self.ran(outcome, touched, hit=outcome == BOUNDARY)
 
 
 @dataclass(frozen=True)
-class Agree(Interaction):
+class Agree(_Polled):
     """Whether the most votes and discrete Laplace noise reach a bar: "high" or "low"; the expected one is free.
 
     Guarantee: one epsilon-DP call with the NotPrior target "not as expected": moving a vote changes the most votes of
     an option by one at most.
     """
 
-    poll: Poll
     above: int
-    epsilon: Number
     expect: Level = "high"
     kind = "agreement"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        super().__post_init__()
         whole(self.above, "above", least=0)
         if self.expect not in ("high", "low"):
             raise InvalidParameter("expect must be 'high' or 'low'")
@@ -176,15 +184,7 @@ class Agree(Interaction):
         return Targeted(self.epsilon)
 
     def body(self) -> Json:
-        return {
-            "query": self.poll.body(),
-            "above": self.above,
-            "epsilon": str(self.epsilon),
-            "expect": self.expect,
-        }
-
-    def queries(self) -> Sequence[Query]:
-        return [self.poll]
+        return super().body() | {"above": self.above, "expect": self.expect}
 
     def run(self, touched: Touched) -> Ran:
         high = self.mechanism.step(int(touched.integers().max()), touched.source)
@@ -199,6 +199,15 @@ def position(poll: Poll, option: Option | None) -> int | None:
     """The number of an option, told apart by type as well (1 is not True); None if it is none of them."""
     found = [k for k, known in enumerate(poll.options) if known == option and type(known) is type(option)]
     return found[0] if found else None
+
+
+def polled(rows: Rows, question: str | int) -> Poll:
+    """The question as it is put to voters; `InvalidQuery` when there are none, or none that it can be put to."""
+    if not isinstance(rows, Ballots):
+        raise InvalidQuery("labels come from votes: open chary.data.Ballots by chary.session.open_rows")
+    if isinstance(question, bool) or not isinstance(question, (str, int)):
+        raise InvalidQuery("a question put to voters is a string or a whole number")
+    return rows.poll(question)
 
 
 class Labelling(Door):
@@ -223,7 +232,7 @@ class Labelling(Door):
 
         Errors: `InvalidQuery` when the session does not ask votes; `InvalidParameter` for a guess that is no option.
         """
-        made = Choose(self._poll(question), epsilon, low, guess, flip)
+        made = Choose(polled(self.spine.rows, question), epsilon, low, guess, flip)
         answer: Label = self.spine.perform(made, request)
         return answer
 
@@ -236,7 +245,7 @@ class Labelling(Door):
         `BoundaryCall(epsilon)` ([TCT] Algorithm 4). With `low`, both a clear label and a clear "low" are free.
         Errors as for `label`.
         """
-        answer: Label = self.spine.perform(ChooseClear(self._poll(question), epsilon, low), request)
+        answer: Label = self.spine.perform(ChooseClear(polled(self.spine.rows, question), epsilon, low), request)
         return answer
 
     def agreement(
@@ -252,13 +261,5 @@ class Labelling(Door):
 
         Guarantee: a noisy epsilon-DP test of the largest count with a NotPrior target. Errors as for `label`.
         """
-        answer: bool = self.spine.perform(Agree(self._poll(question), above, epsilon, expect), request)
+        answer: bool = self.spine.perform(Agree(polled(self.spine.rows, question), epsilon, above, expect), request)
         return answer
-
-    def _poll(self, question: str | int) -> Poll:
-        rows = self.spine.rows
-        if not isinstance(rows, Ballots):
-            raise InvalidQuery("labels come from votes: open chary.data.Ballots by chary.session.open_rows")
-        if isinstance(question, bool) or not isinstance(question, (str, int)):
-            raise InvalidQuery("a question put to voters is a string or a whole number")
-        return rows.poll(question)

@@ -191,9 +191,8 @@ class Quantiling(Door):
         """The fraction of all units that satisfies a condition; for sessions where units are replaced, so that their
         number is public. 0 where there are none.
 
-        Guarantee: epsilon-DP: discrete Laplace noise on the count, cut off at 0 and at the number of units, is the
-        most accurate epsilon-DP answer for every loss that grows with the error (Ghosh, Roughgarden, Sundararajan
-        2009, up to post-processing). Always charged.
+        Guarantee: epsilon-DP: discrete Laplace noise on the count, cut off at 0 and at the number of units, which is
+        universally optimal for a count (Ghosh, Roughgarden, Sundararajan 2009). Always charged.
         """
         condition = Predicate.of(where)
         if condition is None:

@@ -75,9 +75,7 @@ class Spine:
 
     def left(self) -> Amount:
         """What this analyst could still spend: the smaller of the dataset's room and the analyst's."""
-        whole = self.ledger.balance(self.dataset).left or Amount(0)
-        own = self.ledger.analyst_balance(self.dataset, self.analyst).left
-        return whole if own is None else Amount(min(whole.main, own.main), min(whole.delta, own.delta))
+        return left_of(self.ledger, self.dataset, self.analyst)
 
     def _answer(self, running: "_Running") -> Json:
         """Run and settle. When the secret state moved meanwhile, the outcome, unseen by anybody, is thrown away and the
@@ -122,6 +120,13 @@ class Spine:
 
     def _secret(self, interaction: Interaction) -> bytes | None:
         return None if interaction.held is None else self.ledger.secret(interaction.held)
+
+
+def left_of(ledger: Ledger, dataset: str, analyst: str) -> Amount:
+    """What an analyst could still spend: the smaller of the dataset's room and the analyst's."""
+    whole = ledger.balance(dataset).left or Amount(0)
+    own = ledger.analyst_balance(dataset, analyst).left
+    return whole if own is None else Amount(min(whole.main, own.main), min(whole.delta, own.delta))
 
 
 @dataclass

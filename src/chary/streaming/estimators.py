@@ -1,11 +1,11 @@
 """One number about a stream, from a sketch that can tell many."""
 
-from chary.mechanisms import CountSketch
+from chary.mechanisms import CountSketch, Estimator
 from chary.mechanisms.hashing import Element
 
 
-class ItemFrequency:
-    """How often one public item occurred: an `Estimator` from a `CountSketch`, negative estimates being 0.
+class ItemFrequency(Estimator):
+    """How often one public item occurred, from a `CountSketch`; negative estimates are 0.
 
     >>> seen = ItemFrequency("0" * 64, "b", width=64, depth=5)
     >>> for item in "abracadabra":

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from chary.accounting import Targeted
 from chary.data import Ballots
 from chary.errors import BudgetRefused, InvalidParameter
 from chary.filters import Budget, largest_call
@@ -46,8 +47,9 @@ class RobustStream:
     - `band`: an answer stays while it is at most so many cells from the median, and 0 while that is 0.
     - `hits`: how many changes to pay for, or `epsilon`: the size of each call.
 
-    Errors: `InvalidParameter` for a step that is not positive, both or neither of hits and epsilon, or copies too few
-    for calls of that size to find the median. Not safe to use from several threads.
+    Errors: `InvalidParameter` for a step that is not positive, both or neither of hits and epsilon, copies too few for
+    calls of that size to find the median, or a budget under which answers that stay are charged: one without delta, or
+    one for which epsilon is too large. Not safe to use from several threads.
 
     >>> from chary.mechanisms import SecondMoment
     >>> stream = RobustStream(
@@ -90,6 +92,7 @@ class RobustStream:
             grain=self._epsilon,
             unsafe_noise=unsafe_noise,
         )
+        self._check_misses()
         self._answers = self._changes = self._last = 0
         self._exhausted = False
 
@@ -146,7 +149,7 @@ class RobustStream:
 
         >>> from chary.mechanisms import SecondMoment
         >>> stream = RobustStream(
-        ...     SecondMoment, copies=2000, step=1, largest=10**6, budget=Budget(epsilon=3, delta=1e-12), epsilon="0.1")
+        ...     SecondMoment, copies=2000, step=1, largest=10**6, budget=Budget(epsilon=3, delta=1e-12), hits=16)
         >>> stream.risk(wrong=1e-4, answers=1000) < 0.01
         True
         """
@@ -165,6 +168,13 @@ class RobustStream:
             raise InvalidParameter(
                 f"{self.copies} copies are too few for calls of epsilon {float(self._epsilon):.3g}: take "
                 f"{math.ceil(needed)}, or fewer hits, a larger budget or a larger step"
+            )
+
+    def _check_misses(self) -> None:
+        if not self._session.spine.filter.price(Targeted(self._epsilon)).free_miss:
+            raise InvalidParameter(
+                f"calls of epsilon {float(self._epsilon):.3g} would be charged for answers that stay: give the budget "
+                "a delta, or hits= instead of epsilon="
             )
 
     @property

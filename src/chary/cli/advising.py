@@ -1,0 +1,98 @@
+"""`chary advise`: which mechanism for so many threshold tests, and the call to write; nothing is read or charged."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chary.cli.options import AsJson
+from chary.cli.output import console, show_json, show_table
+from chary.data import Neighbouring
+from chary.errors import InvalidParameter
+from chary.ledger import SqlLedger, Terms
+from chary.session import Advice
+from chary.session.advice import HEADINGS, row
+from chary.session.advising import advice_within
+from chary.session.advising import advise as advice_for
+from chary.session.affording import Room, Wanted
+from chary.session.opening import held_filter
+from chary.session.spine import left_of
+
+Book = Annotated[Path | None, typer.Argument(help="Ledger file: advice for what is left [default: a new dataset].")]
+Tests = Annotated[int, typer.Option(help="How many tests.")]
+Hits = Annotated[int, typer.Option(help="How many of them are expected to be above.")]
+Values = Annotated[bool, typer.Option(help="Whether each hit is to come with a noisy value.")]
+Bound = Annotated[str | None, typer.Option(help="Public bound of all values.")]
+Above = Annotated[str | None, typer.Option(help="The threshold [default: the middle of the range].")]
+Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down [default: if neighbours add].")]
+
+
+def advise(
+    ledger: Book = None,
+    *,
+    tests: Tests,
+    hits: Hits,
+    epsilon: Annotated[str | None, typer.Option(help="Total epsilon of a new dataset.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Total delta of a new dataset.")] = None,
+    values: Values = True,
+    low: Bound = None,
+    high: Bound = None,
+    above: Above = None,
+    sensitivity: Annotated[str, typer.Option(help="How far one unit moves each single question.")] = "1",
+    grid: Annotated[str, typer.Option(help="The common step of the questions.")] = "1",
+    monotone: Monotone = None,
+    relation: Annotated[str | None, typer.Option(help="Neighbours of a new dataset [default: add/remove].")] = None,
+    confidence: Annotated[str, typer.Option(help="How sure the errors are.")] = "0.95",
+    dataset: Annotated[str | None, typer.Option(help="One dataset of the ledger, if it has several.")] = None,
+    analyst: Annotated[str, typer.Option(help="Who asks, with a cap of its own perhaps.")] = "analyst",
+    as_json: AsJson = False,
+) -> None:
+    """Every way to run so many threshold tests, with its error, its price and the call to write; best first."""
+    terms: dict[str, Any] = {"tests": tests, "hits": hits, "values": values, "low": low, "high": high, "above": above}
+    terms |= {"sensitivity": sensitivity, "grid": grid, "monotone": monotone, "confidence": confidence}
+    if ledger is None:
+        if epsilon is None:
+            raise InvalidParameter("give the budget of a new dataset, such as --epsilon 1 --delta 1e-6, or a ledger")
+        found = advice_for(epsilon=epsilon, delta=delta or 0, relation=relation or "add/remove", **terms)
+    elif (epsilon, delta, relation) != (None, None, None):
+        raise InvalidParameter("the ledger holds the budget: leave --epsilon, --delta and --relation out")
+    else:
+        found = _left(ledger, dataset, analyst, terms)
+    if as_json:
+        show_json(found.as_dict())
+    else:
+        _show(found)
+
+
+def _left(file: Path, dataset: str | None, analyst: str, terms: dict[str, Any]) -> Advice:
+    """Advice for what is left of a dataset of a ledger."""
+    if not file.exists():
+        raise InvalidParameter(f"there is no ledger {file}")
+    ledger = SqlLedger(file)
+    try:
+        held = _chosen([known for known in ledger.datasets() if dataset in (None, known.name)])
+        conditions = json.loads(held.conditions)
+        neighbouring = Neighbouring(conditions["relation"], conditions["unit"])
+        room = Room(held_filter(held), left_of(ledger, held.name, analyst))
+        return advice_within(Wanted(neighbouring, **terms), room)
+    finally:
+        ledger.close()
+
+
+def _chosen(datasets: list[Terms]) -> Terms:
+    if len(datasets) != 1:
+        raise InvalidParameter("name one dataset of this ledger by --dataset; `chary ledger show` lists them")
+    return datasets[0]
+
+
+def _show(found: Advice) -> None:
+    """A table without the calls, which are long and follow it."""
+    show_table(HEADINGS[:-1], (row(option)[:-1] for option in found.options), found.title)
+    for option in found.options:
+        if option.code is not None:
+            console.print(f"{option.mechanism}: {option.code}", soft_wrap=True, markup=False)
+    for unfit in found.unfit:
+        console.print(f"does not apply: {unfit.mechanism}: {unfit.reason}", soft_wrap=True, markup=False)
+    for call in found.calls:
+        console.print(call, soft_wrap=True, markup=False)
