@@ -3,15 +3,13 @@
 Run as `python benchmarks/sparse_accuracy.py`. Errors hold for all tests together, 95 times in 100.
 """
 
-import math
 import sys
-from fractions import Fraction
 
 import numpy as np
 import polars as pl
 
 import chary
-from chary.accounting import error_up, published_error, sparse_noise
+from chary.accounting import error_up, laplace_error_up, published_error, sparse_noise
 from chary.filters import Budget, largest_call
 from measuring import announce, best, show
 
@@ -35,9 +33,7 @@ def sparse_errors(hits: int, values: bool) -> list[float]:
 
 def charging_error(hits: int) -> int:
     """Of conditional releases by the exact curve: all their noises lie within it."""
-    scale = 1 / float(largest_call(BUDGET, hits, "exact"))
-    share = -math.expm1(math.log(float(Fraction(CONFIDENCE))) / TESTS)
-    return math.ceil(scale * math.log(2 / ((1 + math.exp(-1 / scale)) * share)) - 1)
+    return laplace_error_up(1 / largest_call(BUDGET, hits, "exact"), tests=TESTS, confidence=CONFIDENCE)
 
 
 def watches() -> list[tuple[str, float]]:

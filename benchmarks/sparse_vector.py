@@ -5,11 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
-from scipy.stats import binom
 
-from chary.accounting import sparse_noise
+from chary.accounting import SparseRounds, sparse_noise, sparse_rounds, usual_rounds
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -77,51 +74,12 @@ def tuned(epsilon: float, delta: float, hits: int) -> list[SparseVector]:
     the two. The forms are one pure round with Laplace answers, and one or many rounds with Gaussian answers, composed
     exactly.
     """
-    pure = (unit_deviation(hits) + math.sqrt(2) * hits) / epsilon
-    shares = sorted({1, -(-hits // 8), -(-hits // 4), -(-hits // 2), hits})
-    mixed = [_form(_deviation(epsilon, delta, hits, rounds), hits, rounds, True) for rounds in shares]
-    return [_form(pure, hits, 1, False), *mixed]
+    pure = sparse_noise(epsilon=epsilon, hits=hits, monotone=True, values=True)
+    deviation = math.sqrt(2) * float(pure.answer or 0)
+    one = SparseVector(TUNED, hits, 1, float(pure.threshold), float(pure.test), deviation)
+    forms = [sparse_rounds(epsilon=epsilon, delta=delta, hits=hits, rounds=rounds) for rounds in usual_rounds(hits)]
+    return [one, *(_gaussian(form) for form in forms)]
 
 
-def _form(deviation: float, hits: int, rounds: int, gaussian: bool) -> SparseVector:
-    """The form in which tests and answers have this deviation."""
-    per_round = -(-hits // rounds)
-    epsilon_a_round = unit_deviation(per_round) / deviation
-    scales = sparse_noise(epsilon=epsilon_a_round, hits=per_round, monotone=True)
-    return SparseVector(TUNED, hits, rounds, float(scales.threshold), float(scales.test), deviation, gaussian)
-
-
-def unit_deviation(hits: int) -> float:
-    """The deviation of a test of a tuned 1-DP round of so many hits.
-
-    >>> round(unit_deviation(1), 9)
-    4.0
-    """
-    scales = sparse_noise(epsilon=1, hits=hits, monotone=True)
-    return math.sqrt(2) * math.hypot(scales.threshold, scales.test)
-
-
-def _deviation(epsilon: float, delta: float, hits: int, rounds: int) -> float:
-    """The least common deviation of tests and of Gaussian answers that fits."""
-    unit = unit_deviation(-(-hits // rounds))
-
-    def excess(log_deviation: float) -> float:
-        deviation = math.exp(log_deviation)
-        return joint_delta(epsilon, rounds, unit / deviation, math.sqrt(hits) / deviation) - delta
-
-    low, high = math.log(unit / (1 + 2 * epsilon)), math.log(1e3 * hits * unit / epsilon)
-    return math.exp(float(brentq(excess, low, high, xtol=1e-9))) * (1 + 1e-8)
-
-
-def joint_delta(epsilon: float, rounds: int, epsilon_a_round: float, gaussian_ratio: float) -> float:
-    """The exact delta of `rounds` pure rounds, each worth randomized response, beside Gaussian answers.
-
-    `gaussian_ratio` is the answers' joint sensitivity over their deviation: with i of the rounds unlikely, the rounds
-    have lost `(rounds - 2i) epsilon_a_round`, and the answers may lose what is left.
-    """
-    unlikely = np.arange(rounds + 1)
-    weights = binom.pmf(unlikely, rounds, 1 / (1 + math.exp(epsilon_a_round)))
-    left = epsilon - (rounds - 2 * unlikely) * epsilon_a_round
-    gain = np.exp(log_ndtr(gaussian_ratio / 2 - left / gaussian_ratio))
-    loss = np.exp(left + log_ndtr(-gaussian_ratio / 2 - left / gaussian_ratio))
-    return float(weights @ (gain - loss))
+def _gaussian(form: SparseRounds) -> SparseVector:
+    return SparseVector(TUNED, form.hits, form.rounds, float(form.threshold), float(form.test), form.deviation, True)

@@ -2,14 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 
-from chary.accounting import compose, exact_tail_total, gaussian_sigma, published_total
+from chary.accounting import charging_size, exact_tail_total, laplace_deviation, plain_noise, published_total
 from chary.filters import Budget, largest_call
 from chary.noise import Seeded, discrete_laplace
 from sparse_vector import Integers, Reports, textbook, tuned
@@ -57,8 +56,7 @@ class ConditionalReleases:
 
     @property
     def test_deviation(self) -> float:
-        ratio = math.exp(-self.epsilon_per_call)
-        return math.sqrt(2 * ratio) / (1 - ratio)
+        return laplace_deviation(1 / self.epsilon_per_call)
 
     @property
     def answer_deviation(self) -> float:
@@ -74,29 +72,8 @@ class ConditionalReleases:
 
 def plain(epsilon: float, delta: float, tests: int) -> PlainComposition:
     """The least deviation: Laplace under the best composition theorem, or Gaussian noise calibrated exactly."""
-
-    def fits(size: float) -> bool:
-        return min(compose(epsilon=size, times=tests, delta=delta).as_dict().values()) <= epsilon
-
-    laplace = math.sqrt(2) / largest(fits, epsilon)
-    gaussian = gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=math.sqrt(tests))
-    return PlainComposition("plain composition", min(laplace, gaussian), gaussian <= laplace)
-
-
-def charging(total: Callable[..., float], epsilon: float, delta: float, hits: int) -> Fraction:
-    """The largest epsilon per call whose total for `hits` hits fits."""
-    return Fraction(largest(lambda size: total(epsilon_per_call=size, hits=hits, delta=delta) <= epsilon, epsilon))
-
-
-def largest(fits: Callable[[float], bool], most: float) -> float:
-    """The largest size that fits to one part in ten thousand, never above, by bisection of its logarithm."""
-    low, high = most / 2, most
-    while not fits(low):
-        low, high = low / 2, low
-    while high > low * 1.0001:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    noise = plain_noise(epsilon=epsilon, delta=delta, tests=tests)
+    return PlainComposition("plain composition", noise.deviation, noise.gaussian)
 
 
 EXACT = "charging, ours: exact"
@@ -108,10 +85,10 @@ def mechanisms(epsilon: float, delta: float, hits: int, tests: int) -> list[list
 
     Target charging is priced by its published bound, by the published remark on exact tails, and by ours.
     """
-    budget = Budget(epsilon=epsilon, delta=delta)
+    budget, sizes = Budget(epsilon=epsilon, delta=delta), {"epsilon": epsilon, "delta": delta, "hits": hits}
     calls = {
-        "charging, published": charging(published_total, epsilon, delta, hits),
-        "charging, exact tail": charging(exact_tail_total, epsilon, delta, hits),
+        "charging, published": charging_size(published_total, **sizes),
+        "charging, exact tail": charging_size(exact_tail_total, **sizes),
         EXACT: largest_call(budget, hits, "exact"),
         RENYI: largest_call(budget, hits, "renyi"),
     }

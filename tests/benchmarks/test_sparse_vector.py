@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.sparse_vector import SparseVector, joint_delta, textbook, tuned, unit_deviation
-from scipy.integrate import quad
+from benchmarks.sparse_vector import SparseVector, textbook, tuned
 from scipy.special import logsumexp
 from scipy.stats import laplace
 
-from chary.accounting import gaussian_delta, optimal_delta
+from chary.accounting import joint_delta, unit_deviation
 
 DELTA = 1e-6
 
@@ -60,25 +59,6 @@ def test_forms_fit_and_a_percent_less_noise_does_not(epsilon: float, hits: int):
 
         assert form.test_deviation == pytest.approx(form.answer_deviation)
         assert delta(1) <= DELTA < delta(0.99)
-
-
-def test_joint_delta_is_the_known_curve_without_the_other_part():
-    assert joint_delta(0.7, 12, 0.1, 1e-3) == pytest.approx(optimal_delta(0.1, 12, 0.7), rel=1e-2)
-    assert joint_delta(1.0, 12, 1e-12, 0.3) == pytest.approx(gaussian_delta(epsilon=1, sensitivity=0.3, sigma=1))
-
-
-def test_joint_delta_is_the_integral_over_both_parts():
-    size, ratio, epsilon = 0.4, 0.5, 0.3
-    high = 1 / (1 + math.exp(-size))
-
-    def excess(z: float, share: float, lost: float) -> float:
-        return share * max(0.0, 1 - math.exp(epsilon - lost - ratio * z - ratio**2 / 2)) * math.exp(-z * z / 2)
-
-    parts = [
-        quad(excess, -12, 12, args=args, limit=500, points=[(epsilon - args[1]) / ratio - ratio / 2])[0]
-        for args in ((high, size), (1 - high, -size))
-    ]
-    assert joint_delta(epsilon, 1, size, ratio) == pytest.approx(sum(parts) / math.sqrt(2 * math.pi), rel=1e-7)
 
 
 def test_textbook_takes_the_quieter_version():

@@ -14,7 +14,7 @@ import chary
 from chary import Budget
 from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroConcentrated
 from chary.data import Ballots
-from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidParameter, InvalidQuery, RequestConflict
+from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential
 from chary.noise import Seeded
 from chary.session import open_rows

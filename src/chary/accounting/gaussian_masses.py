@@ -67,7 +67,7 @@ class Crossing:
 
         Each may be off by a constant that they share; what lies below the floor is not integrated.
         """
-        outline = self._outlined(counts[[0, -1]], chosen)
+        outline = self._outlined(counts[:: max(len(counts) - 1, 1)], chosen)
         if outline.scattered and len(chosen) > 1:
             first = self._logs(counts, chosen[:1], floor)
             others = [self._logs(counts, [which], float(first.min()) - _UNSEEN) for which in chosen[1:]]
@@ -149,12 +149,13 @@ class Crossing:
         start, shifts = LogCdf(starts[:, np.newaxis]), self.shift * moves[:rows, np.newaxis]
         change = self.slope * _SIGNS[:rows] * moved - shifts
         reached = LogCdf(start.x + change)
-        moderate = most * reached.tail[0].max() < _MODERATE
-        before = start.change_to(reached, change) if moderate else start.change(change, reached)
         gain = reached.change(np.array([[self.shift]]))
+        if most * start.tail[0, 0] > _MODERATE:
+            return start.change(change, reached), gain, start.change(change + self.shift)
+        before = start.change_to(reached, change)
         if most * gain.max() < _MODERATE:
             return before, gain, before + gain
-        return before, gain, start.change(change + self.shift)
+        return before, gain, start.change_to(LogCdf(reached.x + self.shift), change + self.shift)
 
     @cached_property
     def _width(self) -> float:

@@ -1,0 +1,35 @@
+"""Rounds of the tuned sparse vector beside Gaussian values: the joint curve is the known ones and the integral."""
+
+import math
+
+import pytest
+from scipy.integrate import quad
+
+from chary.accounting import gaussian_delta, joint_delta, optimal_delta, sparse_rounds, usual_rounds
+
+
+def test_joint_delta_is_the_known_curve_without_the_other_part():
+    assert joint_delta(0.7, 12, 0.1, 1e-3) == pytest.approx(optimal_delta(0.1, 12, 0.7), rel=1e-2)
+    assert joint_delta(1.0, 12, 1e-12, 0.3) == pytest.approx(gaussian_delta(epsilon=1, sensitivity=0.3, sigma=1))
+
+
+def test_joint_delta_is_the_integral_over_both_parts():
+    size, ratio, epsilon = 0.4, 0.5, 0.3
+    high = 1 / (1 + math.exp(-size))
+
+    def excess(z: float, share: float, lost: float) -> float:
+        return share * max(0.0, 1 - math.exp(epsilon - lost - ratio * z - ratio**2 / 2)) * math.exp(-z * z / 2)
+
+    parts = [
+        quad(excess, -12, 12, args=args, limit=500, points=[(epsilon - args[1]) / ratio - ratio / 2])[0]
+        for args in ((high, size), (1 - high, -size))
+    ]
+    assert joint_delta(epsilon, 1, size, ratio) == pytest.approx(sum(parts) / math.sqrt(2 * math.pi), rel=1e-7)
+
+
+@pytest.mark.parametrize("hits", [1, 10, 200])
+def test_more_budget_is_less_noise_and_rounds_cover_the_hits(hits: int):
+    for rounds in usual_rounds(hits):
+        made = [sparse_rounds(epsilon=size, delta=1e-6, hits=hits, rounds=rounds) for size in (0.5, 1)]
+        assert made[0].deviation > made[1].deviation
+        assert made[0].test == -(-hits // rounds) ** (1 / 3) * made[0].threshold or made[0].test > 0
