@@ -16,7 +16,7 @@ from chary.session.run_state import RunState
 
 ROOT = Path(__file__).resolve().parents[2]
 TERMS = {"threshold": 60, "threshold_noise": 20, "low": 0, "high": 100}
-PROCESSES, ASKS = 3, 4
+PROCESSES, ASKS = 2, 4
 
 
 @pytest.fixture

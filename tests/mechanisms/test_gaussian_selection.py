@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.accounting.gaussian_selection import above_threshold_epsilons_up, noisy_max_epsilon_up
+from chary.accounting import above_threshold_epsilons_up, noisy_max_epsilon_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.gaussian_selection import GaussianMax, GaussianThreshold
 from chary.noise import OperatingSystem, Seeded

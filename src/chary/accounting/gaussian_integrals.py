@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 _ROOT: Final = math.sqrt(0.5)
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
-_NEAR, _NEARER = 0.5, 0.01
+_NEAR, _NEARER = 3.0, 0.01
 
 
 def _legendre(count: int) -> tuple[Floats, Floats]:
@@ -25,7 +25,7 @@ def _legendre(count: int) -> tuple[Floats, Floats]:
     return (1 + points) / 2, weights / 2
 
 
-_FEW, _MANY = _legendre(3), _legendre(6)
+_FEW, _MANY = _legendre(3), _legendre(12)
 
 
 class LogCdf:
@@ -77,7 +77,7 @@ class LogCdf:
 
 
 def _near(x: Floats, shift: Floats, hazard: Floats, farthest: float = _NEAR) -> Floats:
-    """Gauss-Legendre for the density over the distance, relative to the density at x; the exponents are at most 1/2."""
+    """Gauss-Legendre for the density over the distance, relative to the density at x; no exponent exceeds 8."""
     points, weights = _FEW if farthest < _NEARER else _MANY
     steps = shift[..., np.newaxis] * points
     density = np.exp(-steps * (x[..., np.newaxis] + steps / 2)) @ weights

@@ -198,10 +198,10 @@ class Crossing:
         other way, at most by the distance from the crossing.
         """
         flat = _FLAT + math.sqrt(2 * math.log1p(most))
-        left, right = self.slope * max(self.offset + self.shift, 0), self.slope * most * _hazard(self.offset)
+        left, right = self.slope * max(self.offset + self.shift, 0), self.slope * most * _hazard_up(self.offset)
         first, last = -(self.offset + self.shift) / self.slope, (flat - self.offset) / self.slope
         if self.last is not None:
-            left, right = left + self.slope * _hazard(self.last), right + self.slope * max(self.last + self.shift, 0)
+            left, right = left + self.slope * _hazard_up(self.last), right + self.slope * max(self.last + self.shift, 0)
             first = min(first, (self.last - flat) / self.slope)
             last = max(last, (self.last + self.shift) / self.slope)
         return max(-left, min(0, first)), min(right, max(0, last))
@@ -220,5 +220,6 @@ def _log_risen(loss: Floats) -> Floats:
     return loss
 
 
-def _hazard(x: float) -> float:
-    return float(LogCdf(np.array(x)).hazard)
+def _hazard_up(x: float) -> float:
+    """A bound on the slope of `ln Phi` at x."""
+    return math.sqrt(2 / math.pi) * math.exp(-x * x / 2) if x >= 0 else (math.sqrt(x * x + 4) - x) / 2

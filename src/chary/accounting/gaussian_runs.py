@@ -8,7 +8,8 @@ import numpy as np
 
 from chary.accounting.calibration import four_digits_up, largest_size
 from chary.accounting.gaussian_selection import above_threshold_epsilons_up, halted_epsilon_up
-from chary.numbers import Number, positive, whole
+from chary.errors import InvalidParameter
+from chary.numbers import Number, exact, positive, whole
 
 _ONE_BY_ONE: Final = 1024
 _APART: Final = 1.1
@@ -33,7 +34,7 @@ def runs_epsilon_up(
 
     >>> noise = dict(threshold_noise=100, query_noise=173, threshold=500, low=0, high=1000)
     >>> round(runs_epsilon_up(1000, 10, sensitivity=1, **noise), 2)
-    0.8
+    1.55
     """
     noise = {"threshold_noise": threshold_noise, "query_noise": query_noise}
     terms = noise | {"sensitivity": sensitivity, "threshold": threshold, "low": low, "high": high}
@@ -61,33 +62,31 @@ def runs_noise(
 ) -> Fraction:
     """The least standard deviation of the threshold's noise with which the runs lose at most epsilon together.
 
-    A test has `ratio` times as much. Four digits, rounded up.
+    A test has `ratio` times as much. Four digits, rounded up. Noise for which the loss cannot be computed (see
+    `halted_epsilon_up`) is not considered.
 
     >>> bounds = dict(sensitivity=1, threshold=500, low=0, high=1000, ratio=1.732051)
-    >>> float(runs_noise(1000, 10, epsilon=1, **bounds))
-    81.5...
+    >>> float(runs_noise(100, 2, epsilon=1, **bounds))
+    49.24
     """
     total, times = positive(epsilon, "epsilon"), positive(ratio, "ratio")
+    terms = {"sensitivity": sensitivity, "threshold": threshold, "low": low, "high": high}
 
-    def noise(precision: float) -> Fraction:
-        return four_digits_up(1 / precision)
+    def lost(own: Fraction) -> float:
+        return runs_epsilon_up(tests, hits, threshold_noise=own, query_noise=times * own, **terms)
 
     def fits(precision: float) -> bool:
-        own = noise(precision)
-        lost = runs_epsilon_up(
-            tests,
-            hits,
-            sensitivity=sensitivity,
-            threshold_noise=own,
-            query_noise=times * own,
-            threshold=threshold,
-            low=low,
-            high=high,
-        )
-        return lost <= total
+        try:
+            return lost(four_digits_up(1 / precision)) <= total
+        except InvalidParameter:
+            return False
 
-    most = 4 * float(total) / float(positive(sensitivity, "sensitivity"))
-    return noise(largest_size(fits, most))
+    widest = positive(exact(high, "high") - exact(low, "low"), "high - low")
+    lost(widest)
+    most = float(1 / widest)
+    while fits(most):
+        most *= 2
+    return four_digits_up(1 / largest_size(fits, most))
 
 
 def _later(first: int, last: int, focus: int) -> Iterator[int]:

@@ -32,6 +32,7 @@ _PRECISION: Final = 1e-10
 _ROOT_3: Final = math.sqrt(3)
 _ROWS: Final = 512
 _WIDEST: Final = 10**6
+_SMALLEST: Final = 1e-15
 _MOST_STEPS: Final = 10**12
 
 
@@ -200,12 +201,13 @@ def _running(run: Crossing) -> Crossing:
 
 
 def _moderate(ratios: dict[str, Fraction]) -> list[float]:
-    for name, ratio in ratios.items():
+    found = {name: float(ratio) for name, ratio in ratios.items()}
+    for name, ratio in found.items():
         if abs(ratio) > _WIDEST or (name == "threshold_noise" and ratio * _WIDEST < 1):
             raise InvalidParameter(f"{name} must be within a factor of 10**6 of the noise of a query")
-        if name == "sensitivity" and ratio * 10**15 < 1:
-            raise InvalidParameter("sensitivity must be at least 1e-15 of the noise of a query")
-    return [float(ratio) for ratio in ratios.values()]
+    if found["sensitivity"] < _SMALLEST:
+        raise InvalidParameter("sensitivity must be at least 1e-15 of the noise of a query")
+    return list(found.values())
 
 
 def _steps(count: int) -> float:

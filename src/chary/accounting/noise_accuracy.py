@@ -36,7 +36,7 @@ def laplace_deviation(scale: Number) -> float:
     """The standard deviation of discrete Laplace noise `P(k) ~ exp(-|k|/scale)`.
 
     >>> round(laplace_deviation(50), 3)
-    70.71
+    70.709
     """
     ratio = math.exp(-1 / float(positive(scale, "scale")))
     return math.sqrt(2 * ratio) / (1 - ratio)

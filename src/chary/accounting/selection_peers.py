@@ -67,9 +67,9 @@ def zhu_wang_nonnegative_epsilon(
     """Zhu and Wang (2020) for queries that are never negative; any number of queries, at the best order.
 
     `D_a <= a D^2/s_T^2 + 2 a D^2/s_Q^2 + ln(1 + 2 sqrt(3) pi (1 + 9 r^2/s_T^2) e^(r^2/s_T^2)) / (2 (a - 1))`, r the
-    threshold. Errors: `InvalidParameter` unless s_Q >= sqrt(3) s_T and r >= 0. The logarithm's argument should bound the
-    second moment of the mean stopping time given the threshold's noise; for r below 0.4 s_T and s_Q = sqrt(3) s_T it is
-    up to a fifth too small, so `nonnegative_epsilon` is the figure to rely on.
+    threshold. Errors: `InvalidParameter` unless s_Q >= sqrt(3) s_T and r >= 0. The argument of the logarithm should
+    bound the second moment of the mean stopping time given the threshold's noise; for r below 0.4 s_T and s_Q =
+    sqrt(3) s_T it is up to a fifth too small, so `nonnegative_epsilon` is the figure to rely on.
 
     >>> noise = dict(threshold_noise=0.1, query_noise=0.1 * 3**0.5 * 1.000001)
     >>> zhu_wang_nonnegative_epsilon(sensitivity=0.001, **noise, threshold=0.1, delta=1e-6)
@@ -91,13 +91,13 @@ def nonnegative_epsilon(
     """The bound for queries that are never negative with the moment itself (ours); s_Q must be at least sqrt(3) s_T.
 
     `D_a <= (2a - 1) D^2/(2 s_T^2) + 2 a D^2/s_Q^2 + ln(E Phi(-(r + s_T z)/s_Q)^-2) / (2 (a - 1))`. Proof: moving the
-    threshold along with the neighbours leaves the misses likelier and the hit at most 2D away, so the moment of order a
-    is at most `e^((a-1) 2aD^2/s_Q^2) E[(f/f')^(a-1) K(z)]`, f and f' the moved densities of the threshold and K the mean
-    stopping time given it, at most 1/Phi(-(r + s_T z)/s_Q); then Cauchy and Schwarz.
+    threshold along with the neighbours leaves the misses likelier and the hit at most 2D away. So the moment of order a
+    is at most `e^(2a(a-1)D^2/s_Q^2) E[(f/f')^(a-1) K(z)]`, f and f' the densities of the threshold and the moved one,
+    and K the mean stopping time given it, at most 1/Phi(-(r + s_T z)/s_Q); then Cauchy and Schwarz.
 
     >>> noise = dict(threshold_noise=0.1, query_noise=0.18)
     >>> nonnegative_epsilon(sensitivity=0.001, **noise, threshold=0.1, delta=1e-6)
-    0.0...
+    0.0788...
     """
     bar, query = _ratios(sensitivity, threshold_noise, query_noise)
     _check_noises(bar, query)

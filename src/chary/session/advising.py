@@ -119,6 +119,8 @@ def advice_within(wanted: Wanted, room: Room) -> Advice:
         found.add(name, partial(contender, wanted, room))
     if room.fresh:
         found.compare(room.filter.budget)
+    else:
+        found.unfit += [Unfit(name, "it is for a whole budget, and part of this one is spent") for name in COMPARED]
     return found.advice()
 
 
@@ -155,22 +157,22 @@ def _in_new(contender: Contender, wanted: Wanted, budget: Budget, room: Callable
 
 
 def _pure(wanted: Wanted, budget: Budget) -> Room:
-    return Room.new(PureFilter(budget), 'filter="pure"')
+    return Room.new(PureFilter(budget))
 
 
 def _set_aside(wanted: Wanted, budget: Budget) -> Room:
     delta = budget.exact[1]
-    return Room.new(PureFilter(budget, delta), f'filter="pure", approximate_delta={written(delta)}')
+    return Room.new(PureFilter(budget, delta), f", approximate_delta={written(delta)}")
 
 
 def _renyi(wanted: Wanted, budget: Budget) -> Room:
-    return Room.new(RenyiFilter.best(budget), 'filter="renyi"')
+    return Room.new(RenyiFilter.best(budget))
 
 
 def _renyi_for_hits(wanted: Wanted, budget: Budget) -> Room:
     _needs_delta(budget)
     grain = largest_call(budget, wanted.hits, "renyi")
-    return Room.new(RenyiFilter.best(budget, grain=grain), f'filter="renyi", grain={written(grain)}')
+    return Room.new(RenyiFilter.best(budget, grain=grain), grain=grain)
 
 
 def _exact_for_hits(wanted: Wanted, budget: Budget) -> Room:
@@ -186,7 +188,7 @@ def _exact_for_hits(wanted: Wanted, budget: Budget) -> Room:
         middle = four_digits_down((low + high) / 2)
         other = ExactFilter.with_revisions(budget, middle)
         low, high, filter_ = (middle, high, other) if other.tokens >= wanted.hits else (low, middle, filter_)
-    return Room.new(filter_, f'filter="exact", grain={written(low)}')
+    return Room.new(filter_, grain=low)
 
 
 def _needs_delta(budget: Budget) -> None:

@@ -80,19 +80,24 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Room:
-    """What is left under a filter, and for a new dataset how it is opened."""
+    """What is left under a filter, and for a new dataset how it is opened.
+
+    `grain` is the epsilon of a call for which the hits that are wanted were found to fit.
+    """
 
     filter: Filter
     left: Amount
     opening: str | None = None
+    grain: Fraction | None = None
 
     @classmethod
-    def new(cls, filter_: Filter, told: str) -> "Room":
-        """A dataset that is not opened yet; `told` are the arguments beside the budget."""
+    def new(cls, filter_: Filter, told: str = "", grain: Fraction | None = None) -> "Room":
+        """A dataset that is not opened yet; `told` are further arguments."""
         epsilon, delta = filter_.budget.exact
         budget = f"epsilon={written(epsilon)}" + (f", delta={written(delta)}" if delta else "")
         begin = "session = chary.open(rows, privacy_unit=unit, ledger=ledger, "
-        return cls(filter_, filter_.capacity, f"{begin}budget=chary.Budget({budget}), {told})")
+        told = f'filter="{filter_.kind}"{told}' + (f", grain={written(grain)}" if grain is not None else "")
+        return cls(filter_, filter_.capacity, f"{begin}budget=chary.Budget({budget}), {told})", grain)
 
     @property
     def fresh(self) -> bool:

@@ -89,7 +89,7 @@ def target_charging(wanted: Wanted, room: Room) -> Option:
     def cost(price: Price) -> Amount:
         return room.total(price, wanted)
 
-    size = room.largest(Targeted, cost, room.filter.budget.exact[0])
+    size = room.grain or room.largest(Targeted, cost, room.filter.budget.exact[0])
     price = room.filter.price(Targeted(size))
     scale = Laplace.for_epsilon(size, sensitivity=wanted.steps).scale
     error = wanted.units(laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence))

@@ -9,21 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from chary.accounting import Event, Pure
+from chary.accounting import Event, Pure, noisy_max_epsilon_up, noisy_max_noise
+from chary.accounting.calibration import four_digits_up
 from chary.accounting.events import SMALLEST_EPSILON
-from chary.accounting.gaussian_selection import noisy_max_epsilon_up
 from chary.data import Neighbouring, Query, Reading, Rows
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian_selection import GaussianMax
-from chary.numbers import Number, exact, plain, positive
+from chary.numbers import Number, exact, positive
 from chary.session.choosing import one_direction
 from chary.session.interaction import KEPT, Interaction, Json, Ran, Touched
 from chary.session.results import Key
 
-DIGITS = 4
-HALVINGS = 30
-LEAST_NOISE = Fraction(11, 10**7)
-MOST_NOISE = Fraction(9 * 10**14)
 FARTHEST = 2**62
 
 
@@ -69,7 +65,7 @@ class Gaps:
         return max(Fraction(found), SMALLEST_EPSILON)
 
     def noise_for(self, epsilon: Fraction) -> Fraction:
-        """About the least noise that is epsilon-DP, of four digits, but at least about a millionth of the spread."""
+        """The least noise that is epsilon-DP, rounded up to four digits."""
         return _noise_for(self, epsilon)
 
 
@@ -143,22 +139,4 @@ class MaxGaussian(Interaction):
 
 @lru_cache(maxsize=KEPT)
 def _noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
-    """Bisection in the exponent, rounded up to four digits; epsilon falls as the noise grows."""
-    low, high = (math.log2(edge) for edge in (gaps.spread * LEAST_NOISE, gaps.sensitivity * MOST_NOISE))
-
-    def fits(power: float) -> bool:
-        return gaps.epsilon_up(_digits_up(2.0**power)) <= epsilon
-
-    if not fits(high):
-        raise InvalidParameter(f"no noise makes this {plain(epsilon)}-DP: take a larger epsilon")
-    if fits(low):
-        return _digits_up(2.0**low)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return _digits_up(2.0**high)
-
-
-def _digits_up(value: float) -> Fraction:
-    scale = Fraction(10) ** (DIGITS - 1 - math.floor(math.log10(value)))
-    return Fraction(math.ceil(Fraction(value) * scale)) / scale
+    return four_digits_up(noisy_max_noise(epsilon, gaps.keys, sensitivity=gaps.sensitivity, spread=gaps.spread))

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from chary.accounting.gaussian_selection import above_threshold_epsilons_up, halted_epsilon_up
+from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian_selection import GaussianThreshold
 from chary.noise.choice import Floats
