@@ -26,10 +26,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
 )
-ASKING = (watch, test, release, track, top, choose, cover, between, decide, classify, distinct, sparse)
-ORDERED = (quantiles, histogram)
-for command in (demo, *ASKING, *ORDERED, quote, plan, advise):
-    app.command()(command)
+PANELS = {
+    "First steps": (demo,),
+    "Paid by hits": (watch, test, track, top, cover, between, decide, classify, distinct, sparse),
+    "Always charged": (release, choose, quantiles, histogram),
+    "Before you ask": (quote, plan, advise),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
 app.add_typer(account.app, name="account")
 app.add_typer(books.app, name="ledger")
 app.add_typer(attacks.app, name="attack")
