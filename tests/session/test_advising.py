@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.stats import binom
 
@@ -328,3 +329,20 @@ def test_figures_are_rounded_up_in_the_table():
     assert "0.124" in str(shown)
     assert list(advice.as_dict()) == ["tests", "hits", "values", "confidence", "options", "unfit"]
     assert advice.as_dict()["options"][0]["epsilon"] == 1.0
+
+
+@pytest.mark.parametrize("position", range(4))
+def test_a_series_is_asked_whole(position):
+    rows = pl.DataFrame({"trips": [500] * 3 + [0] * 27})
+    with chary.open_series(rows, column="trips", sensitivity=2, ledger=":memory:", budget=USUAL) as session:
+        advice = session.advise(tests=30, hits=3, sensitivity=2)
+        assert "bounded change" in reasons(advice)["sparse vector, tuned, monotone"]
+        option = [option for option in advice.options if option.code is not None][position]
+        names = {"session": session, "query": session.series(), "above": 250}
+        found = eval(option.code, names)
+        if "sparse_vector" in option.code:
+            found.watch(session.series(), above=HIT)
+        assert session.spent.share <= option.share * (1 + 1e-9)
+        assert session.spent.share > 0 or "watch" in option.code
+        if "release(" in option.code:
+            assert max(abs(value - 500 * (key < 3)) for key, value in enumerate(found.values)) < 3 * option.error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting.composition import compose
+from chary.accounting.composition import LARGEST_TIMES, MARGIN, optimal_delta
 from chary.accounting.gaussian import gaussian_sigma
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
@@ -75,18 +75,18 @@ def _unit(size: Fraction | float) -> Fraction:
 def plain_noise(*, epsilon: Number, delta: Number, tests: int) -> PlainNoise:
     """The least noise of so many answers of sensitivity 1, all paid beforehand.
 
-    The better of Laplace noise by the best composition theorem, and of continuous Gaussian noise, calibrated exactly.
+    The better of Laplace noise under optimal composition, which no other theorem undercuts, and of continuous Gaussian
+    noise, calibrated exactly.
 
     >>> plain_noise(epsilon=1, delta=1e-6, tests=10_000)
     PlainNoise(deviation=422.46..., gaussian=True)
     """
-    total, failure = float(positive(epsilon, "epsilon")), probability(delta, "delta")
-
-    def fits(size: float) -> bool:
-        return min(compose(epsilon=size, times=tests, delta=failure).as_dict().values()) <= total
-
-    laplace = math.sqrt(2) / largest_size(fits, total)
-    gaussian = gaussian_sigma(epsilon=epsilon, delta=failure, sensitivity=math.sqrt(whole(tests, "tests")))
+    total, failure = float(positive(epsilon, "epsilon")), float(probability(delta, "delta"))
+    if whole(tests, "tests") > LARGEST_TIMES:
+        raise InvalidParameter(f"optimal composition is worked out for at most {LARGEST_TIMES} tests")
+    room = failure * (1 - MARGIN)
+    laplace = math.sqrt(2) / largest_size(lambda size: optimal_delta(size, tests, total) <= room, total)
+    gaussian = gaussian_sigma(epsilon=epsilon, delta=failure, sensitivity=math.sqrt(tests))
     return PlainNoise(min(laplace, gaussian), gaussian <= laplace)
 
 

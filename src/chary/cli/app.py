@@ -35,9 +35,9 @@ PANELS = {
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-app.add_typer(account.app, name="account")
-app.add_typer(books.app, name="ledger")
-app.add_typer(attacks.app, name="attack")
+app.add_typer(account.app, name="account", rich_help_panel="Before you ask")
+app.add_typer(books.app, name="ledger", rich_help_panel="Records and demonstrations")
+app.add_typer(attacks.app, name="attack", rich_help_panel="Records and demonstrations")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -69,6 +69,15 @@ class Wanted:
         return self.neighbouring.relation is Relation.ADD_REMOVE
 
     @property
+    def series(self) -> bool:
+        """Whether all tests are one question, the values of a series."""
+        return self.neighbouring.relation is Relation.BOUNDED_CHANGE
+
+    def whole(self, size: Fraction) -> str:
+        """The size of an ordinary release in code: of all values of a series together, otherwise of each."""
+        return written(size * self.tests if self.series else size)
+
+    @property
     def bar(self) -> str:
         """The threshold in code: the number, or a name of yours."""
         return "above" if self.above is None else written(exact(self.above, "above"))

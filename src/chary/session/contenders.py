@@ -40,7 +40,7 @@ def laplace_releases(wanted: Wanted, room: Room) -> Option:
 
     size = room.largest(lambda epsilon: noise(epsilon).event(), cost, room.filter.budget.exact[0])
     charged = cost(room.filter.price(noise(size).event()))
-    code = f"session.release(query, epsilon={written(size)})"
+    code = f"session.release(query, epsilon={wanted.whole(size)})"
     return _released(wanted, room, charged, noise(size), code, size)
 
 
@@ -55,7 +55,7 @@ def gaussian_releases(wanted: Wanted, room: Room) -> Option:
 
     rho = room.largest(lambda rho: noise(rho).event(), cost, Fraction(LARGEST_RHO))
     charged = cost(room.filter.price(noise(rho).event()))
-    return _released(wanted, room, charged, noise(rho), f"session.release(query, rho={written(rho)})", None)
+    return _released(wanted, room, charged, noise(rho), f"session.release(query, rho={wanted.whole(rho)})", None)
 
 
 def _released(
@@ -96,6 +96,7 @@ def target_charging(wanted: Wanted, room: Room) -> Option:
     deviation = wanted.units(laplace_deviation(scale))
     values = (error, deviation) if wanted.values else (None, None)
     given = f"(query, above={wanted.bar}, epsilon={written(size)})"
+    single = "watch" if wanted.series else "release_if" if wanted.values else "test"
     return Option(
         f"target charging, {room.filter.kind} filter",
         error,
@@ -105,7 +106,7 @@ def target_charging(wanted: Wanted, room: Room) -> Option:
         size,
         deviation,
         values[1],
-        code=f"session.{'release_if' if wanted.values else 'test'}{given}",
+        code=f"session.{single}{given}",
         by_key=f"session.watch{given}",
         opening=room.opening,
         note="" if price.free_miss else _MISSES_PAID,
