@@ -10,6 +10,7 @@ NAMES = (
     "filters",
     "ledger",
     "session",
+    "append",
     "watch",
     "release",
     "thresholds",
@@ -22,6 +23,7 @@ NAMES = (
     "gaussian_selection",
     "gaussian_runs",
     "sketches",
+    "schedules",
     "learning",
     "model_selection",
 )

@@ -5,12 +5,14 @@ import sys
 
 import chary
 import chary.audit
+import chary.growing
 import chary.learning
 import chary.streaming
 
 GROUPS = {
-    "Opening": ("open", "open_series", "open_rows", "Budget", "Neighbouring", "Relation", "Ballots"),
+    "Opening": ("open", "open_series", "open_stream", "open_rows", "Budget", "Neighbouring", "Relation", "Ballots"),
     "Questions": ("count", "total", "mean", "histogram"),
+    "Universes": ("Universe", "Bins"),
     "Private algorithms": ("Algorithm",),
     "Randomized response": ("RandomizedResponse",),
     "The session": ("Session",),
@@ -43,6 +45,13 @@ GROUPS = {
         "SparseQuote",
         "DistinctCount",
         "DistinctEstimate",
+        "PublicWeights",
+        "WeightedAnswer",
+        "WeightsQuote",
+        "BlackBox",
+        "Schedule",
+        "ScheduledRun",
+        "PlannedRun",
         "Label",
         "Interval",
         "Quantile",
@@ -50,11 +59,17 @@ GROUPS = {
         "Quote",
         "Spending",
         "Entry",
+        "Version",
         "PlainComposition",
     ),
     "Planning": ("advise", "Advice", "Option", "Unfit", "plan", "compose"),
 }
-PACKAGES = {"Robust streams": chary.streaming, "Private learning": chary.learning, "Attacks": chary.audit}
+PACKAGES = {
+    "Growing databases": chary.growing,
+    "Robust streams": chary.streaming,
+    "Private learning": chary.learning,
+    "Attacks": chary.audit,
+}
 
 
 def render():

@@ -1,7 +1,7 @@
 """chary: ask a private, growing database as many questions as you like; pay only for the answers that surprise you."""
 
 from chary.accounting import compose, plan
-from chary.data import Ballots, Interval, Neighbouring, Relation, count, histogram, mean, total
+from chary.data import Ballots, Bins, Interval, Neighbouring, Relation, Universe, count, histogram, mean, total
 from chary.errors import (
     AlgorithmFailed,
     BudgetRefused,
@@ -26,6 +26,7 @@ from chary.session import (
     Algorithm,
     Answer,
     Answers,
+    BlackBox,
     Chosen,
     Conditional,
     Coverage,
@@ -40,12 +41,16 @@ from chary.session import (
     Outcome,
     Pair,
     PlainComposition,
+    PlannedRun,
+    PublicWeights,
     Quantile,
     QuantileAnswers,
     Quote,
     Race,
     RaceOutcome,
     Randomized,
+    Schedule,
+    ScheduledRun,
     Selected,
     Session,
     SparseAccuracy,
@@ -59,12 +64,16 @@ from chary.session import (
     Tracked,
     Tracker,
     Unfit,
+    Version,
     WatchResult,
+    WeightedAnswer,
+    WeightsQuote,
     Winner,
     advise,
     open,
     open_rows,
     open_series,
+    open_stream,
 )
 
 __all__ = [
@@ -74,6 +83,8 @@ __all__ = [
     "Answer",
     "Answers",
     "Ballots",
+    "Bins",
+    "BlackBox",
     "Budget",
     "BudgetRefused",
     "CharyError",
@@ -102,6 +113,8 @@ __all__ = [
     "Outcome",
     "Pair",
     "PlainComposition",
+    "PlannedRun",
+    "PublicWeights",
     "Quantile",
     "QuantileAnswers",
     "Quote",
@@ -111,6 +124,8 @@ __all__ = [
     "RandomizedResponse",
     "Relation",
     "RequestConflict",
+    "Schedule",
+    "ScheduledRun",
     "SchemaMismatch",
     "Selected",
     "Session",
@@ -126,8 +141,12 @@ __all__ = [
     "Tracked",
     "Tracker",
     "Unfit",
+    "Universe",
     "UnknownHeld",
+    "Version",
     "WatchResult",
+    "WeightedAnswer",
+    "WeightsQuote",
     "Winner",
     "advise",
     "compose",
@@ -137,6 +156,7 @@ __all__ = [
     "open",
     "open_rows",
     "open_series",
+    "open_stream",
     "plan",
     "total",
 ]

@@ -1,6 +1,7 @@
 """One line for each kind of call: what every kind must do is tested in test_every_kind.py."""
 
 from chary import Algorithm, count
+from chary.growing import CountsBox
 
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
@@ -57,6 +58,26 @@ def sketch_release_if(session, name):
     return lambda key: sketch.release_if(above=0, request=key)
 
 
+SIXTIES = CountsBox(count("age >= 60"))
+
+
+def scheduled_run(session, name):
+    """Needs an open schedule."""
+    schedule = session.schedule(SIXTIES, epsilon="0.01", beta="0.05", request=f"schedule {name}")
+    return lambda key: schedule.run(request=key)
+
+
+def multiplicative_weights(session, request):
+    """A public histogram over the clinics."""
+    return session.multiplicative_weights(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01", request=request)
+
+
+def multiplicative_weights_ask(session, name):
+    """Needs an open histogram."""
+    weights = multiplicative_weights(session, f"weights {name}")
+    return lambda key: weights.ask("clinic = 'north'", must_verify=True, request=key)
+
+
 def scoring(score):
     """An algorithm whose score is known."""
     return Algorithm(f"scores {score}", lambda rows, source: [score, "solution"], epsilon="0.01")
@@ -106,18 +127,32 @@ KINDS = {
     "above_threshold_test of keys": gaussian_run(
         lambda run, key: run.watch(count().by("clinic", CLINICS), request=key)
     ),
+    "multiplicative_weights": asked(lambda s, key: multiplicative_weights(s, key).call),
+    "multiplicative_weights_ask": multiplicative_weights_ask,
     "sketch": asked(lambda s, key: s.sketch(epsilon="0.01", registers=64, request=key)),
     "sketch_release_if": sketch_release_if,
     "choose": asked(lambda s, key: s.choose(count().by("clinic", CLINICS), epsilon="0.01", request=key)),
     "most_common": asked(lambda s, key: s.most_common("clinic", among=CLINICS, epsilon="0.01", request=key)),
     "majority": asked(lambda s, key: s.majority("age >= 44", epsilon="0.01", request=key)),
     "randomized": asked(lambda s, key: s.randomized("age >= 44", epsilon="0.01", request=key)),
+    "schedule": asked(lambda s, key: s.schedule(SIXTIES, epsilon="0.01", beta="0.05", request=key).call),
+    "scheduled_run": scheduled_run,
     "label": asked(lambda s, key: s.label(0, epsilon="0.01", request=key)),
     "label of a guess": asked(lambda s, key: s.label(0, guess="yes", epsilon="0.01", request=key)),
     "label_clear": asked(lambda s, key: s.label_clear(0, epsilon="0.01", request=key)),
     "agreement": asked(lambda s, key: s.agreement(0, above=90, expect="low", epsilon="0.01", request=key)),
 }
 # What never costs anything itself, what is asked of votes instead of a table, and what needs a public number of units.
-FREE = {"sparse_test", "sparse_watch", "individual_ask", "sketch", "above_threshold"}
+FREE = {
+    "multiplicative_weights",
+    "sparse_test",
+    "sparse_watch",
+    "individual_ask",
+    "sketch",
+    "above_threshold",
+    "scheduled_run",
+}
 OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
 OF_REPLACED = {"fraction", "randomized"}
+# What needs a public number of rows.
+OF_ROWS = {"multiplicative_weights", "multiplicative_weights_ask", "schedule", "scheduled_run"}

@@ -10,7 +10,7 @@ from chary.data import Ballots
 from chary.noise import Seeded
 from chary.session import STEPS, open_rows
 from tests.session.kit import spent
-from tests.session.registry import FREE, KINDS, OF_REPLACED, OF_VOTES
+from tests.session.registry import FREE, KINDS, OF_REPLACED, OF_ROWS, OF_VOTES
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
 
@@ -31,6 +31,8 @@ def kind(request):
 @pytest.fixture
 def opened(request, opened):
     """Opens votes where the kind asks votes, and units that are replaced where their number must be public."""
+    if request.node.callspec.params["kind"] in OF_ROWS:
+        return lambda **options: opened(relation="replace", privacy_unit=None, **options)
     if request.node.callspec.params["kind"] in OF_REPLACED:
         return lambda **options: opened(relation="replace", **options)
     if request.node.callspec.params["kind"] not in OF_VOTES:

@@ -11,12 +11,14 @@ from chary.cli.choose import choose
 from chary.cli.choosing import cover, top
 from chary.cli.clear import between, classify, decide
 from chary.cli.commands import quote, release, test, watch
+from chary.cli.grow import grow
 from chary.cli.output import errors
 from chary.cli.planning import plan
 from chary.cli.quantiles import histogram, quantiles
 from chary.cli.sketches import distinct
 from chary.cli.sparse import sparse
 from chary.cli.story import demo
+from chary.cli.weights import ask
 from chary.errors import BudgetRefused, CharyError
 
 OK, BAD_INPUT, REFUSED = 0, 2, 3
@@ -28,8 +30,8 @@ app = typer.Typer(
 )
 PANELS = {
     "First steps": (demo,),
-    "Paid by hits": (watch, test, track, top, cover, between, decide, classify, distinct, sparse),
-    "Always charged": (release, choose, quantiles, histogram),
+    "Paid by hits": (ask, watch, test, track, top, cover, between, decide, classify, distinct, sparse),
+    "Always charged": (release, choose, quantiles, histogram, grow),
     "Before you ask": (quote, plan, advise),
 }
 for panel, commands in PANELS.items():

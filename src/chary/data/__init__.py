@@ -1,5 +1,6 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
+from chary.data.axes import Bins
 from chary.data.ballots import Ballots, Poll
 from chary.data.binned import Binned, Interval, histogram
 from chary.data.columns import TypeClass
@@ -15,13 +16,16 @@ from chary.data.query import Query
 from chary.data.ranges import parse_keys
 from chary.data.rows import Answer, Plan, Reading, Rows
 from chary.data.series import Series, Values
+from chary.data.size import has_public_size, public_size
 from chary.data.table import Table
 from chary.data.total import Total, total
+from chary.data.universe import Universe
 
 __all__ = [
     "Answer",
     "Ballots",
     "Binned",
+    "Bins",
     "Contribution",
     "Count",
     "Domain",
@@ -43,11 +47,14 @@ __all__ = [
     "Table",
     "Total",
     "TypeClass",
+    "Universe",
     "Values",
     "count",
+    "has_public_size",
     "histogram",
     "mean",
     "ordered",
     "parse_keys",
+    "public_size",
     "total",
 ]

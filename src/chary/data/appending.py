@@ -5,6 +5,7 @@ from typing import Any
 
 import duckdb
 
+from chary.data.batches import Arrival, Batch, Batches
 from chary.data.columns import Column, quote
 from chary.data.engine import ROWS, Engine, quietly
 from chary.data.loading import Loader, csv_types, read_columns, select
@@ -15,18 +16,42 @@ _APPENDED = "chary_appended"
 _UNTYPED = '"NULL"'
 
 
-def append(engine: Engine, loader: Loader, rows: Any) -> None:
-    """Check the columns of `rows` against the table and insert them in one transaction."""
+def append(engine: Engine, loader: Loader, rows: Any, request: str | None, arrive: Arrival) -> Batch:
+    """Check the columns of `rows` against the table, insert them and remember the batch, in one transaction.
+
+    In memory `arrive` is told of the batch inside the transaction: if it fails, nothing was added. A file commits
+    first, since it remembers the batch for whoever was not told.
+    """
     source = Source.of(rows)
     if source.kind == "duckdb":
         raise SchemaMismatch("append rows from a CSV, a Parquet file or a frame")
     if source.kind == "csv":
         source = replace(source, types=csv_types(loader.schema))
     failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
-    quietly(
-        lambda: engine.write(lambda connection: quietly(lambda: _insert(connection, loader, source), failure)),
-        EngineFailure("the engine failed while it wrote the rows; they were rolled back"),
-    )
+    kept = batches_of(loader)
+
+    def write(connection: duckdb.DuckDBPyConnection) -> Batch:
+        held = kept.asked(connection, request)
+        if held is not None:
+            return held
+        quietly(lambda: _insert(connection, loader, source), failure)
+        batch = kept.add(connection, request)
+        if not kept.in_file:
+            arrive(batch)
+        return batch
+
+    rolled_back = EngineFailure("the engine failed while it wrote the rows; they were rolled back")
+    batch: Batch = quietly(lambda: engine.write(write), rolled_back)
+    if kept.in_file:
+        arrive(batch)
+    return batch
+
+
+def batches_of(loader: Loader) -> Batches:
+    """Where the batches of these rows are kept."""
+    in_file = loader.path is not None
+    relation = loader.source.relation if in_file else f"temp.main.{ROWS}"
+    return Batches(loader.source.table or "", relation, in_file)
 
 
 def growing(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str | None:
@@ -48,6 +73,9 @@ def _insert(connection: duckdb.DuckDBPyConnection, loader: Loader, source: Sourc
     _check(loader.schema, incoming, {name for name, kind in found.items() if kind == _UNTYPED})
     target = _target(connection, loader)
     connection.execute(f"INSERT INTO {target} BY NAME {select(incoming, source.relation)}")
+    if loader.limit is not None:
+        everything = batches_of(loader).relation
+        loader.limit.check(connection, everything, f"({select(incoming, source.relation)})")
     source.detach(connection)
 
 

@@ -43,15 +43,14 @@ class Engine:
                 self._connection = quietly(self._connect, EngineFailure("the file cannot be opened again"))
             yield self._connection
 
-    def write(self, work: Work) -> None:
+    def write(self, work: Work) -> Any:
         """Run `work` in one transaction on a connection that may write: all of it happens, or nothing does."""
         with self.connection() as connection:
             if self.path is None:
-                _transaction(connection, work)
-                return
+                return _transaction(connection, work)
             connection.close()
             self._connection = None
-            _write_file(self.path, work)
+            return _write_file(self.path, work)
 
     def offer(self, name: str, columns: Mapping[str, tuple[str, list[Any]]]) -> None:
         """Make a temporary table of public keys."""
@@ -103,17 +102,18 @@ def _arrow_type(kind: str) -> pa.DataType:
     return pa.timestamp("us") if kind == "timestamp" else _ARROW[kind]()
 
 
-def _transaction(connection: duckdb.DuckDBPyConnection, work: Work) -> None:
+def _transaction(connection: duckdb.DuckDBPyConnection, work: Work) -> Any:
     connection.begin()
     try:
-        work(connection)
+        result = work(connection)
         connection.commit()
     except BaseException:
         connection.rollback()
         raise
+    return result
 
 
-def _write_file(path: str, work: Work) -> None:
+def _write_file(path: str, work: Work) -> Any:
     busy = EngineFailure("the file cannot be opened for writing: another connection holds it, or it is read-only")
     with quietly(lambda: duckdb.connect(path), busy) as connection:
-        _transaction(connection, work)
+        return _transaction(connection, work)

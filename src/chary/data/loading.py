@@ -6,6 +6,7 @@ import duckdb
 
 from chary.data.columns import Column, TypeClass, quote
 from chary.data.engine import ROWS
+from chary.data.entry_limit import EntryLimit
 from chary.data.sources import Source, describe, text
 from chary.errors import InvalidParameter, SchemaMismatch
 
@@ -33,6 +34,7 @@ class Loader:
     unit: str | None
     unpivot: tuple[str, str] | None = None
     columns: tuple[Column, ...] = ()
+    limit: EntryLimit | None = None
 
     @property
     def path(self) -> str | None:

@@ -58,7 +58,7 @@ class Rows(Protocol):
         """A plan that reads the columns of all rows, for algorithms that users bring; `InvalidQuery` if unknown."""
         ...
 
-    def append(self, rows: Any) -> None:
+    def append(self, rows: Any) -> object:
         """Add rows, all or none; `SchemaMismatch` when they do not fit."""
         ...
 

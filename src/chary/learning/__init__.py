@@ -15,6 +15,7 @@ from chary.learning.choosing import spread_points
 from chary.learning.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
 from chary.learning.counting_bayes import CountingBayes
 from chary.learning.datasets import Split, digits, split
+from chary.learning.erm import LinearAlgorithm, PrivateLogisticRegression, PrivateRidge, PrivateSVC, design_matrix
 from chary.learning.features import Categories, Cuts, Span
 from chary.learning.labelling import Released, TeacherVotes, label_points
 from chary.learning.pate import Learned, teach
@@ -38,7 +39,11 @@ __all__ = [
     "Found",
     "LabelReport",
     "Learned",
+    "LinearAlgorithm",
     "PrivateLearner",
+    "PrivateLogisticRegression",
+    "PrivateRidge",
+    "PrivateSVC",
     "PrivateSearch",
     "Released",
     "SearchQuote",
@@ -49,6 +54,7 @@ __all__ = [
     "Student",
     "TeacherVotes",
     "Teachers",
+    "design_matrix",
     "digits",
     "draw_shards",
     "equal_shards",

@@ -8,7 +8,18 @@ from chary.amounts import Amount
 from chary.ledger.checks import canonical
 from chary.ledger.memory import MemoryLedger
 from chary.ledger.protocol import Ledger
-from chary.ledger.records import Balance, Call, CapReached, Reservation, SecretMoved, State, Tally, Verification
+from chary.ledger.records import (
+    Balance,
+    Call,
+    CapReached,
+    Note,
+    Reservation,
+    SecretMoved,
+    State,
+    Tally,
+    Verification,
+    VersionMoved,
+)
 from chary.ledger.sql import SqlLedger
 from chary.ledger.terms import Terms
 
@@ -19,6 +30,7 @@ __all__ = [
     "CapReached",
     "Ledger",
     "MemoryLedger",
+    "Note",
     "Reservation",
     "SecretMoved",
     "SqlLedger",
@@ -26,5 +38,6 @@ __all__ = [
     "Tally",
     "Terms",
     "Verification",
+    "VersionMoved",
     "canonical",
 ]

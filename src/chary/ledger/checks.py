@@ -8,7 +8,7 @@ from typing import Any
 
 from chary.amounts import LIMIT, Amount
 from chary.errors import InvalidParameter
-from chary.ledger.records import SecretMoved
+from chary.ledger.records import SecretMoved, VersionMoved
 
 COUNT_LIMIT = 2**31 - 1
 
@@ -110,6 +110,16 @@ def still(seen: Mapping[int, Any], now: Callable[[int], Any]) -> None:
     for call, secret in seen.items():
         if now(call) != secret:
             raise SecretMoved("the secret state of an earlier call changed while this call ran: ask again")
+
+
+def unchanged(version: int, after: int | None) -> None:
+    """Raise `VersionMoved` unless the dataset's version is the expected one, if any is.
+
+    >>> unchanged(3, after=3), unchanged(3, after=None)
+    (None, None)
+    """
+    if after is not None and version != after:
+        raise VersionMoved(f"the dataset is at version {version}, no longer at {after}")
 
 
 def _encodes(value: str) -> bool:

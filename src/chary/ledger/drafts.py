@@ -6,7 +6,7 @@ from chary.amounts import Amount
 from chary.errors import InvalidParameter, LedgerError, RequestConflict
 from chary.ledger.checks import canonical, count, label, parsed, parts, text
 from chary.ledger.entries import Entry, Kind, digest, now
-from chary.ledger.records import Call, State
+from chary.ledger.records import Call, Note, State
 from chary.ledger.terms import Terms
 
 _STATES: dict[str, State] = {Kind.SETTLE: State.SETTLED, Kind.VOID: State.VOIDED}
@@ -65,6 +65,11 @@ def voiding(number: int, reserved: Entry) -> Entry:
 def noting(number: int, dataset: str, kind: str, body: str) -> Entry:
     """The entry that records something about a dataset."""
     return Entry(number, Kind.NOTE, dataset, label=label(kind, "kind"), body=text(body, "body"), created=now())
+
+
+def note_of(version: int, entry: Entry) -> Note:
+    """The note an entry tells of."""
+    return Note(version, entry.label, entry.body, entry.created)
 
 
 def call_of(reserved: Entry, closed: Entry | None, answer: str | None) -> Call:

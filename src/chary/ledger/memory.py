@@ -12,10 +12,10 @@ from chary.ledger import drafts
 from chary.ledger.accounts import Account, fitting_share
 from chary.ledger.audit import audited
 from chary.ledger.books import Books
-from chary.ledger.checks import count, label, masked, still
+from chary.ledger.checks import count, label, masked, still, unchanged
 from chary.ledger.entries import Entry, Kind, chained
 from chary.ledger.protocol import Progress
-from chary.ledger.records import Balance, Call, Reservation, Tally, Verification
+from chary.ledger.records import Balance, Call, Note, Reservation, Tally, Verification
 from chary.ledger.terms import Terms, agree
 
 
@@ -116,11 +116,24 @@ class MemoryLedger:
             self._append(entry)
             self._closings[reserved.number] = entry
 
-    def note(self, dataset: str, kind: str, body: str) -> None:
+    def note(self, dataset: str, kind: str, body: str, after: int | None = None) -> int:
         """Record something about the dataset and raise its version."""
         with self._lock:
-            self._account(dataset)
+            unchanged(self._account(dataset).version, after)
             self._append(drafts.noting(self._next(), dataset, kind, body))
+            return self._account(dataset).version
+
+    def notes(self, dataset: str) -> list[Note]:
+        """Everything recorded about the dataset."""
+        with self._lock:
+            self._account(dataset)
+            noted = [entry for entry in self._entries if entry.kind == Kind.NOTE and entry.dataset == dataset]
+            return [drafts.note_of(version, entry) for version, entry in enumerate(noted, 1)]
+
+    def last_note(self, dataset: str) -> Note | None:
+        """What was recorded last about the dataset."""
+        held = self.notes(dataset)
+        return held[-1] if held else None
 
     def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> Call | None:
         """The call first settled under this key."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 from chary.amounts import Amount
-from chary.ledger.records import Balance, Call, Reservation, Tally, Verification
+from chary.ledger.records import Balance, Call, Note, Reservation, Tally, Verification
 from chary.ledger.terms import Terms
 
 Progress = Callable[[int, int], None]
@@ -69,8 +69,17 @@ class Ledger(Protocol):
     def void(self, reservation: Reservation) -> None:
         """Give the whole reservation back: only for a call that has certainly not touched any data."""
 
-    def note(self, dataset: str, kind: str, body: str) -> None:
-        """Record something about the dataset, such as appended rows, and raise its version by one."""
+    def note(self, dataset: str, kind: str, body: str, after: int | None = None) -> int:
+        """Record something about the dataset, such as appended rows, raise its version by one and return it.
+
+        With `after` the version must still be that one, otherwise `VersionMoved` is raised and nothing changes.
+        """
+
+    def notes(self, dataset: str) -> list[Note]:
+        """Everything recorded about the dataset, oldest first; it takes a scan of the ledger."""
+
+    def last_note(self, dataset: str) -> Note | None:
+        """What was recorded last about the dataset; it takes longer the more calls there were since."""
 
     def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> Call | None:
         """The call that was first settled under this key, for free; None if there is none yet.

@@ -106,6 +106,20 @@ class Verification:
         return not self.problems
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something recorded about a dataset, all of it public; `version` counts the dataset's notes from 1."""
+
+    version: int
+    kind: str
+    body: str
+    created: str
+
+
+class VersionMoved(LedgerError):  # noqa: N818
+    """Somebody else recorded something about the dataset meanwhile; nothing was recorded."""
+
+
 class SecretMoved(LedgerError):  # noqa: N818
     """The secret state that a run was based on has changed meanwhile; nothing was settled."""
 

@@ -13,11 +13,11 @@ from chary.amounts import Amount
 from chary.errors import LedgerError
 from chary.ledger import soundness, sql_reads, sql_writes
 from chary.ledger.accounts import fitting_share
-from chary.ledger.checks import count
+from chary.ledger.checks import count, unchanged
 from chary.ledger.drafts import noting, reserving, settling, sharing, voiding
 from chary.ledger.entries import GENESIS
 from chary.ledger.protocol import Progress
-from chary.ledger.records import Balance, Call, Reservation, Tally, Verification
+from chary.ledger.records import Balance, Call, Note, Reservation, Tally, Verification
 from chary.ledger.schema import FORMAT, chain, metadata
 from chary.ledger.sql_audit import audit
 from chary.ledger.statements import read_head
@@ -114,12 +114,25 @@ class SqlLedger:
             number, head, held = sql_writes.reserved(connection, reservation.call)
             sql_writes.close(connection, head, held, voiding(number + 1, held))
 
-    def note(self, dataset: str, kind: str, body: str) -> None:
+    def note(self, dataset: str, kind: str, body: str, after: int | None = None) -> int:
         """Record something about the dataset and raise its version."""
         with self._store.writing() as connection:
+            version = sql_reads.account(connection, dataset).version
+            unchanged(version, after)
             sql_writes.noted(connection, dataset)
             number, head = connection.execute(read_head).one()
             sql_writes.append(connection, head, noting(number + 1, dataset, kind, body))
+            return version + 1
+
+    def notes(self, dataset: str) -> list[Note]:
+        """Everything recorded about the dataset."""
+        with self._store.reading() as connection:
+            return sql_reads.notes(connection, dataset)
+
+    def last_note(self, dataset: str) -> Note | None:
+        """What was recorded last about the dataset."""
+        with self._store.reading() as connection:
+            return sql_reads.last_note(connection, dataset)
 
     def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> Call | None:
         """The call first settled under this key."""

@@ -12,9 +12,9 @@ from chary.errors import LedgerBroken
 from chary.ledger import statements as do
 from chary.ledger.accounts import Account, Count, Purse
 from chary.ledger.checks import label
-from chary.ledger.drafts import call_of, not_held, not_open, same_question
+from chary.ledger.drafts import call_of, not_held, not_open, note_of, same_question
 from chary.ledger.entries import GENESIS, Entry, exported
-from chary.ledger.records import Call, State, Tally
+from chary.ledger.records import Call, Note, State, Tally
 from chary.ledger.schema import analysts, answers, calls, datasets, entries, secrets, tallies
 from chary.ledger.sql_writes import cap_of, entry_of, secret_digest
 from chary.ledger.terms import Terms
@@ -49,6 +49,12 @@ _one_analyst = select(analysts).where(
     analysts.c.dataset == bindparam("dataset"), analysts.c.analyst == bindparam("analyst")
 )
 _tallies = select(tallies).where(tallies.c.dataset == bindparam("dataset")).order_by(tallies.c.kind)
+_noted = (
+    select(*do.entry_columns)
+    .where(entries.c.kind == "note", entries.c.dataset == bindparam("dataset"))
+    .order_by(entries.c.number)
+)
+_last_noted = _noted.order_by(None).order_by(entries.c.number.desc()).limit(1)
 _one_secret = select(secrets).where(secrets.c.call == bindparam("call"))
 
 
@@ -93,6 +99,24 @@ def tally(connection: Connection, dataset: str) -> dict[str, Tally]:
 def terms(connection: Connection) -> list[Terms]:
     """The terms of all datasets, by name."""
     return [account_of(row).terms for row in connection.execute(select(datasets).order_by(datasets.c.name))]
+
+
+def notes(connection: Connection, dataset: str) -> list[Note]:
+    """Everything recorded about a dataset."""
+    account(connection, dataset)
+    rows = connection.execute(_noted, {"dataset": dataset})
+    return [note_of(version, entry_of(row)) for version, row in enumerate(rows, 1)]
+
+
+def last_note(connection: Connection, dataset: str) -> Note | None:
+    """What was recorded last about a dataset."""
+    version = account(connection, dataset).version
+    if not version:
+        return None
+    row = connection.execute(_last_noted, {"dataset": dataset}).one_or_none()
+    if row is None:
+        raise LedgerBroken("the notes of the dataset are missing")
+    return note_of(version, entry_of(row))
 
 
 def call(connection: Connection, number: int) -> Call:

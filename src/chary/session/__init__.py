@@ -3,12 +3,15 @@
 from chary.session.advice import Advice, Option, Unfit
 from chary.session.advising import advise
 from chary.session.algorithm import Algorithm
+from chary.session.arrivals import Version
 from chary.session.distinct_counts import DistinctCount
+from chary.session.entry_budgets import entry_budget, unit_budget
 from chary.session.gaussian_max import Winner
 from chary.session.gaussian_runs import ThresholdRun
 from chary.session.gaussian_steps import FirstAbove
 from chary.session.individual import IndividualStream, LivingCount
 from chary.session.labelling import Label
+from chary.session.multiplicative_weights import WeightedAnswer
 from chary.session.opening import open, open_rows, open_series
 from chary.session.quantiles import Quantile, QuantileAnswers
 from chary.session.quoting import Quote
@@ -16,13 +19,17 @@ from chary.session.racing import Race
 from chary.session.randomized import Randomized
 from chary.session.reporting import Entry, PlainComposition, Spending
 from chary.session.results import Answer, Answers, Conditional, Outcome, Pair, RaceOutcome, Tracked, WatchResult
+from chary.session.scheduled import BlackBox, ScheduledRun
+from chary.session.scheduling import PlannedRun, Schedule
 from chary.session.selections import Chosen, Coverage, Selected, Top
 from chary.session.session import Session
 from chary.session.sketching import DistinctEstimate
 from chary.session.sparse_results import SparseAccuracy, SparseQuote, SparseTest, SparseWatch
 from chary.session.sparse_vectors import SparseVector
 from chary.session.spine import STEPS, Spine
+from chary.session.streams import open_stream
 from chary.session.tracking import Tracker
+from chary.session.weighting import PublicWeights, WeightsQuote
 
 __all__ = [
     "STEPS",
@@ -30,6 +37,7 @@ __all__ = [
     "Algorithm",
     "Answer",
     "Answers",
+    "BlackBox",
     "Chosen",
     "Conditional",
     "Coverage",
@@ -44,12 +52,16 @@ __all__ = [
     "Outcome",
     "Pair",
     "PlainComposition",
+    "PlannedRun",
+    "PublicWeights",
     "Quantile",
     "QuantileAnswers",
     "Quote",
     "Race",
     "RaceOutcome",
     "Randomized",
+    "Schedule",
+    "ScheduledRun",
     "Selected",
     "Session",
     "SparseAccuracy",
@@ -64,10 +76,16 @@ __all__ = [
     "Tracked",
     "Tracker",
     "Unfit",
+    "Version",
     "WatchResult",
+    "WeightedAnswer",
+    "WeightsQuote",
     "Winner",
     "advise",
+    "entry_budget",
     "open",
     "open_rows",
     "open_series",
+    "open_stream",
+    "unit_budget",
 ]

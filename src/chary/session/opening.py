@@ -13,6 +13,7 @@ from chary.errors import InvalidParameter, LedgerMismatch
 from chary.filters import Budget, ExactFilter, Filter, PureFilter, RenyiFilter, restore
 from chary.ledger import Ledger, MemoryLedger, SqlLedger, Terms
 from chary.numbers import Number, exact, plain, positive
+from chary.session.arrivals import Arrivals
 from chary.session.session import Session
 from chary.session.spine import Spine
 
@@ -183,6 +184,7 @@ def _session(
         if ledger is not where:
             undo.callback(ledger.close)
         filter_, dataset = _terms_of(ledger, rows, choice, names)
+        Arrivals(ledger, dataset, rows).catch_up()
         undo.pop_all()
     return Session(Spine(rows, filter_, ledger, dataset, analyst, source or noise.OperatingSystem(), on_step or _quiet))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from chary.amounts import Amount, steps_down
 from chary.errors import InvalidParameter
@@ -11,7 +11,9 @@ from chary.session.advising import Advising
 from chary.session.asking import Asking
 from chary.session.choosing import Choosing
 from chary.session.distinct_counts import Sketching
+from chary.session.entry_budgets import promised_to_units
 from chary.session.gaussian_selecting import GaussianSelecting
+from chary.session.growing import Growing
 from chary.session.histograms import Tabulating
 from chary.session.individual import Individual
 from chary.session.labelling import Labelling
@@ -27,9 +29,11 @@ from chary.session.reporting import (
     spending,
     statement,
 )
+from chary.session.scheduling import Scheduling
 from chary.session.selecting import Selecting
 from chary.session.sparse_vectors import SparseVectors
 from chary.session.tracking import Calling
+from chary.session.weighting import Weighting
 from chary.session.zones import Sorting
 
 
@@ -50,6 +54,9 @@ class Session(
     Responding,
     Quantiling,
     Tabulating,
+    Weighting,
+    Scheduling,
+    Growing,
 ):
     """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_series`.
 
@@ -62,16 +69,6 @@ class Session(
     returns the stored answer for free; the same key with another question raises `RequestConflict`.
     Sessions may be used from several threads, and several processes may open the same ledger.
     """
-
-    def append(self, rows: Any) -> int:
-        """Add rows to the growing dataset; returns how often it has grown. Nothing is charged.
-
-        All rows or none are added. Errors: `SchemaMismatch` if columns or types differ. How many rows came is not
-        recorded, since under add/remove the size of the dataset is secret.
-        """
-        self.spine.rows.append(rows)
-        self.spine.ledger.note(self.spine.dataset, "append", "{}")
-        return self.spine.ledger.version(self.spine.dataset)
 
     def set_share(self, analyst: str, share: Number) -> None:
         """Cap one analyst at a share of the dataset's budget, inside the dataset's own cap."""
@@ -108,7 +105,8 @@ class Session(
 
     def statement(self) -> str:
         """One paragraph that says what was guaranteed so far, to whom, under which relation and assumptions."""
-        return statement(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.rows.neighbouring)
+        said = statement(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.rows.neighbouring)
+        return said + promised_to_units(self.spine.rows, self.spine.filter.budget)
 
     def close(self) -> None:
         """Close the table and the ledger; everything can be reopened."""

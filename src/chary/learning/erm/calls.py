@@ -1,0 +1,120 @@
+"""Training of a linear model as a private algorithm of a session."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+
+from chary.data import Reading, Relation, Rows
+from chary.errors import InvalidParameter
+from chary.learning.candidate import KEYS, one_row_each
+from chary.learning.erm.design import design_matrix, named
+from chary.learning.erm.losses import Floats
+from chary.learning.features import Column, Feature
+from chary.noise import Source, uniform_integers
+from chary.numbers import Number, whole
+from chary.session import Algorithm
+
+
+class Trainer(Protocol):
+    """A linear model: `PrivateLogisticRegression`, `PrivateSVC`, `PrivateRidge`."""
+
+    epsilon: Number
+    delta: Number
+
+    def targets(self, labels: Any) -> Floats:
+        """Labels as targets of the loss, NaN for what is none."""
+        ...
+
+    def trained(self, rows: Floats, targets: Floats, source: Source) -> dict[str, Any]:
+        """What is learnt, in JSON."""
+        ...
+
+    def body(self) -> dict[str, Any]:
+        """Its public parameters, in JSON."""
+        ...
+
+
+@dataclass(frozen=True)
+class LinearAlgorithm(Algorithm):
+    """Training as a call of a session, (epsilon, delta)-DP under the relation of the session.
+
+    How much a row counts for depends on the number of rows, so that must be public. It is under `replace` where each
+    row is a unit of its own. Otherwise declare `size`: as many rows are trained on, whatever there are. Of each
+    `unit`, the session's column of units, one row is drawn; of more rows than `size`, so many at random; fewer are
+    filled up with rows of zeros. One unit more or less is then one row replaced.
+
+    No row makes it fail: what is no number counts as 0, a row without one of the labels as zeros.
+
+    Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it.
+    """
+
+    unit: str | None = None
+    rows_declared: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Trainer,
+        features: Sequence[Column | Feature],
+        label: str,
+        *,
+        name: str,
+        unit: str | None,
+        size: int | None,
+    ) -> Self:
+        """Use `PrivateLogisticRegression(...).algorithm(...)`."""
+        names = named(features)
+        if label in names:
+            raise InvalidParameter(f"the label {label!r} is one of the columns it would be predicted from")
+        columns = dict.fromkeys([*map(str, names), label, *([] if unit is None else [unit])])
+        described = [feature.body() if isinstance(feature, Feature) else feature for feature in features]
+        size = None if size is None else whole(size, "size")
+        told = {"features": described, "label": label, "unit": unit, "size": size}
+        run = partial(_train, model, features, label, unit, size)
+        return cls(name, run, model.epsilon, model.delta, list(columns), model.body() | told, None, unit, size)
+
+    def prepare(self, rows: Rows) -> Reading:
+        relation, unit = rows.neighbouring.relation, rows.neighbouring.unit
+        if relation is Relation.BOUNDED_CHANGE:
+            raise InvalidParameter("a series of counts has no rows to train on")
+        if unit != self.unit:
+            raise InvalidParameter(f"the session's units are those of {unit!r}: say unit={unit!r}")
+        if self.rows_declared is None and (relation is not Relation.REPLACE or unit is not None):
+            raise InvalidParameter("the number of units is no public number here: declare size=, how many to train on")
+        return super().prepare(rows)
+
+
+def _train(
+    model: Trainer,
+    features: Sequence[Column | Feature],
+    label: str,
+    unit: str | None,
+    size: int | None,
+    rows: pa.Table,
+    source: Source,
+    /,
+    **_: Any,
+) -> dict[str, Any]:
+    """The weights; a dataset without rows is trained on as one row of zeros."""
+    kept = sample(one_row_each(rows, unit, source), size, source)
+    short = max(1, size or 0) - len(kept)
+    inputs = np.pad(design_matrix(kept, features), ((0, max(0, short)), (0, 0)))
+    targets = np.pad(model.targets(kept[label]), (0, max(0, short)), constant_values=np.nan)
+    return model.trained(inputs, targets, source)
+
+
+def sample(rows: pa.Table, size: int | None, source: Source) -> pa.Table:
+    """At most `size` rows, drawn at random: those with the least random keys, so that one row more displaces one.
+
+    >>> from chary.noise import OperatingSystem
+    >>> sample(pa.table({"age": [1, 2, 3]}), 2, OperatingSystem()).num_rows
+    2
+    """
+    if size is None:
+        return rows
+    keys = uniform_integers(source, KEYS, len(rows))
+    return rows.take(np.sort(np.argsort(keys, kind="stable")[:size]))

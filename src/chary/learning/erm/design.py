@@ -1,0 +1,61 @@
+"""Rows of a table as vectors of numbers, by public rules that depend on one row each."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from chary.errors import InvalidParameter
+from chary.learning.erm.losses import Floats
+from chary.learning.features import Column, Feature, Span, _floats, take
+
+
+def design_matrix(rows: Any, features: Sequence[Column | Feature]) -> Floats:
+    """One row of numbers for each row of a table, whatever it holds.
+
+    - a column's name (or number): its numbers, 0 for what is none;
+    - `Span`: the number between its bounds, scaled to [-1, 1]; 0 for what is none;
+    - `Cuts`, `Categories`: a 1 in the column of its cell, nothing for a missing or unforeseen value.
+
+    So a row of k features that are none of the first kind is at most sqrt(k) long.
+
+    >>> from chary.learning import Categories, Span
+    >>> rows = {"age": [20, 75, None], "sex": ["f", "m", "?"]}
+    >>> design_matrix(rows, [Span("age", 0, 100), Categories("sex", ["f", "m"])]).tolist()
+    [[-0.6, 1.0, 0.0], [0.5, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
+    named(features)
+    return np.column_stack([_columns(rows, feature) for feature in features])
+
+
+def named(features: Sequence[Column | Feature]) -> list[Column]:
+    """The columns of the features; `InvalidParameter` where there is none."""
+    if not features:
+        raise InvalidParameter('name the features: features=["age", Categories("sex", ["f", "m"])]')
+    return [feature.column if isinstance(feature, Feature) else feature for feature in features]
+
+
+def clipped(rows: Floats, radius: Fraction) -> Floats:
+    """Rows longer than the radius shortened to it, up to a rounding of `2**-40` of the radius.
+
+    >>> clipped(np.array([[3.0, 4.0], [0.0, 1e308]]), Fraction(1)).round(9).tolist()
+    [[0.6, 0.8], [0.0, 1.0]]
+    """
+    bound = float(radius)
+    largest = np.maximum(np.abs(rows).max(axis=1, initial=0), bound)
+    lengths = np.linalg.norm(rows / largest[:, None], axis=1)
+    long = lengths > bound / largest
+    short = rows / largest[:, None] * (bound / np.maximum(lengths, 1))[:, None]
+    return np.where(long[:, None], short, rows)
+
+
+def _columns(rows: Any, feature: Column | Feature) -> Floats:
+    if not isinstance(feature, Feature):
+        return np.nan_to_num(_floats(take(rows, feature)), nan=0.0)[:, None]
+    if isinstance(feature, Span):
+        low, high = float(feature.low), float(feature.high)
+        found = _floats(take(rows, feature.column))
+        return np.nan_to_num((2 * np.clip(found, low, high) - low - high) / (high - low), nan=0.0)[:, None]
+    cells = feature.code(take(rows, feature.column), bins=1)
+    return np.asarray(cells[:, None] == np.arange(1, feature.size(1)), dtype=np.float64)

@@ -1,0 +1,204 @@
+"""Private multiplicative weights in a session: each query is one conditional release whose prior is "easy"."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from threading import RLock
+
+from chary.accounting import Event, Targeted
+from chary.amounts import Amount
+from chary.data import Count, Neighbouring, Predicate, Query, Reading, Rows
+from chary.data.cells import Region, located, matrix
+from chary.data.columns import Schema
+from chary.data.size import public_size
+from chary.data.universe import Universe
+from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
+from chary.filters import Filter, Price
+from chary.mechanisms import Additive, Laplace
+from chary.mechanisms.multiplicative_weights import MultiplicativeWeights, Transcript, Weights
+from chary.numbers import Number, positive
+from chary.session.interaction import Interaction, Json, Ran, Touched, laplace_for
+
+EVERYTHING = "TRUE"
+NEARLY_SURE = 0.9999
+
+
+@dataclass(frozen=True)
+class WeightedAnswer:
+    """The share of rows that satisfy a query, from 0 to 1.
+
+    `hard` says that the histogram was off, so that a noisy answer was published, charged, and taught to the histogram.
+    An answer that is not `verified` is the histogram's alone: nothing was read, and it may be off by anything. `call`
+    is its number in the ledger, None where nothing was asked of the rows. `error_bar` is the half-width of the 95 %
+    interval of a hard answer, and alpha for an easy one.
+    """
+
+    call: int | None
+    share: float
+    hard: bool
+    verified: bool
+    error_bar: float | None
+
+
+@dataclass(frozen=True)
+class OpenWeights(Interaction):
+    """A uniform public histogram over a universe. Nothing is read but the public size, and nothing is charged.
+
+    `epsilon` is that of a call at the size of the opening. With `follow_size` a call at t rows is smaller by that size
+    over t, so that noise stays the same part of the table; otherwise calls stay as they are and noise shrinks.
+    """
+
+    universe: Universe
+    rule: MultiplicativeWeights
+    epsilon: Number
+    follow_size: bool
+    neighbouring: Neighbouring
+    size: int = field(compare=False)
+    kind = "multiplicative_weights"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        if type(self.follow_size) is not bool:
+            raise InvalidParameter("follow_size is True or False")
+        if self.size < 1:
+            raise InvalidQuery("a histogram of shares needs rows: append some first")
+
+    @property
+    def event(self) -> Event:
+        return Targeted(self.epsilon)
+
+    def price(self, filter_: Filter) -> Price:
+        super().price(filter_)  # refuses what could never be asked
+        return Price(Amount(0), Amount(0))
+
+    def body(self) -> Json:
+        sizes = {"alpha": str(self.rule.alpha), "epsilon_per_call": str(self.epsilon), "follow_size": self.follow_size}
+        return self.universe.body() | sizes | {"update": self.rule.update, "mixing": str(self.rule.mixing)}
+
+    @classmethod
+    def of_body(cls, body: Json, neighbouring: Neighbouring, size: int) -> "OpenWeights":
+        """The opening that a body describes."""
+        rule = MultiplicativeWeights(Fraction(body["alpha"]), body["update"], Fraction(body["mixing"]))
+        epsilon = Fraction(body["epsilon_per_call"])
+        return cls(Universe.of_body(body), rule, epsilon, body["follow_size"], neighbouring, size)
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        public_size(rows)
+        self.universe.check(rows.schema)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({"size": self.size}, hits=0, tests=0, secret=Transcript().dump())
+
+    def present(self, answer: Json, call: int) -> int:
+        return call
+
+
+class Memory:
+    """The histogram that a transcript describes, kept from call to call. All of it is public."""
+
+    def __init__(self, started: OpenWeights, schema: Schema) -> None:
+        self._started, self._schema = started, schema
+        self._weights = self._fresh()
+        self._lock = RLock()
+
+    @contextmanager
+    def at(self, transcript: Transcript) -> Iterator[Weights]:
+        """The histogram after these changes: those it lacks are carried out, in order, or all from the start."""
+        with self._lock:
+            done = self._weights.changes
+            if transcript.changes[: len(done)] != done:
+                self._weights, done = self._fresh(), ()
+            for change in transcript.changes[len(done) :]:
+                self._weights.apply(change, self.located(change.query)[0])
+            yield self._weights
+
+    def located(self, text: str) -> tuple[Region, Count]:
+        """The cells of a query and the count of its rows."""
+        predicate = None if text == EVERYTHING else Predicate.parse(text)
+        return located(self._started.universe, self._schema, predicate)
+
+    def _fresh(self) -> Weights:
+        return Weights(self._started.rule, *matrix(self._started.universe), self._started.size)
+
+
+@dataclass(frozen=True)
+class AskWeights(Interaction):
+    """One query to the histogram, checked against the rows.
+
+    Guarantee: `Targeted(epsilon)`: the noisy count is epsilon-DP, and what is published is a function of it, "easy"
+    being the prior. What a hard answer does to the histogram follows from what was published; it is stored in the same
+    transaction, on top of the state that the run was based on.
+    """
+
+    opened: int
+    started: OpenWeights
+    text_of_query: str
+    size: int
+    memory: Memory = field(compare=False, repr=False)
+    kind = "multiplicative_weights_ask"
+
+    def __post_init__(self) -> None:
+        self.noise  # noqa: B018 - refuses noise out of range
+
+    @cached_property
+    def located(self) -> tuple[Region, Count]:
+        """The cells of the query, and what is counted."""
+        return self.memory.located(self.text_of_query)
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """That of this call."""
+        kept = Fraction(self.started.size, self.size) if self.started.follow_size else Fraction(1)
+        return Fraction(self.started.epsilon) * min(Fraction(1), kept)
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """The noise of the count."""
+        return laplace_for(self.located[1], self.started.neighbouring, self.epsilon)
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.epsilon)
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise, Fraction(1)
+
+    @property
+    def held(self) -> int:
+        return self.opened
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.opened} keeps no histogram: it was interrupted; open a new one")
+
+    def body(self) -> Json:
+        return {"weights": self.opened, "where": self.text_of_query, "epsilon": str(self.started.epsilon)}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.located[1]]
+
+    def run(self, touched: Touched) -> Ran:
+        transcript = Transcript.load(touched.secret or b"")
+        noisy = self.noise.apply_one(touched.integer(), touched.source)
+        told: Json = {"size": self.size, "epsilon": str(self.epsilon)}
+        with self.memory.at(transcript) as weights:
+            share = weights.share(self.located[0], self.size)
+            easy = self.started.rule.easy(share, self.size)
+            if easy.low <= noisy <= easy.high:
+                return Ran(told | {"hard": False, "share": share}, hits=0, tests=1)
+            margin = self.noise.error_bar(NEARLY_SURE) / self.size
+            change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
+        told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size}
+        return Ran(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})
+
+    def present(self, answer: Json, call: int) -> WeightedAnswer:
+        if not answer["hard"]:
+            return WeightedAnswer(call, answer["share"], False, True, float(self.started.rule.alpha))
+        share = min(1.0, max(0.0, answer["count"] / answer["size"]))
+        return WeightedAnswer(call, share, True, True, answer["error_bar"])

@@ -1,0 +1,191 @@
+"""Training as a call of a session: what it charges, refuses, repeats and survives."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import chary
+from chary import Budget
+from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
+from chary.learning.erm import PrivateLogisticRegression, PrivateRidge, design_matrix
+from chary.learning.erm import calls as module
+from chary.learning.erm.calls import sample
+from chary.learning.features import Categories, Cuts, Span
+from chary.noise import OperatingSystem, Seeded
+from tests.session.kit import NO_NOISE, PLENTY, spent
+
+FEATURES = [Span("age", 0, 100), Categories("sex", ["f", "m"])]
+USUAL = Budget(epsilon=2, delta=1e-6)
+
+
+def patients(size=2000, seed=0):
+    generator = np.random.default_rng(seed)
+    age, sex = generator.integers(0, 100, size), generator.integers(0, 2, size)
+    ill = age + 20 * sex + generator.normal(0, 10, size) > 60
+    frame = {
+        "patient": np.arange(size),
+        "age": age,
+        "sex": np.array(["f", "m"])[sex],
+        "ill": np.array(["no", "yes"])[1 * ill],
+    }
+    return pd.DataFrame(frame)
+
+
+def logistic(**given):
+    return PrivateLogisticRegression(**{"epsilon": 1, "lam": "0.01", "radius": 2, "classes": ["no", "yes"]} | given)
+
+
+def called(model=None, features=FEATURES, **given):
+    return (model or logistic()).algorithm(features=features, label="ill", **given)
+
+
+@pytest.fixture
+def opened():
+    made = []
+
+    def make(rows=None, **options):
+        usual = {
+            "privacy_unit": None,
+            "relation": "replace",
+            "budget": USUAL,
+            "ledger": ":memory:",
+            "approximate_delta": "5e-7",
+        }
+        given = usual | {"unsafe_noise": Seeded(7)} | options
+        made.append(chary.open(patients() if rows is None else rows, **given))
+        return made[-1]
+
+    yield make
+    for session in made:
+        session.close()
+
+
+@pytest.mark.parametrize("delta", [0, "1e-7"])
+def test_a_call_learns_what_fit_learns(opened, delta):
+    rows, model = patients(), logistic(epsilon=PLENTY, delta=delta)
+    outcome = opened(rows, budget=NO_NOISE).call(called(model))
+    learnt = model.restore(outcome.value)
+    inputs = design_matrix(rows, FEATURES)
+    alone = logistic(epsilon=PLENTY, delta=delta).fit(inputs, rows["ill"])
+    assert learnt.coef_ == pytest.approx(alone.coef_, abs=0.02)
+    assert learnt.score(inputs, rows["ill"]) > 0.8
+
+
+def test_a_call_is_charged_once_and_refused_when_it_does_not_fit(opened):
+    session = opened(budget=Budget(epsilon=1, delta=0), approximate_delta=0)
+    first = session.call(called(), request="monday")
+    assert spent(session) == session.spine.filter.capacity
+    assert session.call(called(), request="monday").value == first.value
+    with pytest.raises(BudgetRefused):
+        session.call(called())
+
+
+def test_a_request_is_answered_again_from_a_reopened_ledger(opened, tmp_path):
+    rows, ledger = patients(), f"sqlite:///{tmp_path / 'ledger'}"
+    first = opened(rows, ledger=ledger).call(called(), request="model")
+    again = opened(rows, ledger=ledger, unsafe_noise=Seeded(8))
+    assert again.call(called(), request="model").value == first.value
+    assert len(again.history) == 1
+    with pytest.raises(chary.errors.RequestConflict):
+        again.call(called(logistic(lam="0.02")), request="model")
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ({"relation": "add/remove"}, {}),
+        ({"privacy_unit": "patient"}, {}),
+        ({"privacy_unit": "patient"}, {"unit": "patient"}),
+        ({"privacy_unit": "patient"}, {"size": 100}),
+        ({}, {"unit": "patient"}),
+        ({"privacy_unit": "patient", "relation": "add/remove"}, {"unit": "patient"}),
+    ],
+)
+def test_a_session_that_keeps_the_number_of_rows_secret_is_refused_before_anything_is_charged(opened, options, given):
+    session = opened(**options)
+    with pytest.raises(InvalidParameter, match=r"size=|unit="):
+        session.call(called(**given))
+    assert session.history == []
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("unit", [None, "patient"])
+@pytest.mark.parametrize("size", [500, 2000, 5000])
+def test_with_a_declared_size_every_relation_will_do(opened, relation, unit, size):
+    rows = patients()
+    session = opened(rows, relation=relation, privacy_unit=unit, budget=NO_NOISE)
+    model = logistic(epsilon=PLENTY)
+    model.restore(session.call(called(model, unit=unit, size=size)).value)
+    assert model.score(design_matrix(rows, FEATURES), rows["ill"]) > 0.8
+
+
+def test_a_series_is_refused():
+    with chary.open_series(
+        pa.table({"n": [1, 2]}), column="n", sensitivity=1, budget=USUAL, ledger=":memory:"
+    ) as session:
+        with pytest.raises(InvalidParameter, match="series"):
+            session.call(called())
+        assert session.history == []
+
+
+@pytest.mark.parametrize("size", [None, 100])
+def test_no_row_makes_it_fail(opened, size):
+    """NULL, NaN, infinite and unforeseen values, labels that are none, and no rows at all."""
+    rows = pa.table(
+        {
+            "age": pa.array([None, float("nan"), float("inf"), 1e308, -1e308, 5e-324, 3.0]),
+            "sex": ["f", None, "?", "m", "m", "f", "f"],
+            "ill": ["yes", "no", None, "SECRET", "yes", "no", "no"],
+        }
+    )
+    for features in (FEATURES, ["age"], [Cuts("age", [1, 2]), "sex"]):
+        for delta in (0, "1e-7"):
+            for table in (rows, rows.slice(0, 0)):
+                session = opened(table, budget=NO_NOISE)
+                found = session.call(called(logistic(delta=delta), features, size=size)).value["weights"]
+                assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("delta", [0, "1e-7"])
+def test_a_row_without_a_label_counts_as_zeros(opened, delta):
+    rows = patients(300).assign(note=0.5)
+    ridge = PrivateRidge(epsilon=PLENTY, lam="0.1", radius=1, label_bound=1, delta=delta)
+    rows["score"] = [None if place % 3 == 0 else 0.5 for place in range(300)]
+    found = []
+    for table, size in ((rows, None), (rows[rows["score"].notna()], 300)):
+        session = opened(table, budget=NO_NOISE)
+        found.append(session.call(ridge.algorithm(features=["note"], label="score", size=size)).value["weights"])
+    assert found[0] == pytest.approx(found[1], abs=0.05)
+
+
+def test_a_sample_loses_at_most_one_row_to_one_more(monkeypatch):
+    """The keys of the other rows stay as they are."""
+    keys = np.random.default_rng(1).permutation(50)
+    for extra in range(50):
+        kept = []
+        for present in (np.arange(50), np.delete(np.arange(50), extra)):
+            monkeypatch.setattr(module, "uniform_integers", lambda *_, present=present: keys[present])
+            kept.append(set(sample(pa.table({"row": present}), 20, OperatingSystem())["row"].to_pylist()))
+        assert len(kept[0]) == len(kept[1]) == 20
+        assert len(kept[0] ^ kept[1]) == (2 if extra in kept[0] else 0)
+
+
+@pytest.mark.parametrize(
+    ("features", "error"),
+    [([], InvalidParameter), (["ill"], InvalidParameter), (["nonesuch"], InvalidQuery)],
+)
+def test_wrong_features_are_refused_before_anything_is_charged(opened, features, error):
+    session = opened()
+    with pytest.raises(error):
+        session.call(called(features=features))
+    assert session.history == []
+
+
+def test_changing_a_model_later_does_not_change_its_call(opened):
+    model = logistic(epsilon=1)
+    algorithm = called(model)
+    model.set_params(epsilon=10**9)
+    inputs, labels = design_matrix(patients(50), FEATURES), algorithm.run.args[0].targets(patients(50)["ill"])
+    noisy = [algorithm.run.args[0].trained(inputs, labels, Seeded(seed))["weights"] for seed in (1, 2)]
+    assert np.linalg.norm(np.subtract(*noisy)) > 1

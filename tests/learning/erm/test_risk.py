@@ -1,0 +1,59 @@
+"""Bounds of the excess risk against what is measured, and the regularisation they choose."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from chary.errors import InvalidParameter
+from chary.learning.erm import PrivateLogisticRegression
+from chary.learning.erm.audited import Objective, audited_optimum
+from chary.learning.erm.losses import Logistic
+from chary.learning.erm.problem import Problem
+from chary.learning.erm.risk import choose_lam, excess_risk_up
+from chary.noise import Seeded
+
+from .test_audited import unit_rows
+
+PROBLEM = Problem(Logistic(), Fraction(1), Fraction(1, 50), 2000, 4)
+
+
+def test_the_excess_risk_is_below_its_bound_and_not_far():
+    rows, targets = unit_rows(2000, 4, 3)
+    model = PrivateLogisticRegression(epsilon=2, lam="0.02", radius=1, classes=[-1, 1], fit_intercept=False)
+    problem = model.problem(2000, 4)
+    made = Objective(problem, rows, targets)
+
+    def risk(weights):
+        return Logistic().values(rows @ weights, targets).mean() + 0.01 * weights @ weights
+
+    best = risk(audited_optimum(made))
+    found = [risk(model.set_params(unsafe_noise=Seeded(s)).fit(rows, targets).coef_) - best for s in range(300)]
+    for chance in (0.5, 0.1):
+        bound = excess_risk_up(problem, epsilon=2, chance=chance)
+        assert np.mean(np.array(found) > bound) <= chance
+        assert np.quantile(found, 1 - chance) > bound / 10
+
+
+def test_it_falls_with_epsilon_and_size():
+    bound = excess_risk_up(PROBLEM, epsilon=1, chance="0.05")
+    assert bound / 4 == pytest.approx(excess_risk_up(PROBLEM, epsilon=2, chance="0.05"), rel=0.01)
+    assert bound / 4 == pytest.approx(excess_risk_up(replace(PROBLEM, size=4000), epsilon=1, chance="0.05"), rel=0.01)
+    longer = excess_risk_up(PROBLEM, epsilon=1, chance="0.05", length=3)
+    assert longer == pytest.approx(bound + 0.02 / 2 * 9)
+
+
+def test_the_chosen_regularisation_is_the_best_one():
+    given = {"epsilon": 1, "chance": Fraction(1, 20), "length": 2}
+    lam = choose_lam(PROBLEM, **given)
+    least = excess_risk_up(replace(PROBLEM, lam=lam), **given)
+    for factor in (Fraction(1, 4), Fraction(1, 2), 2, 4):
+        assert excess_risk_up(replace(PROBLEM, lam=lam * factor), **given) > least
+    assert choose_lam(replace(PROBLEM, size=200_000), **given) < lam
+
+
+@pytest.mark.parametrize("given", [{"epsilon": 0}, {"chance": 0}, {"chance": 1}, {"length": -1}])
+def test_bad_parameters_are_refused(given):
+    with pytest.raises(InvalidParameter):
+        excess_risk_up(PROBLEM, **{"epsilon": 1, "chance": "0.1"} | given)

@@ -1,0 +1,210 @@
+"""Versions of growing datasets: one for each batch, with sizes where they are public."""
+
+import threading
+
+import duckdb
+import pandas as pd
+import pytest
+
+import chary
+from chary import Budget, EngineFailure, InvalidParameter, InvalidQuery, LedgerBusy, LedgerMismatch, SchemaMismatch
+from chary.ledger import MemoryLedger, SqlLedger
+from tests.session.kit import NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
+
+PUBLIC = {"privacy_unit": None, "relation": "replace"}
+MORE = visits().head(7)
+
+
+def told(session):
+    return [(version.number, version.kind, version.size, version.request) for version in session.versions]
+
+
+@pytest.fixture
+def stored(tmp_path):
+    path = tmp_path / "visits.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("rows", visits())
+        connection.execute("CREATE TABLE visits AS FROM rows")
+    return {"rows": path, "table": "visits", "ledger": tmp_path / "visits.ledger", "dataset": "visits"}
+
+
+def test_a_public_stream_has_sizes(opened, place):
+    session = opened(ledger=place, budget=NO_NOISE, **PUBLIC)
+    assert session.size == 120
+    assert [session.append(MORE), session.append(MORE.head(0), request="empty"), session.append(MORE)] == [2, 3, 4]
+    assert told(session) == [
+        (1, "found", 120, None),
+        (2, "append", 127, None),
+        (3, "append", 127, "empty"),
+        (4, "append", 134, None),
+    ]
+    assert session.size == session.release(chary.count(), epsilon=PLENTY).value == 134
+    times = [version.time for version in session.versions]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("whose", [{}, {"relation": "replace"}, {"privacy_unit": None}])
+def test_where_the_size_is_secret_nothing_tells_it(opened, whose):
+    session = opened(**whose)
+    session.append(MORE)
+    assert told(session) == [(1, "append", None, None)]
+    with pytest.raises(InvalidQuery) as refusal:
+        _ = session.size
+    exported = str(list(session.spine.ledger.export("data")))
+    assert all(number not in exported + str(refusal.value) for number in ("120", "127"))
+
+
+def test_the_same_key_brings_its_rows_once(opened):
+    session = opened(**PUBLIC)
+    versions = [session.append(MORE, request=key) for key in ("mon", "tue", "mon", "tue", "wed")]
+    assert versions == [2, 3, 2, 3, 4]
+    assert session.size == 141
+    for bad in ("", "a\0", 7):
+        with pytest.raises(InvalidParameter):
+            session.append(MORE, request=bad)
+    assert session.size == 141
+
+
+def test_rows_of_a_file_stay_with_their_versions(opened, stored):
+    first = opened(**stored, **PUBLIC)
+    assert first.append(MORE, request="mon") == 2
+    before = told(first)
+    first.close()
+    again = opened(**stored, **PUBLIC)
+    assert (told(again), again.size) == (before, 127)
+    assert again.append(MORE, request="mon") == 2
+    assert again.append(MORE, request="tue") == 3
+    assert again.size == 134
+
+
+def test_a_repeated_batch_is_known_among_later_ones(opened, stored):
+    """Also when other rows were found in between, so that batches and versions are numbered differently."""
+    session = opened(**stored, **PUBLIC)
+    assert session.append(MORE, request="mon") == 2
+    session.close()
+    with duckdb.connect(str(stored["rows"])) as connection:
+        connection.execute("INSERT INTO visits SELECT * FROM visits LIMIT 3")
+    session = opened(**stored, **PUBLIC)
+    assert told(session)[-1] == (3, "found", 130, None)
+    assert [session.append(MORE, request=key) for key in ("tue", "mon", "tue")] == [4, 2, 4]
+    assert session.size == 137
+
+
+def test_two_ledgers_follow_one_file(opened, stored, tmp_path):
+    public = stored | {"ledger": tmp_path / "public.ledger"}
+    for _ in range(2):
+        for options in (stored, public | PUBLIC):
+            session = opened(**options)
+            session.append(MORE)
+            session.close()
+    secret, open_ = opened(**stored), opened(**public, **PUBLIC)
+    assert [version.size for version in secret.versions] == [None] * 4
+    assert [version.size for version in open_.versions] == [127, 134, 141, 148]
+
+
+def test_a_stream_that_shrank_is_refused(opened, stored):
+    opened(**stored, **PUBLIC).close()
+    with duckdb.connect(str(stored["rows"])) as connection:
+        connection.execute("DELETE FROM visits WHERE patient = 100")
+    with pytest.raises(LedgerMismatch, match="never shrinks") as refusal:
+        opened(**stored, **PUBLIC)
+    assert not shows_data(error_texts(refusal.value))
+
+
+def test_an_older_copy_of_a_file_is_refused_whatever_is_secret(opened, stored):
+    copy = stored["rows"].read_bytes()
+    session = opened(**stored)
+    session.append(MORE)
+    session.close()
+    newer = stored["rows"].read_bytes()
+    stored["rows"].write_bytes(copy)
+    with pytest.raises(LedgerMismatch, match="older copy"):
+        opened(**stored)
+    stored["rows"].write_bytes(newer)
+    assert len(opened(**stored).versions) == 1
+
+
+def test_rows_of_a_session_must_come_along_next_time(opened, tmp_path):
+    parts = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for part, rows in zip(parts, (visits(), MORE), strict=True):
+        rows.to_csv(part, index=False)
+    options = {"ledger": tmp_path / "a.ledger", "dataset": "a", **PUBLIC}
+    session = opened(parts[0], **options)
+    session.append(parts[1])
+    session.close()
+    with pytest.raises(LedgerMismatch, match="appended in an earlier session"):
+        opened(parts[0], **options)
+    again = opened(parts, **options)
+    assert told(again) == [(1, "found", 120, None), (2, "append", 127, None)]
+
+
+class Failing(MemoryLedger):
+    failing = False
+
+    def note(self, *args, **options):
+        if self.failing:
+            raise LedgerBusy("busy")
+        return super().note(*args, **options)
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_batch_that_the_ledger_cannot_note_is_not_added_or_noted_later(opened, stored, in_file):
+    ledger = Failing()
+    session = opened(**((stored if in_file else {}) | {"ledger": ledger} | PUBLIC))
+    ledger.failing = True
+    with pytest.raises(LedgerBusy):
+        session.append(MORE, request="mon")
+    assert (session.size, len(session.versions)) == (127 if in_file else 120, 1)
+    ledger.failing = False
+    assert session.append(MORE, request="mon") == 2
+    assert (session.size, told(session)[1:]) == (127, [(2, "append", 127, "mon")])
+
+
+def test_a_wrong_batch_changes_neither_rows_nor_versions(opened, stored):
+    session = opened(**stored, **PUBLIC)
+    for bad in (MORE.drop(columns="age"), MORE.assign(age="old"), MORE.assign(more=1)):
+        with pytest.raises(SchemaMismatch):
+            session.append(bad, request="mon")
+    assert (session.size, len(session.versions), spent(session).main) == (120, 1, 0)
+    assert session.append(MORE, request="mon") == 2
+
+
+def test_threads_append_whole_batches(opened, stored):
+    session = opened(**stored, **PUBLIC)
+    failures = []
+
+    def work(name):
+        for number in range(5):
+            try:
+                session.append(MORE, request=f"{name} {number}")
+            except EngineFailure as failure:  # pragma: no cover
+                failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert [version.size for version in session.versions] == list(range(120, 120 + 15 * 7 + 1, 7))
+    assert {version.request for version in session.versions[1:]} == {f"{a} {n}" for a in "abc" for n in range(5)}
+
+
+def test_a_series_grows_by_public_steps(tmp_path):
+    days = pd.DataFrame({"day": ["a", "b"], "n": [5, 6]})
+    options = {"column": "n", "sensitivity": 1, "ledger": tmp_path / "n.ledger", "budget": Budget(epsilon=1)}
+    with chary.open_series(days, dataset="n", **options) as session:
+        assert session.append(pd.DataFrame({"day": ["c"], "n": [7]})) == 2
+        assert [version.size for version in session.versions] == [2, 3]
+        with pytest.raises(InvalidParameter):
+            session.append(days, request="mon")
+    with pytest.raises(LedgerMismatch, match="never shrinks"):
+        chary.open_series(days, dataset="n", **options)
+
+
+def test_appending_is_noted_once_by_every_ledger(opened, stored):
+    opened(**stored, **PUBLIC).close()
+    ledger = SqlLedger(stored["ledger"])
+    entries = [(entry["kind"], entry["label"], entry["body"]) for entry in ledger.export("visits")]
+    assert entries[1:] == [("note", "found", '{"size":120}')]
+    ledger.close()
