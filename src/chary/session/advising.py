@@ -120,7 +120,7 @@ def advice_within(wanted: Wanted, room: Room) -> Advice:
     if room.fresh:
         found.compare(room.filter.budget)
     else:
-        found.unfit += [Unfit(name, "it is for a whole budget, and part of this one is spent") for name in COMPARED]
+        found.unfit += [Unfit(name, "it is for a whole budget, and not all of this one is left") for name in COMPARED]
     return found.advice()
 
 

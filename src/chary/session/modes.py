@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, Pure
-from chary.data import Neighbouring, Predicate, Query, Relation, count
+from chary.data import Neighbouring, Predicate, Query, Relation, Total, count
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import InverseSensitivity, Laplace, mode_distances
@@ -30,7 +30,7 @@ class AskMode(Interaction):
         if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
             raise InvalidQuery('a mode is one of at least two public keys: count().by("clinic", ["a", "b"])')
         cell = self.query.contribution(self.neighbouring)
-        if (cell.low, cell.high, cell.rows) != (0, 1, None):
+        if isinstance(self.query, Total) or (cell.low, cell.high, cell.rows) != (0, 1, None):
             raise InvalidQuery("a mode counts units: ask count() or a histogram, not a total")
         if self.replace and cell.spread > 1:
             raise InvalidQuery(
