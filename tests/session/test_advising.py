@@ -13,9 +13,9 @@ import chary
 from chary import Budget, BudgetRefused, advise, count
 from chary.amounts import Amount
 from chary.errors import CharyError, InvalidParameter
+from chary.filters import sizing
 from chary.mechanisms import Laplace, SparseVector
 from chary.noise import Seeded
-from chary.session import advising
 from chary.session.sparse import OpenSparse
 from tests.session.kit import USUAL, spent, visits
 
@@ -227,7 +227,7 @@ def test_what_does_not_apply_says_why():
 
 
 def test_the_menu_of_an_exact_filter_has_an_end(monkeypatch):
-    monkeypatch.setattr(advising, "LATTICE_TOKENS", 4)
+    monkeypatch.setattr(sizing, "LATTICE_TOKENS", 4)
     told = reasons(advise(epsilon=1, delta=DELTA, tests=10, hits=5))
     assert "up to 4 tokens" in told["target charging, exact filter"]
 
