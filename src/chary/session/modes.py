@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from math import ceil
 from typing import Any
 
-from chary.accounting import Event, Pure
+from chary.accounting import Event, Pure, exponential_loss_up
 from chary.data import Neighbouring, Predicate, Query, Relation, Total, count
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
@@ -57,6 +59,12 @@ class AskMode(Interaction):
         if self.mechanism.whole and self.replace:
             return super().price(filter_)
         return bounded_range_price(filter_, self.epsilon)
+
+    def shortfall(self, beta: Fraction) -> float:
+        """How many more units another key may have: moving one unit from key to key changes the gap by two."""
+        rate = self.mechanism.epsilon if self.mechanism.whole else Fraction(self.mechanism.epsilon) / 2
+        units = ceil(exponential_loss_up(rate, len(self.query.keys or ()), beta)) - 1
+        return float(max(0, units) * (2 if self.replace else 1))
 
     def body(self) -> Json:
         return {"query": self.query.body(), "epsilon": str(self.epsilon)}

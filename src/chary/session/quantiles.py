@@ -112,6 +112,10 @@ class AskQuantiles(Interaction):
         values = tuple(self.asked.value(place) for place in answer["places"])
         return QuantileAnswers(call, tuple(float(q) for q in self.at), values, self.rank_errors)
 
+    @property
+    def rank_error(self) -> int:
+        return max(self.rank_errors)
+
     @cached_property
     def rank_errors(self) -> tuple[int, ...]:
         """By how many values each rank is off at most, 95 times in 100."""
