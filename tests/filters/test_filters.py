@@ -26,6 +26,7 @@ from chary.filters import (
     ExactFilter,
     PureFilter,
     RenyiFilter,
+    exact_filter_for,
     largest_call,
     largest_call_left,
     restore,
@@ -207,6 +208,14 @@ def test_largest_call_pays_for_the_hits(kind):
     }
     filter_ = makers[kind]()
     assert filter_.price(Targeted(size)).hit.copies_in(filter_.capacity) >= 20
+
+
+@pytest.mark.parametrize("hits", [10, 50])
+def test_an_exact_filter_with_revisions_pays_for_the_hits_it_was_sized_for(hits):
+    filter_ = exact_filter_for(BUDGET, hits)
+    assert filter_.price(Targeted(filter_.grain)).hit.copies_in(filter_.capacity) == hits
+    assert filter_ == ExactFilter.with_revisions(BUDGET, filter_.grain)
+    assert ExactFilter.with_revisions(BUDGET, filter_.grain * Fraction(101, 100)).tokens < hits
 
 
 def test_largest_call_of_what_is_left():

@@ -154,14 +154,14 @@ def test_prices_of_filters_that_know_no_zcdp():
 
 def test_quotes_tell_how_much_may_be_lost(opened):
     session = opened()
-    quoted = session.quote_choice(BY_CLINIC, epsilon="0.1")
+    quoted = session.quotes.choose(BY_CLINIC, epsilon="0.1")
     assert quoted.shortfall == math.ceil(math.log(2 * 0.95 / 0.05) / 0.1) - 1
     assert (quoted.error_bar, quoted.wrong_call, quoted.kind) == (None, None, "choose")
     assert "of the best 95 times in 100" in str(quoted)
     assert session.history == []
     in_halves = total("cost", bounds=(0, 1), grid="0.5", rows_per_unit=1).by("clinic", CLINICS)
     steps = math.ceil(2 * math.log(2 * 0.95 / 0.05) / 0.1) - 1
-    assert session.quote_choice(in_halves, epsilon="0.1", by="exponential").shortfall == steps / 2
+    assert session.quotes.choose(in_halves, epsilon="0.1", by="exponential").shortfall == steps / 2
     assert session.quote(BY_CLINIC, epsilon="0.1").shortfall is None
 
 
@@ -212,7 +212,7 @@ def test_the_law_of_a_majority(opened, relation):
         lambda s: s.majority(None, epsilon="0.1"),
         lambda s: s.majority("age > 3", epsilon=-1),
         lambda s: s.majority("age > 3", epsilon="0.1", rule="best"),
-        lambda s: s.quote_choice(count(), epsilon="0.1"),
+        lambda s: s.quotes.choose(count(), epsilon="0.1"),
     ],
 )
 def test_bad_questions_cost_nothing(opened, ask):

@@ -252,3 +252,20 @@ def test_a_failing_engine_stays_charged_and_shows_nothing(opened):
         session.quantile("age", 0.5, **AGES, epsilon=1)
     assert spent(session) != Amount(0)
     assert not shows_data(error_texts(failure.value))
+
+
+@pytest.mark.parametrize("limit", [2**20 + 1, 2**44, 2**61, 2**63])
+def test_no_limit_is_so_large_that_the_engine_fails_on_some_rows(opened, limit):
+    frame = pd.DataFrame({"patient": [1, 1, 2], "age": [10, 20, 30]})
+    session = opened(frame)
+    asked = {"bounds": (0, 100), "epsilon": "0.001"}
+    session.quantile("age", "1/3", rows_per_unit=2**20, **asked)
+    before = session.spent.share
+    for refused in (
+        lambda: session.quantile("age", "1/3", rows_per_unit=limit, **asked),
+        lambda: session.release(total("age", bounds=(0, 100), rows_per_unit=limit), epsilon="0.001"),
+        lambda: session.release(count().by("age", [10, 20], keep_per_unit=limit), epsilon="0.001"),
+    ):
+        with pytest.raises(InvalidQuery, match=r"at most 2\*\*20"):
+            refused()
+    assert session.spent.share == before

@@ -107,3 +107,11 @@ def test_questions_are_named_by_condition_and_size(replaced):
     near = replaced().spine.rows.neighbouring
     bodies = {Respond(c, near, e).text() for c in (CONDITION, "age > 44") for e in ("0.1", "0.2", 0.1)}
     assert len(bodies) == 4
+
+
+def test_an_epsilon_out_of_range_is_refused_before_anything_is_charged(opened):
+    session = opened(relation="replace")
+    with pytest.raises(InvalidParameter):
+        session.randomized("age > 1", epsilon="1e-15")
+    assert session.spent.share == 0
+    assert "the number of units" in session.statement()

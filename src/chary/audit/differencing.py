@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from scipy.stats import binom, binomtest
 
 from chary.audit.limits import guess_limit
-from chary.audit.simulating import Progress, attacked, checked, generator, largest_size, quiet
+from chary.audit.simulating import Progress, attacked, checked, generator, largest_size
 from chary.data import Neighbouring, Table, count
 from chary.filters import Budget
 from chary.numbers import Number, whole
@@ -62,7 +62,7 @@ def differencing(
     repeats: int = 1,
     informed: bool = False,
     seed: int | None = 0,
-    on_progress: Progress = quiet,
+    on_progress: Progress | None = None,
 ) -> Differencing:
     """Guess one person's secret bit from "how many have it?" and "how many but person 0 have it?".
 
@@ -134,7 +134,7 @@ def _against_sessions(
     budget: Budget,
     rng: np.random.Generator,
     seed: int | None,
-    on_progress: Progress,
+    on_progress: Progress | None,
 ) -> list[bool]:
     """Whether each guess was right. The tables are opened once, every session has its own ledger."""
     each = Neighbouring("replace", None)
@@ -147,7 +147,8 @@ def _against_sessions(
         right = []
         for bit in secrets:
             right.append(attack.guess(attacked(tables[bit], budget, rng, seed), size) == bit)
-            on_progress(len(right), len(secrets))
+            if on_progress is not None:
+                on_progress(len(right), len(secrets))
     return right
 
 

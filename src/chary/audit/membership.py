@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 
 from chary.audit.limits import advantage_limit, auc_limit, roc_limit
-from chary.audit.simulating import Progress, checked, generator, largest_size, quiet, source_of
+from chary.audit.simulating import Progress, checked, generator, largest_size, source_of
 from chary.data import count
 from chary.errors import InvalidParameter
 from chary.filters import Budget
@@ -111,7 +111,7 @@ def membership(
     attributes: int | Bits = 1000,
     sessions: int = 10,
     seed: int | None = 0,
-    on_progress: Progress = quiet,
+    on_progress: Progress | None = None,
 ) -> Membership:
     """Trace people in a mean: the score of a person x is the inner product of x - p and mean - p, p the known shares.
 
@@ -134,7 +134,8 @@ def membership(
     rounds = []
     for done in range(whole(sessions, "sessions")):
         rounds.append(_Round.play(draw(rng), budget, rng, seed))
-        on_progress(done + 1, sessions)
+        if on_progress is not None:
+            on_progress(done + 1, sessions)
     evenness = float(np.mean([played.evenness for played in rounds]))
     return Membership(
         rows=rows,

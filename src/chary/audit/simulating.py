@@ -56,7 +56,3 @@ def largest_size(session: Session, question: Count, questions: int) -> dict[str,
 def _down(size: Fraction) -> Fraction:
     """The size in whole steps of 1e-12, so that so many of them fit."""
     return Fraction(int(size * STEPS), STEPS)
-
-
-def quiet(done: int, total: int) -> None:
-    """Nobody wants to know how far it is."""

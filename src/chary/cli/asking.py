@@ -9,7 +9,7 @@ from typing import Any
 from chary.cli.options import BudgetOptions, CallOptions, QueryOptions, SourceOptions
 from chary.data import Count, Mean, Series, Total, count, mean, parse_keys, total
 from chary.errors import InvalidParameter
-from chary.filters import Budget, largest_call, largest_call_left
+from chary.filters import Budget, exact_filter_for, largest_call, largest_call_left
 from chary.numbers import positive
 from chary.session import Session, open, open_series
 from chary.session.interaction import Question
@@ -55,7 +55,8 @@ def ask(
 def _first_size(limit: Budget, kind: str | None, call: CallOptions) -> Fraction:
     if call.epsilon_per_call is not None:
         return positive(call.epsilon_per_call, "--epsilon-per-call")
-    return largest_call(limit, call.hits or DEFAULT_HITS, kind or ("renyi" if limit.exact[1] else "pure"))
+    hits, chosen = call.hits or DEFAULT_HITS, kind or ("renyi" if limit.exact[1] else "pure")
+    return exact_filter_for(limit, hits).grain if chosen == "exact" else largest_call(limit, hits, chosen)
 
 
 def _size(session: Session, call: CallOptions) -> Fraction:

@@ -27,7 +27,7 @@ def choose(
     with asking(source, budget, call, query, targets=False) as asked:
         question: Any = asked.question
         by, size = cast(Way | None, mechanism), asked.epsilon
-        quoted = asked.session.quote_choice(question, epsilon=size, by=by)
+        quoted = asked.session.quotes.choose(question, epsilon=size, by=by)
         key = asked.session.choose(question, epsilon=size, by=by, request=budget.request)
         label = {} if asked.labels is None else {"label": asked.labels[key]}
         figures = {"key": list(key) if isinstance(key, tuple) else key} | label | charged(asked)

@@ -1,9 +1,13 @@
 """What one privacy unit can add to a query, and so how far neighbouring databases can be apart."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from chary.data.neighbouring import Relation
 from chary.errors import InvalidQuery
+from chary.numbers import whole
+
+MOST_PER_UNIT: Final = 2**20
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,14 @@ def _is_replace(relation: Relation) -> bool:
     if relation is Relation.BOUNDED_CHANGE:
         raise InvalidQuery("'bounded change' is for a series of counts; a table needs 'add/remove' or 'replace'")
     return relation is Relation.REPLACE
+
+
+def per_unit(limit: int, name: str) -> int:
+    """A limit on the rows or keys of a unit; `InvalidQuery` above 2**20, so that no engine overflows on some rows.
+
+    >>> per_unit(3, "rows_per_unit")
+    3
+    """
+    if whole(limit, name) > MOST_PER_UNIT:
+        raise InvalidQuery(f"{name} may be at most 2**20")
+    return int(limit)

@@ -1,7 +1,7 @@
 """A public list of keys: the only groups a keyed query ever answers for."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -81,8 +81,8 @@ def _check_names(names: tuple[str, ...]) -> None:
 
 
 def _listed(keys: Iterable[Any]) -> Iterable[Any]:
-    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
-        raise InvalidQuery("keys must be a list, such as keys=['north', 'south']")
+    if isinstance(keys, (str, bytes, Set)) or not isinstance(keys, Iterable):
+        raise InvalidQuery("keys must be a list in a fixed order, such as keys=['north', 'south']")
     return keys
 
 

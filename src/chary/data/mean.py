@@ -7,14 +7,14 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from chary.data.contribution import Contribution
+from chary.data.contribution import Contribution, per_unit
 from chary.data.domain import Key
 from chary.data.neighbouring import Neighbouring
 from chary.data.predicate import Predicate
 from chary.data.query import Keyed, Query
 from chary.data.total import Total, read_bounds, written
 from chary.errors import InvalidQuery
-from chary.numbers import Number, exact, positive, whole
+from chary.numbers import Number, exact, positive
 
 Counts = int | npt.NDArray[Any]
 
@@ -156,5 +156,5 @@ def mean(
         bounds=read_bounds(bounds, "bounds"),
         grid=positive(grid, "grid"),
         where=Predicate.of(where),
-        rows_per_unit=None if rows_per_unit is None else whole(rows_per_unit, "rows_per_unit"),
+        rows_per_unit=None if rows_per_unit is None else per_unit(rows_per_unit, "rows_per_unit"),
     )

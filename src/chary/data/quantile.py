@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.data.columns import Schema
+from chary.data.contribution import per_unit
 from chary.data.engine import ROWS, Engine, quietly
 from chary.data.evaluation import Place, valued
 from chary.data.neighbouring import Neighbouring
 from chary.data.predicate import Predicate
 from chary.data.total import Total, read_bounds, written
 from chary.errors import EngineFailure, InvalidQuery
-from chary.numbers import Number, positive, whole
+from chary.numbers import Number, positive
 
 Integers = NDArray[np.int64]
 MOST_POINTS: Final = 2**40
@@ -33,6 +34,10 @@ class Ordered:
 
     total: Total
     rows_per_unit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows_per_unit is not None:
+            object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
 
     @property
     def points(self) -> int:
@@ -128,7 +133,7 @@ def ordered(
     total = Total(
         column=column, bounds=read_bounds(bounds, "bounds"), grid=positive(step, "step"), where=Predicate.of(where)
     )
-    made = Ordered(total, None if rows_per_unit is None else whole(rows_per_unit, "rows_per_unit"))
+    made = Ordered(total, rows_per_unit)
     if made.points > MOST_POINTS:
         raise InvalidQuery("bounds may be at most 2**40 steps apart: choose a larger step")
     return made

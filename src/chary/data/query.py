@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
-from chary.data.contribution import Contribution
+from chary.data.contribution import Contribution, per_unit
 from chary.data.domain import Domain, Key
 from chary.data.neighbouring import Neighbouring
 from chary.data.predicate import Predicate
 from chary.errors import InvalidQuery
-from chary.numbers import whole
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Keying:
             raise InvalidQuery("give keep_per_unit (chary enforces it) or stated_per_unit (you vouch for it), not both")
         for name in ("keep_per_unit", "stated_per_unit"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, whole(getattr(self, name), name))
+                object.__setattr__(self, name, per_unit(getattr(self, name), name))
 
     def spread(self, unit: str | None) -> int:
         """The largest number of keys in which one unit has rows; a single row has one key."""

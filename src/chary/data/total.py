@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from chary.data.contribution import Contribution
+from chary.data.contribution import Contribution, per_unit
 from chary.data.neighbouring import Neighbouring
 from chary.data.predicate import Predicate
 from chary.data.query import Keyed, Query
 from chary.errors import InvalidQuery
-from chary.numbers import Number, exact, positive, whole
+from chary.numbers import Number, exact, positive
 
 _LARGEST = 2**53
 Bounds = tuple[Fraction, Fraction]
@@ -33,7 +33,7 @@ class Total(Keyed, Query):
         if not isinstance(self.column, str):
             raise InvalidQuery("total needs the name of a column")
         if self.rows_per_unit is not None:
-            whole(self.rows_per_unit, "rows_per_unit")
+            object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
         _check_grid(self.grid)
         _check_bounds("bounds", self.bounds, self.grid)
         low, high = self.steps
@@ -134,7 +134,7 @@ def total(
         bounds=read_bounds(bounds, "bounds"),
         grid=positive(grid, "grid"),
         where=Predicate.of(where),
-        rows_per_unit=None if rows_per_unit is None else whole(rows_per_unit, "rows_per_unit"),
+        rows_per_unit=rows_per_unit,
         unit_total=None if unit_total is None else read_bounds(unit_total, "unit_total"),
     )
 

@@ -9,7 +9,7 @@ from chary.filters.base import Budget, Filter, Price
 from chary.filters.exact import ExactFilter
 from chary.filters.pure import PureFilter
 from chary.filters.renyi import RenyiFilter
-from chary.filters.sizing import largest_call, largest_call_left
+from chary.filters.sizing import exact_filter_for, largest_call, largest_call_left
 
 __all__ = [
     "Budget",
@@ -18,6 +18,7 @@ __all__ = [
     "Price",
     "PureFilter",
     "RenyiFilter",
+    "exact_filter_for",
     "largest_call",
     "largest_call_left",
     "restore",

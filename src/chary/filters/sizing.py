@@ -2,17 +2,23 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Final
 
 from chary.accounting import Targeted, four_digits_down, plan
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.filters.base import Budget, Filter
+from chary.filters.exact import LATTICE_TOKENS, ExactFilter
 from chary.filters.renyi import RenyiFilter
 from chary.numbers import plain, whole
+
+_CLOSE: Final = Fraction(1002, 1000)
 
 
 def largest_call(budget: Budget, hits: int, kind: str) -> Fraction:
     """The largest epsilon per call (four digits, rounded down) with which a new budget pays for this many hits.
+
+    For "exact" nothing but these calls is on the menu; `exact_filter_for` is for a session, which lists more.
 
     >>> largest_call(Budget(epsilon=1, delta=1e-6), 50, "exact")
     Fraction(1929, 100000)
@@ -35,6 +41,27 @@ def largest_call_left(filter_: Filter, left: Amount, hits: int) -> Fraction:
         return worth_it and (price.hit.copies_in(left) or 0) >= whole(hits, "hits")
 
     return _largest(filter_.budget.exact[0], fits)
+
+
+def exact_filter_for(budget: Budget, hits: int) -> ExactFilter:
+    """The exact filter of the largest grain (to a thousandth) under which a session, whose menu also lists revisions
+    and releases, pays for this many hits of one grain.
+
+    >>> filter_ = exact_filter_for(Budget(epsilon=1, delta=1e-6), 20)
+    >>> filter_.tokens, filter_.grain < largest_call(filter_.budget, 20, "exact")
+    (20, True)
+    """
+    if whole(hits, "hits") > LATTICE_TOKENS:
+        raise InvalidParameter(f"the menu of an exact filter is worked out up to {LATTICE_TOKENS} tokens")
+    high = largest_call(budget, hits, "exact")
+    low = high
+    while (found := ExactFilter.with_revisions(budget, low)).tokens < hits:
+        low, high = four_digits_down(low * (1 - Fraction(hits - found.tokens, 3 * hits))), low
+    while found.tokens > hits and high > low * _CLOSE:
+        middle = four_digits_down((low + high) / 2)
+        other = ExactFilter.with_revisions(budget, middle)
+        low, high, found = (middle, high, other) if other.tokens >= hits else (low, middle, found)
+    return found
 
 
 def _affords(budget: Budget, size: Fraction, hits: int) -> bool:

@@ -1,22 +1,18 @@
 """Which mechanism for so many threshold tests: advice for a new dataset, and for what is left of one."""
 
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
 from typing import Final
 
-from chary.accounting import four_digits_down
 from chary.data import Neighbouring, Relation
-from chary.errors import CharyError, InvalidParameter, NoPrice
-from chary.filters import Budget, ExactFilter, PureFilter, RenyiFilter, largest_call
-from chary.filters.exact import LATTICE_TOKENS
+from chary.errors import CharyError, NoPrice
+from chary.filters import Budget, PureFilter, RenyiFilter, exact_filter_for, largest_call
 from chary.numbers import Number, exact
 from chary.session import comparisons, contenders, sparse_contenders
 from chary.session.advice import Advice, Option, Unfit
 from chary.session.affording import Room, Wanted, written
 from chary.session.door import Door
 
-_CLOSE: Final = Fraction(1002, 1000)
 Contender = Callable[[Wanted, Room], Option]
 SPARSE: Final[dict[str, Contender]] = {
     "sparse vector, published": sparse_contenders.published_sparse,
@@ -120,7 +116,7 @@ def advice_within(wanted: Wanted, room: Room) -> Advice:
     if room.fresh:
         found.compare(room.filter.budget)
     else:
-        found.unfit += [Unfit(name, "it is for a whole budget, and part of this one is spent") for name in COMPARED]
+        found.unfit += [Unfit(name, "it is for a whole budget, and not all of this one is left") for name in COMPARED]
     return found.advice()
 
 
@@ -176,19 +172,9 @@ def _renyi_for_hits(wanted: Wanted, budget: Budget) -> Room:
 
 
 def _exact_for_hits(wanted: Wanted, budget: Budget) -> Room:
-    """The grain with which an opened session, whose menu lists revisions and releases too, has so many tokens."""
     _needs_delta(budget)
-    if wanted.hits > LATTICE_TOKENS:
-        raise InvalidParameter(f"the menu of an exact filter is worked out up to {LATTICE_TOKENS} tokens")
-    high = largest_call(budget, wanted.hits, "exact")
-    low = high
-    while (filter_ := ExactFilter.with_revisions(budget, low)).tokens < wanted.hits:
-        low, high = four_digits_down(low * (1 - Fraction(wanted.hits - filter_.tokens, 3 * wanted.hits))), low
-    while filter_.tokens > wanted.hits and high > low * _CLOSE:
-        middle = four_digits_down((low + high) / 2)
-        other = ExactFilter.with_revisions(budget, middle)
-        low, high, filter_ = (middle, high, other) if other.tokens >= wanted.hits else (low, middle, filter_)
-    return Room.new(filter_, grain=low)
+    filter_ = exact_filter_for(budget, wanted.hits)
+    return Room.new(filter_, grain=filter_.grain)
 
 
 def _needs_delta(budget: Budget) -> None:

@@ -1,5 +1,6 @@
 """What advice is asked for, and the room it must fit into."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -83,8 +84,10 @@ class Wanted:
         return "above" if self.above is None else written(exact(self.above, "above"))
 
     def units(self, steps: float) -> float:
-        """Steps of the grid in the units of the questions."""
-        return float(steps * float(exact(self.grid, "grid")))
+        """Steps of the grid in the units of the questions, rounded up."""
+        units = Fraction(steps) * exact(self.grid, "grid")
+        nearest = float(units)
+        return nearest if nearest >= units else math.nextafter(nearest, math.inf)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from chary.mechanisms.majority import Rule
 from chary.numbers import Number, exact, positive
 from chary.session.door import Door
 from chary.session.interaction import Interaction, Json, Ran, Touched
-from chary.session.quoting import Quote, quote
 
 Way = Literal["permute_and_flip", "exponential", "laplace"]
 _MADE: Final[dict[str, type[Exponential] | type[NoisyMax]]] = {
@@ -150,6 +149,16 @@ class Vote(Interaction):
     def queries(self) -> Sequence[Query]:
         return [count(self.condition), count()]
 
+    def shortfall(self, beta: Fraction) -> float:
+        """How many more units there may be on the other side."""
+        low, high = 0, 1
+        while 1 - self.mechanism.chance(high) > beta:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if 1 - self.mechanism.chance(middle) > beta else (low, middle)
+        return float(low)
+
     def run(self, touched: Touched) -> Ran:
         lead = 2 * touched.integer(0) - touched.integer(1)
         return Ran({"yes": self.mechanism.step(lead, touched.source)}, 0, 0)
@@ -202,10 +211,6 @@ class Choosing(Door):
         """
         answer: bool = self.spine.perform(Vote(condition, self.spine.rows.neighbouring, epsilon, rule), request)
         return answer
-
-    def quote_choice(self, query: Query, *, epsilon: Number, by: Way | None = None) -> Quote:
-        """What `choose` would cost, and by how much its key may fall short of the largest answer; free."""
-        return quote(self.spine, self._choice(query, epsilon, by), None)
 
     def _choice(self, query: Query, epsilon: Number, by: Way | None) -> ChooseKey:
         neighbouring, filter_ = self.spine.rows.neighbouring, self.spine.filter

@@ -1,6 +1,6 @@
 """Histograms over public bins, and marginals: counts for each combination of public values of several columns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -51,7 +51,7 @@ class Tabulating(Door):
 
     def marginal(
         self,
-        columns: Mapping[str, Iterable[Any]],
+        columns: Mapping[str, Sequence[Any]],
         *,
         epsilon: Number | None = None,
         rho: Number | None = None,
@@ -69,9 +69,9 @@ class Tabulating(Door):
         """
         if not isinstance(columns, Mapping) or not columns:
             raise InvalidQuery('name columns and their public values: {"sex": ["f", "m"], "smoker": [True, False]}')
-        lists = [list(values) for values in columns.values() if not isinstance(values, str)]
-        if len(lists) != len(columns):
-            raise InvalidQuery("the values of a column are a list, not a text")
+        if not all(isinstance(values, (list, tuple, range)) for values in columns.values()):
+            raise InvalidQuery("the values of a column are a list, a tuple or a range, in a fixed order")
+        lists = [list(values) for values in columns.values()]
         cells = 1
         for values in lists:
             cells *= len(values)

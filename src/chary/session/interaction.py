@@ -122,6 +122,11 @@ class Interaction(ABC):
         """By how much the answer of what is chosen may fall short of the best with 1 - beta; None for no choice."""
         return None
 
+    @property
+    def rank_error(self) -> int | None:
+        """By how many values the rank of a quantile is off 95 times in 100, at most; None for anything else."""
+        return None
+
     @abstractmethod
     def body(self) -> Json:
         """The question, canonically: it identifies a repeated request."""

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from math import ceil
 from typing import Any
 
-from chary.accounting import Event, Pure
-from chary.data import Neighbouring, Predicate, Query, Relation, count
+from chary.accounting import Event, Pure, exponential_loss_up
+from chary.data import Neighbouring, Predicate, Query, Relation, Total, count
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import InverseSensitivity, Laplace, mode_distances
@@ -30,7 +32,7 @@ class AskMode(Interaction):
         if not isinstance(self.query, Query) or self.query.keys is None or len(self.query.keys) < 2:
             raise InvalidQuery('a mode is one of at least two public keys: count().by("clinic", ["a", "b"])')
         cell = self.query.contribution(self.neighbouring)
-        if (cell.low, cell.high, cell.rows) != (0, 1, None):
+        if isinstance(self.query, Total) or (cell.low, cell.high, cell.rows) != (0, 1, None):
             raise InvalidQuery("a mode counts units: ask count() or a histogram, not a total")
         if self.replace and cell.spread > 1:
             raise InvalidQuery(
@@ -57,6 +59,12 @@ class AskMode(Interaction):
         if self.mechanism.whole and self.replace:
             return super().price(filter_)
         return bounded_range_price(filter_, self.epsilon)
+
+    def shortfall(self, beta: Fraction) -> float:
+        """How many more units another key may have: moving one unit from key to key changes the gap by two."""
+        rate = self.mechanism.epsilon if self.mechanism.whole else Fraction(self.mechanism.epsilon) / 2
+        units = ceil(exponential_loss_up(rate, len(self.query.keys or ()), beta)) - 1
+        return float(max(0, units) * (2 if self.replace else 1))
 
     def body(self) -> Json:
         return {"query": self.query.body(), "epsilon": str(self.epsilon)}

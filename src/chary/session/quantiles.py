@@ -39,8 +39,9 @@ class QuantileAnswers:
     """Noisy quantiles, ascending, all from the public grid.
 
     `rank_errors`: for a value t at q, of n values b are below t and a above it, then `b - qn` and `a - (1-q)n` are both
-    at most this, for all of them together 95 times in 100, whatever the data. How far t itself is off depends on how
-    densely the values lie there, so nothing is said about it.
+    at most this, for all of them together 95 times in 100. For one quantile that holds whatever the data; for several,
+    add for each round before it the values on one dithered place: one, or 1/4,096 of those that are equal if that is
+    more. How far t itself is off depends on how densely the values lie there, so nothing is said about it.
     """
 
     call: int
@@ -110,6 +111,10 @@ class AskQuantiles(Interaction):
     def present(self, answer: Json, call: int) -> QuantileAnswers:
         values = tuple(self.asked.value(place) for place in answer["places"])
         return QuantileAnswers(call, tuple(float(q) for q in self.at), values, self.rank_errors)
+
+    @property
+    def rank_error(self) -> int:
+        return max(self.rank_errors)
 
     @cached_property
     def rank_errors(self) -> tuple[int, ...]:

@@ -20,7 +20,8 @@ class Quote:
     worst outcome of the whole call. `hits_left` counts hits (or releases) of this size that still fit, None when they
     are free. `error_bar` is the half-width of the 95 % interval of a value, None where it depends on the data (means).
     `wrong_call` is the probability that a value `distance` above (negative: below) the threshold is called wrongly.
-    `shortfall` is by how much the answer of a key that is chosen is below the best, at most, 95 times in 100.
+    `shortfall` is by how much the answer of a key that is chosen is below the best, at most, 95 times in 100;
+    `rank_error` by how many values the ranks of quantiles are off, likewise (see `QuantileAnswers`).
     """
 
     kind: str
@@ -34,6 +35,7 @@ class Quote:
     distance: float | None
     wrong_call: float | None
     shortfall: float | None = None
+    rank_error: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """All figures by name."""
@@ -49,6 +51,8 @@ class Quote:
             lines.append(f"at a distance of {plain(self.distance or 0)} a call is wrong with {plain(self.wrong_call)}")
         if self.shortfall is not None:
             lines.append(f"what is chosen is within {plain(self.shortfall)} of the best 95 times in 100")
+        if self.rank_error is not None:
+            lines.append(f"ranks are off by at most {self.rank_error} values 95 times in 100")
         return "; ".join(lines)
 
 
@@ -75,6 +79,7 @@ def quote(spine: Spine, interaction: Interaction, distance: Number | None) -> Qu
         distance=apart if tested else None,
         wrong_call=_wrong(interaction, apart) if tested else None,
         shortfall=interaction.shortfall(_RARE),
+        rank_error=interaction.rank_error,
     )
 
 

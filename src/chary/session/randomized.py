@@ -55,7 +55,7 @@ class Respond(Interaction):
                 f"open the table with relation='replace', or ask session.release(count({self.condition!r}), "
                 f"epsilon={float(self.epsilon):g})"
             )
-        self.event  # noqa: B018 - refuses an epsilon out of range
+        self.mechanism  # noqa: B018 - refuses an epsilon out of range
 
     @cached_property
     def mechanism(self) -> RandomizedResponse:

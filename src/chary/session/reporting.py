@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from chary.amounts import Amount
-from chary.data import Neighbouring
+from chary.data import Neighbouring, Relation
 from chary.filters import Budget, Filter
 from chary.ledger import Call, Ledger
 from chary.numbers import plain
@@ -130,6 +130,10 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neigh
         f"them hits, and every later one, are together ({plain(epsilon)}, {plain(delta)})-differentially private: with "
         f"{neighbouring.describe()}, no set of published outcomes becomes more than e^{plain(epsilon)} times as likely "
         f"plus {plain(delta)}. {spent} of this budget is charged so far. The guarantee holds for any adaptive choice "
-        f"of questions by all analysts together, by {filter_.describe()}. Public are the schema, bounds, keys and "
-        f"thresholds; what callers stated about keys per unit is trusted."
+        f"of questions by all analysts together, by {filter_.describe()}. Public are the schema, bounds, keys, "
+        f"thresholds{_size(neighbouring)}; what callers stated about keys per unit is trusted."
     )
+
+
+def _size(neighbouring: Neighbouring) -> str:
+    return " and the number of units" if neighbouring.relation is Relation.REPLACE else ""

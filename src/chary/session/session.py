@@ -18,6 +18,7 @@ from chary.session.histograms import Tabulating
 from chary.session.individual import Individual
 from chary.session.labelling import Labelling
 from chary.session.quantiles import Quantiling
+from chary.session.quotes import Quoting
 from chary.session.racing import Racing
 from chary.session.randomized import Responding
 from chary.session.reporting import (
@@ -40,6 +41,7 @@ from chary.session.zones import Sorting
 @dataclass(frozen=True)
 class Session(
     Asking,
+    Quoting,
     Advising,
     Calling,
     Sorting,
