@@ -1,79 +1,155 @@
-"""Quotes for any call: what it would cost and how accurate it would be, without making it."""
+"""A quote says what will be charged and how often a call is wrong, without charging or reading."""
+
+import itertools
+import math
+from fractions import Fraction
 
 import pytest
 
-from chary import Algorithm, Budget, InvalidQuery, count
-from chary.mechanisms import Majority
-from tests.session.kit import spent
-from tests.session.registry import CLINICS
+from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
+from chary.amounts import Amount
+from tests.session.kit import CLINICS, spent
 
-ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
-KEYED = count().by("clinic", CLINICS)
-ASKED = {
-    "release": lambda s: s.release(count(), epsilon="0.1"),
-    "test": lambda s: s.test(count(), above=50, epsilon="0.02"),
-    "watch": lambda s: s.watch(KEYED, above=50, epsilon="0.02"),
-    "call": lambda s: s.call(Algorithm("one", lambda rows, source: 1, epsilon="0.02"), prior=1),
-    "top": lambda s: s.top(KEYED, k=2, epsilon="0.02"),
-    "between": lambda s: s.between(count(), low=10, high=20, epsilon="0.02"),
-    "choose": lambda s: s.choose(KEYED, epsilon="0.1"),
-    "majority": lambda s: s.majority("age >= 44", epsilon="0.1"),
-    "mode": lambda s: s.mode(KEYED, epsilon="0.1"),
-    "quantiles": lambda s: s.quantiles("age", [0.25, 0.5], bounds=(0, 120), epsilon="0.1", rows_per_unit=1),
-    "histogram": lambda s: s.histogram("age", bins=[0, 40, 120], epsilon="0.1", keep_per_unit=1),
-    "sparse_vector": lambda s: s.sparse_vector(above=50, hits=2, epsilon="0.1"),
-    "individual": lambda s: s.individual(epsilon="0.02", hits=2),
-    "cover": lambda s: s.cover(["age > 30", "age > 60"], above=1, epsilon="0.02"),
-}
+NEVER, SURE = 10**9, -(10**9)
+COSTS = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
+KEYED = count().by("clinic", [*CLINICS, "a", "b"], keep_per_unit=2)
 
 
-@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
-def test_the_quoted_price_is_charged_at_most_and_a_quote_itself_costs_nothing(opened, ask):
-    steps = []
-    session = opened(on_step=steps.append, **ROOM)
-    quoted = ask(session.quotes)
-    assert (steps, len(session.history), session.spent.share) == ([], 0, 0)
-    assert quoted.fits
-    ask(session)
-    first = session.spine.ledger.call(session.history[0].call)
-    assert first.price.main <= quoted.most_charged * session.spine.filter.capacity.main * (1 + 1e-12)
-    assert first.kind == quoted.kind
-
-
-def test_accuracy_is_told_where_something_is_chosen(opened):
-    quotes = opened(**ROOM).quotes
-    assert quotes.majority("age >= 44", epsilon="0.1").shortfall > 0
-    assert quotes.majority("age >= 44", epsilon="0.1", rule="inverse").shortfall > 20
-    assert quotes.mode(KEYED, epsilon="0.1").shortfall > quotes.mode(KEYED, epsilon="0.2").shortfall > 0
-    found = ASKED["quantiles"](quotes)
-    assert found.rank_error > 0
-    assert f"off by at most {found.rank_error} values" in str(found)
-
-
-def test_the_shortfall_of_a_majority_is_where_it_errs_as_often_as_said(opened):
-    for relation, rule in (("add/remove", "noise"), ("replace", "noise"), ("replace", "exponential")):
-        session = opened(relation=relation, **ROOM)
-        lead = int(session.quotes.majority("age >= 44", epsilon="0.1", rule=rule).shortfall)
-        moved = 2 if relation == "replace" else 1
-        vote = Majority("0.1", moved, rule)
-        assert 1 - vote.chance(lead + 1) <= 0.05 < 1 - vote.chance(lead)
-
-
-def test_what_cannot_be_right_is_refused_as_it_would_be(opened):
-    quotes = opened(**ROOM).quotes
-    with pytest.raises(InvalidQuery):
-        quotes.choose(count(), epsilon="0.1")
-    with pytest.raises(InvalidQuery):
-        quotes.test(count("unknown > 3"), above=1, epsilon="0.1")
-    with pytest.raises(AttributeError, match="no call"):
-        quotes.everything()
-    with pytest.raises(AttributeError, match="asks nothing"):
-        quotes.statement()
-
-
-def test_a_quote_does_not_need_room(opened):
-    session = opened(**ROOM)
-    session.release(count(), epsilon="0.3")
+def charged_share(session, ask):
     before = spent(session)
-    assert not session.quotes.release(count(), epsilon=5).fits
-    assert spent(session) == before
+    ask()
+    return (spent(session) - before).main / session.spine.filter.capacity.main
+
+
+@pytest.mark.parametrize("kind", ["pure", "renyi", "exact"])
+def test_a_quote_is_what_is_then_charged(opened, place, kind):
+    session = opened(ledger=place, filter=kind, grain="0.02")
+    for ask in (session.test, session.release_if):
+        quote = session.quote(count(), above=5, epsilon="0.02")
+        assert charged_share(session, lambda ask=ask: ask(count(), above=SURE, epsilon="0.02")) == quote.price_if_hit
+        assert charged_share(session, lambda ask=ask: ask(count(), above=NEVER, epsilon="0.02")) == quote.price_if_miss
+    quote = session.quote(KEYED, above=5, epsilon="0.02")
+    worst = charged_share(session, lambda: session.watch(KEYED, above=SURE, epsilon="0.02"))
+    assert worst == pytest.approx(quote.most_charged, rel=1e-12)
+    assert quote.most_charged == 2 * quote.price_if_hit
+    quote = session.quote(count(), epsilon="0.04")
+    assert charged_share(session, lambda: session.release(count(), epsilon="0.04")) == quote.price_if_hit
+    assert quote.price_if_hit == quote.price_if_miss == quote.most_charged
+
+
+def test_a_quote_for_gaussian_noise_and_for_a_mean(opened):
+    session = opened()
+    middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
+    for query, size in ((count(), {"rho": "0.001"}), (middle, {"epsilon": "0.1"}), (KEYED, {"rho": "0.001"})):
+        quote = session.quote(query, **size)
+        expected = charged_share(session, lambda query=query, size=size: session.release(query, **size))
+        assert quote.most_charged == pytest.approx(expected, rel=1e-12)
+        assert quote.epsilon == (None if "rho" in size else 0.1)
+
+
+def test_a_quote_neither_charges_nor_reads(opened, place):
+    seen = []
+    session = opened(ledger=place, on_step=seen.append)
+    session.spine.rows.close()
+    for query in (count(), COSTS, KEYED, mean("cost", bounds=(0, 20), rows_per_unit=1)):
+        session.quote(query, epsilon="0.02")
+    session.quote(count(), above=5, epsilon="0.02", distance=3)
+    assert seen == []
+    assert (spent(session), session.history) == (Amount(0), [])
+
+
+def test_hits_left_counts_down_to_the_refusal(opened):
+    session = opened(filter="exact", grain="0.02", budget=Budget(epsilon="0.4", delta=1e-6))
+    first = session.quote(count(), above=5, epsilon="0.02").hits_left
+    assert first > 2
+    for left in range(first, 0, -1):
+        quote = session.quote(count(), above=5, epsilon="0.02")
+        assert (quote.hits_left, quote.fits) == (left, True)
+        session.test(count(), above=SURE, epsilon="0.02")
+    assert session.quote(count(), above=5, epsilon="0.02").hits_left == 0
+    assert not session.quote(count(), above=5, epsilon="0.02").fits
+    with pytest.raises(BudgetRefused):
+        session.test(count(), above=NEVER, epsilon="0.02")
+
+
+def brute_wrong(scale, distance):
+    """How often discrete Laplace noise carries a value to the other side of the threshold."""
+    weights = {k: math.exp(-abs(k) / scale) for k in range(-3000, 3001)}
+    wrong = [w for k, w in weights.items() if (distance + k >= 0) != (distance >= 0)]
+    return math.fsum(wrong) / math.fsum(weights.values())
+
+
+@pytest.mark.parametrize("distance", [0, 1, 30, 100, -1, -30, -100])
+def test_wrong_call_is_the_exact_chance(opened, distance):
+    quote = opened().quote(count(), above=500, epsilon="0.02", distance=distance)
+    assert quote.wrong_call == pytest.approx(brute_wrong(50, distance), rel=1e-9)
+    assert quote.distance == distance
+
+
+def test_wrong_call_counts_grid_steps(opened):
+    quote = opened().quote(COSTS, above=500, epsilon=1, distance=50)
+    assert quote.wrong_call == pytest.approx(brute_wrong(80, 100), rel=1e-9)
+
+
+def test_error_bar_is_the_least_half_width(opened):
+    session = opened()
+    whole = math.fsum(math.exp(-abs(k) / 50) for k in range(-3000, 3001))
+    inside = itertools.accumulate((2 * math.exp(-k / 50) / whole for k in range(1, 3000)), initial=1 / whole)
+    bar = next(m for m, mass in enumerate(inside) if mass >= 0.95)
+    quote = session.quote(count(), above=500, epsilon="0.02")
+    assert quote.error_bar == quote.distance == bar
+    assert session.release(count(), epsilon="0.02").error_bar == bar
+    assert session.release_if(count(), above=NEVER, epsilon="0.02").error_bar == bar
+    assert session.quote(COSTS, epsilon="0.5").error_bar % 0.5 == 0
+
+
+def test_a_mean_has_no_error_bar_of_its_own(opened):
+    middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
+    quote = opened().quote(middle, above=5, epsilon="0.02")
+    assert (quote.error_bar, quote.distance, quote.wrong_call) == (None, None, None)
+
+
+def test_a_quote_tells_its_figures(opened):
+    quote = opened().quote(count(), above=500, epsilon="0.02", distance=10)
+    assert quote.as_dict()["hits_left"] == quote.hits_left
+    for told in ("of the budget", "a miss is free", "of these fit", "wrong"):
+        assert told in str(quote)
+    assert "a miss costs" in str(opened().quote(count(), epsilon="0.02"))
+
+
+def test_a_quote_against_a_share(opened):
+    session = opened()
+    session.set_share("analyst", Fraction(1, 10**6))
+    assert not session.quote(count(), epsilon="0.1").fits
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"above": 5},
+        {"epsilon": 1, "rho": 1},
+        {"epsilon": 0},
+        {"epsilon": "0.02", "above": float("nan")},
+        {"epsilon": "0.02", "above": 5, "distance": float("nan")},
+        {"epsilon": "0.02", "above": 5, "rho": 1},
+        {"rho": 1, "above": 5},
+    ],
+)
+def test_bad_quotes_are_refused(opened, arguments):
+    with pytest.raises(InvalidParameter):
+        opened().quote(count(), **arguments)
+
+
+@pytest.mark.parametrize(
+    "query", [count("nobody = 1"), count().by("clinic", [1]), total("note", bounds=(0, 1), rows_per_unit=1)]
+)
+def test_what_would_be_refused_gets_no_quote(opened, query):
+    session = opened()
+    with pytest.raises(InvalidQuery):
+        session.quote(query, epsilon="0.02")
+
+
+def test_a_mean_with_a_bar_off_the_grid_gets_no_quote(opened):
+    with pytest.raises(InvalidInput):
+        opened().quote(mean("cost", bounds=(0, 20), rows_per_unit=1), above="5.5", epsilon="0.02")
