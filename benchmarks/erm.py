@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from chary.learning import PrivateLogisticRegression, PrivateSVC, design_matrix
-from chary.learning.erm.estimators import PrivateClassifier
+from chary.learning.erm.linear import PrivateClassifier
 from chary.learning.erm.risk import choose_lam
 from chary.noise import Seeded
 from measuring import announce, seconds, show

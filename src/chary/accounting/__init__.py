@@ -46,6 +46,7 @@ from chary.accounting.lower_bounds import (
     published_loss_down,
     variance_down,
 )
+from chary.accounting.multiplicative_weights import hard_answers_up, weights_alpha, weights_epsilon
 from chary.accounting.noise_accuracy import (
     crossing_error_up,
     gaussian_error_up,
@@ -112,6 +113,7 @@ __all__ = [
     "gaussian_error_up",
     "gaussian_sigma",
     "halted_epsilon_up",
+    "hard_answers_up",
     "hit_price_up",
     "joint_delta",
     "laplace_deviation",
@@ -151,5 +153,7 @@ __all__ = [
     "utility_loss_up",
     "variance_down",
     "vote_lead_up",
+    "weights_alpha",
+    "weights_epsilon",
     "zero_concentrated_rho_down",
 ]

@@ -1,193 +1,24 @@
 """Linear models trained privately, as scikit-learn estimators."""
 
-from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from fractions import Fraction
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import RegressorMixin
 
-from chary.accounting import zero_concentrated_rho_down
-from chary.accounting.events import failing
 from chary.errors import InvalidParameter
-from chary.learning.erm.audited import Objective, audited_optimum
-from chary.learning.erm.calls import LinearAlgorithm
-from chary.learning.erm.design import clipped
+from chary.learning.erm.linear import PrivateClassifier, PrivateLinear
 from chary.learning.erm.losses import Floats, Logistic, Loss, SmoothedHinge, SquaredError, SquaredHinge
-from chary.learning.erm.noisy_descent import NoisyDescent
-from chary.learning.erm.problem import Problem
-from chary.learning.erm.roots import root_up
-from chary.learning.erm.spherical import cells, grid_for
-from chary.learning.estimators import matrix
-from chary.learning.features import Column, Feature, _floats, numbered
-from chary.learning.labels import checked_classes
-from chary.noise import OperatingSystem, Source
-from chary.numbers import Number, positive, whole
+from chary.learning.features import _floats
+from chary.noise import Source
+from chary.numbers import Number, positive
 
-Json = dict[str, Any]
-
-ROUNDING: Final = 1 + Fraction(1, 2**30)
 LOSSES: Final[dict[str, type[SmoothedHinge] | type[SquaredHinge]]] = {
     "smoothed_hinge": SmoothedHinge,
     "squared_hinge": SquaredHinge,
 }
-
-
-class PrivateLinear(BaseEstimator):  # type: ignore[misc]
-    """What private linear models share: weights that minimise `mean(loss) + lam/2 |w|^2`, released once.
-
-    Guarantee: `coef_` and `intercept_` are (epsilon, delta)-DP when one row with its label is replaced by any other;
-    the number of rows is public. With `delta=0` the audited optimum gets noise of density `exp(-epsilon |b| /
-    sensitivity)`; otherwise gradient descent of `steps` steps gets discrete Gaussian noise in each of them.
-
-    - `radius`: a public bound on the rows' length (L2). Longer rows are CLIPPED to it, in training and predicting.
-    - `lam`: the regularisation; it applies to the intercept, a column of ones, too. More of it needs less noise.
-    - `unsafe_noise`: where noise comes from, in tests; None for the operating system.
-
-    Errors: `InvalidParameter` for parameters that cannot be right, arrays that do not fit together, no rows, and
-    numbers which are not finite; none shows a value. That a row was refused is not private.
-    """
-
-    epsilon: Number
-    delta: Number
-    lam: Number
-    radius: Number
-    fit_intercept: bool
-    steps: int
-    unsafe_noise: Source | None
-
-    @property
-    @abstractmethod
-    def loss_function(self) -> Loss:
-        """The loss, which is public."""
-
-    @abstractmethod
-    def targets(self, labels: Any) -> Floats:
-        """Labels as targets of the loss, NaN for what is none."""
-
-    def problem(self, size: int, features: int) -> Problem:
-        """What is public about training on so many rows of so many numbers: bounds, tolerance, sensitivity."""
-        radius = positive(self.radius, "radius")
-        row = root_up(radius**2 + 1) if self.fit_intercept else radius
-        lam = Fraction(float(positive(self.lam, "lam")))
-        return Problem(
-            self.loss_function, row * ROUNDING, lam, whole(size, "the number of rows"), self._width(features)
-        )
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
-        """Train on rows (n x d, finite numbers) and one label each."""
-        self._checked()
-        rows = matrix(X, "X")
-        if not len(rows) or not rows.shape[1] or np.shape(y) != (len(rows),):
-            raise InvalidParameter("X needs at least one row and one column, and y one label for each row")
-        targets = self.targets(y)
-        if not np.isfinite(rows).all() or np.isnan(targets).any():
-            raise InvalidParameter("X must hold finite numbers, and y labels of the declared kind")
-        return self.restore(self.trained(rows, targets, self.unsafe_noise or OperatingSystem()))
-
-    def trained(self, rows: Floats, targets: Floats, source: Source) -> Json:
-        """What is learnt from rows and targets, in JSON. A row whose target is NaN counts as zeros."""
-        problem = self.problem(*rows.shape)
-        known = np.isfinite(targets)
-        inputs = np.where(known[:, None], self._inputs(rows), 0.0)
-        aims = np.where(known, targets, 0.0)
-        if self.delta:
-            weights = self._descent(problem).weights(inputs, aims, source)
-        else:
-            weights = self._perturbed(problem, audited_optimum(Objective(problem, inputs, aims)), source)
-        return {"weights": weights.tolist()}
-
-    def restore(self, state: Json) -> Self:
-        """Take over what a model with the same parameters learnt, such as a session's outcome."""
-        weights = np.array(state["weights"], dtype=np.float64)
-        self.coef_ = weights[:-1] if self.fit_intercept else weights
-        self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
-        self.n_features_in_ = len(self.coef_)
-        return self
-
-    def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803
-        """The linear function of each row, clipped like those of training."""
-        check_is_fitted(self, "coef_")
-        rows = clipped(matrix(X, "X", self.n_features_in_), positive(self.radius, "radius"))
-        found: Floats = rows @ self.coef_ + self.intercept_
-        return found
-
-    def algorithm(
-        self,
-        *,
-        features: Sequence[Column | Feature],
-        label: str,
-        name: str = "linear model",
-        unit: str | None = None,
-        size: int | None = None,
-    ) -> LinearAlgorithm:
-        """The training as a call of a session: `model.restore(session.call(model.algorithm(...)).value)`.
-
-        See `LinearAlgorithm` for `unit` and `size`, and `design_matrix` for what features become.
-        """
-        self._checked()
-        return LinearAlgorithm.of(clone(self), features, label, name=name, unit=unit, size=size)
-
-    def body(self) -> Json:
-        """Its public parameters, in JSON."""
-        told = {name: value for name, value in self.get_params().items() if name not in ("unsafe_noise", "classes")}
-        plain = {name: value if isinstance(value, (bool, int)) else str(value) for name, value in told.items()}
-        return {"learner": type(self).__name__} | plain
-
-    def _perturbed(self, problem: Problem, optimum: Floats, source: Source) -> Floats:
-        scale = problem.sensitivity / positive(self.epsilon, "epsilon")
-        grid = grid_for(scale)
-        found = cells([Fraction(weight) for weight in optimum.tolist()], scale, grid, source)
-        return np.array([float((cell + Fraction(1, 2)) * grid) for cell in found])
-
-    def _descent(self, problem: Problem) -> NoisyDescent:
-        epsilon, delta = positive(self.epsilon, "epsilon"), failing(self.delta)
-        return NoisyDescent(problem, zero_concentrated_rho_down(epsilon=epsilon, delta=delta), self.steps)
-
-    def _inputs(self, rows: Floats) -> Floats:
-        short = clipped(rows, positive(self.radius, "radius"))
-        return np.column_stack([short, np.ones(len(short))]) if self.fit_intercept else short
-
-    def _width(self, features: int) -> int:
-        return features + bool(self.fit_intercept)
-
-    def _checked(self) -> None:
-        positive(self.epsilon, "epsilon")
-        failing(self.delta)
-        whole(self.steps, "steps")
-        self.problem(1 << 20, 1)
-
-
-class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
-    """A private linear model of two public classes; the second one is where the linear function is positive."""
-
-    classes: Sequence[Hashable]
-
-    def restore(self, state: Json) -> Self:
-        self.classes_ = np.array(self.classes)
-        return super().restore(state)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """The class of each row."""
-        second = self.decision_function(X) > 0
-        chosen: NDArray[Any] = self.classes_[second.astype(np.int64)]
-        return chosen
-
-    def body(self) -> Json:
-        return super().body() | {"classes": list(self.classes)}
-
-    def targets(self, labels: Any) -> Floats:
-        """-1 and 1 for the two classes, NaN for other labels."""
-        return np.array([np.nan, -1.0, 1.0])[numbered(labels, self.classes)]
-
-    def _checked(self) -> None:
-        super()._checked()
-        if len(checked_classes(self.classes)) != 2:
-            raise InvalidParameter("classes must be the two labels, public: classes=['no', 'yes']")
 
 
 class PrivateLogisticRegression(PrivateClassifier):
