@@ -24,8 +24,10 @@ NAMES = (
     "gaussian_runs",
     "sketches",
     "schedules",
+    "multiplicative_weights",
     "learning",
     "model_selection",
+    "erm",
 )
 
 

@@ -153,11 +153,11 @@ def take(table: Any, column: Column) -> Any:
 
 
 def _between(values: Any, points: Sequence[float]) -> Cells:
-    numbers = _floats(values)
+    numbers = floats(values)
     return np.where(np.isnan(numbers), 0, 1 + np.searchsorted(np.array(points), numbers, side="right"))
 
 
-def _floats(values: Any) -> NDArray[np.float64]:
+def floats(values: Any) -> NDArray[np.float64]:
     """Each value as a float, NaN for what is no number, so that no value can make the others fail."""
     column = values.to_numpy() if hasattr(values, "to_numpy") else values
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":

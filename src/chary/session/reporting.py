@@ -114,7 +114,7 @@ def _sizes(entry: Entry) -> list[tuple[float, float]]:
     question = entry.question
     if "rho" in question:
         return [(math.inf, float(Fraction(question["rho"])))]
-    epsilon = float(Fraction(question.get("epsilon", 0)))
+    epsilon = float(Fraction((entry.answer or {}).get("epsilon", question.get("epsilon", 0))))
     times = min(max(1, entry.tests), question.get("parallel", 1))
     return [(epsilon, epsilon**2 / 2)] * times
 

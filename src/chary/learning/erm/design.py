@@ -8,7 +8,7 @@ import numpy as np
 
 from chary.errors import InvalidParameter
 from chary.learning.erm.losses import Floats
-from chary.learning.features import Column, Feature, Span, _floats, take
+from chary.learning.features import Column, Feature, Span, floats, take
 
 
 def design_matrix(rows: Any, features: Sequence[Column | Feature]) -> Floats:
@@ -52,10 +52,10 @@ def clipped(rows: Floats, radius: Fraction) -> Floats:
 
 def _columns(rows: Any, feature: Column | Feature) -> Floats:
     if not isinstance(feature, Feature):
-        return np.nan_to_num(_floats(take(rows, feature)), nan=0.0)[:, None]
+        return np.nan_to_num(floats(take(rows, feature)), nan=0.0)[:, None]
     if isinstance(feature, Span):
         low, high = float(feature.low), float(feature.high)
-        found = _floats(take(rows, feature.column))
+        found = floats(take(rows, feature.column))
         return np.nan_to_num((2 * np.clip(found, low, high) - low - high) / (high - low), nan=0.0)[:, None]
     cells = feature.code(take(rows, feature.column), bins=1)
     return np.asarray(cells[:, None] == np.arange(1, feature.size(1)), dtype=np.float64)

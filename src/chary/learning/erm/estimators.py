@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from chary.errors import InvalidParameter
 from chary.learning.erm.linear import PrivateClassifier, PrivateLinear
 from chary.learning.erm.losses import Floats, Logistic, Loss, SmoothedHinge, SquaredError, SquaredHinge
-from chary.learning.features import _floats
+from chary.learning.features import floats
 from chary.noise import Source
 from chary.numbers import Number, positive
 
@@ -152,5 +152,5 @@ class PrivateRidge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
     def targets(self, labels: Any) -> Floats:
         """Numbers, clipped to the bound; NaN for what is none."""
         bound = float(positive(self.label_bound, "label_bound"))
-        found: Floats = np.clip(_floats(labels), -bound, bound)
+        found: Floats = np.clip(floats(labels), -bound, bound)
         return found
