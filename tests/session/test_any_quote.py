@@ -77,3 +77,12 @@ def test_a_quote_does_not_need_room(opened):
     before = spent(session)
     assert not session.quotes.release(count(), epsilon=5).fits
     assert spent(session) == before
+
+
+@pytest.mark.parametrize("name", ["append", "close", "set_share"])
+def test_what_is_no_question_is_not_done(opened, name):
+    session = opened(**ROOM)
+    before = list(session.spine.ledger.export("data"))
+    with pytest.raises(AttributeError, match="no call"):
+        getattr(session.quotes, name)()
+    assert list(session.spine.ledger.export("data")) == before

@@ -267,3 +267,42 @@ def test_total_is_tracked_on_its_grid(opened):
     session = opened(budget=NO_NOISE)
     question = total("cost", bounds=(0, 100), grid="0.25", rows_per_unit=1)
     assert session.track(question, step="0.5", epsilon=1000).ask().value * 2 % 1 == 0
+
+
+class Panic(BaseException):
+    """Stands for what extensions raise."""
+
+
+def panic(rows, source):
+    raise Panic
+
+
+@pytest.mark.parametrize("run", [panic, lambda rows, source: 10**5000, lambda rows, source: {"a": [10**5000]}])
+def test_whatever_goes_wrong_in_an_algorithm_is_its_outcome(session, run):
+    with pytest.raises(AlgorithmFailed):
+        session.call(Algorithm("odd", run, epsilon="0.01"))
+    assert session.history[-1].state == "settled"
+
+
+def test_an_interruption_is_no_outcome(session):
+    def interrupted(rows, source):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.call(Algorithm("stopped", interrupted, epsilon="0.01"))
+    assert session.history[-1].state == "reserved"
+
+
+def test_a_second_run_on_a_series_does_not_see_what_the_first_one_changed():
+    series = pd.DataFrame({"count": [5, 6, 7]})
+    given = {"column": "count", "sensitivity": 1, "ledger": ":memory:", "budget": chary.Budget(epsilon=1, delta=1e-6)}
+
+    def changes(rows, source):
+        rows += 1000
+        return int(rows[0])
+
+    with chary.open_series(series, **given) as session:
+        pair = session.call_twice(Algorithm("changes", changes, epsilon="0.01"))
+        assert (pair.first, pair.second) == (1005, 1005)
+        scoring = [Algorithm(name, lambda rows, source: [changes(rows, source), 0], epsilon="0.01") for name in "ab"]
+        assert session.top(scoring, k=2).scores == [1005, 1005]

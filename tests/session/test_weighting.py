@@ -225,7 +225,7 @@ def law(rows_counted, epsilon, factor, size):
         object.__setattr__(asked, "noise", Fixed(scale, 1, drawn=drawn))
         ran = asked.run(Touched([rows_counted], None, secret, None, None))
         key = ("easy", ran.answer["share"]) if not ran.hits else ("hard", ran.answer["count"])
-        assert (ran.hits == 1) == bool(ran.secrets)
+        assert (ran.hits == 0) == (ran.secrets == {1: secret})
         outcomes[key] = outcomes.get(key, 0) + ratio ** abs(drawn) * (1 - ratio) / (1 + ratio)
     return asked.event.epsilon, outcomes
 
@@ -329,3 +329,43 @@ def test_nothing_shows_a_row(rows):
     shown = repr(weights) + repr(weights.ask(QUESTIONS[1])) + repr(session.history) + str(weights.quote())
     assert SECRET_NAME not in shown
     assert np.isfinite(weights.histogram()).all()
+
+
+def test_an_easy_answer_on_a_histogram_that_moved_is_thrown_away_like_a_hard_one(opened, tmp_path):
+    """Otherwise whether a call is run again would depend on what it found."""
+    frame = pd.DataFrame({"s": ["a"] * 900 + ["b"] * 100})
+    given = {"privacy_unit": None, "relation": "replace", "ledger": tmp_path / "ledger", "dataset": "data"}
+    steps, moving = [], []
+
+    def on_step(step):
+        steps.append(step)
+        if step == "ran" and moving:
+            assert moving.pop().ask("s = 'a'").hard
+
+    session = opened(frame, budget=Budget(epsilon=10), on_step=on_step, **given)
+    weights = session.multiplicative_weights(universe={"s": ["a", "b"]}, alpha="0.3", epsilon="0.5")
+    other = opened(frame, budget=None, **given)
+    moving.append(other.multiplicative_weights(call=weights.call))
+    steps.clear()
+    assert not weights.ask("s IS NULL AND s = 'a'").hard
+    assert steps.count("ran") == 2
+
+
+def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened):
+    session = opened(
+        pd.DataFrame({"s": ["a", "b"] * 100}),
+        privacy_unit=None,
+        relation="replace",
+        budget=Budget(epsilon=1, delta=1e-6),
+        filter="exact",
+        grain="0.02",
+    )
+    weights = session.multiplicative_weights(universe={"s": ["a", "b"]}, alpha="0.1", epsilon="0.02")
+    session.append(pd.DataFrame({"s": ["a"]}))
+    with pytest.raises(NoPrice):
+        weights.ask("s = 'a'")
+
+
+def test_hits_and_a_request_key_do_not_go_together(rows):
+    with pytest.raises(InvalidParameter, match="give epsilon="):
+        weights_of(rows(), epsilon=None, hits=3, request="monday")

@@ -285,3 +285,10 @@ def test_risks_grow_with_what_is_risked():
     for wrong in ({"wrong": 0}, {"wrong": 1}, {"wrong": 0.1, "answers": 0}):
         with pytest.raises(InvalidParameter):
             stream.risk(**wrong)
+
+
+@pytest.mark.parametrize("options", [{"band": 10**30}, {"largest": 10**400}])
+def test_bands_and_bounds_beyond_all_streams_are_refused(options):
+    given = {"copies": 400, "step": 1, "largest": 10**6, "budget": Budget(epsilon=9, delta=1e-9), "hits": 10}
+    with pytest.raises(InvalidParameter):
+        RobustStream(SecondMoment, **(given | options))

@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -143,8 +144,17 @@ def listed(values: Any) -> list[Any]:
     """
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(values, method):
-            return list(getattr(values, method)())
-    return list(values)
+            with suppress(ValueError, OverflowError):
+                return list(getattr(values, method)())
+    return [_single(value) for value in values]
+
+
+def _single(value: Any) -> Any:
+    """A value by itself; None where Python has none such, as for a date in the year 20000."""
+    try:
+        return value.as_py() if hasattr(value, "as_py") else value
+    except (ValueError, OverflowError):
+        return None
 
 
 def take(table: Any, column: Column) -> Any:
@@ -159,7 +169,10 @@ def _between(values: Any, points: Sequence[float]) -> Cells:
 
 def floats(values: Any) -> NDArray[np.float64]:
     """Each value as a float, NaN for what is no number, so that no value can make the others fail."""
-    column = values.to_numpy() if hasattr(values, "to_numpy") else values
+    try:
+        column = values.to_numpy() if hasattr(values, "to_numpy") else values
+    except (ValueError, OverflowError):
+        column = None
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         return column.astype(np.float64)
     return np.array([_float(value) for value in listed(values)], dtype=np.float64)

@@ -6,11 +6,11 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DatabaseError
@@ -20,6 +20,7 @@ from chary.errors import LedgerBroken, LedgerBusy, LedgerError
 PRIVATE = 0o600
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _SETTINGS = ("foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", "secure_delete=ON")
+_PAUSE = 0.01
 _creating = threading.Lock()
 
 
@@ -139,16 +140,30 @@ def _meaning(code: int) -> LedgerError:
 def _engine(path: Path, timeout: float) -> Engine:
     url = URL.create("sqlite", database=str(path))
     engine = create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={"timeout": timeout})
-    event.listen(engine, "connect", _configure)
+    event.listen(engine, "connect", lambda connection, _: _configure(connection, timeout))
     event.listen(engine, "begin", _begin)
     return engine
 
 
-def _configure(connection: sqlite3.Connection, _: Any) -> None:
+def _configure(connection: sqlite3.Connection, timeout: float) -> None:
     # The driver would begin transactions by itself, late and without the write lock.
     connection.isolation_level = None
+    deadline = time.monotonic() + timeout
     for setting in _SETTINGS:
-        connection.execute(f"PRAGMA {setting}")
+        _set(connection, setting, deadline)
+
+
+def _set(connection: sqlite3.Connection, setting: str, deadline: float) -> None:
+    """Several processes may turn a new file to WAL at once; the engine refuses all but one without waiting."""
+    while True:
+        try:
+            connection.execute(f"PRAGMA {setting}")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 def _begin(connection: Connection) -> None:

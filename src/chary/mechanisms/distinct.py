@@ -47,7 +47,7 @@ class Distinct:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         checked_registers(self.registers)
-        if self.least + 2 > largest_value(self.registers):
+        if self._decay_up >= 1 or self.least + 2 > largest_value(self.registers):
             raise InvalidParameter("epsilon is too small for the values of the registers, about 2**-48 at least")
 
     @property

@@ -21,6 +21,7 @@ from chary.numbers import Number, positive, whole
 Votes = NDArray[np.int64]
 
 MOST_CELLS: Final = 100_000
+LARGEST: Final = 10**300
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Grid:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", positive(self.step, "step"))
-        if math.log(whole(self.largest, "largest")) > (MOST_CELLS - 3) * math.log1p(self._ratio - 1):
+        if whole(self.largest, "largest") > LARGEST:
+            raise InvalidParameter("the largest answer may be 10**300 at most")
+        if math.log(self.largest) > (MOST_CELLS - 3) * math.log1p(self._ratio - 1):
             raise InvalidParameter("the grid would have more than 100,000 cells: choose a larger step")
 
     @cached_property

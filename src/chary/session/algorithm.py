@@ -76,11 +76,15 @@ class Algorithm:
 
     def outcome(self, rows: Any, source: noise.Source) -> Any:
         """Run it; the outcome in JSON values. `AlgorithmFailed`, naming no data, if it raises or returns no outcome."""
+        own = rows.copy() if isinstance(rows, np.ndarray) else rows  # another run must not see what this one changes
         try:
-            found = plain_outcome(self.run(rows, source, **self.parameters))
-        except Exception:
-            found = math.nan
-        if not _is_plain(found):
+            found = plain_outcome(self.run(own, source, **self.parameters))
+            kept = _is_plain(found) and bool(canonical_outcome(found))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # what an extension panics with is no Exception
+            kept = False
+        if not kept:
             raise AlgorithmFailed(f"the algorithm {self.name!r} raised, or returned what is no finite JSON value")
         return found
 

@@ -6,8 +6,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from chary import noise
 from chary.accounting import Event, Extendable, Targeted
 from chary.data import Query, Reading, Rows
@@ -68,7 +66,7 @@ class _Candidates(Interaction):
         """Run one candidate on rows of its own; None if it raised or returned no [score, solution]."""
         algorithm = self.algorithms[position]
         rows = touched.values[self._readings.index(algorithm.columns)]
-        return scored(algorithm, rows.copy() if isinstance(rows, np.ndarray) else rows, touched.source)
+        return scored(algorithm, rows, touched.source)
 
     def chosen(self, answer: Json) -> tuple[Chosen, ...]:
         """The published candidates of an answer."""

@@ -71,8 +71,8 @@ class _Vote(_Polled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.low is not None:
-            whole(self.low, "low", least=0)
+        if self.low is not None and whole(self.low, "low", least=0) >= 2**62:
+            raise InvalidParameter("low is a number of votes, below 2**62")
 
     def body(self) -> Json:
         return super().body() | ({} if self.low is None else {"low": self.low})

@@ -9,6 +9,8 @@ from chary.session.interaction import Interaction
 from chary.session.quoting import Quote, quote
 from chary.session.spine import Spine
 
+_DEEDS = frozenset({"append", "close", "set_share"})
+
 
 class _Priced(Exception):  # noqa: N818 - no error
     """Ends a call at the point at which it would be reserved."""
@@ -39,7 +41,7 @@ class Quotes:
         self._session = replace(session, spine=_Pricing(**parts))
 
     def __getattr__(self, name: str) -> Callable[..., Quote]:
-        method = None if name.startswith("_") else getattr(type(self._session), name, None)
+        method = None if name.startswith("_") or name in _DEEDS else getattr(type(self._session), name, None)
         if not callable(method):
             raise AttributeError(f"there is no call {name!r} to quote: write it as for the session")
 

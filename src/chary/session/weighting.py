@@ -17,7 +17,7 @@ from chary.data.axes import Axis
 from chary.data.columns import classify
 from chary.data.size import public_size
 from chary.data.universe import Universe
-from chary.errors import BudgetRefused, CharyError, InvalidParameter, InvalidQuery, UnknownHeld
+from chary.errors import BudgetRefused, CharyError, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
 from chary.ledger import State
 from chary.mechanisms.multiplicative_weights import Change, MultiplicativeWeights, Transcript, Update
 from chary.numbers import Number, plain, whole
@@ -83,8 +83,8 @@ class PublicWeights:
         asked = self._asked(where)
         try:
             answer: WeightedAnswer = self._spine.perform(asked, request)
-        except BudgetRefused:
-            if must_verify:
+        except BudgetRefused as refused:
+            if must_verify or isinstance(refused, NoPrice):
                 raise
             with self._memory.at(self._transcript()) as weights:
                 return WeightedAnswer(None, weights.share(asked.located[0], asked.size), False, False, None)
@@ -200,6 +200,10 @@ class Weighting(Door):
             return self._weights(call)
         if universe is None or alpha is None or (epsilon is None) == (hits is None):
             raise InvalidParameter("open it with universe=, alpha= and either epsilon= or hits=")
+        if hits is not None and request is not None:
+            raise InvalidParameter(
+                "hits= follows what is left, so a repeated request would be another question: give epsilon= with it"
+            )
         cells, rule = Universe.of(universe), MultiplicativeWeights(alpha, update, mixing)
         size, usual = public_size(self.spine.rows), self._fitting(hits) if epsilon is None else epsilon
         made = OpenWeights(cells, rule, usual, follow_size, self.spine.rows.neighbouring, size)

@@ -21,6 +21,7 @@ from chary.streaming.banks import Make, bank_of
 from chary.streaming.medians import ChangedMedian
 
 DOUBT = Fraction(1, 100)
+MOST_BAND = 100
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class RobustStream:
         unsafe_noise: Source | None = None,
     ) -> None:
         self._grid, self._band = Grid(step, largest), whole(band, "band")
+        if self._band > MOST_BAND:
+            raise InvalidParameter(f"band is a number of cells, at most {MOST_BAND}")
         self._epsilon = _call_size(budget, hits, epsilon)
         self.copies = whole(copies, "copies", least=2)
         self._check_copies()

@@ -90,7 +90,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         known = np.isfinite(targets)
         inputs = np.where(known[:, None], self._inputs(rows), 0.0)
         aims = np.where(known, targets, 0.0)
-        if self.delta:
+        if failing(self.delta):
             weights = self._descent(problem).weights(inputs, aims, source)
         else:
             weights = self._perturbed(problem, audited_optimum(Objective(problem, inputs, aims)), source)
