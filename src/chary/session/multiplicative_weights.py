@@ -191,8 +191,7 @@ class AskWeights(Interaction):
             share = weights.share(self.located[0], self.size)
             easy = self.started.rule.easy(share, self.size)
             if easy.low <= noisy <= easy.high:
-                same = {self.opened: touched.secret}
-                return Ran(told | {"hard": False, "share": share}, hits=0, tests=1, secrets=same)
+                return Ran(told | {"hard": False, "share": share}, hits=0, tests=1)
             margin = self.noise.error_bar(NEARLY_SURE) / self.size
             change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
         told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size}

@@ -78,8 +78,8 @@ class Spine:
         return left_of(self.ledger, self.dataset, self.analyst)
 
     def _answer(self, running: "_Running") -> Json:
-        """Run and settle. When the secret state moved meanwhile, the outcome, unseen by anybody, is thrown away and the
-        run repeated on the new state, under the same reservation."""
+        """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is
+        thrown away and the run repeated on the new state, under the same reservation."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._run_and_settle(running)
@@ -91,7 +91,8 @@ class Spine:
         secret, ran = self._run(running)
         final = running.interaction.final(running.price, ran, running.most)
         answer = ENCODER.encode(ran.answer)
-        seen = dict.fromkeys(ran.secrets, secret)
+        held = running.interaction.held
+        seen = {} if held is None else {held: secret}
         self.ledger.settle(running.reservation, final, ran.hits, ran.tests, answer, ran.secret, ran.secrets, seen)
         self.on_step("settled")
         return ran.answer
