@@ -5,9 +5,6 @@ import json
 import pytest
 
 import chary
-from tests.cli.test_commands import call, visits
-
-__all__ = ["call", "visits"]
 
 
 def test_the_figures_are_those_of_the_library(call):

@@ -4,20 +4,16 @@ import json
 
 import pytest
 
-from chary.cli import run
-
 ASKED = "track visits.csv --unit patient --count --step 1000 --epsilon-per-call 0.02 --json"
 
 
 @pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Run one command line in an empty folder: (exit code, figures, stderr)."""
-    monkeypatch.chdir(tmp_path)
+def call(call):
+    """The same with the figures of the JSON instead of stdout."""
 
     def called(line):
-        code = run(line.split())
-        captured = capsys.readouterr()
-        return code, json.loads(captured.out or "{}"), captured.err
+        code, out, err = call(line)
+        return code, json.loads(out or "{}"), err
 
     return called
 

@@ -4,24 +4,8 @@ import json
 
 import pytest
 
-from chary.cli import run
-
 SECRET = "987654321"
 ASKED = "choose {} --unit patient --count --by ward --keys a,b,c --epsilon 1 --delta 1e-6"
-
-
-@pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Run one command line in an empty folder: (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def called(line):
-        code = run(line.split())
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return called
 
 
 @pytest.fixture

@@ -4,25 +4,16 @@ import json
 
 import pytest
 
-from chary.cli import run
-
 ROWS = 4000
 
 
 @pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Run one command line in an empty folder: (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
+def call(call, tmp_path):
+    """The same in a folder with three files."""
     for name, size in (("first", ROWS), ("second", ROWS), ("third", 10)):
         rows = "\n".join(f"{i % 3},{i}" for i in range(size))
         (tmp_path / f"{name}.csv").write_text(f"ward,number\n{rows}\n")
-
-    def called(line, *more):
-        code = run([*line.split(), *more])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return called
+    return call
 
 
 RULES = "--each-row --relation replace --epsilon 5 --delta 1e-6 --ledger wards.ledger --count --by ward --keys 0,1,2"

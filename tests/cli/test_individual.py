@@ -4,10 +4,6 @@ import json
 
 import pytest
 
-from tests.cli.test_commands import call, visits
-
-__all__ = ["call", "visits"]
-
 
 @pytest.fixture
 def asked(visits):

@@ -6,20 +6,9 @@ import math
 import pytest
 
 from chary.accounting import halted_epsilon_up, noisy_max_epsilon_up, running_epsilon_up
-from chary.cli import run
 
 ABOVE = "account above-threshold --steps 7 --sensitivity 0.01 --threshold-noise 0.1 --query-noise 0.2 --threshold 0.5"
 RUN = {"sensitivity": "0.01", "threshold_noise": "0.1", "query_noise": "0.2", "threshold": "0.5"}
-
-
-@pytest.fixture
-def call(capsys):
-    def called(line):
-        code = run(line.split())
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return called
 
 
 def figures(call, line):

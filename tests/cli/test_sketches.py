@@ -4,24 +4,15 @@ import json
 
 import pytest
 
-from chary.cli import run
-
 SECRET = "987654321"
 
 
 @pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Run one command line in an empty folder: (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
+def call(call, tmp_path):
+    """The same in a folder with visits."""
     rows = [f"{unit},{unit % 100},{SECRET if unit == 7 else unit % 50}" for unit in range(3000)]
     (tmp_path / "visits.csv").write_text("patient_id,age,cost\n" + "\n".join(rows) + "\n")
-
-    def called(line, *more):
-        code = run([*line.split(), *more])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return called
+    return call
 
 
 FIRST = "distinct visits.csv --unit patient_id --epsilon 30 --delta 1e-6 --epsilon-per-call 1 --json"

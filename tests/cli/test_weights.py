@@ -4,23 +4,7 @@ import json
 
 import pytest
 
-from chary.cli import run
-
 SECRET = "987654321"
-
-
-@pytest.fixture
-def call(capsys, tmp_path, monkeypatch):
-    """Run one command line in an empty folder: (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def called(line, *more):
-        code = run([*line.split(), *more])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return called
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def twice_price_up(epsilon: Number, order: Fraction) -> Fraction | None:
     0.18967...
     """
     bound = _callable(epsilon, order)
-    if order * bound > LARGEST_EXPONENT:
+    if bound is None:
         return None
     with precise():
         a, eps = decimal(order), decimal(bound)
@@ -66,7 +66,7 @@ def narrow_price_up(epsilon: Number, order: Fraction) -> Fraction | None:
     0.05242...
     """
     bound = _callable(epsilon, order)
-    if order * bound > LARGEST_EXPONENT:
+    if bound is None:
         return None
     with precise():
         a, eps = decimal(order), decimal(bound)
@@ -83,7 +83,7 @@ def boundary_price_up(epsilon: Number, order: Fraction) -> Fraction | None:
     0.15929...
     """
     bound = _callable(epsilon, order)
-    if order * bound > LARGEST_EXPONENT:
+    if bound is None:
         return None
     with precise():
         a, eps = decimal(order), decimal(bound)
@@ -99,10 +99,12 @@ def boundary_price_up(epsilon: Number, order: Fraction) -> Fraction | None:
         return upper(-min(spared).ln()) if min(spared) > _LEAST else None
 
 
-def _callable(epsilon: Number, order: Fraction) -> Fraction:
+def _callable(epsilon: Number, order: Fraction) -> Fraction | None:
+    """The epsilon of a call, None where its exponentials would be too large for any price."""
     if order <= 1:
         raise InvalidParameter("the order must be greater than 1")
-    return moderate(epsilon)
+    bound = moderate(epsilon)
+    return None if order * bound > LARGEST_EXPONENT else bound
 
 
 def _tilted(one: Decimal, other: Decimal, order: Decimal) -> Decimal:
