@@ -184,6 +184,15 @@ def test_no_other_growth_is_better(total):
     assert best <= min(others) * (1 + 1e-6)
 
 
+def test_what_no_epsilon_improves_is_added_to_every_error_and_changes_no_growth():
+    sizes = {"size": 1000, "epsilon": "0.5", "beta": "0.05"}
+    assert Law(1, 2, base="0.25").error(**sizes) == 0.25 + Law(1, 2).error(**sizes)
+    common = {"start": 50_000, "beta": "0.05", "epsilon": 1}
+    assert best_growth(Law(1, 2, base="0.25"), **common) == best_growth(Law(1, 2), **common)
+    assert "base" not in Law(1, 2).body()
+    assert Law(1, 2, base="0.25").body()["base"] == "1/4"
+
+
 def test_the_published_growth_follows_its_powers():
     law, common = Law(1, 2), {"beta": "0.05", "epsilon": 1}
     pure = [published_growth(law, start=n, **common) for n in (1000, 8000)]
@@ -236,3 +245,5 @@ def test_what_is_no_law_is_refused(law):
         Law(1, 1, "0.5")
     with pytest.raises(InvalidParameter, match="log_power"):
         Law(1, 1, 1, "1.5")
+    with pytest.raises(InvalidParameter, match="base"):
+        Law(1, 1, base="-0.1")

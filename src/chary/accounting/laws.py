@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from chary.errors import InvalidParameter
-from chary.numbers import Number, positive, probability, whole
+from chary.numbers import Number, exact, positive, probability, whole
 
 _LEAST, _MOST = 1e-4, 0.9
 _GRID: Final = 200
@@ -18,11 +18,12 @@ _GRID: Final = 200
 
 @dataclass(frozen=True)
 class Law:
-    """A (p, c)-black box ([GROW] Definition 4): the error is at most `c (ln(choices/beta)^q/(epsilon n))^p`.
+    """A (p, c)-black box ([GROW] Definition 4): the error is at most `base + c (ln(choices/beta)^q/(epsilon n))^p`.
 
     That holds with probability 1 - beta for every epsilon, number of rows n and beta up to 1/2. `choices` is over how
-    many things at once; with 1 (and q, `log_power`, 1) it is the published law. q is at most 1, such as 1/2 for
-    Gaussian noise, so that a run with i + 1 times the share and a failure to the power i + 1 is as accurate.
+    many things at once; with 1 (and q, `log_power`, 1, and `base`, 0) it is the published law. q is at most 1, such as
+    1/2 for Gaussian noise, so that a run with i + 1 times the share and a failure to the power i + 1 is as accurate.
+    `base` is what neither rows nor epsilon improve, such as the coarseness of a synthetic database of fixed size.
 
     >>> round(Law(power=1, factor=2, choices=10).error(size=1000, epsilon=1, beta="0.05"), 4)
     0.0106
@@ -32,8 +33,12 @@ class Law:
     factor: Number
     choices: Number = 1
     log_power: Number = 1
+    base: Number = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "base", exact(self.base, "base"))
+        if Fraction(self.base) < 0:
+            raise InvalidParameter("base is an error that remains, so it is at least 0")
         for name in ("power", "factor", "choices", "log_power"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
         if Fraction(self.choices) < 1:
@@ -58,11 +63,12 @@ class Law:
     def error(self, *, size: int, epsilon: Number, beta: Number) -> float:
         """What the error is at most, but for a chance beta."""
         scaled = self.logarithm(beta) / (float(positive(epsilon, "epsilon")) * whole(size, "size"))
-        return float(self.factor) * math.pow(scaled, float(self.power))
+        return float(self.base) + float(self.factor) * math.pow(scaled, float(self.power))
 
     def body(self) -> dict[str, Any]:
         """The law in JSON."""
-        return {name: str(getattr(self, name)) for name in ("power", "factor", "choices", "log_power")}
+        told = {name: str(getattr(self, name)) for name in ("power", "factor", "choices", "log_power")}
+        return told | ({"base": str(self.base)} if self.base else {})
 
 
 def epochs_error(

@@ -35,8 +35,8 @@ class AlgorithmBox(BlackBox):
     >>> AlgorithmBox(
     ...     lambda epsilon: Algorithm("mean age", lambda r, s: mean_age(r, s, 120 / epsilon), epsilon, columns=["age"]),
     ...     law=(1, 120),
-    ... ).law
-    Law(power=Fraction(1, 1), factor=Fraction(120, 1), choices=Fraction(1, 1), log_power=Fraction(1, 1))
+    ... ).law.body()
+    {'power': '1', 'factor': '120', 'choices': '1', 'log_power': '1'}
     """
 
     make: Callable[[Fraction], Algorithm] = field(repr=False)
@@ -99,8 +99,8 @@ class QuantilesBox(BlackBox):
     Law: the largest error of a rank, as a fraction of all rows, with p = 1 and c = 2 for one quantile; for several,
     which are halved in r rounds, the errors along a path add up to at most c = 2 r (2 r - 1).
 
-    >>> QuantilesBox("age", [0.5], bounds=(0, 120)).law
-    Law(power=Fraction(1, 1), factor=Fraction(2, 1), choices=Fraction(121, 1), log_power=Fraction(1, 1))
+    >>> QuantilesBox("age", [0.5], bounds=(0, 120)).law.body()
+    {'power': '1', 'factor': '2', 'choices': '121', 'log_power': '1'}
     """
 
     column: str
