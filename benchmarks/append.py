@@ -3,6 +3,10 @@
 Run as `python benchmarks/append.py`. Every batch is checked, written in one transaction with its number and noted in a
 durable ledger together with the size after it. A DuckDB file is opened for writing, committed and closed each time, so
 `bare` is the same without chary: connect, insert in a transaction, close.
+
+A second table has questions in between: after each append a `watch` of 100 keys and an `ask` of a public histogram.
+Their scans grow with the rows. `own` is a turn without the append and the two queries, `bare` the engine's two counts.
+About two minutes.
 """
 
 import statistics
@@ -17,11 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 import chary
-from chary import Budget, Session
-from measuring import announce, duration, seconds, show
+from chary import Bins, Budget, Session, count
+from measuring import QueryClock, announce, duration, seconds, show
 
 BATCH, BATCHES = 10_000, 100
 LATEST = 20
+SENSORS = 100
 Append = Callable[[pa.Table], object]
 
 
@@ -41,11 +46,16 @@ def stored(folder: Path) -> Path:
     return path
 
 
-def session(folder: Path, *, in_file: bool) -> Session:
+def session(folder: Path, *, in_file: bool, **more: object) -> Session:
     """A session on the first batch."""
     where = {"source": stored(folder), "table": "stream"} if in_file else {"source": batch(0), "dataset": "stream"}
-    ledger = folder / "stream.ledger"
-    return chary.open(**where, privacy_unit=None, relation="replace", ledger=ledger, budget=Budget(epsilon=1))
+    terms = {
+        "privacy_unit": None,
+        "relation": "replace",
+        "ledger": folder / "stream.ledger",
+        "budget": Budget(epsilon=1),
+    }
+    return chary.open(**where, **(terms | more))
 
 
 def bare(folder: Path) -> Append:
@@ -68,6 +78,62 @@ def timed(append: Append) -> list[float]:
     return [seconds(partial(append, each)) for each in rows]
 
 
+def turns(folder: Path, *, in_file: bool) -> tuple[list[float], list[float]]:
+    """Seconds of each append, watch and ask together; and without the append and the two queries."""
+    clock, whole, own = QueryClock(), [], []
+    budget = {"budget": Budget(epsilon=1, delta=1e-6), "grain": "0.001", "on_step": clock}
+    with closing(session(folder, in_file=in_file, **budget)) as opened:
+        cells = {"value": Bins([-9, -1, 0, 1, 9]), "sensor": Bins(range(0, 5001, 500))}
+        weights = opened.multiplicative_weights(universe=cells, alpha="0.05", epsilon="0.005")
+        keyed = count("value > 0").by("sensor", range(SENSORS))
+        for number in range(1, BATCHES + 1):
+            rows = batch(number)
+            appending = seconds(partial(opened.append, rows))
+            watched = clock.split(lambda: opened.watch(keyed, above=10**6, epsilon="0.001"))
+            asked = clock.split(partial(weights.ask, f"value >= 0 AND sensor < {500 * (1 + number % 9)}"))
+            whole.append(appending + watched[0] + asked[0])
+            own.append(watched[1] + asked[1])
+    return whole, own
+
+
+def bare_counts(folder: Path, *, in_file: bool) -> list[float]:
+    """Seconds of the engine's own two counts after each batch; of a file with a new connection, as a session does."""
+    append, path = bare(folder), str(folder / "stream.duckdb")
+    kept = None if in_file else duckdb.connect()
+    if kept is not None:
+        kept.register("first", batch(0))
+        kept.execute("CREATE TABLE stream AS FROM first")
+    times = []
+    for number in range(1, BATCHES + 1):
+        rows = batch(number)
+        if kept is None:
+            append(rows)
+        else:
+            kept.register("incoming", rows)
+            kept.execute("INSERT INTO stream BY NAME FROM incoming")
+        times.append(seconds(partial(_counts, kept, path, number)))
+    return times
+
+
+def _counts(kept: duckdb.DuckDBPyConnection | None, path: str, number: int) -> None:
+    connection = kept or duckdb.connect(path, read_only=True)
+    keyed = f"SELECT sensor, count(*) FROM stream WHERE value > 0 AND sensor < {SENSORS} GROUP BY sensor"
+    connection.execute(keyed).fetchall()
+    connection.execute(f"SELECT count(*) FROM stream WHERE value >= 0 AND sensor < {500 * (1 + number % 9)}").fetchall()
+    if kept is None:
+        connection.close()
+
+
+def asked() -> Iterator[tuple[str, list[float]]]:
+    """The times of every turn, by where the rows are kept."""
+    for name, in_file in (("in memory", False), ("DuckDB file", True)):
+        with tempfile.TemporaryDirectory() as folder:
+            whole, own = turns(Path(folder), in_file=in_file)
+        with tempfile.TemporaryDirectory() as folder:
+            counts = bare_counts(Path(folder), in_file=in_file)
+        yield from ((f"{name}, whole", whole), (f"{name}, own", own), (f"{name}, bare", counts))
+
+
 def measured() -> Iterator[tuple[str, list[float]]]:
     """The times of every batch, by where the rows are kept."""
     for name, in_file in (("in memory", False), ("DuckDB file", True)):
@@ -81,13 +147,17 @@ def measured() -> Iterator[tuple[str, list[float]]]:
 def main() -> None:
     """Print the table."""
     announce()
-    lines = []
-    for name, times in measured():
-        first, last = (statistics.median(part) for part in (times[:LATEST], times[-LATEST:]))
-        per_second = f"{BATCHES * BATCH / sum(times):,.0f}"
-        lines.append([name, duration(first), duration(last), f"{last / first:.2f}", duration(max(times)), per_second])
     headings = ["rows kept", f"first {LATEST}", f"last {LATEST}", "last / first", "longest", "rows/s"]
-    show(f"{BATCHES} batches of {BATCH:,} rows, median time of a batch", headings, lines)
+    titles = {"median time of a batch": measured(), "append, watch and ask after each, median time": asked()}
+    for title, found in titles.items():
+        show(f"{BATCHES} batches of {BATCH:,} rows, {title}", headings, [line(name, times) for name, times in found])
+
+
+def line(name: str, times: list[float]) -> list[str]:
+    """The first and the last ones, how much longer the last ones took, and the longest."""
+    first, last = (statistics.median(part) for part in (times[:LATEST], times[-LATEST:]))
+    per_second = f"{BATCHES * BATCH / sum(times):,.0f}"
+    return [name, duration(first), duration(last), f"{last / first:.2f}", duration(max(times)), per_second]
 
 
 if __name__ == "__main__":

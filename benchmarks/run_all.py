@@ -24,10 +24,17 @@ NAMES = (
     "gaussian_runs",
     "sketches",
     "schedules",
+    "continual",
     "multiplicative_weights",
+    "mwem",
+    "sparse_weights",
+    "growing_queries",
+    "small_database",
+    "growing_sparse",
     "learning",
     "model_selection",
     "erm",
+    "ermg",
 )
 
 

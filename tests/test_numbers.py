@@ -23,6 +23,31 @@ def test_what_is_no_number_is_refused_by_name(bad):
 
 
 @pytest.mark.parametrize(
+    "bad",
+    [
+        "1e400",
+        "-1e308",
+        "1e-400",
+        10**400,
+        -(10**400),
+        "1e999999999",
+        Decimal("1e-999999999"),
+        f"1/{10**400}",
+        "9" * 5000,
+    ],
+)
+def test_numbers_beyond_all_measure_are_refused_at_once(bad):
+    with pytest.raises(InvalidParameter, match="epsilon must be a finite number below 1e308") as refused:
+        exact(bad, "epsilon")
+    assert len(str(refused.value)) < 120
+
+
+def test_the_largest_and_the_smallest_numbers_can_be_written_and_shown():
+    for written in ("9.99e307", "1.01e-308", 10**300):
+        assert plain(exact(written, "epsilon"))[0] in "19"
+
+
+@pytest.mark.parametrize(
     ("check", "bad"), [(positive, 0), (positive, -1), (probability, 0), (probability, 1), (whole, 0)]
 )
 def test_domains(check, bad):

@@ -4,35 +4,41 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational
+from typing import Final
 
 from chary.errors import InvalidParameter
 
 Number = int | float | str | Decimal | Fraction
+_BITS: Final = 1000
+_DIGITS: Final = 320
+_SHOWN: Final = 40
+_LEAST, _MOST = Fraction(1, 10**308), Fraction(10**308)
 
 
 def exact(value: Number, name: str) -> Fraction:
     """The rational number the user wrote: `0.1` is one tenth, not the nearest binary fraction.
 
     Floats are read by their shortest decimal form, strings as decimals or as quotients such as `"1/3"`.
-    NaN, infinities, Booleans and anything else raise `InvalidParameter`.
+    NaN, infinities, Booleans, numbers of 1e308 and more or nearer to 0 than 1e-308, and anything else raise
+    `InvalidParameter`.
 
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(2, "epsilon")
     (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
     """
     if isinstance(value, Fraction):
         return value
-    if type(value) is int:
+    if type(value) is int and value.bit_length() < _BITS:
         return Fraction(value)
     if hasattr(value, "item"):
         return exact(value.item(), name)
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal, Rational)):
         raise InvalidParameter(f"{name} must be a number, not {type(value).__name__}")
+    text = repr(float(value)) if isinstance(value, float) else str(value) if isinstance(value, Decimal) else value
     try:
-        text = float.__repr__(value) if isinstance(value, float) else value
-        return _parsed(text) if isinstance(text, str) else Fraction(text)
-    except (ValueError, OverflowError, ZeroDivisionError):
+        return _parsed(text) if isinstance(text, str) else _within(Fraction(text))
+    except (ValueError, ArithmeticError):
         pass
-    raise InvalidParameter(f"{name} must be a finite number, got {value!r}")
+    raise InvalidParameter(f"{name} must be a finite number below 1e308, got {_shortened(value)}")
 
 
 def positive(value: Number, name: str) -> Fraction:
@@ -90,4 +96,16 @@ def plain(value: Fraction | float) -> str:
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Fraction:
     """A decimal or a quotient; the few numbers that questions come with are parsed once."""
-    return Fraction(text)
+    if "/" not in text and abs(Decimal(text).adjusted()) > _DIGITS:
+        raise OverflowError
+    return _within(Fraction(text))
+
+
+def _within(number: Fraction) -> Fraction:
+    if number and not _LEAST < abs(number) < _MOST:
+        raise OverflowError
+    return number
+
+
+def _shortened(value: object) -> str:
+    return repr(value) if isinstance(value, (str, float, Decimal)) and len(str(value)) < _SHOWN else "one that is not"

@@ -1,8 +1,13 @@
 """`chary grow` as a user types it."""
 
 import json
+import shutil
+from pathlib import Path
 
+import duckdb
 import pytest
+
+from chary.ledger import SqlLedger
 
 ROWS = 4000
 
@@ -61,8 +66,10 @@ def test_what_makes_no_schedule_is_refused(call, wrong):
     assert err.startswith("chary: ")
 
 
-def test_a_picture_that_cannot_be_written_charges_nothing(call):
-    assert call(f"grow first.csv {RULES} --schedule-rho 0.05 --plot runs.txt")[0] == 2
+def test_a_picture_that_cannot_be_written_charges_nothing(call, tmp_path):
+    (tmp_path / "folder.png").mkdir()
+    for name in ("runs.txt", "folder.png"):
+        assert call(f"grow first.csv {RULES} --schedule-rho 0.05 --plot {name}")[0] == 2
     assert json.loads(call(f"grow first.csv {RULES} --schedule-rho 0.05 --json")[1])["schedule"] == 3
 
 
@@ -70,3 +77,94 @@ def test_a_secret_size_is_refused(call):
     code, _out, err = call(f"grow first.csv {RULES.replace('--relation replace', '')} --schedule-rho 0.05")
     assert code == 2
     assert "secret" in err
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A DuckDB file with the first rows: it keeps what is appended."""
+    with duckdb.connect(str(tmp_path / "wards.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE wards AS SELECT range % 3 AS ward, range AS number FROM range({ROWS})")
+    return "wards.duckdb"
+
+
+KEPT = f"{RULES} --table wards --schedule-rho 0.05 --json"
+
+
+def test_a_command_that_is_repeated_goes_on(call, file):
+    """The same schedule, paid once; files that are in are not appended again, those after them are."""
+    first = json.loads(call(f"grow {file} {KEPT} --append second.csv")[1])
+    code, out, err = call(f"grow {file} {KEPT} --append second.csv --append third.csv")
+    assert code == 0, err
+    again = json.loads(out)
+    assert [batch["new"] for batch in again["appended"]] == [False, True]
+    assert again["appended"][0] | {"new": True} == first["appended"][0]
+    assert (again["schedule"], again["spent"]) == (first["schedule"], first["spent"])
+    with duckdb.connect(file) as connection:
+        assert connection.execute("SELECT count(*) FROM wards").fetchone() == (2 * ROWS + 10,)
+
+
+def test_the_same_rows_can_be_appended_again(call, file, tmp_path):
+    """By naming the file twice, under another name, or with a key; each command can be repeated."""
+    (tmp_path / "monday.csv").write_bytes((tmp_path / "third.csv").read_bytes())
+    lines = [
+        "--append third.csv",
+        "--append third.csv --append third.csv",
+        "--append monday.csv",
+        "--append third.csv --append-again tuesday",
+    ]
+    for line, batches in [*zip(lines, (1, 2, 3, 4), strict=True), *((line, 4) for line in lines[1:])]:
+        assert call(f"grow {file} {KEPT} {line}")[0] == 0
+        with duckdb.connect(file) as connection:
+            assert connection.execute("SELECT count(*) FROM wards").fetchone() == (ROWS + 10 * batches,)
+
+
+def test_a_file_of_the_same_name_in_another_folder_is_another_batch(call, file, tmp_path):
+    (tmp_path / "monday").mkdir()
+    (tmp_path / "monday" / "third.csv").write_bytes((tmp_path / "third.csv").read_bytes())
+    told = json.loads(call(f"grow {file} {KEPT} --append third.csv --append monday/third.csv")[1])
+    assert [batch["version"] for batch in told["appended"]] == [2, 3]
+    told = json.loads(call(f"grow {file} {KEPT} --append monday/third.csv --append {tmp_path / 'third.csv'}")[1])
+    assert [(batch["version"], batch["new"]) for batch in told["appended"]] == [(3, False), (2, False)]
+
+
+@pytest.mark.parametrize("source", ["first.csv", "wards.duckdb --table wards"])
+def test_the_ledger_notes_the_same_whatever_the_rows(call, file, tmp_path, source):
+    """Nothing that stands in it would tell who guesses the rows that the guess is right."""
+    noted = []
+    for ward in (0, 1):
+        (tmp_path / "third.csv").write_text(f"ward,number\n{ward},7\n")
+        copy, ledger = source.replace("wards.", f"{ward}.", 1), tmp_path / f"{ward}.ledger"
+        if "duckdb" in source:
+            shutil.copy(file, f"{ward}.duckdb")
+        terms = f"{RULES.replace('wards.ledger', ledger.name)} --schedule-rho 0.05 --append third.csv"
+        assert call(f"grow {copy} {terms}")[0] == 0
+        opened = SqlLedger(ledger)
+        noted.append([note.body for terms in opened.datasets() for note in opened.notes(terms.name)])
+        opened.close()
+    assert noted[0] == noted[1]
+    assert len(noted[0]) == 2
+
+
+def test_a_file_that_does_not_fit_is_named_and_what_came_before_it_stays(call, file, tmp_path):
+    (tmp_path / "wrong.csv").write_text("ward,number\nSECRET,1\n")
+    line = f"grow {file} {KEPT} --append third.csv --append wrong.csv"
+    for _ in range(2):
+        code, out, err = call(line)
+        assert (code, out) == (2, "")
+        assert err.startswith("chary: wrong.csv: ")
+        assert "SECRET" not in err
+    told = json.loads(call(f"grow {file} {KEPT} --append third.csv")[1])
+    assert [batch["new"] for batch in told["appended"]] == [False]
+
+
+def test_what_was_appended_before_is_told(call, file):
+    line = f"grow {file} {KEPT.replace('--json', '')} --append third.csv"
+    assert call(line)[2] == ""
+    assert "appended before: third.csv (version 2); --append-again KEY" in call(line)[2]
+
+
+def test_a_file_that_is_not_there_is_refused_before_anything_is_charged(call):
+    code, out, err = call(f"grow first.csv {RULES} --schedule-rho 0.05 --append second.csv --append fourth.csv")
+    assert (code, out) == (2, "")
+    assert "no file fourth.csv" in err
+    assert not Path("wards.ledger").exists()

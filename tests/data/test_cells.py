@@ -5,10 +5,13 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from chary import Bins, InvalidParameter, InvalidQuery, Universe, count
 from chary.data import Neighbouring, Predicate, Table
 from chary.data.cells import located, matrix
+from chary.mechanisms.public_histogram import PublicHistogram
 
 ROW = Neighbouring("replace", None)
 SEXES = ["f", "m", "x"]
@@ -125,7 +128,7 @@ LARGE_SCHEMA = dict.fromkeys("abcd", "int64")
     "text",
     ["a < 7", "a IN (1, 5, 6) AND c > 3", "b = 2 AND (c = 1 OR d = 1)", "a = 1 OR d = 1", "a = 1 AND (b = 1 OR d = 2)"],
 )
-def test_products_are_disjoint_and_agree_with_flags_over_all_cells(text):
+def test_cells_of_a_large_universe_by_brute_force(text):
     rows, columns = matrix(LARGE)
     assert rows > 1
     assert rows * columns == LARGE.cells
@@ -141,6 +144,58 @@ def test_products_are_disjoint_and_agree_with_flags_over_all_cells(text):
     }[text]
     assert np.array_equal(region.flags(), meant.ravel())
     assert region.count == np.count_nonzero(meant)
+
+
+MIDDLE = Universe({"a": range(5), "b": range(7), "c": range(39), "d": range(9)})
+GRIDS = dict(zip("abcd", np.meshgrid(*(np.arange(cells) for cells in MIDDLE.shape), indexing="ij"), strict=True))
+SIGNS = {"=": np.equal, "<>": np.not_equal, "<": np.less, ">=": np.greater_equal}
+
+
+@st.composite
+def comparisons(draw):
+    """A comparison with the cells in which it is true and those in which it is false; in others it is unknown."""
+    name = draw(st.sampled_from("abcd"))
+    cells, declared = GRIDS[name], MIDDLE.shape["abcd".index(name)] - 1
+    known = cells < declared
+    if draw(st.booleans()):
+        sign, value = draw(st.sampled_from(list(SIGNS))), draw(st.integers(0, declared))
+        met = SIGNS[sign](cells, value)
+        return f"{name} {sign} {value}", met & known, ~met & known
+    values = draw(st.sets(st.integers(0, declared - 1), min_size=1, max_size=declared))
+    met = np.isin(cells, list(values))
+    return f"{name} IN ({', '.join(map(str, values))})", met & known, ~met & known
+
+
+def larger(smaller):
+    """NOT, AND and OR of three-valued logic."""
+    negated = smaller.map(lambda part: (f"NOT ({part[0]})", part[2], part[1]))
+    pairs = st.tuples(smaller, smaller)
+    both = pairs.map(lambda two: (f"({two[0][0]}) AND ({two[1][0]})", two[0][1] & two[1][1], two[0][2] | two[1][2]))
+    either = pairs.map(lambda two: (f"({two[0][0]}) OR ({two[1][0]})", two[0][1] | two[1][1], two[0][2] & two[1][2]))
+    return negated | both | either
+
+
+@settings(max_examples=100)
+@given(st.recursive(comparisons(), larger, max_leaves=10), st.floats(0.1, 10))
+def test_any_condition_over_several_columns_by_brute_force(asked, factor):
+    text, true, _false = asked
+    region, _ = located(MIDDLE, dict.fromkeys("abcd", "int64"), Predicate.parse(text))
+    assert np.array_equal(region.flags(), true.ravel())
+    assert region.count == np.count_nonzero(true)
+    assert len({row.tobytes() for row in region.patterns}) == len(region.patterns) == region.which.max() + 1
+    histogram = PublicHistogram(*matrix(MIDDLE))
+    histogram.multiply(region, factor)
+    plain = np.where(true.ravel(), factor, 1.0)
+    assert np.allclose(histogram.shares(), plain / plain.sum(), rtol=1e-6, atol=0)
+    assert histogram.share(region) == pytest.approx(histogram.shares()[true.ravel()].sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "most"), [("a < 7 AND d = 3", 2), ("a = 1 OR d = 1", 2), ("a < 3 OR b < 4 OR c = 1", 2)]
+)
+def test_rows_have_few_patterns(text, most):
+    region, _ = located(LARGE, LARGE_SCHEMA, Predicate.parse(text))
+    assert len(region.patterns) <= most
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from chary.accounting.multiplicative_weights import hard_answers_up, weights_alpha, weights_epsilon
 from chary.errors import InvalidParameter
 from chary.mechanisms.multiplicative_weights import Change, MultiplicativeWeights, Transcript, Weights
-from chary.mechanisms.public_histogram import PublicHistogram, runs
 
 ROWS, COLUMNS = 4, 6
 
@@ -24,9 +23,12 @@ class Set:
     flags: np.ndarray
 
     @property
-    def products(self):
-        for place, row in enumerate(self.flags):
-            yield np.arange(len(self.flags)) == place, row
+    def which(self):
+        return np.arange(len(self.flags))
+
+    @property
+    def patterns(self):
+        return self.flags
 
     @property
     def count(self):
@@ -42,33 +44,6 @@ def entropy(people, model):
     """The relative entropy of one histogram from another."""
     inside = people > 0
     return float((people[inside] * np.log(people[inside] / model[inside])).sum())
-
-
-@given(sets, sets, st.floats(0.25, 4), st.floats(0.1, 2))
-def test_a_histogram_changes_and_answers_as_an_array_does(first, second, factor, lift):
-    histogram, plain = PublicHistogram(ROWS, COLUMNS), np.ones((ROWS, COLUMNS), np.float32)
-    histogram.multiply(first, factor)
-    plain[first.flags] *= np.float32(factor)
-    histogram.lift(lift)
-    plain += np.float32(lift)
-    histogram.multiply(second, factor)
-    plain[second.flags] *= np.float32(factor)
-    histogram.scale(0.25)
-    assert np.array_equal(histogram.weights, plain / 4)
-    exact = plain.astype(np.float64)
-    assert histogram.share(first) == pytest.approx(exact[first.flags].sum() / exact.sum(), rel=1e-12)
-    assert histogram.shares() == pytest.approx(exact.ravel() / exact.sum(), rel=1e-12)
-
-
-def test_runs_are_all_true_stretches():
-    flags = np.random.default_rng(1).random(200) < 0.5
-    again = np.zeros(200, bool)
-    for low, high in runs(flags):
-        again[low:high] = True
-        assert not flags[low - 1 : low].any()
-        assert not flags[high : high + 1].any()
-    assert np.array_equal(again, flags)
-    assert runs(np.zeros(3, bool)) == []
 
 
 def people_of(random):

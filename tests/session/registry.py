@@ -6,6 +6,7 @@ from chary.growing import CountsBox
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
 RUN = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100}
+SMALL = {"universe": {"clinic": CLINICS}, "queries": ["clinic = 'north'", "clinic = 'south'"], "epsilon": "0.01"}
 AGES = {"bounds": (0, 120), "rows_per_unit": 1, "epsilon": "0.01"}
 
 
@@ -58,6 +59,24 @@ def sketch_release_if(session, name):
     return lambda key: sketch.release_if(above=0, request=key)
 
 
+def growing_sparse(session, name):
+    """A sparse vector on a growing table."""
+    return session.growing_sparse_vector(above="0.5", epsilon="0.01", values=True, request=f"growing {name}")
+
+
+def growing_sparse_round(session, name):
+    """Needs a growing sparse vector without an open round."""
+    opened = growing_sparse(session, name)
+    return lambda key: opened.begin(request=key)
+
+
+def growing_sparse_test(session, name):
+    """Needs a growing sparse vector with an open round."""
+    opened = growing_sparse(session, name)
+    opened.begin(request=f"round {name}")
+    return lambda key: opened.test(count(), above=-EXTREME, request=key)
+
+
 SIXTIES = CountsBox(count("age >= 60"))
 
 
@@ -65,6 +84,12 @@ def scheduled_run(session, name):
     """Needs an open schedule."""
     schedule = session.schedule(SIXTIES, epsilon="0.01", beta="0.05", request=f"schedule {name}")
     return lambda key: schedule.run(request=key)
+
+
+def continual_step(session, name):
+    """Needs an open continual count."""
+    counting = session.continual_count(steps=100, epsilon="0.01", request=f"continual {name}")
+    return lambda key: counting.step(request=key)
 
 
 def multiplicative_weights(session, request):
@@ -75,6 +100,18 @@ def multiplicative_weights(session, request):
 def multiplicative_weights_ask(session, name):
     """Needs an open histogram."""
     weights = multiplicative_weights(session, f"weights {name}")
+    return lambda key: weights.ask("clinic = 'north'", must_verify=True, request=key)
+
+
+def sparse_weights(session, request):
+    """The same with rounds that are paid for once."""
+    universe = {"clinic": CLINICS}
+    return session.sparse_multiplicative_weights(universe=universe, alpha="0.1", epsilon="0.01", request=request)
+
+
+def sparse_weights_ask(session, name):
+    """Needs such a histogram."""
+    weights = sparse_weights(session, f"weights {name}")
     return lambda key: weights.ask("clinic = 'north'", must_verify=True, request=key)
 
 
@@ -104,6 +141,7 @@ KINDS = {
     "revise": revise,
     "watch": asked(lambda s, key: s.watch(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)),
     "call": asked(lambda s, key: s.call(fixed([1, "a"]), prior=2, request=key)),
+    "call of a rho": asked(lambda s, key: s.call(Algorithm("zcdp", lambda rows, source: 1, rho="0.0001"), request=key)),
     "track": asked(lambda s, key: s.track(count(), step=100, epsilon="0.01").ask(request=key)),
     "call_twice": asked(lambda s, key: s.call_twice(fixed(1), request=key)),
     "between": asked(lambda s, key: s.between(count(), low=-EXTREME, high=EXTREME, epsilon="0.01", request=key)),
@@ -119,6 +157,11 @@ KINDS = {
     "sparse_vector": asked(lambda s, key: s.sparse_vector(above=51, hits=2, epsilon="0.01", request=key).call),
     "sparse_test": sparse(lambda opened, key: opened.test(count(), request=key)),
     "sparse_watch": sparse(lambda opened, key: opened.watch(count().by("clinic", CLINICS[:1]), request=key)),
+    "growing_sparse_vector": asked(
+        lambda s, key: s.growing_sparse_vector(above="0.5", epsilon="0.01", request=key).call
+    ),
+    "growing_sparse_round": growing_sparse_round,
+    "growing_sparse_test": growing_sparse_test,
     "noisy_max_gaussian": asked(
         lambda s, key: s.noisy_max_gaussian(count().by("clinic", CLINICS), low=0, high=100, epsilon="0.01", request=key)
     ),
@@ -129,6 +172,15 @@ KINDS = {
     ),
     "multiplicative_weights": asked(lambda s, key: multiplicative_weights(s, key).call),
     "multiplicative_weights_ask": multiplicative_weights_ask,
+    "sparse_weights": asked(lambda s, key: sparse_weights(s, key).call),
+    "sparse_weights_ask": sparse_weights_ask,
+    "small_database": asked(lambda s, key: s.small_database(**SMALL, rows=4, request=key)),
+    "small_database of the best size": asked(lambda s, key: s.small_database(**SMALL, request=key)),
+    "mwem": asked(
+        lambda s, key: s.mwem(
+            universe={"clinic": CLINICS}, queries=["clinic = 'north'"], rounds=2, epsilon="0.01", request=key
+        )
+    ),
     "sketch": asked(lambda s, key: s.sketch(epsilon="0.01", registers=64, request=key)),
     "sketch_release_if": sketch_release_if,
     "choose": asked(lambda s, key: s.choose(count().by("clinic", CLINICS), epsilon="0.01", request=key)),
@@ -137,6 +189,9 @@ KINDS = {
     "randomized": asked(lambda s, key: s.randomized("age >= 44", epsilon="0.01", request=key)),
     "schedule": asked(lambda s, key: s.schedule(SIXTIES, epsilon="0.01", beta="0.05", request=key).call),
     "scheduled_run": scheduled_run,
+    "continual_count": asked(lambda s, key: s.continual_count(steps=100, epsilon="0.01", request=key).call),
+    "continual_count by the root": asked(lambda s, key: s.continual_count(steps=9, rho="0.0001", request=key).call),
+    "continual_step": continual_step,
     "label": asked(lambda s, key: s.label(0, epsilon="0.01", request=key)),
     "label of a guess": asked(lambda s, key: s.label(0, guess="yes", epsilon="0.01", request=key)),
     "label_clear": asked(lambda s, key: s.label_clear(0, epsilon="0.01", request=key)),
@@ -144,15 +199,35 @@ KINDS = {
 }
 # What never costs anything itself, what is asked of votes instead of a table, and what needs a public number of units.
 FREE = {
+    "continual_step",
     "multiplicative_weights",
     "sparse_test",
     "sparse_watch",
+    "growing_sparse_vector",
+    "growing_sparse_test",
     "individual_ask",
     "sketch",
     "above_threshold",
     "scheduled_run",
+    "sparse_weights_ask",
 }
 OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
 OF_REPLACED = {"fraction", "randomized"}
 # What needs a public number of rows.
-OF_ROWS = {"multiplicative_weights", "multiplicative_weights_ask", "schedule", "scheduled_run"}
+OF_ROWS = {
+    "continual_count",
+    "continual_count by the root",
+    "continual_step",
+    "small_database",
+    "small_database of the best size",
+    "multiplicative_weights",
+    "multiplicative_weights_ask",
+    "mwem",
+    "schedule",
+    "scheduled_run",
+    "growing_sparse_vector",
+    "growing_sparse_round",
+    "growing_sparse_test",
+    "sparse_weights",
+    "sparse_weights_ask",
+}

@@ -157,7 +157,7 @@ def test_a_batch_that_the_ledger_cannot_note_is_not_added_or_noted_later(opened,
     assert (session.size, len(session.versions)) == (127 if in_file else 120, 1)
     ledger.failing = False
     assert session.append(MORE, request="mon") == 2
-    assert (session.size, told(session)[1:]) == (127, [(2, "append", 127, "mon")])
+    assert (session.size, told(session)[1:]) == (127, [(2, "append", 127, None if in_file else "mon")])
 
 
 def test_a_wrong_batch_changes_neither_rows_nor_versions(opened, stored):
@@ -187,7 +187,17 @@ def test_threads_append_whole_batches(opened, stored):
         thread.join()
     assert not failures
     assert [version.size for version in session.versions] == list(range(120, 120 + 15 * 7 + 1, 7))
-    assert {version.request for version in session.versions[1:]} == {f"{a} {n}" for a in "abc" for n in range(5)}
+    keys = {batch.request for batch in session.spine.rows.batches()}
+    assert keys == {f"{a} {n}" for a in "abc" for n in range(5)}
+
+
+def test_the_ledger_does_not_know_the_keys_of_a_file(opened, stored, tmp_path):
+    """They may be made of what was appended, as hashes of contents are."""
+    for _ in range(2):
+        with opened(**stored, **PUBLIC) as session:
+            assert [session.append(MORE, request="hash of contents") for _ in range(2)] == [2, 2]
+            assert told(session)[1:] == [(2, "append", 127, None)]
+    assert not any(b"hash of contents" in path.read_bytes() for path in tmp_path.glob("visits.ledger*"))
 
 
 def test_a_series_grows_by_public_steps(tmp_path):

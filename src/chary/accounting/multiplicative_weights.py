@@ -4,10 +4,35 @@ import math
 from fractions import Fraction
 from typing import Literal
 
+from chary.accounting.exponentials import decimal, precise
+from chary.accounting.rounding import rounded_up
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 
+Update = Literal["projected", "published"]
 _ROUNDING = 1 + 1e-12
+
+
+def hard_answer_rates_up(
+    *, alpha: Number, cells: int, update: Update = "projected", mixing: Number = 1
+) -> tuple[Fraction, Fraction]:
+    """The hard answers at most before the data grow, and those at most for each growth by the factor e.
+
+    Rounded up to 18 digits, the same on every machine.
+
+    >>> first, growth = hard_answer_rates_up(alpha="0.1", cells=1000, mixing="0.1")
+    >>> round(first), round(growth)
+    (3108, 4145)
+    """
+    if update not in ("projected", "published"):
+        raise InvalidParameter("update must be 'projected' or 'published'")
+    each = probability(alpha, "alpha") ** 2 * (Fraction(2, 9) if update == "projected" else Fraction(1, 36))
+    part, known = positive(mixing, "mixing"), whole(cells, "cells", least=2)
+    if part > 1:
+        raise InvalidParameter("mixing is a part of a row, at most 1")
+    with precise():
+        first, row = (decimal(entropy).ln() / decimal(each) for entropy in (Fraction(known), known / part))
+        return rounded_up(first), rounded_up(row)
 
 
 def hard_answers_up(
@@ -16,7 +41,7 @@ def hard_answers_up(
     cells: int,
     start: int,
     size: int | None = None,
-    update: Literal["projected", "published"] = "projected",
+    update: Update = "projected",
     mixing: Number = 1,
 ) -> float:
     """At most so many hard answers while all answers are within alpha/3, from `start` rows until there are `size`.
@@ -29,14 +54,11 @@ def hard_answers_up(
     >>> round(hard_answers_up(alpha="0.1", cells=1000, start=500, update="projected"))
     3108
     """
-    if update not in ("projected", "published"):
-        raise InvalidParameter("update must be 'projected' or 'published'")
+    before, grown = hard_answer_rates_up(alpha=alpha, cells=cells, update=update, mixing=mixing)
     first, last = whole(start, "start"), whole(start if size is None else size, "size")
     if last < first:
         raise InvalidParameter("a growing table does not shrink: size must be at least start")
-    each = probability(alpha, "alpha") ** 2 * (Fraction(2, 9) if update == "projected" else Fraction(1, 36))
-    entropy, row = math.log(whole(cells, "cells", least=2)), -math.log(positive(mixing, "mixing"))
-    return (entropy + (entropy + row) * math.log(last / first)) / float(each) * _ROUNDING
+    return (float(before) + float(grown) * math.log(last / first)) * _ROUNDING
 
 
 def weights_epsilon(*, alpha: Number, size: int, queries: int, confidence: Number = "0.95") -> float:

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from chary.cli import account, attacks, books
+from chary.cli import account, attacks, books, export
 from chary.cli.advising import advise
 from chary.cli.changes import track
 from chary.cli.choose import choose
@@ -39,6 +39,7 @@ for panel, commands in PANELS.items():
         app.command(rich_help_panel=panel)(command)
 app.add_typer(account.app, name="account", rich_help_panel="Before you ask")
 app.add_typer(books.app, name="ledger", rich_help_panel="Records and demonstrations")
+app.add_typer(export.app, name="export", rich_help_panel="Records and demonstrations")
 app.add_typer(attacks.app, name="attack", rich_help_panel="Records and demonstrations")
 
 

@@ -1,5 +1,15 @@
-"""`chary grow`: counts on a growing file, told again whenever it has grown enough, for one price paid at the start."""
+"""`chary grow`: counts on a growing file, told again whenever it has grown enough, for one price paid at the start.
 
+A command that was interrupted goes on when it is repeated: the same words go on with the same schedule, and a file that
+is appended has a request key made of its place, its contents, and how many times the command named such a file before.
+Whoever guesses the rows could check the guess by the key, so it is kept beside the rows alone, in the DuckDB file.
+"""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,15 +17,19 @@ import typer
 
 from chary.cli.asking import Asked
 from chary.cli.options import AsJson, BudgetOptions, CallOptions, QueryOptions, SourceOptions, with_options
-from chary.cli.output import show_json, show_pairs, show_table
+from chary.cli.output import errors, show_json, show_pairs, show_table
 from chary.cli.waiting import asking
-from chary.data import Count
-from chary.errors import InvalidParameter, InvalidQuery
+from chary.data import Count, Table
+from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
 from chary.growing import CountsBox, draw_schedule
 from chary.growing.plots import check_picture
 from chary.session import PlannedRun, Schedule, ScheduledRun
 
 More = Annotated[list[Path] | None, typer.Option("--append", help="Rows that arrive, one file after another.")]
+Again = Annotated[
+    str | None,
+    typer.Option(help="Append files that came before once more; KEY names this time, so that it is repeatable."),
+]
 All = Annotated[str | None, typer.Option("--schedule-epsilon", help="Epsilon of all runs together, for ever.")]
 Rho = Annotated[str | None, typer.Option("--schedule-rho", help="Instead: their zCDP, with Gaussian noise.")]
 Beta = Annotated[str | None, typer.Option(help="How often any error may ever be larger than told [default: 0.05].")]
@@ -32,6 +46,7 @@ def grow(
     budget: BudgetOptions,
     query: QueryOptions,
     append: More = None,
+    append_again: Again = None,
     schedule_epsilon: All = None,
     schedule_rho: Rho = None,
     beta: Beta = None,
@@ -43,34 +58,64 @@ def grow(
 ) -> None:
     """Counts of growing rows, told again as they grow; all of it is charged once, when it begins.
 
-    The number of rows must be public: --each-row --relation replace. Bring the same question with --schedule.
+    The number of rows must be public: --each-row --relation replace. The same options go on with the same schedule.
     """
     terms: dict[str, Any] = {"epsilon": schedule_epsilon, "rho": schedule_rho, "growth": growth, "exponent": exponent}
     if schedule is not None and any(term is not None for term in (beta, budget.request, *terms.values())):
         raise InvalidParameter("a schedule keeps what it was opened with: give --schedule alone")
     if plot is not None:
         check_picture(plot)
+    arriving = list(_keyed(append or [], append_again))
     with asking(source, budget, CallOptions(epsilon_per_call="1"), query, targets=False) as asked:
         if not isinstance(asked.question, Count):
             raise InvalidQuery("a schedule tells counts: ask --count, with --by and --keys for several")
-        terms |= {"beta": beta or "0.05", "request": budget.request} if schedule is None else {"call": schedule}
-        made = _opened(asked, asked.question, terms)
-        done = [made.run()]
-        for file in append or []:
-            asked.session.append(str(file))
+        terms |= {"beta": beta or "0.05"} if schedule is None else {"call": schedule}
+        made = _opened(asked, asked.question, terms, budget.request)
+        done, appended = [made.run()], []
+        for file, key in arriving:
+            appended.append(_append(asked, file, key))
             done.append(made.run())
         if plot is not None:
             draw_schedule(made, plot)
         figures = _figures(made, [run for run in done if run is not None])
-        figures |= {"spent": asked.session.spent.as_dict()}
+        figures |= {"appended": appended, "spent": asked.session.spent.as_dict()}
     (show_json if as_json else _show)(figures)
 
 
-def _opened(asked: Asked, question: Count, terms: dict[str, Any]) -> Schedule:
-    """A new schedule, with Gaussian noise for rho; or an earlier one, whose terms tell which noise it has."""
+def _opened(asked: Asked, question: Count, terms: dict[str, Any], request: str | None) -> Schedule:
+    """A new schedule, with Gaussian noise for rho, or the one that the same words opened; or that of an earlier call,
+    whose terms tell which noise it has."""
     opened = [entry.question for entry in asked.session.history if entry.call == terms.get("call")]
     gaussian = terms["rho"] is not None or any("rho" in question for question in opened)
-    return asked.session.schedule(CountsBox(question, gaussian), **terms)
+    box = CountsBox(question, gaussian)
+    if "call" not in terms:
+        told = json.dumps([box.body(asked.session.spine.rows.neighbouring), terms])
+        terms = terms | {"request": request or f"chary grow {hashlib.sha256(told.encode()).hexdigest()}"}
+    return asked.session.schedule(box, **terms)
+
+
+def _keyed(files: Sequence[Path], again: str | None) -> Iterator[tuple[Path, str]]:
+    """Each file with the key of its batch. The place is part of it: two days may well have brought the same rows."""
+    before: Counter[tuple[str, str]] = Counter()
+    for file in files:
+        if not file.is_file() or not os.access(file, os.R_OK):
+            raise InvalidParameter(f"there is no file {file} to append, or none that can be read")
+        with file.open("rb") as opened:
+            contents = hashlib.file_digest(opened, "sha256").hexdigest()
+        place = str(file.resolve())
+        told = json.dumps([place, contents, before[place, contents], again])
+        before[place, contents] += 1
+        yield file, f"chary grow {hashlib.sha256(told.encode()).hexdigest()}"
+
+
+def _append(asked: Asked, file: Path, key: str) -> dict[str, Any]:
+    rows, last = asked.session.spine.rows, asked.session.versions[-1].number
+    kept = isinstance(rows, Table) and rows.keeps_batches
+    try:
+        version = asked.session.append(str(file), request=key if kept else None)
+    except SchemaMismatch as mismatch:
+        raise SchemaMismatch(f"{file}: {mismatch}") from None
+    return {"file": str(file), "version": version, "new": version > last}
 
 
 def _figures(schedule: Schedule, done: list[ScheduledRun]) -> dict[str, Any]:
@@ -100,4 +145,9 @@ def _show(figures: dict[str, Any]) -> None:
     show_table(columns, [[run[name] for name in columns] for run in figures["done"]], "Runs done now")
     ahead = figures["next"]
     show_table(list(ahead[0]), [list(run.values()) for run in ahead], "Next runs")
+    if old := [batch for batch in figures["appended"] if not batch["new"]]:
+        names = ", ".join(f"{batch['file']} (version {batch['version']})" for batch in old)
+        errors.print(
+            f"appended before: {names}; --append-again KEY appends them once more", soft_wrap=True, markup=False
+        )
     show_pairs({"schedule": figures["schedule"], "spent": figures["spent"]})

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow.csv
 import typer
 
 from chary.cli.asking import Asked
@@ -16,15 +15,16 @@ from chary.data import Bins, Universe
 from chary.data.columns import classify
 from chary.data.ranges import parse_keys
 from chary.errors import InvalidParameter
-from chary.session import PublicWeights
+from chary.growing.plots import check_picture
+from chary.growing.weights_plots import draw_answers
+from chary.session import PublicWeights, WeightedAnswer
 
 Where = Annotated[list[str], typer.Option(help="Predicate; may be given several times, such as \"sex = 'f'\".")]
 Alpha = Annotated[str, typer.Option(help="How far a share may be off, such as 0.1.")]
 Cut = Annotated[list[str] | None, typer.Option("--bins", help="Public edges of a column: age=0,18,65,120.")]
 Listed = Annotated[list[str] | None, typer.Option("--values", help="Public values of a column: sex=f,m.")]
 NoMissing = Annotated[bool, typer.Option("--no-missing", help="Expect no NULL and no undeclared value.")]
-Made = Annotated[Path | None, typer.Option("--synthetic", help="Write a made-up table to this CSV file; free.")]
-MadeRows = Annotated[int, typer.Option("--synthetic-rows", help="How many rows it has.")]
+Picture = Annotated[Path | None, typer.Option(help="Draw answers and marginals to a file (PNG, PDF or SVG).")]
 
 
 @with_options
@@ -37,17 +37,19 @@ def ask(
     bins: Cut = None,
     values: Listed = None,
     no_missing: NoMissing = False,
-    synthetic: Made = None,
-    synthetic_rows: MadeRows = 1000,
+    plot: Picture = None,
     as_json: AsJson = False,
 ) -> None:
     """Shares of rows from a public histogram; charged where it was off. The same options go on with the same one."""
+    if plot is not None:
+        check_picture(plot)
     with asking(source, budget, call, QueryOptions(count=True), targets=True) as asked:
         weights = _opened(asked, _universe(asked.session.schema, bins or [], values or [], no_missing), alpha)
-        rows = [_row(weights, condition) for condition in where]
+        answers = [(condition, weights.ask(condition)) for condition in where]
         figures = {"hard_left": weights.quote().hard_left} | charged(asked)
-        if synthetic is not None:
-            pyarrow.csv.write_csv(weights.synthetic(rows=synthetic_rows), synthetic)
+        if plot is not None:
+            draw_answers(weights, answers, plot)
+    rows = [_row(*answer) for answer in answers]
     if as_json:
         show_json({"answers": rows} | figures)
         return
@@ -55,8 +57,7 @@ def ask(
     show_pairs(figures)
 
 
-def _row(weights: PublicWeights, condition: str) -> dict[str, Any]:
-    answer = weights.ask(condition)
+def _row(condition: str, answer: WeightedAnswer) -> dict[str, Any]:
     return {"where": condition, "share": answer.share, "hard": answer.hard, "verified": answer.verified}
 
 

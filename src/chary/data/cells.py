@@ -1,9 +1,8 @@
 """From a condition on rows to the cells of a universe in which it holds, and to the same condition on coded rows."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from chary.data.columns import Schema, classify
 from chary.data.conditions import Compare, Condition, Every, Holds, IsNull, Like, Name, Not, OneOf, Some
 from chary.data.count import Count, count
+from chary.data.patterns import Along, AtSplit, Joined, Tree
 from chary.data.predicate import Predicate
 from chary.data.universe import Universe
 from chary.errors import InvalidQuery
@@ -23,8 +23,8 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A set of cells of a universe, whose first columns make the rows and whose last ones the columns of a matrix:
-    disjoint products of a set of rows and a set of columns.
+    """A set of cells of a universe, whose first columns make the rows and whose last ones the columns of a matrix: each
+    row has one of a few patterns of cells.
 
     >>> from chary.data.universe import Universe
     >>> universe = Universe({"sex": ["f", "m"], "smoker": [True, False]})
@@ -34,20 +34,18 @@ class Region:
     (1, [1])
     """
 
-    products: tuple[tuple[Flags, Flags], ...]
-    shape: tuple[int, int]
+    which: NDArray[np.intp]
+    patterns: Flags
 
     @cached_property
     def count(self) -> int:
         """How many cells it has."""
-        return sum(int(np.count_nonzero(rows)) * int(np.count_nonzero(columns)) for rows, columns in self.products)
+        rows = np.bincount(self.which, minlength=len(self.patterns))
+        return int(rows @ np.count_nonzero(self.patterns, axis=1))
 
     def flags(self) -> Flags:
         """One flag for each cell, in the order of the universe's columns, the last one changing fastest."""
-        flags = np.zeros(self.shape, bool)
-        for rows, columns in self.products:
-            flags |= np.logical_and.outer(rows, columns)
-        return flags.ravel()
+        return self.patterns[self.which].ravel()
 
 
 def located(universe: Universe, schema: Schema, predicate: Predicate | None) -> tuple[Region, Count]:
@@ -57,10 +55,10 @@ def located(universe: Universe, schema: Schema, predicate: Predicate | None) -> 
     universe, for conditions that hold in a part of a cell only, for two columns compared with each other, and LIKE.
     """
     if predicate is None:
-        return _region(universe, []), count()
+        return _region(None, universe), count()
     reader = _Reader(universe, schema)
-    parts = [reader.cells(part, False) for part in _conjuncts(predicate.condition)]
-    return _region(universe, parts), count(Predicate(reader.coded(predicate.condition, False)))
+    asked = reader.tree(predicate.condition, False)
+    return _region(asked, universe), count(Predicate(reader.coded(predicate.condition, False)))
 
 
 def split(universe: Universe) -> int:
@@ -76,41 +74,21 @@ def matrix(universe: Universe) -> tuple[int, int]:
     return math.prod(universe.shape[:place]), math.prod(universe.shape[place:])
 
 
-def _region(universe: Universe, parts: list[Flags]) -> Region:
-    """Parts are flags that broadcast over the universe; those on one side of the split belong to rows or columns."""
-    place, shape = split(universe), universe.shape
-    rows, columns = np.ones(shape[:place], bool), np.ones(shape[place:], bool)
-    crossing = []
-    for part in parts:
-        if math.prod(part.shape[place:]) == 1:
-            rows = rows & part.reshape(part.shape[:place])
-        elif math.prod(part.shape[:place]) == 1:
-            columns = columns & part.reshape(part.shape[place:])
-        else:
-            crossing.append(part)
-    product = (rows.reshape(-1), columns.reshape(-1))
-    if not crossing:
-        return Region((product,), matrix(universe))
-    both = reduce(np.logical_and, crossing, np.logical_and.outer(rows, columns))
-    return Region(tuple(_products(both.reshape(matrix(universe)))), matrix(universe))
+def _region(asked: Tree | None, universe: Universe) -> Region:
+    """By the split at which a change of the cells costs least."""
+    if asked is None:
+        rows, columns = matrix(universe)
+        return Region(np.zeros(rows, np.intp), np.ones((1, columns), bool))
+    tried = (AtSplit(asked, universe.shape, place) for place in _splits(universe))
+    return Region(*min(tried, key=AtSplit.cost).patterns())
 
 
-def _products(flags: Flags) -> Iterator[tuple[Flags, Flags]]:
-    """The rows that have the same columns, with those columns."""
-    packed = np.packbits(flags, axis=1)
-    lines = packed.view(f"V{packed.shape[1]}").reshape(-1)
-    _, firsts, which = np.unique(lines, return_index=True, return_inverse=True)
-    for number, first in enumerate(firsts):
-        if flags[first].any():
-            yield which.reshape(-1) == number, flags[first]
-
-
-def _conjuncts(condition: Condition) -> Iterator[Condition]:
-    if isinstance(condition, Every):
-        for part in condition.conditions:
-            yield from _conjuncts(part)
-    else:
-        yield condition
+def _splits(universe: Universe) -> list[int]:
+    """All that leave neither rows nor columns too many, and columns not too few; or else the usual one."""
+    shape = universe.shape
+    halves = [(math.prod(shape[:place]), math.prod(shape[place:])) for place in range(len(shape))]
+    found = [place for place, (rows, columns) in enumerate(halves) if rows <= WIDEST and NARROWEST <= columns <= WIDEST]
+    return found or [split(universe)]
 
 
 class _Reader:
@@ -120,14 +98,13 @@ class _Reader:
     def __init__(self, universe: Universe, schema: Schema) -> None:
         self._universe, self._schema = universe, schema
 
-    def cells(self, condition: Condition, negated: bool) -> Flags:
-        """Flags with an axis for each column, of length 1 where the column does not matter."""
+    def tree(self, condition: Condition, negated: bool) -> Tree:
+        """What of each column's cells matters, and how it is joined."""
         match condition:
             case Not(condition=inner):
-                return self.cells(inner, not negated)
+                return self.tree(inner, not negated)
             case Every(conditions=parts) | Some(conditions=parts):
-                combine = np.logical_and if isinstance(condition, Every) != negated else np.logical_or
-                return reduce(combine, [self.cells(part, negated) for part in parts])
+                return Joined(isinstance(condition, Every) != negated, [self.tree(part, negated) for part in parts])
         return self._along(condition, negated)
 
     def coded(self, condition: Condition, negated: bool) -> Condition:
@@ -145,7 +122,7 @@ class _Reader:
             return inside if negated else Some((IsNull(name), Not(inside)))
         return Every((inside, Not(condition) if negated else condition))
 
-    def _along(self, condition: Condition, negated: bool) -> Flags:
+    def _along(self, condition: Condition, negated: bool) -> Along:
         name = _column(condition)
         place = self._universe.place(name)
         axis, kind = self._universe.columns[place][1], classify(self._schema, name)
@@ -153,10 +130,7 @@ class _Reader:
             met = np.append(np.full(axis.declared, negated), not negated)
         else:
             met = np.append(axis.met(condition, kind) != negated, False)
-        met = met[: self._universe.shape[place]]
-        shape = [1] * len(self._universe.columns)
-        shape[place] = len(met)
-        return met.reshape(shape)
+        return Along(place, met[: self._universe.shape[place]])
 
 
 def _column(condition: Condition) -> str:

@@ -2,6 +2,19 @@
 
 from chary.accounting.laws import Law
 from chary.growing.boxes import AlgorithmBox, CountsBox, QuantilesBox
+from chary.growing.mwem_box import MWEMBox
 from chary.growing.plots import draw_schedule
+from chary.growing.small_database_box import SmallDatabaseBox
+from chary.growing.weights_plots import draw_answers, draw_synthetic
 
-__all__ = ["AlgorithmBox", "CountsBox", "Law", "QuantilesBox", "draw_schedule"]
+__all__ = [
+    "AlgorithmBox",
+    "CountsBox",
+    "Law",
+    "MWEMBox",
+    "QuantilesBox",
+    "SmallDatabaseBox",
+    "draw_answers",
+    "draw_schedule",
+    "draw_synthetic",
+]

@@ -1,5 +1,6 @@
 """Pictures of schedules, written to a file (PNG, PDF or SVG by its ending)."""
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -34,11 +35,17 @@ def draw_schedule(schedule: Schedule, path: Path | str, *, factor: int = 100) ->
 
 
 def check_picture(path: Path | str) -> Path:
-    """The file to write; `InvalidParameter` for another ending or a folder that is not there."""
+    """The file to write; `InvalidParameter` for another ending or a place where no file can be written."""
     target = Path(path)
-    if target.suffix.lower() not in _ENDINGS or not target.parent.is_dir():
+    if target.suffix.lower() not in _ENDINGS or not writable(target):
         raise InvalidParameter(f"a picture goes to a file in an existing folder that ends in {', '.join(_ENDINGS)}")
     return target
+
+
+def writable(target: Path) -> bool:
+    """Whether it is, or may become, a file of ours; asked beforehand, since what comes first may be charged."""
+    place = target if target.exists() else target.parent
+    return not target.is_dir() and place.exists() and os.access(place, os.W_OK)
 
 
 def _along(schedule: Schedule, factor: int) -> list[PlannedRun]:

@@ -15,7 +15,21 @@ from chary.learning.choosing import spread_points
 from chary.learning.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
 from chary.learning.counting_bayes import CountingBayes
 from chary.learning.datasets import Split, digits, split
-from chary.learning.erm import LinearAlgorithm, PrivateLogisticRegression, PrivateRidge, PrivateSVC, design_matrix
+from chary.learning.erm import (
+    Assumptions,
+    Improving,
+    LinearAlgorithm,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    PrivateSVC,
+    TrainingBox,
+    TrainingRun,
+    design_matrix,
+    draw_curve,
+    growing_risk_up,
+    published_shape,
+    static_risk_up,
+)
 from chary.learning.features import Categories, Cuts, Span
 from chary.learning.labelling import Released, TeacherVotes, label_points
 from chary.learning.pate import Learned, teach
@@ -28,6 +42,7 @@ from chary.learning.teachers import Teachers
 
 __all__ = [
     "AgreedLabels",
+    "Assumptions",
     "Categories",
     "ClearLabels",
     "ConfidentGnmax",
@@ -37,6 +52,7 @@ __all__ = [
     "Cuts",
     "EveryLabel",
     "Found",
+    "Improving",
     "LabelReport",
     "Learned",
     "LinearAlgorithm",
@@ -54,16 +70,22 @@ __all__ = [
     "Student",
     "TeacherVotes",
     "Teachers",
+    "TrainingBox",
+    "TrainingRun",
     "design_matrix",
     "digits",
+    "draw_curve",
     "draw_shards",
     "equal_shards",
+    "growing_risk_up",
     "label_accuracy",
     "label_confident",
     "label_confident_as_reported",
     "label_points",
+    "published_shape",
     "split",
     "spread_points",
+    "static_risk_up",
     "teach",
     "train_student",
 ]

@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from chary.numbers import Number, positive, probability
 
 Update = Literal["projected", "published"]
 FARTHEST: Final = 30
+KEPT: Final = 2**16
 LARGEST_FACTOR: Final = 2.0**FARTHEST
 
 
@@ -87,25 +89,26 @@ class MultiplicativeWeights:
         off = Fraction(self.alpha) * 2 / 3
         return Easy(math.ceil(size * (Fraction(share) - off)), math.floor(size * (Fraction(share) + off)))
 
-    def factor(self, share: float, answer: float, margin: float) -> float:
+    def factor(self, share: float, answer: float, margin: float, above: bool | None = None) -> float:
         """By what a hard answer, off by at most `margin`, multiplies the cells of its query.
 
-        It is 1 where the answer cannot be that near the truth. A margin above alpha/3 counts as alpha/3.
+        It is 1 where the answer cannot be that near the truth. A margin above alpha/3 counts as alpha/3. `above` says
+        on which side of the share the truth was found, by alpha/3 at least, if something else than the answer told it.
 
         >>> rule = MultiplicativeWeights("0.03")
         >>> rule.factor(0.25, 0.51, 0.01), rule.factor(0.75, 0.49, 0.01), rule.factor(0.985, 1.02, 0.01)
         (3.0, 0.333..., 3.030...)
         """
-        alpha = float(self.alpha)
+        alpha, upwards = float(self.alpha), answer >= share if above is None else above
         if self.update == "published":
-            return math.exp(math.copysign(alpha / 6, answer - share))
-        if answer < share:
-            return 1 / self.factor(1 - share, 1 - answer, margin) if 0 < share < 1 else 1.0
+            return math.exp(alpha / 6 if upwards else -alpha / 6)
+        if not upwards:
+            return 1 / self.factor(1 - share, 1 - answer, margin, True) if 0 < share < 1 else 1.0
         least = share + alpha / 3
         if share <= 0 or least >= 1:
             return 1.0
         goal = answer - min(margin, alpha / 3)
-        goal = goal if goal < 1 else least
+        goal = goal if least < goal < 1 else least
         return min(LARGEST_FACTOR, goal * (1 - share) / (share * (1 - goal)))
 
 
@@ -128,13 +131,15 @@ class Weights:
         kept = self.rule.kept(self.size, size)
         return kept * self.histogram.shares() + (1 - kept) / self.histogram.cells
 
-    def change(self, query: str, cells: Cells, size: int, answer: float, margin: float) -> Change:
+    def change(
+        self, query: str, cells: Cells, size: int, answer: float, margin: float, above: bool | None = None
+    ) -> Change:
         """What a hard answer at this size, off by at most `margin`, is to do; nothing is changed yet."""
         exponent = math.frexp(self.histogram.total / self.histogram.cells)[1]
         scale = 2.0**-exponent if abs(exponent) > FARTHEST else 1.0
         kept = self.rule.kept(self.size, size)
         lift = self.histogram.total / self.histogram.cells * scale * (1 - kept) / kept
-        factor = self.rule.factor(self.share(cells, size), answer, margin)
+        factor = self.rule.factor(self.share(cells, size), answer, margin, above)
         return Change(query, max(size, self.size), scale, lift, factor)
 
     def apply(self, change: Change, cells: Cells) -> None:
@@ -160,10 +165,20 @@ class Transcript:
         return type(self)((*self.changes, change))
 
     def dump(self) -> bytes:
-        """As the ledger keeps it; numbers come back bit by bit."""
-        return json.dumps([asdict(change) for change in self.changes]).encode()
+        """As the ledger keeps it, a line for each change; numbers come back bit by bit."""
+        return b"\n".join(map(_line, self.changes))
 
     @classmethod
     def load(cls, data: bytes) -> Self:
         """What `dump` wrote."""
-        return cls(tuple(Change(**change) for change in json.loads(data)))
+        return cls(tuple(map(_change, data.splitlines())))
+
+
+@lru_cache(maxsize=KEPT)
+def _line(change: Change) -> bytes:
+    return json.dumps(asdict(change)).encode()
+
+
+@lru_cache(maxsize=KEPT)
+def _change(line: bytes) -> Change:
+    return Change(**json.loads(line))

@@ -1,21 +1,42 @@
 """A histogram over the cells of a universe that is a function of published answers alone."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-Flags = NDArray[np.bool_]
-Weights = NDArray[np.float32]
+from chary.mechanisms.cell_factors import (
+    PIECE,
+    Flags,
+    Numbers,
+    Weights,
+    aligned,
+    factors_of,
+    multiply_gathered,
+    multiply_pieces,
+    multiply_stripes,
+    pieces_of,
+    stripes_of,
+    sum_gathered,
+    sum_pieces,
+    unbuffered,
+)
+
+FEW: Final = 4
+BLOCK: Final = 2**17
 
 
 class Cells(Protocol):
-    """A set of cells of a matrix: disjoint products of a set of rows and a set of columns, each given by flags."""
+    """A set of cells of a matrix: each row of the matrix has one of a few patterns, which flag its cells."""
 
     @property
-    def products(self) -> Sequence[tuple[Flags, Flags]]:
-        """The products: flags of the rows, flags of the columns."""
+    def which(self) -> Numbers:
+        """The number of each row's pattern."""
+        ...
+
+    @property
+    def patterns(self) -> Flags:
+        """The patterns: one flag for each column."""
         ...
 
     @property
@@ -27,7 +48,7 @@ class Cells(Protocol):
 class PublicHistogram:
     """Weights of cells in single precision, uniform at first, and their sum in double precision, worked out lazily.
 
-    Changes are elementwise, so the same changes give the same bits.
+    Only their ratios mean anything. The same changes of the same cells give the same bits.
 
     >>> histogram = PublicHistogram(2, 3)
     >>> histogram.lift(0.5)
@@ -36,8 +57,10 @@ class PublicHistogram:
     """
 
     def __init__(self, rows: int, columns: int) -> None:
-        self.weights: Weights = np.ones((rows, columns), np.float32)
+        self.weights: Weights = aligned(rows * columns).reshape(rows, columns)
+        self.weights.fill(1)
         self._total: float | None = float(rows * columns)
+        self._room: Weights = np.empty(0, np.float32)
 
     @property
     def cells(self) -> int:
@@ -53,18 +76,34 @@ class PublicHistogram:
 
     def share(self, cells: Cells) -> float:
         """The part of all weight that lies in these cells."""
-        inside = sum(self._inside(rows, columns) for rows, columns in cells.products)
+        matrix, pieces = self._matrix(cells), pieces_of(cells.which, cells.patterns)
+        if pieces is None:
+            inside = sum_gathered(matrix, cells.which, cells.patterns, self._scratch(matrix.shape[1]))
+        else:
+            inside = sum_pieces(matrix, pieces, cells.patterns)
         return min(1.0, inside / self.total)
 
     def multiply(self, cells: Cells, factor: float) -> None:
-        """Multiply the weights of these cells, in place."""
+        """Multiply the weights of these cells relative to all others, in place.
+
+        The others are divided instead where they lie in fewer rows, or in as many and are fewer.
+        """
         self._total = None
-        for rows, columns in cells.products:
-            span = _span(columns)
-            one = np.float32(factor)
-            factors = one if columns[span].all() else np.where(columns[span], one, np.float32(1))
-            for low, high in runs(rows):
-                self.weights[low:high, span] *= factors
+        which, patterns, times = cells.which, cells.patterns, factor
+        rows = np.bincount(which, minlength=len(patterns))
+        touched, whole = int(rows @ patterns.any(axis=1)), int(rows @ patterns.all(axis=1))
+        if (len(which) - whole, self.cells - cells.count) < (touched, cells.count):
+            patterns, times = ~patterns, 1 / factor
+        matrix, pieces = self._matrix(cells), pieces_of(which, patterns)
+        few = pieces is not None and FEW * PIECE * len(pieces) <= self.cells
+        stripes = None if few else stripes_of(patterns)
+        with unbuffered():
+            if stripes is not None:
+                multiply_stripes(matrix, stripes, which, patterns, times)
+            elif pieces is not None:
+                multiply_pieces(matrix, pieces, patterns, times)
+            else:
+                multiply_gathered(matrix, which, factors_of(patterns, times), self._scratch(matrix.shape[1]))
 
     def lift(self, weight: float) -> None:
         """Add the same weight to every cell, in place."""
@@ -80,23 +119,11 @@ class PublicHistogram:
         """What part of all weight each cell has; a copy."""
         return self.weights.ravel().astype(np.float64) / self.total
 
-    def _inside(self, rows: Flags, columns: Flags) -> float:
-        span = _span(columns)
-        sums = [np.add.reduce(self.weights[low:high, span], axis=0, dtype=np.float64) for low, high in runs(rows)]
-        return sum((float((part * columns[span]).sum()) for part in sums), 0.0)
+    def _matrix(self, cells: Cells) -> Weights:
+        return self.weights.reshape(len(cells.which), cells.patterns.shape[1])
 
-
-def _span(flags: Flags) -> slice:
-    """From the first true flag to the last one."""
-    true = np.flatnonzero(flags)
-    return slice(int(true[0]), int(true[-1]) + 1) if len(true) else slice(0)
-
-
-def runs(flags: Flags) -> list[tuple[int, int]]:
-    """Where stretches of true flags begin and end.
-
-    >>> runs(np.array([True, True, False, True]))
-    [(0, 2), (3, 4)]
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    def _scratch(self, columns: int) -> Weights:
+        """Room for some rows, kept: new memory takes longer than a change."""
+        if len(self._room) < max(columns, min(BLOCK, self.cells)):
+            self._room = aligned(max(columns, min(BLOCK, self.cells)))
+        return self._room

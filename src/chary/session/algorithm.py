@@ -10,59 +10,86 @@ from typing import Any
 import numpy as np
 
 from chary import noise
-from chary.accounting import Approximate, Event, Pure
+from chary.accounting import Approximate, Event, Pure, ZeroConcentrated
 from chary.accounting.events import failing, per_call
 from chary.data import Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
-from chary.numbers import Number
+from chary.numbers import Number, positive
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A computation on the rows that its author vouches to be (epsilon, delta)-DP under the dataset's neighbours.
+    """A computation on the rows that its author vouches to be (epsilon, delta)-DP, or rho-zCDP, for neighbours.
 
     Guarantee needed of the author, which nothing can check: for any two neighbouring datasets the laws of what
-    `run(rows, source, **parameters)` returns (raising counts as an outcome) are (epsilon, delta)-indistinguishable.
+    `run(rows, source, **parameters)` returns (raising counts as an outcome) are (epsilon, delta)-indistinguishable, or
+    their Renyi divergence of every order a > 1, either way, is at most `a rho`. Say one of the two: `epsilon=`, with a
+    `delta=` if need be, or `rho=`. The second is charged as it is, without a detour by a delta, needs no
+    `approximate_delta`, and can have no target, since a target is charged by an epsilon.
+
     `rows` is an Arrow table of the named `columns` (all without), or an int64 array for a series. Take all randomness
     from `source`, such as `chary.noise.discrete_laplace(source, scale, 1)`.
 
     The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays. `name` and
     `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out.
 
-    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON.
+    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, and for two sizes.
 
     >>> def oldest(rows, source, cap):
     ...     ages = np.minimum(rows["age"].to_numpy(), cap)
     ...     return int(ages.max()) + int(noise.discrete_laplace(source, Fraction(cap, 1) * 2, 1)[0])
     >>> Algorithm("oldest", oldest, epsilon=0.5, columns=["age"], parameters={"cap": 100}).name
     'oldest'
+    >>> Algorithm("rounds", lambda rows, source: 7, rho="0.005").event
+    ZeroConcentrated(rho=Fraction(1, 200))
     """
 
     name: str
     run: Callable[..., Any] = field(repr=False)
-    epsilon: Number
+    epsilon: Number | None = None
     delta: Number = 0
     columns: Sequence[str] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     outcomes: Sequence[Any] | None = None
+    rho: Number | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not callable(self.run):
             raise InvalidParameter('an algorithm needs a name and a callable: Algorithm("median", run, epsilon=0.1)')
-        object.__setattr__(self, "epsilon", per_call(self.epsilon))
-        object.__setattr__(self, "delta", failing(self.delta))
+        self._settle_size()
         columns = None if self.columns is None else tuple(self.columns)
         object.__setattr__(self, "columns", columns)
         for kept in (dict(self.parameters), self.outcomes):
             if not _is_plain(plain_outcome(kept)):
                 raise InvalidParameter("parameters and outcomes of an algorithm must be finite JSON values")
 
+    def _settle_size(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InvalidParameter("say how private the algorithm is as one of epsilon= (with a delta=) and rho=")
+        object.__setattr__(self, "delta", failing(self.delta))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", per_call(self.epsilon))
+            return
+        object.__setattr__(self, "rho", positive(self.rho or 0, "rho"))
+        if self.delta:
+            raise InvalidParameter("an algorithm with rho= has no delta")
+
     @property
     def size(self) -> tuple[Fraction, Fraction]:
-        """Epsilon and delta."""
+        """Epsilon and delta; `InvalidParameter` for an algorithm with a rho, which can have no target."""
+        if self.epsilon is None:
+            raise InvalidParameter(f"{self.name!r} has a rho: only a call without a target (or prior) can charge it")
         return Fraction(self.epsilon), Fraction(self.delta)
+
+    @property
+    def event(self) -> Event:
+        """What a run may reveal when every outcome is paid."""
+        if self.epsilon is None:
+            return ZeroConcentrated(self.rho or 0)
+        epsilon, delta = self.size
+        return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
     def prepare(self, rows: Rows) -> Reading:
         """A plan for what it reads; `InvalidQuery` for an unknown column."""
@@ -70,9 +97,9 @@ class Algorithm:
 
     def body(self) -> Json:
         """What identifies it as a question."""
-        epsilon, delta = self.size
-        size = {"epsilon": str(epsilon)} | ({"delta": str(delta)} if delta else {})
-        return {"algorithm": self.name, "parameters": plain_outcome(dict(self.parameters)), **size}
+        sizes = {"rho": self.rho} if self.epsilon is None else {"epsilon": self.epsilon, "delta": self.delta}
+        told = {name: str(size) for name, size in sizes.items() if size}
+        return {"algorithm": self.name, "parameters": plain_outcome(dict(self.parameters)), **told}
 
     def outcome(self, rows: Any, source: noise.Source) -> Any:
         """Run it; the outcome in JSON values. `AlgorithmFailed`, naming no data, if it raises or returns no outcome."""
@@ -103,12 +130,6 @@ def plain_outcome(value: Any) -> Any:
 def canonical_outcome(value: Any) -> str:
     """One text for equal outcomes: 1, 1.0 and True differ."""
     return json.dumps(plain_outcome(value), sort_keys=True, separators=(",", ":"))
-
-
-def event_of(algorithm: Algorithm) -> Event:
-    """The event of an algorithm every outcome of which is paid."""
-    epsilon, delta = algorithm.size
-    return Approximate(epsilon, delta) if delta else Pure(epsilon)
 
 
 def _is_plain(value: Any) -> bool:

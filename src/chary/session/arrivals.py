@@ -21,7 +21,8 @@ class Version:
 
     `kind` is "append" for a batch that a session appended, "found" for rows that were there at an opening and came
     by no session (those of the first opening too). `size` is the number of rows since then where it is public, else
-    None; `request` the key of the append, if it had one; `batch` how many batches a DuckDB file has since then.
+    None; `batch` how many batches a DuckDB file has since then. `request` is the key of the append, if it had one, of
+    rows that live in memory; a DuckDB file keeps its keys to itself, since they may be made of what was appended.
     """
 
     number: int
@@ -95,7 +96,7 @@ class Arrivals:
                 "an older copy restored, or a copy made without its table chary_batches?"
             )
         for batch in batches[1 if last.batch else 0 :]:
-            last = self._note(APPENDED, last, batch.rows, batch.request, batch.number)
+            last = self._note(APPENDED, last, batch.rows, batch=batch.number)
         return last
 
     def _found(self, last: Version) -> None:

@@ -13,7 +13,7 @@ from chary.data import Neighbouring, Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Laplace
 from chary.numbers import Number, positive
-from chary.session.algorithm import Algorithm, canonical_outcome, event_of, plain_outcome
+from chary.session.algorithm import Algorithm, canonical_outcome, plain_outcome
 from chary.session.interaction import Interaction, Json, Ran, Touched, error_bar, laplace_for, natural
 from chary.session.results import Outcome, Tracked
 
@@ -34,9 +34,9 @@ UNSAID: Final = Unsaid.UNSAID
 class Call(Interaction):
     """One run of a private algorithm.
 
-    Guarantee: that of the algorithm, as an `Approximate` or `Pure` event without a target, as `Targeted` with a
-    `prior` (all outcomes but that one hit) or with a `target` of which the caller states that it is a q-target. A run
-    that fails is charged like a hit.
+    Guarantee: that of the algorithm, as a `Pure`, `Approximate` or `ZeroConcentrated` event without a target, as
+    `Targeted` with a `prior` (all outcomes but that one hit) or with a `target` of which the caller states that it is a
+    q-target; an algorithm with a rho has neither. A run that fails is charged like a hit.
     """
 
     algorithm: Algorithm
@@ -58,9 +58,9 @@ class Call(Interaction):
     def event(self) -> Event:
         free = self._free
         if free is not None and not free:
-            return event_of(self.algorithm)
+            return self.algorithm.event
         if free is None and self.prior is UNSAID:
-            return event_of(self.algorithm)
+            return self.algorithm.event
         if free is not None and len(free) > 1 and self.q is None:
             raise InvalidParameter("a target that leaves several outcomes free needs its q=, see docs/theory.md")
         epsilon, delta = self.algorithm.size
@@ -125,6 +125,10 @@ class CallAgain(Call):
     """The same algorithm once more; which outcome was the prior is told by the answer, not by the question."""
 
     kind = "track"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.algorithm.size  # noqa: B018 - refuses a rho, which the second time could have no prior
 
     def body(self) -> Json:
         return self.algorithm.body()

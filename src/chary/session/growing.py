@@ -19,7 +19,8 @@ class Growing(Door):
         All rows or none are added, together with their version, whenever the process dies: rows of a DuckDB file stay
         there, those of every other source live as long as this session. How many rows came is recorded where the size
         is public and nowhere else. Under a `request` key that came before, say after a crash, nothing is added and the
-        version of then is returned: the key alone tells, so take a new one for new rows.
+        version of then is returned: the key alone tells, so take a new one for new rows. A DuckDB file keeps the key;
+        for other sources the ledger shows it, so that it must tell nothing of the rows: no hash of them, for one.
 
         Errors: `SchemaMismatch` if columns or types differ. A `LedgerError` leaves nothing behind in memory; rows of a
         DuckDB file may be there by then, and get their version with the next append: repeat it under the same key.

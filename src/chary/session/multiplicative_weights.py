@@ -1,11 +1,13 @@
 """Private multiplicative weights in a session: each query is one conditional release whose prior is "easy"."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from threading import RLock
+from typing import Protocol
 
 from chary.accounting import Event, Targeted
 from chary.amounts import Amount
@@ -99,10 +101,21 @@ class OpenWeights(Interaction):
         return call
 
 
+class Started(Protocol):
+    """What an opening of a histogram knows, whichever way queries are checked."""
+
+    @property
+    def universe(self) -> Universe: ...
+    @property
+    def rule(self) -> MultiplicativeWeights: ...
+    @property
+    def size(self) -> int: ...
+
+
 class Memory:
     """The histogram that a transcript describes, kept from call to call. All of it is public."""
 
-    def __init__(self, started: OpenWeights, schema: Schema) -> None:
+    def __init__(self, started: Started, schema: Schema) -> None:
         self._started, self._schema = started, schema
         self._weights = self._fresh()
         self._lock = RLock()
@@ -128,28 +141,69 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class AskWeights(Interaction):
-    """One query to the histogram, checked against the rows.
+class AskHistogram(Interaction):
+    """One query to a histogram, checked against the rows.
 
-    Guarantee: `Targeted(epsilon)`: the noisy count is epsilon-DP, and what is published is a function of it, "easy"
-    being the prior. What a hard answer does to the histogram follows from what was published; it is stored in the same
-    transaction, on top of the state that the run was based on.
+    What a hard answer does to the histogram follows from what was published; it is stored in the same transaction, on
+    top of the state that the run was based on. Rows that come after `size` was read may be counted already: that costs
+    accuracy, never privacy, since a row still moves the count by 1.
     """
 
     opened: int
-    started: OpenWeights
+    started: Started
     text_of_query: str
     size: int
     memory: Memory = field(compare=False, repr=False)
-    kind = "multiplicative_weights_ask"
 
     def __post_init__(self) -> None:
-        self.noise  # noqa: B018 - refuses noise out of range
+        if self.size < 1:
+            raise InvalidQuery("there are no rows here: append those that the histogram is about")
 
     @cached_property
     def located(self) -> tuple[Region, Count]:
         """The cells of the query, and what is counted."""
         return self.memory.located(self.text_of_query)
+
+    @property
+    @abstractmethod
+    def terms(self) -> Json:
+        """What the question says of the privacy that was asked for."""
+
+    @property
+    def held(self) -> int:
+        return self.opened
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.opened} keeps no histogram: it was interrupted; open a new one")
+
+    def body(self) -> Json:
+        return {"weights": self.opened, "where": self.text_of_query} | self.terms
+
+    def queries(self) -> Sequence[Query]:
+        return [self.located[1]]
+
+    def present(self, answer: Json, call: int) -> WeightedAnswer:
+        if not answer["hard"]:
+            return WeightedAnswer(call, answer["share"], False, True, float(self.started.rule.alpha))
+        share = min(1.0, max(0.0, answer["count"] / answer["size"]))
+        return WeightedAnswer(call, share, True, True, answer["error_bar"])
+
+
+@dataclass(frozen=True)
+class AskWeights(AskHistogram):
+    """One query to the histogram, as a conditional release.
+
+    Guarantee: `Targeted(epsilon)`: the noisy count is epsilon-DP, and what is published is a function of it, "easy"
+    being the prior.
+    """
+
+    started: OpenWeights
+    kind = "multiplicative_weights_ask"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.noise  # noqa: B018 - refuses noise out of range
 
     @cached_property
     def epsilon(self) -> Fraction:
@@ -170,18 +224,8 @@ class AskWeights(Interaction):
         return self.noise, Fraction(1)
 
     @property
-    def held(self) -> int:
-        return self.opened
-
-    def check(self, secret: bytes | None) -> None:
-        if secret is None:
-            raise UnknownHeld(f"call {self.opened} keeps no histogram: it was interrupted; open a new one")
-
-    def body(self) -> Json:
-        return {"weights": self.opened, "where": self.text_of_query, "epsilon": str(self.started.epsilon)}
-
-    def queries(self) -> Sequence[Query]:
-        return [self.located[1]]
+    def terms(self) -> Json:
+        return {"epsilon": str(self.started.epsilon)}
 
     def run(self, touched: Touched) -> Ran:
         transcript = Transcript.load(touched.secret or b"")
@@ -196,9 +240,3 @@ class AskWeights(Interaction):
             change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
         told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size}
         return Ran(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})
-
-    def present(self, answer: Json, call: int) -> WeightedAnswer:
-        if not answer["hard"]:
-            return WeightedAnswer(call, answer["share"], False, True, float(self.started.rule.alpha))
-        share = min(1.0, max(0.0, answer["count"] / answer["size"]))
-        return WeightedAnswer(call, share, True, True, answer["error_bar"])

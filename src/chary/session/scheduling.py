@@ -1,14 +1,16 @@
 """Static private algorithms on a growing database: rerun as it grows, for ever, for one price paid at the start."""
 
 import json
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from chary.accounting.laws import Law, best_growth
 from chary.accounting.schedules import EpochRuns, EveryRun, Runs, runs_of_body
 from chary.data.size import public_size
-from chary.errors import InvalidParameter, UnknownHeld
+from chary.errors import CharyError, InvalidParameter, UnknownHeld
 from chary.ledger import State
 from chary.numbers import Number, positive, probability, whole
 from chary.session.growing import Growing
@@ -54,6 +56,7 @@ class Schedule:
         """Use `Session.schedule`."""
         self.call, self.runs, self.law = call, runs, box.law
         self._spine, self._box = spine, box
+        self._known: tuple[int, tuple[ScheduledRun, ...], tuple[int, ...]] = (call, (), ())
 
     @property
     def due(self) -> int | None:
@@ -79,7 +82,7 @@ class Schedule:
     @property
     def results(self) -> list[ScheduledRun]:
         """All runs that were done, oldest first, from the ledger."""
-        return list(self._results())
+        return self._results()
 
     @property
     def latest(self) -> ScheduledRun | None:
@@ -107,12 +110,22 @@ class Schedule:
         first, size = read_first(self._spine.ledger.secret(self.call)), public_size(rows)
         return RunSchedule(self.call, self._box, rows.neighbouring, self.runs, first, self.runs.last(size), size)
 
-    def _results(self) -> Iterator[ScheduledRun]:
-        body = self._asked().text()
-        for call in self._spine.ledger.calls(self._spine.dataset, after=self.call):
-            if call.kind == RunSchedule.kind and call.state == State.SETTLED and call.body == body:
-                answer = json.loads(call.answer or "{}")
-                yield presented(self._box, self._spine.rows.neighbouring, answer, call.number)
+    def _results(self) -> list[ScheduledRun]:
+        """Read from the ledger what came since the last time; runs that are under way are looked at again, one by one,
+        since one that was killed stays so."""
+        ledger, body, (after, done, began) = self._spine.ledger, self._asked().text(), self._known
+        found, waiting = list(done), []
+        for call in chain(map(ledger.call, began), ledger.calls(self._spine.dataset, after=after)):
+            after = max(after, call.number)
+            if call.kind == RunSchedule.kind and call.body == body:
+                if call.state == State.SETTLED:
+                    answer = json.loads(call.answer or "{}")
+                    found.append(presented(self._box, self._spine.rows.neighbouring, answer, call.number))
+                elif call.state == State.RESERVED:
+                    waiting.append(call.number)
+        found.sort(key=lambda run: run.call)
+        self._known = after, tuple(found), tuple(waiting)
+        return found
 
     def __repr__(self) -> str:
         return f"Schedule(call={self.call}, {self.runs})"
@@ -120,14 +133,24 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Scheduling(Growing):
-    """Black boxes that are rerun as the dataset grows; `followers` are the schedules opened with `on_append`."""
+    """Black boxes that are rerun as the dataset grows; `followers` is what `on_append` does after each append.
 
-    followers: list[Schedule] = field(default_factory=list, init=False, repr=False, compare=False)
+    Whoever sees `append` raise repeats it, and rows that are there twice break promises. So followers that fail are
+    told of in one `RuntimeWarning`, after all of them had their turn.
+    """
+
+    followers: list[Callable[[], object]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def append(self, rows: Any, *, request: str | None = None) -> int:
         version = super().append(rows, request=request)
-        for schedule in self.followers:
-            schedule.run()
+        followers = tuple(self.followers)
+        if failed := [failure for follow in followers if (failure := _failure(follow))]:
+            warnings.warn(
+                f"the rows are there as version {version}: do not append them again. But of the {len(followers)} that "
+                f"follow, {len(failed)} failed: {'; '.join(failed)}. The next append lets them catch up",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return version
 
     def schedule(
@@ -152,8 +175,8 @@ class Scheduling(Growing):
         (BBImprover, Algorithm 2).
 
         The dataset must be one of rows that are units, one of which is replaced, so that its size is public. With
-        `on_append`, `session.append` does what is due, and so does the opening. `call=` goes on with an earlier
-        schedule, also after a restart: bring the same black box.
+        `on_append`, `session.append` does what is due, and so does the opening; what fails there is a `RuntimeWarning`.
+        `call=` goes on with an earlier schedule, also after a restart: bring the same black box.
 
         Errors: `InvalidQuery` for a dataset of secret size, `InvalidParameter` for a black box that is not epsilon-DP
         at the epsilon it is given or is another than before, `NoPrice` for rho without a delta, `UnknownHeld`.
@@ -167,7 +190,7 @@ class Scheduling(Growing):
         else:
             raise InvalidParameter("give the black box and call= alone: a schedule keeps what it was opened with")
         if on_append:
-            self.followers.append(made)
+            self.followers.append(made.run)
             made.run()
         return made
 
@@ -185,6 +208,16 @@ class Scheduling(Growing):
         if answer is None:
             raise UnknownHeld(f"call {call} keeps no schedule: it was interrupted; open a new one")
         return Schedule(self.spine, box, call, runs_of_body(json.loads(answer)))
+
+
+def _failure(follow: Callable[[], object]) -> str | None:
+    try:
+        follow()
+    except CharyError as error:
+        return f"{type(error).__name__}: {error}"
+    except Exception as error:  # of the caller's own code, so that its message may say anything
+        return type(error).__name__
+    return None
 
 
 class _Asked:

@@ -10,13 +10,16 @@ from chary.numbers import Number, exact
 from chary.session.advising import Advising
 from chary.session.asking import Asking
 from chary.session.choosing import Choosing
+from chary.session.continual_counts import Continuing
 from chary.session.distinct_counts import Sketching
 from chary.session.entry_budgets import promised_to_units
 from chary.session.gaussian_selecting import GaussianSelecting
 from chary.session.growing import Growing
+from chary.session.growing_sparse_vectors import GrowingSparse
 from chary.session.histograms import Tabulating
 from chary.session.individual import Individual
 from chary.session.labelling import Labelling
+from chary.session.mwem_calls import Synthesizing
 from chary.session.quantiles import Quantiling
 from chary.session.quotes import Quoting
 from chary.session.racing import Racing
@@ -32,6 +35,7 @@ from chary.session.reporting import (
 )
 from chary.session.scheduling import Scheduling
 from chary.session.selecting import Selecting
+from chary.session.small_databases import SmallDatabases
 from chary.session.sparse_vectors import SparseVectors
 from chary.session.tracking import Calling
 from chary.session.weighting import Weighting
@@ -51,12 +55,16 @@ class Session(
     Individual,
     Sketching,
     SparseVectors,
+    GrowingSparse,
     GaussianSelecting,
     Choosing,
     Responding,
     Quantiling,
     Tabulating,
     Weighting,
+    SmallDatabases,
+    Synthesizing,
+    Continuing,
     Scheduling,
     Growing,
 ):

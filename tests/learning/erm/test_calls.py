@@ -189,3 +189,44 @@ def test_changing_a_model_later_does_not_change_its_call(opened):
     inputs, labels = design_matrix(patients(50), FEATURES), algorithm.run.args[0].targets(patients(50)["ill"])
     noisy = [algorithm.run.args[0].trained(inputs, labels, Seeded(seed))["weights"] for seed in (1, 2)]
     assert np.linalg.norm(np.subtract(*noisy)) > 1
+
+
+MIXED = {"age": [1, 2] * 9, "sex": ["f", "m"] * 9, "ill": [True, False] * 9, "cost": [0.5, None] * 9}
+
+
+@pytest.mark.parametrize(
+    ("label", "classes", "feature"),
+    [
+        ("ill", ["no", "yes"], "age"),
+        ("age", ["1", "2"], "cost"),
+        ("sex", [0, 1], "age"),
+        ("cost", ["low", "high"], "age"),
+        ("ill", [False, True], Categories("sex", [0, 1])),
+        ("ill", [False, True], Categories("age", ["1", "2"])),
+        ("sex", ["f", "m"], Categories("ill", ["yes", "no"])),
+    ],
+)
+def test_values_that_a_column_cannot_hold_are_refused_before_anything_is_charged(opened, label, classes, feature):
+    """Every row would count as zeros, and the budget would buy noise."""
+    session = opened(pa.table(MIXED))
+    with pytest.raises(InvalidParameter, match="none of the values"):
+        session.call(logistic(classes=classes).algorithm(features=[feature], label=label))
+    assert session.history == []
+
+
+@pytest.mark.parametrize(
+    ("label", "classes"),
+    [("ill", [0, 1]), ("age", [1.0, 2.0]), ("cost", [0.5, 1]), ("sex", ["m", 3]), ("age", [True, 2])],
+)
+def test_values_that_a_column_can_hold_are_not(opened, label, classes):
+    feature = Span("age" if label != "age" else "cost", 0, 3)
+    assert opened(pa.table(MIXED)).call(logistic(classes=classes).algorithm(features=[feature], label=label)).hit
+
+
+def test_yes_and_no_in_a_csv_file_are_booleans(opened, tmp_path):
+    place = tmp_path / "people.csv"
+    place.write_text("age,ill\n" + "\n".join(f"{age},{'yes' if age > 50 else 'no'}" for age in range(100)))
+    session, wrong, right = opened(place), ["no", "yes"], [False, True]
+    with pytest.raises(InvalidParameter, match="'ill' is of type boolean"):
+        session.call(logistic(classes=wrong).algorithm(features=["age"], label="ill"))
+    assert session.call(logistic(classes=right).algorithm(features=["age"], label="ill")).hit

@@ -4,10 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from chary.errors import InvalidParameter
-from chary.learning.erm.design import clipped, design_matrix
+from chary.learning.erm.design import clipped, design_matrix, width
 from chary.learning.features import Categories, Cuts, Span
 
 FEATURES = [Span("age", 0, 100), Categories("sex", ["f", "m"]), Cuts("gain", [1, 5000])]
@@ -48,6 +50,21 @@ def test_clipped_rows_are_no_longer_than_the_radius(radius):
     assert (np.sign(short[1]) == np.sign(rows[1])).all()
 
 
-def test_no_features_are_refused():
+@pytest.mark.parametrize("features", [[], None, "age", 3, ["age", 1.5], [None], [True], {"age"}])
+def test_what_is_no_list_of_features_is_refused(features):
+    """A name alone would count as one feature a letter."""
     with pytest.raises(InvalidParameter, match="features"):
-        design_matrix(ROWS, [])
+        design_matrix(ROWS, features)
+
+
+@pytest.mark.parametrize("frame", [ROWS, pl.from_pandas(ROWS), pa.table({"age": [1]}), {"age": [1]}])
+@pytest.mark.parametrize("feature", ["height", Span("height", 0, 1), Categories("height", ["tall"])])
+def test_a_missing_column_is_named_whatever_the_library(frame, feature):
+    with pytest.raises(InvalidParameter, match="no column 'height'") as caught:
+        design_matrix(frame, [feature])
+    assert caught.value.__cause__ is None is caught.value.__context__
+
+
+def test_the_width_of_a_design_is_that_of_its_rows():
+    for features in (FEATURES, ["age"], [Categories("sex", ["f"]), Span("age", 0, 1), "gain"]):
+        assert width(features) == design_matrix(ROWS, features).shape[1]

@@ -152,7 +152,7 @@ def test_noisy_steps_share_the_rho_of_epsilon_and_delta(make, monkeypatch):
     usual = erm.linear.NoisyDescent
     monkeypatch.setattr(erm.linear, "NoisyDescent", lambda *given: seen.append(usual(*given)) or seen[-1])
     make(epsilon="0.5", delta="1e-6", steps=20).fit(rows_of()[0], labels_for(make))
-    (descent,) = seen
+    descent = seen[-1]
     assert descent.problem == make().problem(600, 3)
     rho = float(20 * descent.noise.event().rho)
     assert rho == pytest.approx(float(descent.rho))

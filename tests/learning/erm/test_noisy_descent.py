@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from chary.learning.erm.audited import Objective, audited_optimum
+from chary.learning.erm.integer_gradients import ROW_BITS, integer_rows
 from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
-from chary.learning.erm.noisy_descent import ROW_BITS, NoisyDescent, integer_rows
+from chary.learning.erm.noisy_descent import NoisyDescent
 from chary.learning.erm.problem import Problem
 from chary.noise import Seeded
 
@@ -32,13 +33,13 @@ def test_the_integer_gradient_is_an_exact_sum_near_the_gradient(loss):
     made = descent(loss, rows)
     whole = integer_rows(rows, Fraction(1))
     weights = np.array([0.3, -0.7, 0.2])
-    total = made._integer_gradient(whole, targets, weights)
-    alone = sum(made._integer_gradient(whole[[row]], targets[[row]], weights) for row in range(500))
+    total = made.gradients.total(whole, targets, weights)
+    alone = sum(made.gradients.total(whole[[row]], targets[[row]], weights) for row in range(500))
     order = np.random.default_rng(1).permutation(500)
     assert total.tolist() == alone.tolist()
-    assert total.tolist() == made._integer_gradient(whole[order], targets[order], weights).tolist()
+    assert total.tolist() == made.gradients.total(whole[order], targets[order], weights).tolist()
     exact = Objective(made.problem, rows, targets).gradient(weights) - float(made.problem.lam) * weights
-    assert total * made._unit == pytest.approx(exact, abs=3e-4 * float(made.problem.lipschitz))
+    assert total * made.gradients.unit == pytest.approx(exact, abs=3e-4 * float(made.problem.lipschitz))
 
 
 @named
@@ -50,7 +51,7 @@ def test_a_replaced_row_moves_the_integer_gradient_no_further_than_its_bound(los
     for weights in compass * float(made.problem.norm):
         whole = integer_rows(compass, Fraction(1))
         alone = [
-            made._integer_gradient(whole[[row]], np.array([target]), weights)
+            made.gradients.total(whole[[row]], np.array([target]), weights)
             for row, target in itertools.product(range(8), [-1.0, 1.0])
         ]
         worst = max(worst, *(int(((here - there) ** 2).sum()) for here, there in itertools.combinations(alone, 2)))
@@ -59,7 +60,7 @@ def test_a_replaced_row_moves_the_integer_gradient_no_further_than_its_bound(los
 
 def test_weights_that_are_too_long_do_not_lengthen_a_gradient():
     made = descent(SquaredHinge(), np.zeros((4, 2)))
-    moved = made._integer_gradient(np.array([[2.0**ROW_BITS, 0]]), np.array([1.0]), np.array([-1e4, 0.0]))
+    moved = made.gradients.total(np.array([[2.0**ROW_BITS, 0]]), np.array([1.0]), np.array([-1e4, 0.0]))
     assert np.abs(moved).max() == 1 << 2 * ROW_BITS
 
 

@@ -1,9 +1,11 @@
 """Training of a linear model as a private algorithm of a session."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
-from typing import Any, Protocol, Self
+from numbers import Real
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -13,17 +15,20 @@ from chary.errors import InvalidParameter
 from chary.learning.candidate import KEYS, one_row_each
 from chary.learning.erm.design import design_matrix, named
 from chary.learning.erm.losses import Floats
-from chary.learning.features import Column, Feature
+from chary.learning.features import Categories, Column, Feature
 from chary.noise import Source, uniform_integers
 from chary.numbers import Number, whole
 from chary.session import Algorithm
+
+NUMERIC: Final = ("int", "uint", "float", "decimal")
 
 
 class Trainer(Protocol):
     """A linear model: `PrivateLogisticRegression`, `PrivateSVC`, `PrivateRidge`."""
 
-    epsilon: Number
+    epsilon: Number | None
     delta: Number
+    rho: Number | None
 
     def targets(self, labels: Any) -> Floats:
         """Labels as targets of the loss, NaN for what is none."""
@@ -38,9 +43,16 @@ class Trainer(Protocol):
         ...
 
 
+@runtime_checkable
+class Classifier(Protocol):
+    """A linear model whose labels are listed."""
+
+    classes: Sequence[Hashable]
+
+
 @dataclass(frozen=True)
 class LinearAlgorithm(Algorithm):
-    """Training as a call of a session, (epsilon, delta)-DP under the relation of the session.
+    """Training as a call of a session, (epsilon, delta)-DP or rho-zCDP, as the model, under the session's relation.
 
     How much a row counts for depends on the number of rows, so that must be public. It is under `replace` where each
     row is a unit of its own. Otherwise declare `size`: as many rows are trained on, whatever there are. Of each
@@ -49,11 +61,13 @@ class LinearAlgorithm(Algorithm):
 
     No row makes it fail: what is no number counts as 0, a row without one of the labels as zeros.
 
-    Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it.
+    Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it, and for
+    classes or categories none of which can occur in a column of its type: a CSV file of yes and no is read as Booleans.
     """
 
     unit: str | None = None
     rows_declared: int | None = None
+    listed: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -68,6 +82,8 @@ class LinearAlgorithm(Algorithm):
     ) -> Self:
         """Use `PrivateLogisticRegression(...).algorithm(...)`."""
         names = named(features)
+        if not isinstance(label, str):
+            raise InvalidParameter('name the column to predict: label="ill"')
         if label in names:
             raise InvalidParameter(f"the label {label!r} is one of the columns it would be predicted from")
         columns = dict.fromkeys([*map(str, names), label, *([] if unit is None else [unit])])
@@ -75,7 +91,18 @@ class LinearAlgorithm(Algorithm):
         size = None if size is None else whole(size, "size")
         told = {"features": described, "label": label, "unit": unit, "size": size}
         run = partial(_train, model, features, label, unit, size)
-        return cls(name, run, model.epsilon, model.delta, list(columns), model.body() | told, None, unit, size)
+        return cls(
+            name,
+            run,
+            model.epsilon,
+            model.delta,
+            list(columns),
+            model.body() | told,
+            rho=model.rho,
+            unit=unit,
+            rows_declared=size,
+            listed=_listed(model, features, label),
+        )
 
     def prepare(self, rows: Rows) -> Reading:
         relation, unit = rows.neighbouring.relation, rows.neighbouring.unit
@@ -85,7 +112,29 @@ class LinearAlgorithm(Algorithm):
             raise InvalidParameter(f"the session's units are those of {unit!r}: say unit={unit!r}")
         if self.rows_declared is None and (relation is not Relation.REPLACE or unit is not None):
             raise InvalidParameter("the number of units is no public number here: declare size=, how many to train on")
-        return super().prepare(rows)
+        plan = super().prepare(rows)
+        for column, values in self.listed.items():
+            _can_occur(column, rows.schema[column], values)
+        return plan
+
+
+def _listed(model: Trainer, features: Sequence[Column | Feature], label: str) -> dict[str, Sequence[Hashable]]:
+    """The columns whose values are listed, with these."""
+    found = {str(feature.column): feature.values for feature in features if isinstance(feature, Categories)}
+    return found | ({label: model.classes} if isinstance(model, Classifier) else {})
+
+
+def _can_occur(column: str, kind: str, values: Sequence[Hashable]) -> None:
+    """Refuse values none of which a column of this type can hold, for then every row would count as zeros."""
+    if kind == "string":
+        possible = any(isinstance(value, str) for value in values)
+    elif kind == "boolean":
+        possible = any(value in (False, True) for value in values)
+    else:
+        possible = not kind.startswith(NUMERIC) or any(isinstance(value, Real | Decimal) for value in values)
+    if not possible:
+        told = ", ".join(map(repr, values))
+        raise InvalidParameter(f"{column!r} is of type {kind}, so none of the values {told} can occur: list others")
 
 
 def _train(

@@ -35,13 +35,15 @@ class PrivateLogisticRegression(PrivateClassifier):
     def __init__(
         self,
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
         lam: Number,
         radius: Number,
         classes: Sequence[Hashable],
         delta: Number = 0,
         fit_intercept: bool = True,
         steps: int = 80,
+        rho: Number | None = None,
+        length: Number | None = None,
         unsafe_noise: Source | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -51,6 +53,8 @@ class PrivateLogisticRegression(PrivateClassifier):
         self.classes = classes
         self.fit_intercept = fit_intercept
         self.steps = steps
+        self.rho = rho
+        self.length = length
         self.unsafe_noise = unsafe_noise
         self._checked()
 
@@ -79,7 +83,7 @@ class PrivateSVC(PrivateClassifier):
     def __init__(
         self,
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
         lam: Number,
         radius: Number,
         classes: Sequence[Hashable],
@@ -87,6 +91,8 @@ class PrivateSVC(PrivateClassifier):
         delta: Number = 0,
         fit_intercept: bool = True,
         steps: int = 80,
+        rho: Number | None = None,
+        length: Number | None = None,
         unsafe_noise: Source | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -97,6 +103,8 @@ class PrivateSVC(PrivateClassifier):
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.steps = steps
+        self.rho = rho
+        self.length = length
         self.unsafe_noise = unsafe_noise
         self._checked()
 
@@ -122,13 +130,15 @@ class PrivateRidge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        epsilon: Number,
+        epsilon: Number | None = None,
         lam: Number,
         radius: Number,
         label_bound: Number,
         delta: Number = 0,
         fit_intercept: bool = True,
         steps: int = 80,
+        rho: Number | None = None,
+        length: Number | None = None,
         unsafe_noise: Source | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -138,6 +148,8 @@ class PrivateRidge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
         self.label_bound = label_bound
         self.fit_intercept = fit_intercept
         self.steps = steps
+        self.rho = rho
+        self.length = length
         self.unsafe_noise = unsafe_noise
         self._checked()
 

@@ -19,8 +19,9 @@ BEYOND: Final = 3
 class Problem:
     """Minimise `mean(l(w.x, t)) + lam/2 |w|^2` over `size` rows of length at most `radius`, of `features` numbers.
 
-    Everything here depends on public numbers only. Bounds are rationals, rounded up. Errors: `InvalidParameter` where
-    float64 is too coarse for the regularisation.
+    Everything here depends on public numbers only. Bounds are rationals, rounded up. With `length` the weights stay in
+    the ball of that radius, for descents only: `sensitivity` and `tolerance` are those of an optimum that is free.
+    Errors: `InvalidParameter` where float64 is too coarse for the regularisation.
 
     >>> from chary.learning.erm.losses import Logistic
     >>> problem = Problem(Logistic(), radius=Fraction(1), lam=Fraction(1, 100), size=1000, features=5)
@@ -33,15 +34,17 @@ class Problem:
     lam: Fraction
     size: int
     features: int
+    length: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if 4 * self.tolerance > self.lam * self.norm:
+        if self.length is None and 4 * self.tolerance > self.lam * self.norm:
             raise InvalidParameter("lam is too small for rows of this length: take a larger one, or scale the columns")
 
     @cached_property
     def norm(self) -> Fraction:
         """The most that the optimum's length can be."""
-        return self.loss.norm_up(self.radius, self.lam)
+        free = self.loss.norm_up(self.radius, self.lam)
+        return free if self.length is None else min(free, self.length)
 
     @cached_property
     def slope(self) -> Fraction:

@@ -1,4 +1,5 @@
-"""Noise of density exp(-|b|/scale) in any dimension, added to real numbers and published on a grid, exactly."""
+"""Spherical noise in any dimension, of density exp(-|b|/scale) or Gaussian, added to real numbers and published on a
+grid, exactly."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -46,6 +47,26 @@ def cells(center: Sequence[Fraction], scale: Fraction, grid: Fraction, source: S
         while (cell := _cell(start / grid, scale / grid, bounds, z)) is None:
             z, radial, bits = z.refined(source), [u.refined(source) for u in radial], bits + ROOT_BITS
             bounds = _length(radial, bits)
+        found.append(cell)
+    return found
+
+
+def gaussian_cells(center: Sequence[Fraction], sigma: Fraction, grid: Fraction, source: Source) -> list[int]:
+    """`floor((center + sigma z) / grid)` in each coordinate, for standard normal deviates z.
+
+    Guarantee: rho-zCDP when the center is a function of the data that moves by at most `sigma sqrt(2 rho)` (L2). The
+    real vector is, by the Gaussian mechanism (Bun, Steinke 2016, Lemma 2.5), and the cells are a function of it, exact
+    in the same way as those of `cells`.
+
+    >>> from chary.noise import OperatingSystem
+    >>> gaussian_cells([Fraction(1, 3)] * 4, Fraction(1, 2**80), Fraction(1, 8), OperatingSystem())
+    [2, 2, 2, 2]
+    """
+    drawn, found = normals(source, len(center)), []
+    for place, start in enumerate(center):
+        z = drawn.one(place)
+        while (cell := _cell(start / grid, sigma / grid, (Fraction(1), Fraction(1)), z)) is None:
+            z = z.refined(source)
         found.append(cell)
     return found
 

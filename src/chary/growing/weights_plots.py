@@ -1,0 +1,120 @@
+"""Pictures of public histograms, written to a file (PNG, PDF or SVG by its ending). All that they show is public."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from chary.data.axes import Axis, Bins, Categories
+from chary.growing.plots import check_picture
+from chary.session.multiplicative_weights import WeightedAnswer
+from chary.session.public_weights import AnyWeights
+
+KINDS: Final = {"hard": ("o", "tab:red"), "easy": ("s", "tab:blue"), "unverified": ("x", "tab:gray")}
+_ACROSS: Final = 3
+_NAMED: Final = 12
+_LONGEST: Final = 40
+
+
+def draw_answers(weights: AnyWeights, asked: Sequence[tuple[str, WeightedAnswer]], path: Path | str) -> None:
+    """First each answer with its error bar, hard, easy and unverified ones by marker; then the histogram's marginals.
+
+    Nothing is read and nothing charged. `InvalidParameter` for another ending or a folder that is not there.
+    """
+    target, lines = check_picture(path), 1.2 + 0.35 * len(asked)
+    figure = Figure(figsize=(12, lines + _height(weights)), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[lines, _height(weights)])
+    _draw_bars(parts[0].subplots(), asked)
+    for axes, _name, _axis, shares in _panels(parts[1], weights):
+        axes.bar(np.arange(len(shares)), shares, color="tab:blue")
+    figure.savefig(target, dpi=120)
+
+
+def draw_synthetic(weights: AnyWeights, table: pa.Table, path: Path | str) -> None:
+    """Each column's marginal in the histogram, beside that in a table made from it.
+
+    Nothing is read and nothing charged. `InvalidParameter` for another ending or a folder that is not there.
+    """
+    target = check_picture(path)
+    figure = Figure(figsize=(12, _height(weights)), layout="constrained")
+    for axes, name, axis, shares in _panels(figure, weights):
+        places = np.arange(len(shares))
+        axes.bar(places - 0.2, shares, width=0.4, color="tab:blue", label="histogram")
+        axes.bar(
+            places + 0.2, marginal(axis, table[name])[: len(shares)], width=0.4, color="tab:orange", label="made up"
+        )
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
+    figure.savefig(target, dpi=120)
+
+
+def marginal(axis: Axis, column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """What part of the values lies in each cell, the missing one last.
+
+    >>> marginal(Bins([0, 10, 20]), pa.chunked_array([[3, 10, None, 19]])).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    values = column.to_pylist()
+    cells = [axis.declared if value is None else _cell(axis, value) for value in values]
+    return np.bincount(np.array(cells, int), minlength=axis.declared + 1) / max(1, len(values))
+
+
+def _cell(axis: Axis, value: Any) -> int:
+    if isinstance(axis, Categories):
+        return axis.values.index(value)
+    assert isinstance(axis, Bins)
+    return int(np.searchsorted([float(edge) for edge in axis.edges], value, side="right")) - 1
+
+
+def _draw_bars(axes: Axes, asked: Sequence[tuple[str, WeightedAnswer]]) -> None:
+    for kind, (marker, color) in KINDS.items():
+        places = [place for place, (_, answer) in enumerate(asked) if _kind(answer) == kind]
+        answers = [asked[place][1] for place in places]
+        bars = [answer.error_bar or 0.0 for answer in answers]
+        shares = [answer.share for answer in answers]
+        axes.errorbar(shares, places, xerr=bars, fmt=marker, color=color, capsize=3, label=kind)
+    axes.set_yticks(range(len(asked)), [_short(where) for where, _ in asked])
+    axes.invert_yaxis()
+    axes.set(title="Answers", xlabel="share of rows")
+    axes.legend()
+
+
+def _kind(answer: WeightedAnswer) -> str:
+    if not answer.verified:
+        return "unverified"
+    return "hard" if answer.hard else "easy"
+
+
+def _panels(figure: Any, weights: AnyWeights) -> Iterator[tuple[Axes, str, Axis, NDArray[np.float64]]]:
+    """For each column of the universe where to draw, its name, its cells and the histogram's marginal."""
+    histogram, columns = weights.histogram(), weights.universe.columns
+    grid = figure.subplots(-(-len(columns) // _ACROSS), _ACROSS, squeeze=False).ravel()
+    for axes in grid[len(columns) :]:
+        axes.set_visible(False)
+    for place, (axes, (name, axis)) in enumerate(zip(grid, columns, strict=False)):
+        shares = histogram.sum(axis=tuple(other for other in range(len(columns)) if other != place))
+        axes.set(title=_short(name), ylabel="share")
+        if len(shares) <= _NAMED:
+            axes.set_xticks(range(len(shares)), _names(axis)[: len(shares)], rotation=30)
+        yield axes, name, axis, shares
+
+
+def _names(axis: Axis) -> list[str]:
+    if isinstance(axis, Bins):
+        return [*(f"{float(edge):g} -" for edge in axis.edges[:-1]), "missing"]
+    assert isinstance(axis, Categories)
+    return [*(_short(str(value)) for value in axis.values), "missing"]
+
+
+def _height(weights: AnyWeights) -> float:
+    return 3.0 * -(-len(weights.universe.columns) // _ACROSS)
+
+
+def _short(text: str) -> str:
+    """Not longer than a label may be, and no formula."""
+    plain = text.replace("$", r"\$")
+    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 3]}..."

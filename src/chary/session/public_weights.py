@@ -1,0 +1,179 @@
+"""A public histogram in a session: asking it, and what can be made of it for free."""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chary.accounting.multiplicative_weights import hard_answers_up, weights_alpha
+from chary.data import Count, Predicate
+from chary.data.size import public_size
+from chary.data.synthetic import rows_drawn
+from chary.errors import BudgetRefused, NoPrice, UnknownHeld
+from chary.mechanisms.multiplicative_weights import Change, Transcript
+from chary.numbers import plain
+from chary.session.multiplicative_weights import (
+    EVERYTHING,
+    AskHistogram,
+    AskWeights,
+    Memory,
+    OpenWeights,
+    Started,
+    WeightedAnswer,
+)
+from chary.session.spine import Spine
+from chary.session.workload import condition
+
+
+@dataclass(frozen=True)
+class WeightsQuote:
+    """Where a public histogram stands. Nothing in it depends on unpublished data, so it is free.
+
+    `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
+    allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, `alpha`
+    what the answers are meant to be within, `reached` what they are all within over `queries` queries, 95 times in 100.
+    """
+
+    hard: int
+    hard_left: int | None
+    most_hard: float
+    epsilon: float
+    alpha: float
+    queries: int
+    reached: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        left = "any number is" if self.hard_left is None else f"{self.hard_left} are"
+        return (
+            f"{self.hard} hard queries so far, {left} left, at most {plain(self.most_hard)} in the worst case; "
+            f"{self.queries} answers are all within {plain(self.reached)} 95 times in 100"
+        )
+
+
+class AnyWeights(ABC):
+    """What the histograms of both forms have in common: asking, and what follows from the answers.
+
+    The histogram is a function of published answers: looking at it, and whatever is made of it, is free. `call` is the
+    number that opens it again after a restart, bit by bit the same.
+    """
+
+    def __init__(self, spine: Spine, call: int, started: Started) -> None:
+        self.call, self.universe = call, started.universe
+        self._spine, self._rule = spine, started.rule
+        self._memory = Memory(started, spine.rows.schema)
+
+    @abstractmethod
+    def _asked(self, where: Predicate | Count | str | None) -> AskHistogram:
+        """The question, validated."""
+
+    @abstractmethod
+    def quote(self, *, queries: int = 1000) -> WeightsQuote:
+        """How many hard queries are left, and how accurate so many answers are now."""
+
+    def ask(
+        self, where: Predicate | Count | str | None, *, must_verify: bool = False, request: str | None = None
+    ) -> WeightedAnswer:
+        """The share of rows that satisfy the condition, within alpha (see `quote`); None is every row.
+
+        When no hard answer can be had any more, the histogram answers alone, `verified` is False, and nothing is read
+        or recorded; with `must_verify` that is a `BudgetRefused`. Errors: `InvalidQuery` for a condition that the
+        universe cannot tell (see `Universe`).
+        """
+        asked = self._asked(where)
+        try:
+            answer: WeightedAnswer = self._spine.perform(asked, request)
+        except BudgetRefused as refused:
+            if must_verify or isinstance(refused, NoPrice):
+                raise
+            with self._memory.at(self._transcript()) as weights:
+                return WeightedAnswer(None, weights.share(asked.located[0], asked.size), False, False, None)
+        return answer
+
+    def estimate(self, where: Predicate | Count | str | None) -> float:
+        """The histogram's share, unchecked: free, and no data but the public size are read."""
+        asked = self._asked(where)
+        with self._memory.at(self._transcript()) as weights:
+            return weights.share(asked.located[0], asked.size)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What each hard answer did, in order; all of it is public."""
+        return self._transcript().changes
+
+    def histogram(self) -> NDArray[np.float64]:
+        """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
+        size = public_size(self._spine.rows)
+        with self._memory.at(self._transcript()) as weights:
+            return weights.shares(size).reshape(self.universe.shape)
+
+    def synthetic(self, *, rows: int, seed: int = 0) -> pa.Table:
+        """A made-up table of that many rows drawn from the histogram: free, since nothing private is read.
+
+        Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
+        """
+        return rows_drawn(self.universe, self._spine.rows.schema, self.histogram(), rows=rows, seed=seed)
+
+    def _transcript(self) -> Transcript:
+        return self._loaded(self._secret())
+
+    def _loaded(self, secret: bytes) -> Transcript:
+        """The public part of what is kept beside the opening."""
+        return Transcript.load(secret)
+
+    def _secret(self) -> bytes:
+        secret = self._spine.ledger.secret(self.call)
+        if secret is None:
+            raise UnknownHeld(f"call {self.call} keeps no histogram: it was interrupted; open a new one")
+        return secret
+
+    def __repr__(self) -> str:
+        alpha = plain(Fraction(self._rule.alpha))
+        return f"{type(self).__name__}(call={self.call}, alpha={alpha}, {self.universe})"
+
+
+class PublicWeights(AnyWeights):
+    """A public histogram over a universe, corrected by hard answers; made by `Session.multiplicative_weights`.
+
+    Guarantee: each query is one call with the NotPrior target "hard", charged if it is hard and free if it is easy.
+    The histogram is a function of published answers: looking at it, and whatever is made of it, is free. `call` is the
+    number that opens it again after a restart, bit by bit the same.
+    """
+
+    def __init__(self, spine: Spine, call: int, started: OpenWeights) -> None:
+        """Use `Session.multiplicative_weights`."""
+        super().__init__(spine, call, started)
+        self._started = started
+
+    def quote(self, *, queries: int = 1000) -> WeightsQuote:
+        asked, filter_, rule = self._asked(None), self._spine.filter, self._started.rule
+        sizes = {"start": self._started.size, "size": max(asked.size, self._started.size)}
+        most = hard_answers_up(
+            alpha=rule.alpha, cells=self.universe.cells, **sizes, update=rule.update, mixing=rule.mixing
+        )
+        return WeightsQuote(
+            hard=len(self.changes),
+            hard_left=asked.price(filter_).hit.copies_in(self._spine.left()),
+            most_hard=most,
+            epsilon=float(asked.epsilon),
+            alpha=float(rule.alpha),
+            queries=queries,
+            reached=max(float(rule.alpha), weights_alpha(epsilon=asked.epsilon, size=asked.size, queries=queries)),
+        )
+
+    def _asked(self, where: Predicate | Count | str | None) -> AskWeights:
+        size = public_size(self._spine.rows)
+        return AskWeights(self.call, self._started, condition_text(where), size, self._memory)
+
+
+def condition_text(where: Predicate | Count | str | None) -> str:
+    """The condition, canonically."""
+    asked = condition(where)
+    return EVERYTHING if asked is None else asked.text

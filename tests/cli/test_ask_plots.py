@@ -1,0 +1,103 @@
+"""Pictures of public histograms: what is drawn where."""
+
+import json
+import os
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from matplotlib.figure import Figure
+
+import chary
+from chary import Bins
+from chary.errors import InvalidParameter
+from chary.growing.weights_plots import KINDS, draw_answers, draw_synthetic, marginal
+from chary.session import WeightedAnswer
+
+ROWS = "--each-row --relation replace --epsilon 1 --delta 1e-6 --epsilon-per-call 0.05"
+CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"
+ASKED = [
+    ("clinic = 'a'", WeightedAnswer(3, 0.4, True, True, 0.02)),
+    ("age < 50 AND clinic = 'b' AND (age < 25 OR age >= 75)", WeightedAnswer(4, 0.2, False, True, 0.1)),
+    ("clinic = '$x$'", WeightedAnswer(None, 0.3, False, False, None)),
+]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that would be saved."""
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    return figures
+
+
+@pytest.fixture(scope="module")
+def weights():
+    rows = pl.DataFrame({"age": [i % 100 for i in range(3000)], "clinic": ["ab"[i % 4 == 0] for i in range(3000)]})
+    terms = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "budget": chary.Budget(epsilon=10**6)}
+    with chary.open(rows, **terms) as session:
+        universe = {"age": Bins([0, 50, 100]), "clinic": ["a", "b"]}
+        made = session.multiplicative_weights(universe=universe, alpha="0.1", epsilon=100)
+        made.ask("clinic = 'a'")
+        yield made
+
+
+def heights(axes):
+    return [bar.get_height() for bar in axes.patches]
+
+
+def test_answers_are_told_apart_by_their_marker(weights, drawn, tmp_path):
+    draw_answers(weights, ASKED, tmp_path / "answers.png")
+    answers, age, clinic = drawn[0].axes[:3]
+    points = {line.get_label(): line for line in answers.containers}
+    assert list(points) == list(KINDS)
+    for (kind, (marker, _)), (_, answer) in zip(KINDS.items(), ASKED, strict=True):
+        line = points[kind].lines[0]
+        assert (line.get_marker(), line.get_xdata().tolist()) == (marker, [answer.share])
+        ((low, _), (high, _)) = points[kind].lines[2][0].get_segments()[0]
+        assert (high - low) / 2 == pytest.approx(answer.error_bar or 0)
+    assert sum(heights(age)) == pytest.approx(1)
+    assert heights(clinic)[0] == pytest.approx(0.75, abs=0.05)
+
+
+def test_a_made_up_table_is_beside_the_histogram(weights, drawn, tmp_path):
+    table = pa.table({"age": [3, 60, 70, None], "clinic": ["a", "a", "b", None]})
+    draw_synthetic(weights, table, tmp_path / "made.pdf")
+    age, clinic = drawn[0].axes[:2]
+    assert heights(age)[3:] == [0.25, 0.5, 0.25]
+    assert heights(clinic)[3:] == [0.5, 0.25, 0.25]
+    assert heights(clinic)[:3] == pytest.approx(weights.histogram().sum(axis=0).tolist())
+    (legend,) = drawn[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == ["histogram", "made up"]
+    assert age.get_legend() is clinic.get_legend() is None
+
+
+@pytest.mark.parametrize("name", ["answers.txt", "missing/answers.png", "folder.png", "locked.png"])
+def test_a_picture_needs_a_place(weights, tmp_path, monkeypatch, name):
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "locked.png").touch()
+    monkeypatch.setattr(os, "access", lambda path, _mode: path.name != "locked.png")
+    with pytest.raises(InvalidParameter, match="picture"):
+        draw_answers(weights, ASKED, tmp_path / name)
+    with pytest.raises(InvalidParameter, match="picture"):
+        draw_synthetic(weights, pa.table({"age": [1], "clinic": ["a"]}), tmp_path / name)
+
+
+def test_marginals_at_the_edges_of_bins():
+    ages = pa.chunked_array([[0, 9, 10, 19, None]])
+    assert marginal(Bins([0, 10, 20]), ages).tolist() == [0.4, 0.4, 0.2]
+
+
+def test_the_command_draws(call, visits, tmp_path):
+    where = ("--where", "clinic = 'a'", "--where", "age < 50")
+    code, out, err = call(f"ask {visits} {ROWS} {CELLS} --json --plot answers.svg", *where)
+    assert code == 0, err
+    assert len(json.loads(out)["answers"]) == 2
+    assert (tmp_path / "answers.svg").read_text().startswith("<?xml")
+
+
+def test_a_picture_that_cannot_be_written_charges_nothing(call, visits):
+    code, out, err = call(f"ask {visits} {ROWS} {CELLS} --plot answers.txt", "--where", "clinic = 'a'")
+    assert (code, out) == (2, "")
+    assert "a picture goes to" in err
+    assert not visits.with_name("visits.csv.ledger").exists()

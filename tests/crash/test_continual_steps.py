@@ -1,0 +1,94 @@
+"""Steps of a continual count killed in the middle, and several processes that step at once: each step is told once."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import chary
+from chary import BudgetRefused
+from chary.ledger import SecretMoved
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS, PROCESSES, SIZE = 24, 2, 90
+TERMS = [{"epsilon": "0.1"}, {"rho": "0.001"}]
+
+
+def opened(folder, on_step=None):
+    budget = chary.Budget(epsilon=1, delta=1e-6)
+    terms = {"privacy_unit": None, "relation": "replace", "budget": budget, "dataset": "wards", "on_step": on_step}
+    return chary.open(pl.DataFrame({"ward": range(SIZE)}), ledger=Path(folder) / "wards.ledger", **terms)
+
+
+def started(folder, mode, *arguments):
+    command = [sys.executable, "-m", "tests.crash.test_continual_steps", mode, str(folder), *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(("reached", "terms"), [("ran", 0), ("settled", 1), ("published", 0), ("evaluated", 1)])
+def test_a_kill_within_or_after_a_step_loses_nothing_and_gives_nothing_away(tmp_path, reached, terms):
+    with opened(tmp_path) as session:
+        counting = session.continual_count(steps=STEPS, **TERMS[terms])
+        first, before = counting.step(), session.spine.ledger.secret(counting.call)
+        share = session.spent.share
+    child = started(tmp_path, "kill", counting.call, reached)
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == -signal.SIGKILL, err
+    with opened(tmp_path) as session:
+        again = session.continual_count(call=counting.call)
+        stored, settled = again.results, reached in ("settled", "published")
+        assert (stored[0], len(stored)) == (first, 1 + settled)
+        assert (session.spine.ledger.secret(again.call) != before) == settled
+        told = again.step(request="the second")
+        assert (told.step, again.steps_left) == (2, STEPS - 2)
+        assert stored[1:] in ([], [told])
+        assert out == (f"{told.value}\n" if reached == "published" else "")
+        assert again.results == [first, told]
+        assert again.step().step == 3
+        assert session.spent.share == share
+        assert session.spine.ledger.verify().ok
+
+
+def test_processes_that_step_at_once_share_the_steps(tmp_path):
+    with opened(tmp_path) as session:
+        calls = [session.continual_count(steps=STEPS, **terms).call for terms in TERMS]
+    children = [started(tmp_path, "all", *calls) for _ in range(PROCESSES)]
+    outputs = [child.communicate(timeout=300) for child in children]
+    assert [child.returncode for child in children] == [0] * PROCESSES, outputs
+    told = sorted(tuple(map(int, line.split())) for out, _err in outputs for line in out.splitlines())
+    with opened(tmp_path) as session:
+        kept = [(call, each.step, each.value) for call in calls for each in session.continual_count(call=call).results]
+        assert told == kept
+        assert [(call, step) for call, step, _ in kept] == [(call, step + 1) for call in calls for step in range(STEPS)]
+        assert session.spine.ledger.verify().ok
+
+
+def killed(folder, call, step):
+    def kill(reached):
+        if reached == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    found = opened(folder, kill).continual_count(call=int(call)).step(request="the second")
+    sys.stdout.write(f"{found.value}\n")
+    sys.stdout.flush()
+    kill("published")
+
+
+def step_all(folder, *calls):
+    with opened(folder) as session:
+        for call in calls:
+            counting = session.continual_count(call=int(call))
+            while counting.steps_left:
+                try:
+                    told = counting.step()
+                    sys.stdout.write(f"{call} {told.step} {told.value}\n")
+                except (SecretMoved, BudgetRefused):
+                    continue
+
+
+if __name__ == "__main__":
+    {"kill": killed, "all": step_all}[sys.argv[1]](*sys.argv[2:])

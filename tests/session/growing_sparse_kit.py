@@ -1,0 +1,27 @@
+"""What the tests of growing sparse vectors share: rows that are units, further visits, and what a ledger keeps."""
+
+import pandas as pd
+
+from chary import Budget
+from chary.data import Neighbouring
+from chary.session.growing_sparse import BeginRound
+from chary.session.growing_sparse_rounds import RoundState
+
+PUBLIC = {"privacy_unit": None, "relation": "replace"}
+PURE = Budget(epsilon=2)
+ROW = Neighbouring("replace", None)
+NEVER, ALWAYS = 10**6, -(10**6)
+
+
+def more(number, age=90):
+    """So many further visits."""
+    return pd.DataFrame([{"patient": 7, "clinic": "north", "age": age, "cost": 1.0, "note": "none"}] * number)
+
+
+def state(session, call):
+    return RoundState.load(session.spine.ledger.secret(call), call)
+
+
+def charges(session):
+    """What each round was charged, in the order in which they began."""
+    return [entry.share * 2 for entry in session.history if entry.kind == BeginRound.kind]

@@ -1,0 +1,18 @@
+"""What the tests of histograms in rounds of sparse vector share: the universe of the visits, and openings over it."""
+
+from chary import Bins
+from tests.session.kit import CLINICS
+
+PUBLIC = {"privacy_unit": None, "relation": "replace"}
+UNIVERSE = {"clinic": CLINICS, "age": Bins([20, 30, 40, 50, 60, 81])}
+MOST = 4000
+
+
+def weights_of(session, **options):
+    given = {"universe": UNIVERSE, "alpha": "0.15", "epsilon": "0.2"} | options
+    return session.sparse_multiplicative_weights(**given)
+
+
+def sure_of(session, **options):
+    """Practically without noise: few rounds, each with an epsilon above 60."""
+    return weights_of(session, epsilon=MOST, rounds=12, **options)

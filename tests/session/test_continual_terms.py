@@ -1,0 +1,75 @@
+"""Continual counts that are refused, and with what words."""
+
+import pytest
+
+import chary
+from chary import Budget, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count
+from tests.session.continual_streams import WARDS, streams
+from tests.session.kit import USUAL, visits
+
+
+@pytest.fixture
+def grown(opened):
+    return streams(opened)
+
+
+@pytest.mark.parametrize(
+    ("terms", "match"),
+    [
+        ({}, "how many steps"),
+        ({"steps": 9}, "one of epsilon= and rho="),
+        ({"steps": 9, "epsilon": 1, "rho": 1}, "one of epsilon= and rho="),
+        ({"steps": 0, "epsilon": 1}, "steps"),
+        ({"steps": True, "epsilon": 1}, "steps"),
+        ({"steps": 2**20 + 1, "epsilon": 1}, "at most 1048576"),
+        ({"steps": 2**16 + 1, "rho": "0.1"}, "at most 65536"),
+        ({"steps": 9, "epsilon": 0}, "epsilon"),
+        ({"steps": 9, "rho": float("nan")}, "rho"),
+        ({"steps": 9, "epsilon": 1, "method": "root"}, "Gaussian noise"),
+        ({"steps": 9, "epsilon": 1, "method": "leaf"}, 'method is "tree" or "root"'),
+    ],
+)
+def test_bad_terms_are_refused_before_anything_is_charged(grown, terms, match):
+    session = grown()
+    with pytest.raises(InvalidParameter, match=match):
+        session.continual_count(**terms)
+    assert session.history == []
+
+
+@pytest.mark.parametrize(
+    "query", [chary.total("ward", bounds=(0, 2)), chary.mean("ward", bounds=(0, 2)), 3, "nobody = 1"]
+)
+def test_bad_queries_are_refused_before_anything_is_charged(grown, query):
+    session = grown()
+    with pytest.raises(InvalidQuery):
+        session.continual_count(query, steps=9, epsilon="0.1")
+    assert session.history == []
+
+
+@pytest.mark.parametrize("relation", ["replace", "add/remove"])
+def test_units_with_several_rows_are_refused(relation):
+    with (
+        chary.open(visits(), privacy_unit="patient", relation=relation, budget=USUAL, ledger=":memory:") as session,
+        pytest.raises(InvalidQuery, match="privacy_unit=None"),
+    ):
+        session.continual_count(steps=9, epsilon="0.1")
+
+
+def test_going_on_takes_the_same_query_and_nothing_else(grown):
+    session = grown()
+    counting = session.continual_count("ward = 0", steps=9, epsilon="0.1")
+    released = session.release(count(), epsilon="0.1")
+    with pytest.raises(InvalidParameter, match="another query"):
+        session.continual_count("ward = 1", call=counting.call)
+    with pytest.raises(InvalidParameter, match="alone"):
+        session.continual_count("ward = 0", call=counting.call, steps=9)
+    for call in (released.call, 99):
+        with pytest.raises(UnknownHeld):
+            session.continual_count("ward = 0", call=call)
+    with pytest.raises(InvalidParameter, match="values or as_dict"):
+        session.continual_count(WARDS, steps=9, epsilon="0.1").step().value  # noqa: B018
+
+
+def test_rho_needs_a_delta(grown):
+    with pytest.raises(NoPrice):
+        grown(budget=Budget(epsilon=1)).continual_count(steps=9, rho="0.01")

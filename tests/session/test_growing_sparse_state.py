@@ -1,0 +1,162 @@
+"""Growing sparse vectors restarted, repeated, raced and interrupted: each round paid once, never answered twice."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pandas as pd
+import pytest
+
+import chary
+from chary import Budget, BudgetRefused, count
+from chary.errors import LedgerBusy, RequestConflict
+from chary.ledger import SecretMoved
+from chary.session.growing_sparse import AskGrowingSparse, BeginRound
+from chary.session.growing_sparse_rounds import RoundMoved
+from tests.session.growing_sparse_kit import ALWAYS, NEVER, PUBLIC, PURE, charges, more, state
+from tests.session.kit import NO_NOISE, PLENTY, spent, steps, visits
+
+
+@pytest.fixture
+def rows(opened):
+    """Sessions in which each visit is a unit and is replaced."""
+    return lambda **options: opened(**(PUBLIC | {"budget": PURE} | options))
+
+
+def test_it_survives_a_restart_in_the_middle_of_a_round(tmp_path):
+    file, options = tmp_path / "visits.ledger", {"privacy_unit": None, "relation": "replace", "budget": PURE}
+    terms = {"above": "0.5", "epsilon": "0.01", "exponent": "0.5", "values": True, "rounds": 3, "form": "published"}
+    with chary.open(visits(), ledger=file, **options) as session:
+        growing = session.growing_sparse_vector(**terms, request="one")
+        growing.test(count(), above=ALWAYS)
+        session.append(more(80))
+        missed = growing.test(count(), above=NEVER, request="miss")
+        hidden, charged = state(session, growing.call), spent(session)
+        assert session.growing_sparse_vector(**terms, request="one").call == growing.call
+        with pytest.raises(RequestConflict):
+            session.growing_sparse_vector(**terms | {"above": "0.4"}, request="one")
+    grown = pd.concat([visits(), more(80)])
+    with chary.open(grown, ledger=file, **options) as session:
+        again = session.growing_sparse_vector(call=growing.call)
+        assert repr(again) == repr(growing)
+        assert [each.call for each in session.growing_sparse_vectors] == [growing.call]
+        assert again.test(count(), above=NEVER, request="miss") == missed
+        assert state(session, again.call) == hidden
+        assert (again.rounds, again.open_round.size) == (2, 200)
+        again.test(count(), above=NEVER)
+        assert state(session, again.call) == hidden
+        hit = again.test(count(), above=ALWAYS)
+        assert (hit.round, hit.size, spent(session)) == (2, 200, charged)
+        assert again.next_epsilon == growing._started.terms.epsilon_down(200)
+        assert (again.left, again.test(count(), above=ALWAYS).round, again.left) == (1, 3, 0)
+        with pytest.raises(BudgetRefused, match="all 3 rounds"):
+            again.test(count())
+
+
+def test_a_repeated_request_is_answered_without_a_new_round(rows):
+    session = rows()
+    growing = session.growing_sparse_vector(above="0.5", epsilon="0.25")
+    hit = growing.test(count(), above=ALWAYS, request="one")
+    session.append(more(10))
+    assert growing.test(count(), above=ALWAYS, request="one") == hit
+    assert (growing.rounds, spent(session).main) == (1, steps("0.25"))
+    with pytest.raises(RequestConflict):
+        growing.test(count(), above=NEVER, request="one")
+    assert growing.rounds == 1
+
+
+def test_a_round_that_another_ended_meanwhile_is_never_answered_against(rows, monkeypatch):
+    """Another process hits between reading and storing: the outcome is thrown away, and a new round begins."""
+    session = rows(budget=NO_NOISE, filter="pure")
+    growing = session.growing_sparse_vector(above="0.5", epsilon=PLENTY)
+    ran, meanwhile = AskGrowingSparse.run, [None]
+
+    def run(self, touched):
+        outcome = ran(self, touched)
+        if meanwhile:
+            meanwhile.pop()
+            growing.test(count())
+        return outcome
+
+    monkeypatch.setattr(AskGrowingSparse, "run", run)
+    assert growing.test(count()).round == 2
+    hits = [entry.hits for entry in session.history if entry.kind == AskGrowingSparse.kind]
+    assert (sum(hits), growing.rounds, len(charges(session))) == (2, 2, 2)
+    assert session.spine.ledger.verify().ok
+
+
+def test_a_round_that_another_began_meanwhile_is_used_and_not_paid_twice(rows, monkeypatch):
+    session = rows()
+    growing = session.growing_sparse_vector(above="0.5", epsilon="0.25")
+    ran, meanwhile = BeginRound.run, [None]
+
+    def run(self, touched):
+        outcome = ran(self, touched)
+        if meanwhile:
+            meanwhile.pop()
+            growing.test(count(), above=NEVER)
+        return outcome
+
+    monkeypatch.setattr(BeginRound, "run", run)
+    assert growing.test(count(), above=NEVER).round == 1
+    assert (growing.rounds, spent(session).main) == (1, steps("0.25"))
+    assert session.spine.ledger.verify().ok
+
+
+def test_it_gives_up_when_others_end_every_round(rows, monkeypatch):
+    session = rows(budget=Budget(epsilon=100))
+    growing = session.growing_sparse_vector(above="0.5", epsilon="0.01")
+    begun = growing.begin
+
+    def begin():
+        begun()
+        session.growing_sparse_vector(call=growing.call).test(count(), above=ALWAYS)
+
+    monkeypatch.setattr(growing, "begin", begin)
+    with pytest.raises(RoundMoved):
+        growing.test(count())
+    assert growing.rounds == len(charges(session)) == 5
+
+
+def test_threads_together_pay_each_round_once(rows):
+    session = rows()
+    growing, start = session.growing_sparse_vector(above=ALWAYS, epsilon="0.1", rounds=6), threading.Barrier(3)
+
+    def ask():
+        found = 0
+        start.wait()
+        while True:
+            try:
+                found += growing.test(count()).above
+            except (SecretMoved, LedgerBusy):
+                continue
+            except BudgetRefused:
+                return found
+
+    with ThreadPoolExecutor(3) as pool:
+        tasks = [pool.submit(ask) for _ in range(3)]
+        assert sum(task.result() for task in tasks) == 6
+    assert (growing.rounds, growing.left, spent(session).main) == (6, 0, steps("0.6"))
+    assert session.spine.ledger.verify().ok
+
+
+@pytest.mark.parametrize("step", ["reserved", "evaluated", "ran", "settled"])
+def test_an_interrupted_beginning_is_free_or_paid_and_never_an_unpaid_round(rows, step):
+    class Stop(BaseException):
+        pass
+
+    armed = []
+
+    def stop(reached):
+        if armed and reached == step:
+            armed.clear()
+            raise Stop
+
+    session = rows(on_step=stop)
+    growing = session.growing_sparse_vector(above="0.5", epsilon="0.25")
+    armed.append(1)
+    with pytest.raises(Stop):
+        growing.test(count(), above=NEVER)
+    assert growing.rounds == (step == "settled")
+    assert spent(session).main == (0 if step == "reserved" else steps("0.25"))
+    assert growing.test(count(), above=NEVER).round == 1
+    assert spent(session).main == (steps("0.5") if step in ("evaluated", "ran") else steps("0.25"))
