@@ -127,7 +127,7 @@ def ways(table: GrowingTable, queries: int) -> Iterator[tuple[str, Callable[[], 
     yield "ours, alpha 0.05", lambda: Weights(table, ours(alpha="0.05"), grain=EACH)
     yield "ours, calls of 0.02", lambda: Weights(table, ours(epsilon="0.02"), grain="0.02")
     yield "ours, calls of one size", lambda: Weights(table, ours(follow_size=False), grain=EACH)
-    yield "ours, no noise to speak of", lambda: Weights(table, ours(epsilon=3, follow_size=False), budget=UNLIMITED)
+    yield "ours, no noise to speak of", lambda: Weights(table, ours(epsilon=2, follow_size=False), budget=UNLIMITED)
     yield "ours, update of [GROW]", lambda: Weights(table, ours(**uniform), grain=EACH)
     yield "PMWG, published", lambda: Weights(table, published, filter="pure", approximate_delta=DELTA)
     yield "PMWG, exact sums", lambda: Weights(table, rounds(rho=RHO))

@@ -40,7 +40,9 @@ def test_ask(call, visits):
     ("cells", "told"),
     [
         ("--alpha 0.1 --bins age", "write --bins age=0,18,65,120"),
-        ("--alpha 0.1", "1 to 24 columns"),
+        ("--alpha 0.1", "--bins age=0,18,65,120 or by --values sex=f,m"),
+        ("--alpha 0.1 --values sex=f,m --values sex=f", "every column once"),
+        ("--alpha 0.1 --bins age=0,50 --values age=1,2", "every column once"),
         ("--alpha 2 --values sex=f,m", "alpha must be"),
         ("--alpha 0.1 --values height=1", "unknown column"),
     ],
@@ -49,6 +51,18 @@ def test_bad_cells_are_refused(call, visits, cells, told):
     code, out, err = call(f"ask {visits} {ROWS} {cells}", *WOMEN)
     assert (code, out) == (2, "")
     assert told in err
+
+
+def test_a_condition_that_is_refused_is_so_before_the_others_are_paid(call, visits):
+    code, out, err = call(f"ask {visits} {ROWS} {CELLS}", *WOMEN, "--where", "age < 30")
+    assert (code, out) == (2, "")
+    assert "'age < 30' cuts through a bin" in err
+    assert (
+        json.loads(call(f"ask {visits} {ROWS} {CELLS} --json", "--where", "age < 20 AND sex = 'm'")[1])["spent"][
+            "share"
+        ]
+        == 0
+    )
 
 
 def test_a_secret_size_is_refused(call, visits):

@@ -5,7 +5,6 @@ import json
 import multiprocessing
 import os
 import signal
-from pathlib import Path
 
 import duckdb
 import polars as pl

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chary.mechanisms import public_histogram
+from chary.mechanisms.multiplicative_weights import MultiplicativeWeights, Weights
 from chary.mechanisms.public_histogram import PublicHistogram
 
 WAYS = ("multiply_pieces", "multiply_stripes", "multiply_gathered")
@@ -136,3 +137,21 @@ def test_the_same_changes_give_the_same_bits_with_other_memory():
         first.multiply(cells, 1.1 + turn)
         second.multiply(cells, 1.1 + turn)
     assert first.weights.tobytes() == second.weights.tobytes()
+
+
+@pytest.mark.parametrize(("changes", "growth"), [(60, 0), (3000, 7)])
+def test_many_contradictory_changes_stay_near_exact_ones(changes, growth):
+    """Single precision neither overflows nor drifts: against longdouble weights that are normed after each change."""
+    random, size = np.random.default_rng(6), 1000
+    weights = Weights(MultiplicativeWeights("0.05"), 8, 32, size)
+    exact = np.full((8, 32), 1 / 256, np.longdouble)
+    for _ in range(changes):
+        cells = single(np.logical_or.outer(random.random(8) < 0.3, random.random(32) < 0.3))
+        size += growth
+        kept = weights.rule.kept(weights.size, size)
+        change = weights.change("", cells, size, random.choice([0.001, 0.999]), 0.01)
+        weights.apply(change, cells)
+        exact = (kept * exact + (1 - kept) / 256) * np.where(cells.flags, np.longdouble(change.factor), 1)
+        exact /= exact.sum()
+    assert np.isfinite(weights.histogram.weights).all()
+    assert weights.histogram.shares() == pytest.approx(exact.ravel().astype(float), rel=1e-3, abs=1e-5)

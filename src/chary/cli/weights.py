@@ -45,6 +45,8 @@ def ask(
         check_picture(plot)
     with asking(source, budget, call, QueryOptions(count=True), targets=True) as asked:
         weights = _opened(asked, _universe(asked.session.schema, bins or [], values or [], no_missing), alpha)
+        for condition in where:
+            weights.estimate(condition)  # one that is refused later would take paid answers along
         answers = [(condition, weights.ask(condition)) for condition in where]
         figures = {"hard_left": weights.quote().hard_left} | charged(asked)
         if plot is not None:
@@ -69,11 +71,12 @@ def _opened(asked: Asked, universe: Universe, alpha: str) -> PublicWeights:
 
 
 def _universe(schema: dict[str, str], bins: list[str], values: list[str], no_missing: bool) -> Universe:
-    columns: dict[str, Any] = {}
-    for name, text in (_split(option, "--bins age=0,18,65,120") for option in bins):
-        columns[name] = Bins([edge.strip() for edge in text.split(",")])
-    for name, text in (_split(option, "--values sex=f,m") for option in values):
-        columns[name] = parse_keys(text, str(classify(schema, name)))
+    cut = [_split(option, "--bins age=0,18,65,120") for option in bins]
+    listed = [_split(option, "--values sex=f,m") for option in values]
+    columns: dict[str, Any] = {name: Bins([edge.strip() for edge in text.split(",")]) for name, text in cut}
+    columns |= {name: parse_keys(text, str(classify(schema, name))) for name, text in listed}
+    if not columns or len(columns) < len(cut) + len(listed):
+        raise InvalidParameter("name every column once, by --bins age=0,18,65,120 or by --values sex=f,m")
     return Universe(columns, missing=not no_missing)
 
 

@@ -48,7 +48,8 @@ class Cells(Protocol):
 class PublicHistogram:
     """Weights of cells in single precision, uniform at first, and their sum in double precision, worked out lazily.
 
-    Only their ratios mean anything. The same changes of the same cells give the same bits.
+    Only their ratios mean anything. The same changes of the same cells give the same bits. A weight that fell 10^38
+    times below the largest has lost its digits: raised again it is off by any factor, and at 0 only `lift` raises it.
 
     >>> histogram = PublicHistogram(2, 3)
     >>> histogram.lift(0.5)
