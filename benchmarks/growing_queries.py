@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 import chary
@@ -160,14 +161,14 @@ def line(name: str, errors: pl.DataFrame, way: Way, taken: float) -> list[str]:
 
 def draw(errors: dict[str, pl.DataFrame], title: str, path: Path) -> None:
     """Mean and largest error at each size."""
-    figure = Figure(figsize=(12, 4.8), layout="constrained")
+    figure = Figure(figsize=(14, 5), layout="constrained")
     panes = zip(figure.subplots(1, 2), ("mean", "max"), strict=True)
     for pane, kind in panes:
-        for name, found in errors.items():
+        for (name, found), color in zip(errors.items(), colormaps["tab20"].colors, strict=False):
             each = found.group_by("size", maintain_order=True).agg(getattr(pl.col("error"), kind)())
-            pane.plot(each["size"], each["error"], ".-", label=name)
+            pane.plot(each["size"], each["error"], ".-" if name.startswith("ours") else ".--", label=name, color=color)
         pane.set(title=f"{title}: {kind} error of a share", xlabel="rows", yscale="log")
-    pane.legend(fontsize="small")
+    figure.legend(*pane.get_legend_handles_labels(), loc="outside right center", fontsize="small")
     figure.savefig(path, dpi=120)
 
 

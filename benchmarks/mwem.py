@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 import chary
-from chary import Bins, Budget, Universe
+from chary import Budget, Universe
 from chary.accounting.mwem import best_rounds, mwem_error_up, published_mwem_error
 from chary.data import Predicate
 from chary.data.cell_counts import CellCounts, CellQueries, CellReader
@@ -21,8 +21,8 @@ from chary.data.cells import located, matrix
 from chary.mechanisms.mwem import MWEM
 from chary.mechanisms.public_histogram import PublicHistogram
 from chary.noise import OperatingSystem
+from growing_tables import GrowingTable, adult
 from measuring import announce, duration, seconds, show
-from multiplicative_weights import CHOICES, EDGES, condition, people
 
 QUERIES = 2000
 ROUNDS = (10, 20, 40, 80)
@@ -70,21 +70,19 @@ def speed(shape: tuple[int, ...], rows: int, rounds: int) -> list[str]:
     return [f"{universe.cells:,} cells, {rows:,} rows, {rounds} rounds", *figures]
 
 
-def asked(count: int) -> list[str]:
-    """So many different conditions on up to three columns of Adult."""
+def asked(table: GrowingTable, count: int) -> list[str]:
+    """So many different conditions on up to three columns."""
     random, found = np.random.default_rng(5), set()
-    columns = [*EDGES, *CHOICES]
     while len(found) < count:
-        picked = random.choice(columns, size=random.integers(1, 4), replace=False)
-        found.add(" AND ".join(condition(column, random) for column in sorted(picked)))
+        picked = random.choice(table.columns, size=random.integers(1, 4), replace=False)
+        found.add(" AND ".join(table.condition(column, random) for column in sorted(picked)))
     return sorted(found)
 
 
-def errors(rows: pl.DataFrame, queries: list[str]) -> list[list[str]]:
+def errors(people: GrowingTable, queries: list[str]) -> list[list[str]]:
     """Mean and largest error over all queries, of shares; means of a few runs."""
-    universe = Universe({name: Bins(edges) for name, edges in EDGES.items()} | CHOICES, missing=False)
-    table = []
-    with opened(rows) as session:
+    universe, table = people.universe, []
+    with opened(people.rows) as session:
         parsed = [Predicate.parse(query) for query in queries]
         exact = CellReader(session.spine.rows, CellQueries(universe, session.schema, parsed)).run()
         known = {"cells": universe.cells, "queries": len(queries), "size": exact.size}
@@ -140,9 +138,9 @@ def main() -> None:
     table = [speed(shape, rows, 20) for shape in SHAPES for rows in ROWS] + [speed(SHAPES[1], ROWS[0], 40)]
     show(f"{QUERIES:,} queries", ["", "read and count", "rounds", "the rest", "in all", "first look-up"], table)
     if len(sys.argv) > 1:
-        rows = people(Path(sys.argv[1]))
+        people = adult(Path(sys.argv[1]), times=1, more=False)
         headings = ["", "mean error", "largest", "error_bar", "promised"]
-        show(f"Adult, {QUERIES:,} queries", headings, errors(rows, asked(QUERIES)))
+        show(f"Adult, {QUERIES:,} queries", headings, errors(people, asked(people, QUERIES)))
 
 
 if __name__ == "__main__":

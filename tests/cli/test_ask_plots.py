@@ -101,3 +101,13 @@ def test_a_picture_that_cannot_be_written_charges_nothing(call, visits):
     assert (code, out) == (2, "")
     assert "a picture goes to" in err
     assert not visits.with_name("visits.csv.ledger").exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_is_told_in_one_line_after_the_answers(call, visits, tmp_path):
+    (tmp_path / "full.png").symlink_to("/dev/full")
+    code, told, said = call(f"ask {visits} {ROWS} {CELLS} --plot full.png", "--where", "clinic = 'a'")
+    assert code == 2
+    assert "clinic = 'a'" in told
+    assert said.startswith("chary: No space left on device")
+    assert "Traceback" not in said

@@ -62,3 +62,7 @@ def run(arguments: list[str] | None = None) -> int:
         if told:
             errors.print(f"chary: {told}", markup=False, soft_wrap=True)
         return REFUSED if isinstance(error, BudgetRefused) else BAD_INPUT
+    except OSError as error:
+        told = " ".join(str(part) for part in (error.strerror, error.filename) if part) or "a file could not be used"
+        errors.print(f"chary: {told}", markup=False, soft_wrap=True)
+        return BAD_INPUT

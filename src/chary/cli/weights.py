@@ -49,8 +49,12 @@ def ask(
             weights.estimate(condition)  # one that is refused later would take paid answers along
         answers = [(condition, weights.ask(condition)) for condition in where]
         figures = {"hard_left": weights.quote().hard_left} | charged(asked)
+        _show(answers, figures, as_json)
         if plot is not None:
             draw_answers(weights, answers, plot)
+
+
+def _show(answers: list[tuple[str, WeightedAnswer]], figures: dict[str, Any], as_json: bool) -> None:
     rows = [_row(*answer) for answer in answers]
     if as_json:
         show_json({"answers": rows} | figures)
