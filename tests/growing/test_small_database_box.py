@@ -6,17 +6,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-import chary
 from chary import Bins, Budget, InvalidParameter, InvalidQuery, Neighbouring, count
 from chary.accounting import Pure, ZeroConcentrated
 from chary.growing import SmallDatabaseBox, draw_schedule
-from tests.session.kit import USUAL, spent
+from tests.session.kit import PUBLIC, sessions, spent
 
 ROWS = Neighbouring("replace", None)
 SCHEMA = {"ward": "int64", "age": "int64"}
 UNIVERSE = {"ward": [0, 1, 2], "age": Bins([0, 30, 60, 90])}
 QUERIES = ["ward = 0", "age >= 30", "ward = 1 AND age < 60"]
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
 
 
 def box(**options):
@@ -35,16 +33,8 @@ def rows(first, last):
 @pytest.fixture
 def grown():
     """Open sessions on so many rows; whatever is still open in the end is closed."""
-    made = []
-
-    def make(size=1000, **options):
-        given = PUBLIC | {"ledger": ":memory:", "budget": USUAL, "dataset": "wards"} | options
-        made.append(chary.open(rows(0, size), **given))
-        return made[-1]
-
-    yield make
-    for session in made:
-        session.close()
+    with sessions(**PUBLIC, dataset="wards") as make:
+        yield lambda size=1000, **options: make(rows(0, size), **options)
 
 
 @pytest.mark.parametrize("concentrated", [False, True])

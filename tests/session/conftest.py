@@ -1,22 +1,19 @@
 import pytest
 
-import chary
-from tests.session.kit import USUAL, visits
+from tests.session.kit import PUBLIC, sessions, visits
 
 
 @pytest.fixture
 def opened():
     """Open sessions on the visits; whatever is still open in the end is closed."""
-    made = []
+    with sessions(privacy_unit="patient") as make:
+        yield lambda rows=None, **options: make(visits() if rows is None else rows, **options)
 
-    def make(rows=None, **options):
-        given = {"privacy_unit": "patient", "ledger": ":memory:", "budget": USUAL} | options
-        made.append(chary.open(visits() if rows is None else rows, **given))
-        return made[-1]
 
-    yield make
-    for session in made:
-        session.close()
+@pytest.fixture
+def rows(opened):
+    """Sessions in which each visit is a unit and is replaced."""
+    return lambda *given, **options: opened(*given, **(PUBLIC | options))
 
 
 @pytest.fixture(params=["memory", "sql"])

@@ -1,6 +1,7 @@
 """Shared by the tests of sessions: a small table with values that must never be seen, and how to look for them."""
 
 import traceback
+from contextlib import contextmanager
 from fractions import Fraction
 
 import pandas as pd
@@ -16,6 +17,8 @@ CLINICS = ["north", "south", "east"]
 NO_NOISE = Budget(epsilon=10**6, delta=1e-6)
 PLENTY = 1000
 USUAL = Budget(epsilon=1, delta=1e-6)
+# Each row is a unit, and how many there are is public.
+PUBLIC = {"privacy_unit": None, "relation": "replace"}
 
 
 def visits() -> pd.DataFrame:
@@ -32,6 +35,20 @@ def visits() -> pd.DataFrame:
     ]
     secret = {"patient": SECRET_NUMBER, "clinic": "north", "age": 44, "cost": float(SECRET_NUMBER), "note": SECRET_NAME}
     return pd.DataFrame([*rows, secret])
+
+
+@contextmanager
+def sessions(**usual):
+    """Open sessions on given rows, as usual but for what is told; whatever is still open in the end is closed."""
+    made = []
+
+    def make(rows, **options):
+        made.append(chary.open(rows, **({"ledger": ":memory:", "budget": USUAL} | usual | options)))
+        return made[-1]
+
+    yield make
+    for session in made:
+        session.close()
 
 
 def error_texts(error: BaseException | None) -> str:

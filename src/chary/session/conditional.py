@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 from chary.accounting import Event, Extendable, Targeted
-from chary.amounts import Amount
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price
@@ -16,6 +15,7 @@ from chary.mechanisms import Additive, Held, Published, judge, revise
 from chary.numbers import Number, exact
 from chary.session.interaction import (
     ENCODER,
+    FREE,
     KEPT,
     Asked,
     Interaction,
@@ -137,7 +137,7 @@ class Revise(Interaction):
 
     def price(self, filter_: Filter) -> Price:
         price = super().price(filter_)
-        return price if price.free_miss else Price(Amount(0), Amount(0))
+        return price if price.free_miss else FREE
 
     @property
     def held(self) -> int:

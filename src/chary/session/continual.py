@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Final
 
 from chary.accounting import Event
-from chary.amounts import Amount
 from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows, count
 from chary.data.size import has_public_size
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, LedgerMismatch, UnknownHeld
@@ -17,9 +16,8 @@ from chary.mechanisms.binary_tree import BinaryTree
 from chary.mechanisms.continual import Continual
 from chary.mechanisms.root_factorisation import RootFactorisation
 from chary.numbers import positive, whole
-from chary.session.interaction import Interaction, Json, Ran, Touched
+from chary.session.interaction import FREE, Interaction, Json, Ran, Touched
 
-FREE: Final = Price(Amount(0), Amount(0))
 METHODS: Final = ("tree", "root")
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from chary.accounting import Event, Pure
 from chary.accounting.growing_sparse import GrowingRounds
 from chary.accounting.sparse_vector import Form
-from chary.amounts import Amount
 from chary.data import Neighbouring, Query, Reading, Relation, Rows
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, InvalidQuery
@@ -17,7 +16,7 @@ from chary.mechanisms import HiddenThreshold
 from chary.numbers import Number, exact, whole
 from chary.session.growing_sparse_results import GrowingRound, GrowingTest
 from chary.session.growing_sparse_rounds import NoRoundOpen, OneRound, RoundMoved, RoundState
-from chary.session.interaction import Interaction, Json, Ran, Touched
+from chary.session.interaction import FREE, Interaction, Json, Ran, Touched
 from chary.session.sparse import AskSparseOnce
 
 
@@ -67,7 +66,7 @@ class OpenGrowingSparse(Interaction):
 
     def price(self, filter_: Filter) -> Price:
         super().price(filter_)  # refuses what could never be charged
-        return Price(Amount(0), Amount(0))
+        return FREE
 
     def body(self) -> Json:
         told = {name: str(exact(getattr(self, name), name)) for name in ("above", "exponent", "sensitivity", "grid")}
@@ -179,7 +178,7 @@ class AskGrowingSparse(Interaction):
         return self.started.event
 
     def price(self, filter_: Filter) -> Price:
-        return Price(Amount(0), Amount(0))
+        return FREE
 
     @property
     def held(self) -> int:

@@ -18,6 +18,7 @@ from chary.mechanisms.counters import Counters
 from chary.numbers import Number, positive, whole
 from chary.session.door import Door
 from chary.session.interaction import (
+    FREE,
     Interaction,
     Json,
     Question,
@@ -154,7 +155,7 @@ class AskLiving(Interaction):
         return Targeted(self.epsilon)
 
     def price(self, filter_: Filter) -> Price:
-        return Price(Amount(0), Amount(0))
+        return FREE
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from chary.numbers import Number, exact, positive
 Json = dict[str, Any]
 Question = Query | Mean
 KEPT = 256
+FREE: Final = Price(Amount(0), Amount(0))
+"""The price of a call whose privacy an earlier one has paid for."""
 ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 

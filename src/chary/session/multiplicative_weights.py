@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from threading import RLock
-from typing import Protocol
 
 from chary.accounting import Event, Targeted
-from chary.amounts import Amount
 from chary.data import Count, Neighbouring, Predicate, Query, Reading, Rows
 from chary.data.cells import Region, located, matrix
 from chary.data.columns import Schema
@@ -21,7 +19,7 @@ from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.multiplicative_weights import MultiplicativeWeights, Transcript, Weights
 from chary.numbers import Number, positive
-from chary.session.interaction import Interaction, Json, Ran, Touched, laplace_for
+from chary.session.interaction import FREE, Interaction, Json, Ran, Touched, laplace_for
 
 EVERYTHING = "TRUE"
 NEARLY_SURE = 0.9999
@@ -44,8 +42,35 @@ class WeightedAnswer:
     error_bar: float | None
 
 
+class OpenHistogram(Interaction):
+    """The opening of a uniform public histogram: nothing is read but the public size."""
+
+    universe: Universe
+    rule: MultiplicativeWeights
+    size: int
+
+    @property
+    @abstractmethod
+    def fresh(self) -> bytes:
+        """The state before the first query."""
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        public_size(rows)
+        self.universe.check(rows.schema)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({"size": self.size}, hits=0, tests=0, secret=self.fresh)
+
+    def present(self, answer: Json, call: int) -> int:
+        return call
+
+
 @dataclass(frozen=True)
-class OpenWeights(Interaction):
+class OpenWeights(OpenHistogram):
     """A uniform public histogram over a universe. Nothing is read but the public size, and nothing is charged.
 
     `epsilon` is that of a call at the size of the opening. With `follow_size` a call at t rows is smaller by that size
@@ -73,7 +98,7 @@ class OpenWeights(Interaction):
 
     def price(self, filter_: Filter) -> Price:
         super().price(filter_)  # refuses what could never be asked
-        return Price(Amount(0), Amount(0))
+        return FREE
 
     def body(self) -> Json:
         sizes = {"alpha": str(self.rule.alpha), "epsilon_per_call": str(self.epsilon), "follow_size": self.follow_size}
@@ -86,36 +111,15 @@ class OpenWeights(Interaction):
         epsilon = Fraction(body["epsilon_per_call"])
         return cls(Universe.of_body(body), rule, epsilon, body["follow_size"], neighbouring, size)
 
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        public_size(rows)
-        self.universe.check(rows.schema)
-        return []
-
-    def run(self, touched: Touched) -> Ran:
-        return Ran({"size": self.size}, hits=0, tests=0, secret=Transcript().dump())
-
-    def present(self, answer: Json, call: int) -> int:
-        return call
-
-
-class Started(Protocol):
-    """What an opening of a histogram knows, whichever way queries are checked."""
-
     @property
-    def universe(self) -> Universe: ...
-    @property
-    def rule(self) -> MultiplicativeWeights: ...
-    @property
-    def size(self) -> int: ...
+    def fresh(self) -> bytes:
+        return Transcript().dump()
 
 
 class Memory:
     """The histogram that a transcript describes, kept from call to call. All of it is public."""
 
-    def __init__(self, started: Started, schema: Schema) -> None:
+    def __init__(self, started: OpenHistogram, schema: Schema) -> None:
         self._started, self._schema = started, schema
         self._weights = self._fresh()
         self._lock = RLock()
@@ -150,7 +154,7 @@ class AskHistogram(Interaction):
     """
 
     opened: int
-    started: Started
+    started: OpenHistogram
     text_of_query: str
     size: int
     memory: Memory = field(compare=False, repr=False)

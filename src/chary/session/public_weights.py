@@ -21,8 +21,8 @@ from chary.session.multiplicative_weights import (
     AskHistogram,
     AskWeights,
     Memory,
+    OpenHistogram,
     OpenWeights,
-    Started,
     WeightedAnswer,
 )
 from chary.session.spine import Spine
@@ -65,7 +65,7 @@ class AnyWeights(ABC):
     number that opens it again after a restart, bit by bit the same.
     """
 
-    def __init__(self, spine: Spine, call: int, started: Started) -> None:
+    def __init__(self, spine: Spine, call: int, started: OpenHistogram) -> None:
         self.call, self.universe = call, started.universe
         self._spine, self._rule = spine, started.rule
         self._memory = Memory(started, spine.rows.schema)

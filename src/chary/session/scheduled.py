@@ -10,11 +10,10 @@ from typing import Any
 from chary.accounting import Event, ZeroConcentrated
 from chary.accounting.laws import Law
 from chary.accounting.schedules import Runs, runs_of_body
-from chary.amounts import Amount
 from chary.data import Neighbouring, Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
 from chary.filters import Filter, Price
-from chary.session.interaction import Interaction, Json, Ran, Touched
+from chary.session.interaction import FREE, Interaction, Json, Ran, Touched
 
 FIRST = 0
 
@@ -134,7 +133,7 @@ class RunSchedule(Interaction):
         return self.inner.event
 
     def price(self, filter_: Filter) -> Price:
-        return Price(Amount(0), Amount(0))
+        return FREE
 
     @property
     def held(self) -> int:

@@ -15,9 +15,7 @@ from chary.errors import InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms import Distinct, Sketch
 from chary.numbers import Number, exact, positive
-from chary.session.interaction import Interaction, Json, Ran, Touched
-
-FREE = Price(Amount(0), Amount(0))
+from chary.session.interaction import FREE, Interaction, Json, Ran, Touched
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from functools import cached_property
 from chary.accounting import Approximate, Event, Pure, sparse_noise
 from chary.accounting.events import failing
 from chary.accounting.sparse_vector import Form
-from chary.amounts import Amount
 from chary.data import Neighbouring, Query, Relation
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms import HiddenThreshold, SparseVector
 from chary.numbers import Number, exact, plain, positive, whole
-from chary.session.interaction import Interaction, Json, Ran, Touched, error_bar, natural, steps_at_least
+from chary.session.interaction import FREE, Interaction, Json, Ran, Touched, error_bar, natural, steps_at_least
 from chary.session.results import Value
 from chary.session.sparse_results import SparseTest, SparseWatch
 from chary.session.testing import keyed
@@ -152,7 +151,7 @@ class AskSparse(Interaction):
         return self.started.event
 
     def price(self, filter_: Filter) -> Price:
-        return Price(Amount(0), Amount(0))
+        return FREE
 
     @property
     def held(self) -> int:

@@ -1,7 +1,6 @@
 """Multiplicative weights by rounds of sparse vector: an opening that pays for all of them, and free queries."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -13,17 +12,15 @@ from chary.accounting import Event
 from chary.accounting.events import failing
 from chary.accounting.sparse_weights import Constants, weight_rounds
 from chary.accounting.weight_rounds import WeightRounds
-from chary.amounts import Amount
-from chary.data import Neighbouring, Query, Reading, Rows, count
-from chary.data.size import public_size
+from chary.data import Neighbouring, count
 from chary.data.universe import Universe
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import HiddenThreshold, Laplace, SparseVector
 from chary.mechanisms.multiplicative_weights import MultiplicativeWeights, Transcript, Weights
 from chary.numbers import Number, plain, positive, probability, whole
-from chary.session.interaction import Interaction, Json, Ran, Touched
-from chary.session.multiplicative_weights import NEARLY_SURE, AskHistogram
+from chary.session.interaction import FREE, Json, Ran, Touched
+from chary.session.multiplicative_weights import NEARLY_SURE, AskHistogram, OpenHistogram
 
 NOTHING = Transcript()
 
@@ -58,7 +55,7 @@ class RoundState:
 
 
 @dataclass(frozen=True)
-class OpenSparseWeights(Interaction):
+class OpenSparseWeights(OpenHistogram):
     """A uniform public histogram over a universe, and the budget of all rounds of sparse vector that will correct it.
 
     Guarantee: `rounds.event` for everything that is answered, however many queries there are and however far the table
@@ -140,19 +137,9 @@ class OpenSparseWeights(Interaction):
         total = (body.get("epsilon"), body.get("rho"), body["delta"], body["exponent"])
         return cls(Universe.of_body(body), rule, neighbouring, *total, body["constants"], body["rounds"], size)
 
-    def queries(self) -> Sequence[Query]:
-        return ()
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        public_size(rows)
-        self.universe.check(rows.schema)
-        return []
-
-    def run(self, touched: Touched) -> Ran:
-        return Ran({"size": self.size}, hits=0, tests=0, secret=RoundState().dump())
-
-    def present(self, answer: Json, call: int) -> int:
-        return call
+    @property
+    def fresh(self) -> bytes:
+        return RoundState().dump()
 
 
 @dataclass(frozen=True)
@@ -181,7 +168,7 @@ class AskSparseWeights(AskHistogram):
         return {}
 
     def price(self, filter_: Filter) -> Price:
-        return Price(Amount(0), Amount(0))
+        return FREE
 
     def check(self, secret: bytes | None) -> None:
         super().check(secret)

@@ -2,22 +2,13 @@
 
 import pytest
 
-import chary
 from chary.noise import Seeded
-from tests.session.kit import USUAL
+from tests.session.kit import PUBLIC, sessions
 
-from .growing_kit import PUBLIC, people
+from .growing_kit import people
 
 
 @pytest.fixture
 def grown():
-    made = []
-
-    def make(size=1000, **options):
-        usual = {"ledger": ":memory:", "budget": USUAL, "dataset": "people", "unsafe_noise": Seeded(1)}
-        made.append(chary.open(people(0, size), **PUBLIC | usual | options))
-        return made[-1]
-
-    yield make
-    for session in made:
-        session.close()
+    with sessions(**PUBLIC, dataset="people", unsafe_noise=Seeded(1)) as make:
+        yield lambda size=1000, **options: make(people(0, size), **options)
