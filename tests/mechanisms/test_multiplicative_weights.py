@@ -1,7 +1,6 @@
 """The public histogram: products against brute force, growth collapsed or not, the potential argument, bits."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -12,28 +11,7 @@ from hypothesis import strategies as st
 from chary.accounting.multiplicative_weights import hard_answers_up, weights_alpha, weights_epsilon
 from chary.errors import InvalidParameter
 from chary.mechanisms.multiplicative_weights import Change, MultiplicativeWeights, Transcript, Weights
-
-ROWS, COLUMNS = 4, 6
-
-
-@dataclass(frozen=True)
-class Set:
-    """Any set of cells, row by row."""
-
-    flags: np.ndarray
-
-    @property
-    def which(self):
-        return np.arange(len(self.flags))
-
-    @property
-    def patterns(self):
-        return self.flags
-
-    @property
-    def count(self):
-        return int(self.flags.sum())
-
+from tests.mechanisms.matrix_cells import COLUMNS, ROWS, Set
 
 sets = st.lists(st.booleans(), min_size=ROWS * COLUMNS, max_size=ROWS * COLUMNS).map(
     lambda flags: Set(np.array(flags).reshape(ROWS, COLUMNS))

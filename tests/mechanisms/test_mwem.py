@@ -13,7 +13,7 @@ from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, PermuteAndFlip
 from chary.mechanisms.mwem import MWEM, best_round, missed, weighted
 from chary.noise import OperatingSystem, Seeded
-from tests.mechanisms.mwem_cells import Sets, people_of
+from tests.mechanisms.matrix_cells import Sets, people_of
 
 SOURCE = OperatingSystem()
 ORDERS = [1.5, 2, 4, 16, 64]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from chary.accounting.mwem import REACH
 from chary.mechanisms.mwem import MWEM, PASSES, STEEPEST, Exponents, Fit, Round, best_round, missed, weighted
 from chary.noise import OperatingSystem, Seeded
-from tests.mechanisms.mwem_cells import COLUMNS, ROWS, Sets, people_of
+from tests.mechanisms.matrix_cells import COLUMNS, ROWS, Sets, people_of
 
 SOURCE = OperatingSystem()
 

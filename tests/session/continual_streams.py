@@ -1,13 +1,12 @@
-"""A growing table for continual counts."""
+"""A growing table for continual counts and schedules."""
 
 from functools import partial
 
 import polars as pl
 
 from chary import count
-from tests.session.kit import USUAL
+from tests.session.kit import PUBLIC, USUAL
 
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
 WARDS = count().by("ward", [0, 1, 2])
 EXACT = [{"epsilon": 3 * 10**5, "method": "tree"}, {"rho": 10**5, "method": "tree"}, {"rho": 10**5, "method": "root"}]
 STARVED = [{"epsilon": "0.4"}, {"rho": "0.001", "method": "tree"}, {"rho": "0.001"}]

@@ -7,7 +7,6 @@ from chary.data import Neighbouring
 from chary.session.growing_sparse import BeginRound
 from chary.session.growing_sparse_rounds import RoundState
 
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
 PURE = Budget(epsilon=2)
 ROW = Neighbouring("replace", None)
 NEVER, ALWAYS = 10**6, -(10**6)

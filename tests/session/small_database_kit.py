@@ -1,10 +1,9 @@
-"""What the tests of small databases share: a universe of the visits, queries, and calls for them."""
+"""What the tests of small databases share: queries about the visits, and calls for them."""
 
-from chary import Bins, Neighbouring
-from tests.session.kit import CLINICS
+from chary import Neighbouring
+from tests.session.weighting_kit import UNIVERSE
 
 ROW = Neighbouring("replace", None)
-UNIVERSE = {"clinic": CLINICS, "age": Bins([20, 30, 40, 50, 60, 81])}
 QUERIES = ["clinic = 'north'", "age >= 30 AND age < 50", "clinic = 'east' OR age < 30"]
 
 

@@ -1,10 +1,7 @@
-"""What the tests of histograms in rounds of sparse vector share: the universe of the visits, and openings over it."""
+"""What the tests of histograms in rounds of sparse vector share: openings over the universe of the visits."""
 
-from chary import Bins
-from tests.session.kit import CLINICS
+from tests.session.weighting_kit import UNIVERSE
 
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
-UNIVERSE = {"clinic": CLINICS, "age": Bins([20, 30, 40, 50, 60, 81])}
 MOST = 4000
 
 

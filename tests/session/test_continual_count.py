@@ -8,11 +8,8 @@ from chary import UnknownHeld
 from chary.accounting import ZeroConcentrated
 from chary.ledger import SqlLedger
 from tests.session.continual_streams import EXACT, STARVED, WARDS, exactly, rows, streams
+from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import NO_NOISE, spent
-
-
-class Stop(BaseException):
-    """Stands for an interruption."""
 
 
 @pytest.fixture
@@ -81,16 +78,11 @@ def test_rows_that_come_and_go_have_no_size_and_need_less_noise_by_keys(grown):
 
 
 def test_an_interrupted_opening_keeps_nothing(grown):
-    armed = [1]
-
-    def stop(step):
-        if armed and step == "ran":
-            raise Stop
-
+    stop = Interruption("ran")
     session = grown(on_step=stop)
     with pytest.raises(Stop):
         session.continual_count(steps=9, epsilon="0.1")
-    armed.clear()
+    stop.armed = False
     with pytest.raises(UnknownHeld, match="interrupted"):
         session.continual_count(call=session.history[-1].call)
 

@@ -9,14 +9,11 @@ from chary.amounts import Amount
 from chary.data import Ballots
 from chary.noise import Seeded
 from chary.session import STEPS, open_rows
+from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import spent
 from tests.session.registry import FREE, KINDS, OF_REPLACED, OF_ROWS, OF_VOTES
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
-
-
-class Stop(BaseException):
-    """Stands for an interruption."""
 
 
 def last(session):
@@ -75,19 +72,14 @@ def test_what_is_charged_is_at_most_what_was_reserved(opened, kind):
 
 @pytest.mark.parametrize("step", STEPS)
 def test_an_interruption_leaves_the_worst_price_or_nothing(opened, kind, step):
-    armed = []
-
-    def stop(reached):
-        if armed and reached == step:
-            raise Stop
-
+    stop = Interruption(step, armed=False)
     session = opened(on_step=stop, **ROOM)
     ask = kind(session, "one")
     before = spent(session)
-    armed.append(1)
+    stop.armed = True
     with pytest.raises(Stop):
         ask("interrupted")
-    armed.clear()
+    stop.armed = False
     if step in ("asked", "reserved"):
         assert spent(session) == before
     elif step != "settled":

@@ -9,9 +9,8 @@ import pytest
 import chary
 from chary import Budget, EngineFailure, InvalidParameter, InvalidQuery, LedgerBusy, LedgerMismatch, SchemaMismatch
 from chary.ledger import MemoryLedger, SqlLedger
-from tests.session.kit import NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
+from tests.session.kit import NO_NOISE, PLENTY, PUBLIC, error_texts, shows_data, spent, visits
 
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
 MORE = visits().head(7)
 
 

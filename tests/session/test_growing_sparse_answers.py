@@ -19,14 +19,15 @@ from chary.session.growing_sparse import AskGrowingSparse, BeginRound, OpenGrowi
 from chary.session.growing_sparse_rounds import OneRound, RoundState
 from chary.session.interaction import Touched
 from tests.mechanisms.sparse_laws import pmf
-from tests.session.growing_sparse_kit import ALWAYS, PUBLIC, PURE, ROW, more, state
+from tests.session.growing_sparse_kit import ALWAYS, PURE, ROW, more, state
+from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import CLINICS, NO_NOISE, error_texts, shows_data, spent, visits
 
 
 @pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda **options: opened(**(PUBLIC | {"budget": PURE} | options))
+def rows(rows):
+    """Sessions in which each visit is a unit and is replaced, with a budget of epsilon alone."""
+    return lambda **options: rows(**({"budget": PURE} | options))
 
 
 @pytest.mark.parametrize("form", ["tuned", "published"])
@@ -194,15 +195,7 @@ def test_only_one_that_is_there_goes_on(rows):
     for call in (1, 99, "one"):
         with pytest.raises(UnknownHeld):
             session.growing_sparse_vector(call=call)
-
-    class Stop(BaseException):
-        pass
-
-    def stop(step):
-        if step == "ran":
-            raise Stop
-
-    interrupted = rows(on_step=stop)
+    interrupted = rows(on_step=Interruption("ran"))
     with pytest.raises(Stop):
         interrupted.growing_sparse_vector(above="0.5", epsilon="0.1")
     with pytest.raises(UnknownHeld, match="interrupted"):

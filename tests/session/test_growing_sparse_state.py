@@ -1,8 +1,5 @@
 """Growing sparse vectors restarted, repeated, raced and interrupted: each round paid once, never answered twice."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import pandas as pd
 import pytest
 
@@ -12,14 +9,15 @@ from chary.errors import LedgerBusy, RequestConflict
 from chary.ledger import SecretMoved
 from chary.session.growing_sparse import AskGrowingSparse, BeginRound
 from chary.session.growing_sparse_rounds import RoundMoved
-from tests.session.growing_sparse_kit import ALWAYS, NEVER, PUBLIC, PURE, charges, more, state
+from tests.session.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more, state
+from tests.session.interruption_kit import Interruption, Stop, hits_of_threads, in_between
 from tests.session.kit import NO_NOISE, PLENTY, spent, steps, visits
 
 
 @pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda **options: opened(**(PUBLIC | {"budget": PURE} | options))
+def rows(rows):
+    """Sessions in which each visit is a unit and is replaced, with a budget of epsilon alone."""
+    return lambda **options: rows(**({"budget": PURE} | options))
 
 
 def test_it_survives_a_restart_in_the_middle_of_a_round(tmp_path):
@@ -68,16 +66,7 @@ def test_a_round_that_another_ended_meanwhile_is_never_answered_against(rows, mo
     """Another process hits between reading and storing: the outcome is thrown away, and a new round begins."""
     session = rows(budget=NO_NOISE, filter="pure")
     growing = session.growing_sparse_vector(above="0.5", epsilon=PLENTY)
-    ran, meanwhile = AskGrowingSparse.run, [None]
-
-    def run(self, touched):
-        outcome = ran(self, touched)
-        if meanwhile:
-            meanwhile.pop()
-            growing.test(count())
-        return outcome
-
-    monkeypatch.setattr(AskGrowingSparse, "run", run)
+    in_between(monkeypatch, AskGrowingSparse, lambda: growing.test(count()))
     assert growing.test(count()).round == 2
     hits = [entry.hits for entry in session.history if entry.kind == AskGrowingSparse.kind]
     assert (sum(hits), growing.rounds, len(charges(session))) == (2, 2, 2)
@@ -87,16 +76,7 @@ def test_a_round_that_another_ended_meanwhile_is_never_answered_against(rows, mo
 def test_a_round_that_another_began_meanwhile_is_used_and_not_paid_twice(rows, monkeypatch):
     session = rows()
     growing = session.growing_sparse_vector(above="0.5", epsilon="0.25")
-    ran, meanwhile = BeginRound.run, [None]
-
-    def run(self, touched):
-        outcome = ran(self, touched)
-        if meanwhile:
-            meanwhile.pop()
-            growing.test(count(), above=NEVER)
-        return outcome
-
-    monkeypatch.setattr(BeginRound, "run", run)
+    in_between(monkeypatch, BeginRound, lambda: growing.test(count(), above=NEVER))
     assert growing.test(count(), above=NEVER).round == 1
     assert (growing.rounds, spent(session).main) == (1, steps("0.25"))
     assert session.spine.ledger.verify().ok
@@ -119,43 +99,21 @@ def test_it_gives_up_when_others_end_every_round(rows, monkeypatch):
 
 def test_threads_together_pay_each_round_once(rows):
     session = rows()
-    growing, start = session.growing_sparse_vector(above=ALWAYS, epsilon="0.1", rounds=6), threading.Barrier(3)
-
-    def ask():
-        found = 0
-        start.wait()
-        while True:
-            try:
-                found += growing.test(count()).above
-            except (SecretMoved, LedgerBusy):
-                continue
-            except BudgetRefused:
-                return found
-
-    with ThreadPoolExecutor(3) as pool:
-        tasks = [pool.submit(ask) for _ in range(3)]
-        assert sum(task.result() for task in tasks) == 6
+    growing = session.growing_sparse_vector(above=ALWAYS, epsilon="0.1", rounds=6)
+    assert hits_of_threads(3, growing, (SecretMoved, LedgerBusy)) == 6
     assert (growing.rounds, growing.left, spent(session).main) == (6, 0, steps("0.6"))
     assert session.spine.ledger.verify().ok
 
 
 @pytest.mark.parametrize("step", ["reserved", "evaluated", "ran", "settled"])
 def test_an_interrupted_beginning_is_free_or_paid_and_never_an_unpaid_round(rows, step):
-    class Stop(BaseException):
-        pass
-
-    armed = []
-
-    def stop(reached):
-        if armed and reached == step:
-            armed.clear()
-            raise Stop
-
+    stop = Interruption(step, armed=False)
     session = rows(on_step=stop)
     growing = session.growing_sparse_vector(above="0.5", epsilon="0.25")
-    armed.append(1)
+    stop.armed = True
     with pytest.raises(Stop):
         growing.test(count(), above=NEVER)
+    stop.armed = False
     assert growing.rounds == (step == "settled")
     assert spent(session).main == (0 if step == "reserved" else steps("0.25"))
     assert growing.test(count(), above=NEVER).round == 1

@@ -13,16 +13,16 @@ from chary import Budget, BudgetRefused, count
 from chary.accounting.growing_sparse import GrowingRounds
 from chary.errors import LedgerBusy
 from chary.noise import Seeded
-from tests.session.growing_sparse_kit import ALWAYS, NEVER, PUBLIC, PURE, charges, more
+from tests.session.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more
 from tests.session.kit import NO_NOISE, PLENTY, spent, steps, visits
 
 BARS = {"miss": NEVER, "hit": ALWAYS}
 
 
 @pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda **options: opened(**(PUBLIC | {"budget": PURE} | options))
+def rows(rows):
+    """Sessions in which each visit is a unit and is replaced, with a budget of epsilon alone."""
+    return lambda **options: rows(**({"budget": PURE} | options))
 
 
 @pytest.mark.parametrize("form", ["tuned", "published"])

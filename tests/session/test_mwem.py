@@ -13,36 +13,17 @@ import chary
 from chary import Bins, Budget, BudgetRefused, Universe, count
 from chary.accounting import ZeroConcentrated
 from chary.accounting.mwem import mwem_margins_up
+from chary.data import Predicate
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict
 from chary.mechanisms.mwem import missed
 from chary.mechanisms.public_histogram import PublicHistogram
 from chary.noise import Seeded
 from chary.session.mwem import make_histogram
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
+from tests.session.weighting_kit import QUESTIONS, UNIVERSE, true_share
 
-UNIVERSE = {"clinic": CLINICS, "age": Bins([20, 30, 40, 50, 60, 81])}
-QUERIES = [
-    "clinic = 'north'",
-    "age >= 30 AND age < 50",
-    "clinic IN ('north', 'south') AND age >= 40",
-    "clinic = 'east' OR age < 30",
-    "NOT (clinic = 'south')",
-    "clinic IS NULL",
-]
-
-
-def true_share(frame, text):
-    if "NULL" in text:
-        return 0.0
-    for ours, theirs in ((" = ", " == "), ("AND", "and"), ("OR", "or"), ("IN", "in"), ("NOT", "not")):
-        text = text.replace(ours, theirs)
-    return len(frame.query(text)) / len(frame)
-
-
-@pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda **options: opened(**({"privacy_unit": None, "relation": "replace"} | options))
+# As they are shown.
+QUERIES = [Predicate.parse(text).text for text in QUESTIONS]
 
 
 def made(session, **options):

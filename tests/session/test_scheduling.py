@@ -22,19 +22,12 @@ from chary.session import STEPS
 from chary.session.interaction import Touched
 from chary.session.releasing import Release
 from chary.session.scheduled import BlackBox, run_of
-from tests.session.kit import NO_NOISE, USUAL, spent
+from tests.session.continual_streams import exactly, rows, streams
+from tests.session.interruption_kit import Interruption, Stop
+from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent
 
 WARDS = CountsBox(count().by("ward", [0, 1, 2]))
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
 SIZES = {"epsilon": "0.5", "beta": "0.05", "growth": "0.5"}
-
-
-def rows(first, last):
-    return pl.DataFrame({"ward": [i % 3 for i in range(first, last)]}, schema={"ward": pl.Int64})
-
-
-def exactly(size):
-    return [len(range(ward, size, 3)) for ward in range(3)]
 
 
 def told(name="wards", share=1, **parts):
@@ -45,23 +38,10 @@ def told(name="wards", share=1, **parts):
     )
 
 
-class Stop(BaseException):
-    """Stands for an interruption."""
-
-
 @pytest.fixture
-def grown():
-    """Open sessions on so many rows; whatever is still open in the end is closed."""
-    made = []
-
-    def make(size=100, **options):
-        given = PUBLIC | {"ledger": ":memory:", "budget": USUAL, "dataset": "wards"} | options
-        made.append(chary.open(rows(0, size), **given))
-        return made[-1]
-
-    yield make
-    for session in made:
-        session.close()
+def grown(opened):
+    """Sessions on so many rows."""
+    return streams(opened)
 
 
 def test_without_noise_every_run_tells_the_counts_of_its_size(grown):
@@ -74,7 +54,7 @@ def test_without_noise_every_run_tells_the_counts_of_its_size(grown):
         found = schedule.run()
         assert (found and found.run) == run
         if found is not None:
-            assert list(found.answer.values) == exactly(last)
+            assert tuple(found.answer.values) == exactly(last)
             assert (found.size, schedule.latest) == (last, found)
     assert [found.run for found in schedule.results] == [0, 1, 3]
 
@@ -153,11 +133,7 @@ def test_another_black_box_or_law_cannot_go_on(grown):
 
 
 def test_an_interrupted_opening_is_charged_and_keeps_no_schedule(grown):
-    def stop(step):
-        if step == "ran":
-            raise Stop
-
-    session = grown(on_step=stop)
+    session = grown(on_step=Interruption("ran"))
     with pytest.raises(Stop):
         session.schedule(WARDS, **SIZES)
     assert session.history[-1].state == "reserved"
@@ -260,17 +236,11 @@ def test_an_algorithm_that_raises_uses_its_run_up_and_says_so(grown):
 @pytest.mark.parametrize("step", STEPS)
 def test_an_interrupted_run_is_neither_lost_nor_done_twice(grown, step, tmp_path):
     """Its outcome was seen by nobody unless it was stored, so the same share is used again."""
-    armed = []
-
-    def stop(reached):
-        if armed and reached == step:
-            raise Stop
-
-    place = tmp_path / "wards.ledger"
+    place, stop = tmp_path / "wards.ledger", Interruption(step, armed=False)
     with grown(ledger=place, on_step=stop) as session:
         schedule = session.schedule(WARDS, **SIZES)
         paid = spent(session)
-        armed.append(1)
+        stop.armed = True
         with pytest.raises(Stop):
             schedule.run()
     session = grown(ledger=place)

@@ -15,30 +15,19 @@ from chary.data import Predicate
 from chary.noise import Seeded
 from chary.session.small_database_workload import Workload
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, spent, visits
-from tests.session.small_database_kit import QUERIES, UNIVERSE, small
-
-
-def share(frame, text):
-    for ours, theirs in ((" = ", " == "), ("AND", "and"), ("OR", "or"), ("IN", "in")):
-        text = text.replace(ours, theirs)
-    return len(frame.query(text)) / len(frame)
+from tests.session.small_database_kit import QUERIES, small
+from tests.session.weighting_kit import UNIVERSE, true_share
 
 
 def error(made, frame):
-    return max(abs(made.share(text) - share(frame, text)) for text in QUERIES)
-
-
-@pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda *given, **options: opened(*given, **({"privacy_unit": None, "relation": "replace"} | options))
+    return max(abs(made.share(text) - true_share(frame, text)) for text in QUERIES)
 
 
 @pytest.mark.parametrize("measure", ["classes", "databases"])
 def test_without_noise_it_is_the_best_there_is(rows, measure):
     session, frame = rows(budget=NO_NOISE, filter="pure"), visits()
     made = small(session, epsilon=4 * PLENTY, measure=measure)
-    truths = np.array([share(frame, text) for text in QUERIES])
+    truths = np.array([true_share(frame, text) for text in QUERIES])
     holds = np.array([[north, middle, other] for north in (0, 1) for middle in (0, 1) for other in (0, 1)])
     possible = holds[[not (north and other and middle) for north, middle, other in holds]]
     each = combinations_with_replacement(range(len(possible)), 6)
@@ -93,7 +82,7 @@ def test_the_table_has_the_shares_it_tells(rows):
     made = small(rows(), rows=40, queries=QUERIES[:1])
     frame = made.table().to_pandas()
     for text in QUERIES:
-        assert share(frame, text) == pytest.approx(made.share(text))
+        assert true_share(frame, text) == pytest.approx(made.share(text))
     assert made.share("clinic IS NULL") == frame.clinic.isna().mean() > 0
     assert made.table(seed=1) != made.table() == made.table(seed=0)
     assert frame.age.dropna().between(20, 80).all()
@@ -108,7 +97,9 @@ def test_keyed_counts_are_a_query_for_each_key(rows):
     bodies = [entry.question["queries"] for entry in session.history]
     assert bodies[0] == bodies[1] == [f"clinic = '{clinic}'" for clinic in CLINICS]
     for clinic in CLINICS:
-        assert made.share(f"clinic = '{clinic}'") == pytest.approx(share(visits(), f"clinic == '{clinic}'"), abs=1 / 30)
+        assert made.share(f"clinic = '{clinic}'") == pytest.approx(
+            true_share(visits(), f"clinic == '{clinic}'"), abs=1 / 30
+        )
     assert listed.rows == 30
 
 
@@ -167,8 +158,8 @@ def test_rows_outside_the_universe_add_no_more_than_their_share(rows):
     session = rows(budget=NO_NOISE, filter="pure")
     universe = chary.Universe({"clinic": ["north", "south"]}, missing=False)
     made = small(session, universe=universe, queries=["clinic = 'north'", "clinic = 'south'"], epsilon=4 * PLENTY)
-    off = max(abs(made.share(f"clinic = '{c}'") - share(frame, f"clinic == '{c}'")) for c in ("north", "south"))
-    east = share(frame, "clinic == 'east'")
+    off = max(abs(made.share(f"clinic = '{c}'") - true_share(frame, f"clinic == '{c}'")) for c in ("north", "south"))
+    east = true_share(frame, "clinic == 'east'")
     assert 0 < off <= made.error_bar + east
 
 

@@ -8,13 +8,8 @@ from chary import Bins, InvalidParameter, InvalidQuery, Neighbouring, count
 from chary.session.small_database import MakeSmallDatabase
 from chary.session.small_database_workload import LONGEST, Workload
 from tests.session.kit import CLINICS, error_texts, shows_data, visits
-from tests.session.small_database_kit import QUERIES, ROW, UNIVERSE, small
-
-
-@pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda *given, **options: opened(*given, **({"privacy_unit": None, "relation": "replace"} | options))
+from tests.session.small_database_kit import QUERIES, ROW, small
+from tests.session.weighting_kit import UNIVERSE
 
 
 def test_too_many_candidates_are_refused_with_their_number_before_anything_is_read(rows):

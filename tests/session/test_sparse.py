@@ -1,8 +1,6 @@
 """Sparse vectors in a session: charged once, free afterwards, hidden, restarted, refused, and right without noise."""
 
 import itertools
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from fractions import Fraction
 
@@ -19,6 +17,7 @@ from chary.ledger import SecretMoved
 from chary.mechanisms import HiddenThreshold
 from chary.noise import Seeded
 from chary.session.sparse import AskSparseOnce, OpenSparse
+from tests.session.interruption_kit import Interruption, Stop, hits_of_threads, in_between
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, spent, visits
 
 PURE = Budget(epsilon=2)
@@ -164,16 +163,7 @@ def test_a_threshold_that_moved_meanwhile_is_never_answered_against(opened, monk
     """Another process hits between reading and storing: the outcome is thrown away and the run repeated."""
     session = opened(budget=NO_NOISE, filter="pure")
     sparse = session.sparse_vector(above=1, hits=2, epsilon=PLENTY)
-    ran, meanwhile = AskSparseOnce.run, [None]
-
-    def run(self, touched):
-        outcome = ran(self, touched)
-        if meanwhile:
-            meanwhile.pop()
-            sparse.test(count())
-        return outcome
-
-    monkeypatch.setattr(AskSparseOnce, "run", run)
+    in_between(monkeypatch, AskSparseOnce, lambda: sparse.test(count()))
     assert sparse.test(count()).left == 0
     assert [entry.hits for entry in session.history if entry.kind == "sparse_test"] == [1, 1]
     assert sparse.left == 0
@@ -181,22 +171,8 @@ def test_a_threshold_that_moved_meanwhile_is_never_answered_against(opened, monk
 
 def test_many_threads_never_find_more_than_the_hits(opened):
     session = opened(budget=NO_NOISE, filter="pure")
-    sparse, start = session.sparse_vector(above=1, hits=5, epsilon=PLENTY), threading.Barrier(4)
-
-    def ask():
-        found = 0
-        start.wait()
-        while True:
-            try:
-                found += sparse.test(count()).above
-            except SecretMoved:
-                continue
-            except BudgetRefused:
-                return found
-
-    with ThreadPoolExecutor(4) as pool:
-        tasks = [pool.submit(ask) for _ in range(4)]
-        assert sum(task.result() for task in tasks) == 5
+    sparse = session.sparse_vector(above=1, hits=5, epsilon=PLENTY)
+    assert hits_of_threads(4, sparse, SecretMoved) == 5
     assert session.spine.ledger.verify().ok
 
 
@@ -388,15 +364,7 @@ def test_only_a_sparse_vector_that_is_there_goes_on(opened):
     for call in (1, 99, "one"):
         with pytest.raises(UnknownHeld):
             session.sparse_vector(call=call)
-
-    class Stop(BaseException):
-        pass
-
-    def stop(step):
-        if step == "ran":
-            raise Stop
-
-    interrupted = opened(budget=PURE, on_step=stop)
+    interrupted = opened(budget=PURE, on_step=Interruption("ran"))
     with pytest.raises(Stop):
         interrupted.sparse_vector(above=1, hits=2, epsilon=1)
     call = interrupted.history[0].call

@@ -13,28 +13,9 @@ from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.errors import RequestConflict, UnknownHeld
 from chary.noise import Seeded
 from chary.session.sparse_weights import RoundState
-from tests.session.kit import NO_NOISE, SECRET_NAME, spent, visits
-from tests.session.sparse_weights_kit import MOST, PUBLIC, UNIVERSE, sure_of, weights_of
-
-QUESTIONS = [
-    "clinic = 'north'",
-    "age >= 30 AND age < 50",
-    "clinic IN ('north', 'south') AND age >= 40",
-    "clinic = 'east' OR age < 30",
-    "NOT clinic = 'south'",
-]
-
-
-def share(frame, text):
-    for ours, theirs in ((" = ", " == "), ("AND", "and"), ("OR", "or"), ("IN", "in"), ("NOT", "not")):
-        text = text.replace(ours, theirs)
-    return len(frame.query(text)) / len(frame)
-
-
-@pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda **options: opened(**(PUBLIC | options))
+from tests.session.kit import NO_NOISE, PUBLIC, SECRET_NAME, spent, visits
+from tests.session.sparse_weights_kit import MOST, sure_of, weights_of
+from tests.session.weighting_kit import QUESTIONS, UNIVERSE, true_share
 
 
 @pytest.mark.parametrize("update", ["projected", "published"])
@@ -42,7 +23,7 @@ def test_without_noise_answers_are_within_alpha_and_hard_ones_are_right(rows, up
     session, frame = rows(budget=NO_NOISE, filter="pure"), visits()
     weights = weights_of(session, epsilon=MOST, rounds=50, update=update)
     for text in QUESTIONS * 4:
-        answer, truth = weights.ask(text), share(frame, text)
+        answer, truth = weights.ask(text), true_share(frame, text)
         assert answer.verified
         assert answer.share == pytest.approx(truth, abs=3 / 120 if answer.hard else 0.1 + 3 / 120)
         assert answer.error_bar == (1 / 120 if answer.hard else 0.15)
@@ -71,7 +52,7 @@ def test_a_hit_on_the_low_side_lowers_the_histogram(rows):
         assert weights.estimate(text) == pytest.approx(before)
         answer = weights.ask(text)
         assert answer.hard
-        assert answer.share == share(visits(), text.split(" OR ")[0])
+        assert answer.share == true_share(visits(), text.split(" OR ")[0])
         assert session.history[-1].answer["above"] == (answer.share > before)
         assert weights.estimate(text) == pytest.approx(answer.share, abs=1e-5)
 

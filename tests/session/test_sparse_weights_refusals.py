@@ -6,72 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chary import Budget, Universe, count
+from chary import Budget, Universe
 from chary.data import Neighbouring
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
+from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice
 from chary.mechanisms.multiplicative_weights import MultiplicativeWeights
 from chary.session.sparse_weights import OpenSparseWeights, RoundState
-from tests.session.kit import CLINICS, NO_NOISE, error_texts, shows_data, visits
-from tests.session.sparse_weights_kit import PUBLIC, sure_of, weights_of
-
-
-@pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda **options: opened(**(PUBLIC | options))
-
-
-@pytest.mark.parametrize(
-    ("asked", "error"),
-    [
-        (3, InvalidQuery),
-        ("age >= 35", InvalidQuery),
-        ("cost > 3", InvalidQuery),
-        ("clinic LIKE 'n%'", InvalidQuery),
-        (count().by("clinic", CLINICS), InvalidQuery),
-    ],
-)
-def test_what_cannot_be_answered_is_refused_before_anything_is_read(rows, asked, error):
-    seen = []
-    session = rows(on_step=seen.append)
-    weights = weights_of(session)
-    seen.clear()
-    with pytest.raises(error) as caught:
-        weights.ask(asked)
-    assert seen == []
-    assert not shows_data(error_texts(caught.value))
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"alpha": 0}, InvalidParameter),
-        ({"alpha": None}, InvalidParameter),
-        ({"universe": None}, InvalidParameter),
-        ({"epsilon": -1}, InvalidParameter),
-        ({"epsilon": None}, InvalidParameter),
-        ({"rho": "0.1"}, InvalidParameter),
-        ({"epsilon": None, "rho": 0}, InvalidParameter),
-        ({"delta": "1e-7"}, InvalidParameter),
-        ({"constants": "published", "delta": "1e-7"}, NoPrice),
-        ({"constants": "published", "epsilon": None, "rho": "0.1"}, InvalidParameter),
-        ({"constants": "better"}, InvalidParameter),
-        ({"exponent": 1}, InvalidParameter),
-        ({"rounds": 0}, InvalidParameter),
-        ({"update": "quick"}, InvalidParameter),
-        ({"mixing": 2}, InvalidParameter),
-        ({"epsilon": "1e-12"}, InvalidParameter),
-        ({"epsilon": 2}, BudgetRefused),
-        ({"universe": {"age": CLINICS}}, InvalidQuery),
-        ({"universe": {"height": [1]}}, InvalidQuery),
-        ({"call": 2}, InvalidParameter),
-    ],
-)
-def test_bad_openings_are_refused_and_nothing_is_recorded(rows, options, error):
-    session = rows()
-    with pytest.raises(error):
-        weights_of(session, **options)
-    assert session.history == []
+from tests.session.kit import CLINICS, NO_NOISE, visits
+from tests.session.sparse_weights_kit import sure_of, weights_of
 
 
 def test_a_rho_needs_a_delta(rows):
@@ -81,23 +22,9 @@ def test_a_rho_needs_a_delta(rows):
     assert session.history == []
 
 
-def test_a_secret_size_is_no_size(opened):
-    for options in ({}, {"privacy_unit": None}, {"relation": "replace"}):
-        with pytest.raises(InvalidQuery, match="number of rows is secret"):
-            weights_of(opened(**options))
-
-
 def test_an_empty_table_has_no_shares(rows):
     with pytest.raises(InvalidQuery, match="append some first"):
         weights_of(rows(rows=visits().head(0)))
-
-
-def test_only_openings_are_gone_on_with(rows):
-    session = rows()
-    session.release(count(), epsilon="0.1", request=None)
-    for call in (session.history[0].call, 999, -1):
-        with pytest.raises(UnknownHeld):
-            session.sparse_multiplicative_weights(call=call)
 
 
 def test_rounds_may_be_counted_in_any_whole_numbers(rows):

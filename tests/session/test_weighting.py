@@ -1,4 +1,4 @@
-"""Public histograms in a session: right without noise, free when easy, the same after a restart, growing, refused."""
+"""Public histograms in a session: right without noise, free when easy, the same after a restart, growing."""
 
 import math
 from contextlib import closing
@@ -10,43 +10,18 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Bins, Budget, BudgetRefused, Universe, count
+from chary import Bins, Budget, BudgetRefused, Universe
 from chary.data import Neighbouring
-from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
+from chary.errors import InvalidParameter, NoPrice, RequestConflict
 from chary.mechanisms import Laplace
 from chary.mechanisms.multiplicative_weights import Change, MultiplicativeWeights, Transcript
 from chary.noise import Seeded
 from chary.session.interaction import Touched
 from chary.session.multiplicative_weights import AskWeights, Memory, OpenWeights
-from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, error_texts, shows_data, spent, visits
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, spent, visits
+from tests.session.weighting_kit import QUESTIONS, true_share, weights_of
 
 ROW = Neighbouring("replace", None)
-UNIVERSE = {"clinic": CLINICS, "age": Bins([20, 30, 40, 50, 60, 81])}
-QUESTIONS = [
-    "clinic = 'north'",
-    "age >= 30 AND age < 50",
-    "clinic IN ('north', 'south') AND age >= 40",
-    "clinic = 'east' OR age < 30",
-    "NOT clinic = 'south'",
-    "clinic IS NULL",
-]
-
-
-def share(frame, text):
-    for ours, theirs in ((" = ", " == "), ("AND", "and"), ("OR", "or"), ("IN", "in")):
-        text = text.replace(ours, theirs)
-    return len(frame.query(text)) / len(frame)
-
-
-@pytest.fixture
-def rows(opened):
-    """Sessions in which each visit is a unit and is replaced."""
-    return lambda **options: opened(**({"privacy_unit": None, "relation": "replace"} | options))
-
-
-def weights_of(session, **options):
-    given = {"universe": UNIVERSE, "alpha": "0.06", "epsilon": "0.2"} | options
-    return session.multiplicative_weights(**given)
 
 
 @pytest.mark.parametrize("update", ["projected", "published"])
@@ -55,7 +30,7 @@ def test_without_noise_answers_are_within_alpha_and_hard_ones_are_right(rows, up
     weights = weights_of(session, epsilon=50, update=update)
     for _ in range(3):
         for text in QUESTIONS[:3]:
-            answer, truth = weights.ask(text), share(frame, text)
+            answer, truth = weights.ask(text), true_share(frame, text)
             assert answer.verified
             assert answer.share == pytest.approx(truth, abs=1e-12 if answer.hard else 0.04 + 1e-12)
             assert answer.error_bar == (0 if answer.hard else 0.06)
@@ -194,7 +169,7 @@ def test_a_synthetic_table_comes_from_the_histogram(rows):
     assert weights.synthetic(rows=20_000) == made != weights.synthetic(rows=20_000, seed=1)
     frame = made.to_pandas()
     for text in QUESTIONS[:2]:
-        known = share(frame, text)
+        known = true_share(frame, text)
         assert known == pytest.approx(weights.estimate(text), abs=6 * math.sqrt(0.25 / 20_000))
     assert set(frame.clinic.dropna()) <= set(CLINICS)
     assert frame.age.dropna().between(20, 80).all()
@@ -252,74 +227,10 @@ def test_what_is_easy_says_nothing_of_how_near_the_noisy_count_was(rows):
     assert session.history[-1].answer == {"size": 120, "epsilon": "1/5", "hard": False, "share": 0.25}
 
 
-@pytest.mark.parametrize(
-    ("asked", "error"),
-    [
-        (3, InvalidQuery),
-        ("age >= 35", InvalidQuery),
-        ("cost > 3", InvalidQuery),
-        ("clinic LIKE 'n%'", InvalidQuery),
-        ("clinic = 3", InvalidQuery),
-        ("clinic >", InvalidQuery),
-        (count().by("clinic", CLINICS), InvalidQuery),
-        (count("clinic = 'north'", without="age >= 30"), InvalidQuery),
-    ],
-)
-def test_what_cannot_be_answered_is_refused_before_anything_is_read(rows, asked, error):
-    seen = []
-    session = rows(on_step=seen.append)
-    weights = weights_of(session)
-    seen.clear()
-    with pytest.raises(error) as caught:
-        weights.ask(asked)
-    assert seen == []
-    assert not shows_data(error_texts(caught.value))
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"alpha": 0}, InvalidParameter),
-        ({"alpha": "nan"}, InvalidParameter),
-        ({"alpha": None}, InvalidParameter),
-        ({"epsilon": -1}, InvalidParameter),
-        ({"epsilon": None}, InvalidParameter),
-        ({"hits": 3}, InvalidParameter),
-        ({"epsilon": None, "hits": 0}, InvalidParameter),
-        ({"update": "quick"}, InvalidParameter),
-        ({"mixing": 2}, InvalidParameter),
-        ({"follow_size": 1}, InvalidParameter),
-        ({"universe": {"age": CLINICS}}, InvalidQuery),
-        ({"universe": {"height": [1]}}, InvalidQuery),
-        ({"universe": "age"}, InvalidQuery),
-        ({"call": 2}, InvalidParameter),
-    ],
-)
-def test_bad_openings_are_refused_and_nothing_is_recorded(rows, options, error):
-    session = rows()
-    with pytest.raises(error):
-        weights_of(session, **options)
-    assert session.history == []
-
-
-def test_a_secret_size_is_no_size(opened):
-    for options in ({}, {"privacy_unit": None}, {"relation": "replace"}):
-        with pytest.raises(InvalidQuery, match="number of rows is secret"):
-            weights_of(opened(**options))
-
-
 def test_a_filter_without_a_price_refuses_the_opening(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), filter="exact", grain="0.02")
     with pytest.raises(NoPrice):
         weights_of(session, epsilon="0.03")
-
-
-def test_only_openings_are_gone_on_with(rows):
-    session = rows()
-    session.release(count(), epsilon="0.1", request=None)
-    for call in (session.history[0].call, 999, -1):
-        with pytest.raises(UnknownHeld):
-            session.multiplicative_weights(call=call)
 
 
 def test_nothing_shows_a_row(rows):

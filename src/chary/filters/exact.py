@@ -80,7 +80,8 @@ class ExactFilter(Filter):
         for call in self.menu:
             if size == call.steps * self.grain and call.q == (None if q is None else float(q)) and not event.delta:
                 return Fraction(call.tokens), Fraction(call.tokens if q == 1.0 else 0)
-        raise NoPrice(f"not on the menu of this budget, which prices {self._offers()}")
+        asked = "this call" if size is None else f"this call of epsilon {plain(size)}"
+        raise NoPrice(f"{asked} is not on the menu of this budget, which prices {self._offers()}")
 
     def _offers(self) -> str:
         kinds = [("releases" if call.q == 1 else "targets", plain(call.steps * self.grain)) for call in self.menu]

@@ -14,7 +14,7 @@ from chary.data.cells import Region, located, matrix
 from chary.data.columns import Schema
 from chary.data.size import public_size
 from chary.data.universe import Universe
-from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
+from chary.errors import InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.multiplicative_weights import MultiplicativeWeights, Transcript, Weights
@@ -108,8 +108,7 @@ class OpenWeights(OpenHistogram):
     def of_body(cls, body: Json, neighbouring: Neighbouring, size: int) -> "OpenWeights":
         """The opening that a body describes."""
         rule = MultiplicativeWeights(Fraction(body["alpha"]), body["update"], Fraction(body["mixing"]))
-        epsilon = Fraction(body["epsilon_per_call"])
-        return cls(Universe.of_body(body), rule, epsilon, body["follow_size"], neighbouring, size)
+        return cls(Universe.of_body(body), rule, body["epsilon_per_call"], body["follow_size"], neighbouring, size)
 
     @property
     def fresh(self) -> bytes:
@@ -198,8 +197,7 @@ class AskHistogram(Interaction):
 class AskWeights(AskHistogram):
     """One query to the histogram, as a conditional release.
 
-    Guarantee: `Targeted(epsilon)`: the noisy count is epsilon-DP, and what is published is a function of it, "easy"
-    being the prior.
+    Guarantee: `Targeted(epsilon)`: what is published is a function of an epsilon-DP count, "easy" being the prior.
     """
 
     started: OpenWeights
@@ -223,6 +221,12 @@ class AskWeights(AskHistogram):
     @cached_property
     def event(self) -> Event:
         return Targeted(self.epsilon)
+
+    def price(self, filter_: Filter) -> Price:
+        try:
+            return super().price(filter_)
+        except NoPrice as unpriced:
+            raise NoPrice(f"{unpriced}; with follow_size=False all calls of a histogram are of one size") from None
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, Fraction(1)

@@ -1,5 +1,6 @@
 """A public histogram in a session: asking it, and what can be made of it for free."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -35,7 +36,8 @@ class WeightsQuote:
 
     `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
     allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, `alpha`
-    what the answers are meant to be within, `reached` what they are all within over `queries` queries, 95 times in 100.
+    what the answers are meant to be within, `reached` what they are all within over `queries` queries, 95 times in 100;
+    infinite where no hard answer is left, since the histogram alone may be off by anything.
     """
 
     hard: int
@@ -52,9 +54,11 @@ class WeightsQuote:
 
     def __str__(self) -> str:
         left = "any number is" if self.hard_left is None else f"{self.hard_left} are"
+        within = f"{self.queries} answers are all within {plain(self.reached)} 95 times in 100"
+        if math.isinf(self.reached):
+            within = "the histogram answers alone, unverified"
         return (
-            f"{self.hard} hard queries so far, {left} left, at most {plain(self.most_hard)} in the worst case; "
-            f"{self.queries} answers are all within {plain(self.reached)} 95 times in 100"
+            f"{self.hard} hard queries so far, {left} left, at most {plain(self.most_hard)} in the worst case; {within}"
         )
 
 
@@ -158,14 +162,16 @@ class PublicWeights(AnyWeights):
         most = hard_answers_up(
             alpha=rule.alpha, cells=self.universe.cells, **sizes, update=rule.update, mixing=rule.mixing
         )
+        left = asked.price(filter_).hit.copies_in(self._spine.left())
+        within = weights_alpha(epsilon=asked.epsilon, size=asked.size, queries=queries)
         return WeightsQuote(
             hard=len(self.changes),
-            hard_left=asked.price(filter_).hit.copies_in(self._spine.left()),
+            hard_left=left,
             most_hard=most,
             epsilon=float(asked.epsilon),
             alpha=float(rule.alpha),
             queries=queries,
-            reached=max(float(rule.alpha), weights_alpha(epsilon=asked.epsilon, size=asked.size, queries=queries)),
+            reached=math.inf if left == 0 else max(float(rule.alpha), within),
         )
 
     def _asked(self, where: Predicate | Count | str | None) -> AskWeights:

@@ -43,8 +43,10 @@ class Quote:
 
     def __str__(self) -> str:
         miss = "is free" if self.price_if_miss == 0 else f"costs {plain(100 * self.price_if_miss)} %"
-        lines = [f"a hit costs {plain(100 * self.price_if_hit)} % of the budget, a miss {miss}"]
-        lines.append("any number of these fit" if self.hits_left is None else f"{self.hits_left} of these fit")
+        lines = ["this call itself is free"]
+        if self.hits_left is not None:
+            hit = f"a hit costs {plain(100 * self.price_if_hit)} % of the budget, a miss {miss}"
+            lines = [hit, f"{self.hits_left} of these fit"]
         if self.error_bar is not None:
             lines.append(f"values are within {plain(self.error_bar)} of the truth 95 times in 100")
         if self.wrong_call is not None:

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
-from chary.amounts import Amount
+from chary.amounts import DELTA_STEPS, Amount
 from chary.errors import BudgetRefused, CharyError
 from chary.filters import Filter
 from chary.numbers import plain
@@ -24,10 +24,14 @@ def needed(interaction: Interaction, filter_: Filter) -> Amount:
 def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRefused:
     """The error for an interaction that does not fit into what is left."""
     whole = max(1, filter_.capacity.main)
-    asked, room = (plain(100 * amount.main / whole) for amount in (needed(interaction, filter_), left))
+    least = needed(interaction, filter_)
+    asked, room = (plain(100 * amount.main / whole) for amount in (least, left))
     epsilon = interaction.event.epsilon
     size = "" if epsilon is None else f" of epsilon {plain(epsilon)}"
     told = f"this {interaction.kind}{size} can cost {asked} % of the budget ({filter_.budget}) and {room} % is left"
+    if least.delta > left.delta:
+        failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
+        told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"
     fitting = _largest_that_fits(interaction, filter_, left)
     return BudgetRefused(told if fitting is None else f"{told}; epsilon={plain(fitting)} would fit")
 

@@ -12,6 +12,11 @@ from chary.data import Neighbouring, Relation
 from chary.filters import Budget, Filter
 from chary.ledger import Call, Ledger
 from chary.numbers import plain
+from chary.session.scheduled import RunSchedule
+from chary.session.sparse_weights import AskSparseWeights
+
+# Their answers tell an epsilon that is a part of what the opening was charged.
+_PAID_BEFORE = frozenset({RunSchedule.kind, AskSparseWeights.kind})
 
 
 @dataclass(frozen=True)
@@ -36,10 +41,18 @@ class Spending:
 
 
 def spending(filter_: Filter, amount: Amount) -> Spending:
-    """An amount of the filter's unit, as a share of its capacity."""
+    """An amount of the filter's unit, as a share of its capacity: the larger share, where some delta was set aside."""
+    return Spending(max(_shares(filter_, amount), default=0.0), filter_.charged(amount), filter_.unit, amount)
+
+
+def remaining(filter_: Filter, left: Amount) -> Spending:
+    """What is left, likewise: the smaller share, where some delta was set aside."""
+    return Spending(min(_shares(filter_, left), default=0.0), filter_.charged(left), filter_.unit, left)
+
+
+def _shares(filter_: Filter, amount: Amount) -> list[float]:
     capacity = filter_.capacity
-    shares = [part / whole for part, whole in ((amount.main, capacity.main), (amount.delta, capacity.delta)) if whole]
-    return Spending(max(shares, default=0.0), filter_.charged(amount), filter_.unit, amount)
+    return [part / whole for part, whole in ((amount.main, capacity.main), (amount.delta, capacity.delta)) if whole]
 
 
 @dataclass(frozen=True)
@@ -96,9 +109,10 @@ def plain_composition(history: list[Entry], budget: Budget) -> PlainComposition:
     """Charge every test and release of the history by ordinary composition under the same budget.
 
     A test over keys counts once for each key that neighbours can differ in; what only reveals more of an outcome that
-    was paid, such as a revision, is free.
+    was paid, such as a revision, is free, and so are the runs and queries that an opening has paid for.
     """
-    sizes = [size for entry in history if entry.state != "voided" for size in _sizes(entry) if size[0]]
+    paid = [entry for entry in history if entry.state != "voided" and entry.kind not in _PAID_BEFORE]
+    sizes = [size for entry in paid for size in _sizes(entry) if size[0]]
     basic = math.fsum(epsilon for epsilon, _rho in sizes)
     rho = math.fsum(rho for _epsilon, rho in sizes)
     total, delta = (float(part) for part in budget.exact)

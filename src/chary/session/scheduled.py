@@ -178,7 +178,11 @@ def run_of(box: BlackBox, neighbouring: Neighbouring, runs: Runs, first: int, la
     epsilon = runs.epsilon_down(first, last)
     made = box.interaction(epsilon, neighbouring)
     if made.held is not None or made.parallel != 1 or made.event.delta or not _within(made.event, epsilon, runs):
-        raise InvalidParameter("this black box made a call that is not epsilon-DP for the epsilon it was given")
+        rooted = isinstance(runs.event, ZeroConcentrated)
+        private = (
+            "epsilon^2/2-zCDP" if rooted else "epsilon-DP (zCDP, as of Gaussian noise, is for schedules with rho=)"
+        )
+        raise InvalidParameter(f"this black box made a call that is not {private} for the epsilon it was given")
     return made
 
 

@@ -30,6 +30,7 @@ from chary.session.reporting import (
     Spending,
     entries,
     plain_composition,
+    remaining,
     spending,
     statement,
 )
@@ -101,7 +102,7 @@ class Session(
     @property
     def remaining(self) -> Spending:
         """What this session's analyst could still spend."""
-        return spending(self.spine.filter, self.spine.left())
+        return remaining(self.spine.filter, self.spine.left())
 
     @property
     def history(self) -> list[Entry]:

@@ -13,7 +13,6 @@ from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, Squ
 
 ALPHA = 1e-6
 WRONG = (2 / 3, 3 / 2)
-PUBLIC = {"privacy_unit": None, "relation": "replace"}
 FEATURES = [Span("age", 0, 100), Categories("sex", ["f", "m"])]
 BETAS = ("0.5", "0.05", "1e-6", "1e-9", "1e-30")
 EVERY = {"rho": "0.015", "beta": "0.05", "exponent": "0.1"}

@@ -1,4 +1,4 @@
-"""The estimators beside scikit-learn's, their privacy by the exact law in one dimension, and what they refuse."""
+"""The estimators beside scikit-learn's, and their privacy by the exact law in one dimension."""
 
 import math
 from fractions import Fraction
@@ -16,46 +16,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.errors import InvalidParameter
 from chary.learning import erm
-from chary.learning.erm import PrivateLogisticRegression, PrivateRidge, PrivateSVC
 from chary.learning.erm.audited import Objective, audited_optimum
 from chary.learning.erm.linear import cells
 from chary.learning.erm.spherical import grid_for
 from chary.noise import Seeded
-from tests.session.kit import error_texts
 
-SECRET = 987654321.5
-ENDLESS = 10**12
-
-
-def rows_of(size=600, seed=0):
-    generator = np.random.default_rng(seed)
-    rows = generator.uniform(-1, 1, (size, 3))
-    score = rows @ [1.0, -2.0, 0.5] + 0.3 + generator.normal(0, 0.5, size)
-    return rows, np.where(score > 0, "yes", "no"), np.clip(score, -1, 1)
-
-
-def logistic(**given):
-    usual = {"epsilon": 1, "lam": "0.01", "radius": 2, "classes": ["no", "yes"], "unsafe_noise": Seeded(1)}
-    return PrivateLogisticRegression(**usual | given)
-
-
-def svc(**given):
-    usual = {"epsilon": 1, "lam": "0.01", "radius": 2, "classes": ["no", "yes"], "unsafe_noise": Seeded(1)}
-    return PrivateSVC(**usual | given)
-
-
-def ridge(**given):
-    usual = {"epsilon": 1, "lam": "0.01", "radius": 2, "label_bound": 1, "unsafe_noise": Seeded(1)}
-    return PrivateRidge(**usual | given)
-
-
-ALL = [logistic, svc, ridge]
-
-
-def labels_for(make):
-    return rows_of()[2 if make is ridge else 1]
+from .estimators_kit import ALL, ENDLESS, labels_for, logistic, ridge, rows_of, svc
 
 
 @pytest.mark.parametrize("delta", [0, "1e-6"])
@@ -198,67 +165,3 @@ def test_labels_of_one_class_are_no_error():
     """Whether a class occurs is not public."""
     model = logistic(epsilon=100).fit(rows_of()[0], ["yes"] * 600)
     assert model.predict([[0.0, 0.0, 0.0]]).tolist() == ["yes"]
-
-
-GOOD = rows_of()[0]
-BAD_ROWS = {
-    "NaN": np.where(np.arange(1800).reshape(600, 3) == 7, np.nan, SECRET),
-    "infinite": np.where(np.arange(1800).reshape(600, 3) == 7, np.inf, SECRET),
-    "text": np.full((600, 3), str(SECRET), dtype=object) + "x",
-    "flat": np.full(600, SECRET),
-    "empty": np.empty((0, 3)),
-    "no columns": np.empty((600, 0)),
-    "too few": np.full((599, 3), SECRET),
-}
-
-
-@pytest.mark.parametrize("make", ALL)
-@pytest.mark.parametrize("rows", BAD_ROWS)
-def test_bad_rows_are_refused_without_showing_them(make, rows):
-    with pytest.raises(ValueError, match=r"X |y ") as caught:
-        make().fit(BAD_ROWS[rows], labels_for(make))
-    assert isinstance(caught.value, InvalidParameter)
-    assert not any(shown in str(caught.value) for shown in ("98765", "nan", "inf,"))
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [["yes"] * 599 + [SECRET], ["yes"] * 599 + [None], ["yes"] * 599, [["yes"]] * 600, ["yes"] * 599 + ["SECRETNAME"]],
-)
-@pytest.mark.parametrize("make", ALL)
-def test_bad_labels_are_refused_without_showing_them(make, labels):
-    with pytest.raises(InvalidParameter) as caught:
-        make().fit(GOOD, labels)
-    assert "98765" not in error_texts(caught.value).split("InvalidParameter")[-1]
-    assert "SECRETNAME" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        *({"epsilon": value} for value in (0, -1, "inf", math.nan, None)),
-        *({"delta": value} for value in (-1, 1, 2, math.nan)),
-        *({"lam": value} for value in (0, -1, "1e-14")),
-        *({"radius": value} for value in (0, -1, None)),
-        *({"steps": value} for value in (0, 1.5)),
-    ],
-)
-@pytest.mark.parametrize("make", ALL)
-def test_bad_parameters_are_refused_when_given(make, given):
-    with pytest.raises(InvalidParameter):
-        make(**given)
-
-
-def test_bad_classes_losses_and_bounds_are_refused():
-    for classes in ([], ["no"], ["no", "no"], ["a", "b", "c"], [["a"], ["b"]]):
-        with pytest.raises(InvalidParameter, match="classes"):
-            logistic(classes=classes)
-    with pytest.raises(InvalidParameter, match="smoothed_hinge"):
-        svc(loss="hinge")
-    with pytest.raises(InvalidParameter, match="label_bound"):
-        ridge(label_bound=0)
-
-
-def test_parameters_set_later_are_checked_before_training():
-    with pytest.raises(InvalidParameter, match="epsilon"):
-        logistic().set_params(epsilon=0).fit(GOOD, labels_for(logistic))

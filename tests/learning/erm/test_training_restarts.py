@@ -14,29 +14,21 @@ from chary import InvalidParameter
 from chary.noise import Seeded
 from chary.session import STEPS
 from tests.paths import ROOT
-from tests.session.kit import USUAL, spent
+from tests.session.interruption_kit import Interruption, Stop
+from tests.session.kit import PUBLIC, USUAL, spent
 
-from .growing_kit import BOXES, EVERY, PUBLIC, in_a_ball, people
-
-
-class Stop(BaseException):
-    """Stands for an interruption."""
+from .growing_kit import BOXES, EVERY, in_a_ball, people
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_training_that_was_interrupted_goes_on_with_the_same_share(grown, step, tmp_path):
-    box, armed = BOXES["gaussian" if step == "ran" else "ball"], []
-
-    def stop(reached):
-        if armed and reached == step:
-            raise Stop
-
+    box, stop = BOXES["gaussian" if step == "ran" else "ball"], Interruption(step, armed=False)
     place = tmp_path / "people.ledger"
     with grown(ledger=place, on_step=stop) as session:
         schedule = session.schedule(box, **EVERY)
         first, paid = schedule.run(), spent(session)
         session.append(people(1000, 1500))
-        armed.append(1)
+        stop.armed = True
         with pytest.raises(Stop):
             schedule.run()
     session = grown(1500, ledger=place, unsafe_noise=Seeded(2))
