@@ -76,5 +76,8 @@ def _spare_delta(budget: Budget, approximate_delta: Fraction) -> Fraction:
     """The delta that converts the log-moment; `InvalidParameter` if none is left."""
     spare = budget.exact[1] - approximate_delta
     if spare <= 0:
-        raise InvalidParameter("the Renyi filter needs a delta greater than approximate_delta")
+        raise InvalidParameter(
+            f"the Renyi filter needs a delta greater than approximate_delta: {plain(budget.exact[1])} is not more than "
+            f"{plain(approximate_delta)}"
+        )
     return spare

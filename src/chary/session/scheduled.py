@@ -179,10 +179,10 @@ def run_of(box: BlackBox, neighbouring: Neighbouring, runs: Runs, first: int, la
     made = box.interaction(epsilon, neighbouring)
     if made.held is not None or made.parallel != 1 or made.event.delta or not _within(made.event, epsilon, runs):
         rooted = isinstance(runs.event, ZeroConcentrated)
-        private = (
-            "epsilon^2/2-zCDP" if rooted else "epsilon-DP (zCDP, as of Gaussian noise, is for schedules with rho=)"
+        instead = ", nor epsilon^2/2-zCDP" if rooted else "; Gaussian noise is for schedules with rho="
+        raise InvalidParameter(
+            f"this black box made a call that is not epsilon-DP for the epsilon it was given{instead}"
         )
-        raise InvalidParameter(f"this black box made a call that is not {private} for the epsilon it was given")
     return made
 
 

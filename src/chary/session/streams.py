@@ -40,7 +40,8 @@ def open_stream(
     budget for one entry (see `entry_budget`), which is what `spent` and `statement` tell of. The limit is checked at
     the opening and at each append, and what breaks it is refused: such a refusal is no part of the guarantee.
 
-    The other parameters are those of `open`. Errors: also `SchemaMismatch` for a unit with too many entries.
+    The other parameters are those of `open`; `grain` and `approximate_delta` are those of the budget for one entry.
+    Errors: also `SchemaMismatch` for a unit with too many entries.
 
     >>> import polars as pl
     >>> visits = pl.DataFrame({"patient": [1, 1, 2], "age": [70, 71, 30]})

@@ -1,0 +1,238 @@
+"""The kinds of calls on growing tables in one session and one ledger, as an office runs them."""
+
+import json
+import math
+import warnings
+from fractions import Fraction
+
+import pytest
+
+import chary
+from chary import Algorithm, count
+from chary.errors import BudgetRefused, InvalidParameter, NoPrice, UnknownHeld
+from chary.growing import AlgorithmBox, CountsBox
+from chary.noise import Seeded
+from tests.session.growing_office import (
+    BETA,
+    BUDGET,
+    EPSILON,
+    FILTERS,
+    QUERIES,
+    UNIVERSE,
+    calls,
+    exhaust,
+    opening,
+    people,
+    told,
+)
+from tests.session.kit import PUBLIC
+
+
+@pytest.fixture
+def office(opened):
+    """Sessions on 900 people."""
+    return lambda rows=None, **options: opened(
+        people(0, 900) if rows is None else rows, **({"dataset": "people", "budget": BUDGET} | PUBLIC | options)
+    )
+
+
+@pytest.mark.parametrize("options", FILTERS.values(), ids=FILTERS)
+def test_what_was_paid_goes_on_when_the_budget_is_spent(office, options):
+    session = office(**options)
+    made = opening(session, {})
+    made["above"].begin()
+    exhaust(session)
+    spent, plain = session.spent, session.plain_composition
+    session.append(people(900, 2700))
+    assert told(made) == {"counts": 2, "quantiles": 2, "small": 2, "mwem": 2, "count": 2}
+    assert made["rounds"].ask("ill").verified
+    assert not made["weights"].ask("ward = 2").verified
+    assert made["above"].test(count(), above=-10).above
+    for refused in (made["above"].begin, lambda: made["weights"].ask("ill", must_verify=True)):
+        with pytest.raises(BudgetRefused):
+            refused()
+    made["count"].step()
+    assert (session.spent, session.plain_composition) == (spent, plain)
+    assert session.spine.ledger.verify().ok
+
+
+def test_all_go_on_after_a_restart_and_one_append(office, tmp_path):
+    where = {"ledger": tmp_path / "people.ledger"}
+    with office(**where) as session:
+        made = opening(session, {})
+        numbers, hard = calls(made), made["weights"].ask("ill").hard
+        made["above"].begin()
+        spent = session.spent
+    again = office(people(0, 1800), budget=None, **where)
+    reopened = opening(again, numbers)
+    again.append(people(1800, 3600))
+    assert calls(reopened) == numbers
+    assert again.spent == spent
+    assert told(reopened)["count"] == 3
+    assert told(reopened)["counts"] >= 2
+    assert reopened["above"].rounds == 1
+    assert len(reopened["weights"].changes) == hard
+
+
+def test_a_number_opens_nothing_of_another_kind_or_dataset(office, tmp_path):
+    ledger = tmp_path / "two.ledger"
+    numbers = calls(opening(office(ledger=ledger), {}))
+    with pytest.raises(UnknownHeld):
+        opening(office(ledger=ledger, dataset="another"), numbers)
+    session = office(ledger=ledger, budget=None)
+    for name, other in (("counts", "weights"), ("weights", "rounds"), ("rounds", "above"), ("count", "counts")):
+        with pytest.raises((UnknownHeld, InvalidParameter)):
+            opening(session, numbers | {name: numbers[other]})
+
+
+def test_a_share_that_is_spent_leaves_the_other_analysts_alone(office, tmp_path):
+    alice, bob = (office(ledger=tmp_path / "shared.ledger", analyst=name) for name in ("alice", "bob"))
+    made = opening(alice, {})
+    alice.set_share("alice", Fraction(alice.spent.amount.main, alice.spine.filter.capacity.main))
+    before = bob.spent
+    with pytest.raises(BudgetRefused):
+        made["above"].test(count("ill"))
+    assert not made["weights"].ask("ill").verified
+    assert (bob.spent, alice.remaining.share < 1e-9) == (before, True)
+    theirs = bob.growing_sparse_vector(call=made["above"].call)
+    assert not theirs.test(count("ill"), above=10).above
+    assert not made["above"].test(count("ill"), above=10).above
+    assert bob.multiplicative_weights(call=made["weights"].call).ask("ill").verified
+    assert bob.spent.share > before.share
+
+
+@pytest.mark.parametrize("options", [FILTERS["renyi"], FILTERS["approximate"], FILTERS["pure"]])
+def test_entry_budgets_hold_all_kinds(opened, options):
+    """The statement names the budget of an entry and that of a household, whose two entries are two steps."""
+    limited = {"entries_of": "household", "entries_per_unit": 2, "dataset": "people", "ledger": ":memory:"}
+    with chary.open_stream(people(0, 900), **limited, **options) as session:
+        made = opening(session, {})
+        made["above"].test(count("ill"))
+        session.append(people(900, 1800))
+        assert told(made)["count"] == 2
+        epsilon, delta = options["budget"].exact
+        assert f"together ({epsilon / 2}," in session.statement()
+        assert session.statement().endswith(f"({epsilon}, {float(delta):g})-differential privacy.")
+
+
+def test_a_quote_makes_nothing(office):
+    session = office()
+    quotes, before = session.quotes, session.history
+    paid = {"rho": "0.002", "beta": BETA, "on_append": True}
+    histogram = {"universe": UNIVERSE, "alpha": "0.3"}
+    asked = {"universe": UNIVERSE, "queries": QUERIES}
+    charged = [
+        quotes.schedule(CountsBox(count(), gaussian=True), **paid),
+        quotes.continual_count("ill", steps=4, rho="0.002", on_append=True),
+        quotes.sparse_multiplicative_weights(**histogram, rho="0.002"),
+        quotes.mwem(**asked, rounds=2, rho="0.002"),
+        quotes.small_database(**asked, epsilon=EPSILON),
+        quotes.call(Algorithm("one", lambda rows, source: 1, rho="0.002")),
+    ]
+    assert all(0 < quote.most_charged < 0.02 and "of these fit" in str(quote) for quote in charged)
+    free = [
+        quotes.multiplicative_weights(**histogram, epsilon=EPSILON),
+        quotes.growing_sparse_vector(above="0.5", epsilon=EPSILON),
+    ]
+    assert {str(quote) for quote in free} == {"this call itself is free"}
+    assert (session.history, session.followers, session.spent.share) == (before, [], 0)
+
+
+@pytest.mark.parametrize("rho", [None, "0.002"])
+def test_plain_composition_counts_what_an_opening_paid_for_once(office, rho):
+    session = office()
+    size = {"epsilon": EPSILON} if rho is None else {"rho": rho}
+    schedule = session.schedule(CountsBox(count()), **size, beta=BETA)
+    weights = session.sparse_multiplicative_weights(universe=UNIVERSE, alpha="0.3", **size, rounds=2)
+    before = session.plain_composition
+    assert before.calls == 2
+    schedule.run()
+    weights.ask("ill")
+    assert session.plain_composition == before
+
+
+def test_what_remains_is_the_scarcer_of_epsilon_and_the_delta_set_aside(office):
+    session = office(budget=BUDGET, approximate_delta="1e-8")
+    assert session.remaining.share == 1
+    session.release(count(), epsilon=2)
+    assert session.remaining.share == pytest.approx(1 - session.spent.share)
+    session.call(Algorithm("fails", lambda rows, source: 1, epsilon="0.01", delta="9e-9"))
+    assert session.remaining.share == pytest.approx(0.1)
+    with pytest.raises(BudgetRefused, match=r"a delta of 9e-09 and 1e-09 is left of what was set aside"):
+        session.call(Algorithm("fails", lambda rows, source: 2, epsilon="0.01", delta="9e-9"))
+
+
+def test_a_histogram_without_hard_answers_promises_nothing(office):
+    session = office()
+    weights = session.multiplicative_weights(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON)
+    assert weights.quote().reached < math.inf
+    exhaust(session)
+    quote = weights.quote()
+    assert (quote.hard_left, quote.reached) == (0, math.inf)
+    assert str(quote).endswith("the histogram answers alone, unverified")
+
+
+def test_what_has_no_price_says_what_to_write_instead(office):
+    session = office(**FILTERS["exact"])
+    weights = session.multiplicative_weights(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON)
+    session.append(people(900, 1800))
+    for ask in (weights.quote, lambda: weights.ask("ill")):
+        with pytest.raises(NoPrice, match=r"epsilon 0\.05 is not on the menu .* follow_size=False"):
+            ask()
+    assert 0 <= weights.estimate("ill") <= 1
+    gaussian = CountsBox(count(), gaussian=True)
+    with pytest.raises(InvalidParameter, match="Gaussian noise is for schedules with rho="):
+        session.schedule(gaussian, epsilon=EPSILON, beta=BETA)
+
+
+def test_one_follower_that_fails_leaves_the_others_their_turn(office):
+    session = office()
+    fails = []
+
+    def make(epsilon):
+        if fails:
+            raise ValueError("people of ward 7")
+        return Algorithm("one", lambda rows, source: 1, rho=epsilon**2 / 2)
+
+    broken = session.schedule(AlgorithmBox(make, law=(1, 1)), rho="0.002", beta=BETA, exponent="0.1", on_append=True)
+    made = opening(session, {})
+    fails.append(True)
+    with pytest.warns(RuntimeWarning, match="of the 6 that follow, 1 failed: ValueError") as seen:
+        session.append(people(900, 2700))
+    assert "ward 7" not in str(seen[0].message)
+    assert told(made)["counts"] == told(made)["count"] == 2
+    fails.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.append(people(2700, 2701))
+    assert [run.size for run in broken.results] == [900, 2701]
+
+
+def test_what_is_public_shows_no_secret_state(office):
+    session = office(unsafe_noise=Seeded(1))
+    above = session.growing_sparse_vector(above="0.5", epsilon="1e-5")
+    above.begin()
+    rounds = session.sparse_multiplicative_weights(universe=UNIVERSE, alpha="0.3", epsilon="1e-3", rounds=50)
+    while rounds.ask("ill").hard:
+        continue
+    shown = json.dumps(list(session.spine.ledger.export("people"))) + repr([session.history, above, rounds])
+    hidden = [json.loads(session.spine.ledger.secret(opened.call).splitlines()[0])[-1] for opened in (above, rounds)]
+    assert all(type(shift) is int and abs(shift) > 10_000 for shift in hidden)
+    assert not [shift for shift in hidden if str(abs(shift)) in shown]
+
+
+def test_a_tiny_price_is_never_told_as_nothing(office):
+    session = office()
+    session.schedule(CountsBox(count(), gaussian=True), rho="1e-9", beta=BETA).run()
+    session.mwem(universe=UNIVERSE, queries=QUERIES, rounds=2, epsilon="1e-6")
+    assert session.spent.share > 0
+    told = [str(session.spent), session.statement(), str(session.quotes.continual_count("ill", steps=2, rho="1e-9"))]
+    for zero in (" 0 %", "0.0 ", "0.00 ", "0.000", "(0, ", "delta 0,"):
+        assert zero not in " ".join(["", *told])
+    assert session.history[0].question["rho"] == "1/1000000000"
+
+
+def test_the_delta_set_aside_is_that_of_one_entry():
+    limited = {"entries_of": "household", "entries_per_unit": 2, "dataset": "people", "ledger": ":memory:"}
+    with pytest.raises(InvalidParameter, match=r"greater than approximate_delta: 1\.\d*e-07 is not more than 5e-07"):
+        chary.open_stream(people(0, 9), **limited, budget=BUDGET, approximate_delta="5e-7")
