@@ -13,7 +13,8 @@ from chary.session.gaussian_runs import ThresholdRun
 from chary.session.gaussian_steps import FirstAbove
 from chary.session.growing_sparse_results import GrowingAccuracy, GrowingRound, GrowingTest
 from chary.session.growing_sparse_vectors import GrowingSparseVector
-from chary.session.individual import IndividualStream, LivingCount
+from chary.session.individual import LivingCount
+from chary.session.individual_streams import IndividualStream
 from chary.session.labelling import Label
 from chary.session.multiplicative_weights import WeightedAnswer
 from chary.session.mwem import MeasuredQuery, SyntheticHistogram

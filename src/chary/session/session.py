@@ -17,7 +17,7 @@ from chary.session.gaussian_selecting import GaussianSelecting
 from chary.session.growing import Growing
 from chary.session.growing_sparse_vectors import GrowingSparse
 from chary.session.histograms import Tabulating
-from chary.session.individual import Individual
+from chary.session.individual_streams import Individual
 from chary.session.labelling import Labelling
 from chary.session.mwem_calls import Synthesizing
 from chary.session.quantiles import Quantiling
