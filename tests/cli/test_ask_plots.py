@@ -72,6 +72,50 @@ def test_a_made_up_table_is_beside_the_histogram(weights, drawn, tmp_path):
     assert age.get_legend() is clinic.get_legend() is None
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [answer for _, answer in ASKED],
+        [where for where, _ in ASKED],
+        [(answer, where) for where, answer in ASKED],
+        [ASKED[0], ("age < 50", 0.3)],
+        [(*ASKED[0], 1)],
+        "age < 50",
+        dict(ASKED),
+        None,
+    ],
+)
+def test_answers_come_with_their_conditions(weights, tmp_path, asked):
+    with pytest.raises(InvalidParameter, match=r'draw_answers\(weights, \[\("age >= 65", weights\.ask'):
+        draw_answers(weights, asked, tmp_path / "answers.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("asked", [[], ASKED[:1], ASKED])
+def test_no_answer_is_covered_or_cut(weights, drawn, tmp_path, asked):
+    draw_answers(weights, asked, tmp_path / "answers.png")
+    figure, axes = drawn[0], drawn[0].axes[0]
+    figure.draw_without_rendering()
+    inside, legend = axes.get_window_extent(), axes.get_legend().get_window_extent()
+    assert inside.x1 < legend.x0
+    assert legend.x1 <= figure.bbox.x1
+    low, high = axes.get_xlim()
+    assert all(low < answer.share - (answer.error_bar or 0) for _, answer in asked)
+    assert all(answer.share + (answer.error_bar or 0) < high for _, answer in asked)
+    assert axes.get_ylim() == (max(1, len(asked)) - 0.5, -0.5)
+
+
+def test_one_column_fills_the_picture(drawn, tmp_path):
+    rows = pl.DataFrame({"clinic": ["a", "b"] * 50})
+    terms = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "budget": chary.Budget(epsilon=1)}
+    with chary.open(rows, **terms) as session:
+        weights = session.multiplicative_weights(universe={"clinic": ["a", "b"]}, alpha="0.1", epsilon="0.1")
+        draw_synthetic(weights, pa.table({"clinic": ["a"]}), tmp_path / "made.png")
+    drawn[0].draw_without_rendering()
+    (axes,) = drawn[0].axes
+    assert axes.get_window_extent().width > 0.8 * drawn[0].bbox.width
+
+
 @pytest.mark.parametrize("name", ["answers.txt", "missing/answers.png", "folder.png", "locked.png"])
 def test_a_picture_needs_a_place(weights, tmp_path, monkeypatch, name):
     (tmp_path / "folder.png").mkdir()

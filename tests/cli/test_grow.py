@@ -47,6 +47,44 @@ def test_tables_for_people_a_picture_and_going_on(call, tmp_path):
     assert [run["size"] for run in json.loads(out)["done"]] == [2 * ROWS]
 
 
+def test_answers_are_told_by_key_also_when_nothing_is_due(call):
+    line = f"grow first.csv {RULES} --schedule-rho 0.05"
+    told = json.loads(call(f"{line} --json")[1])["latest"]
+    assert told["keys"] == [[0], [1], [2]]
+    assert 0 < told["error_bar"] < ROWS
+    code, out, _ = call(line)
+    assert code == 0
+    assert "No run is due; these are the latest answers." in out
+    shown = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")][:3]
+    assert [[part.strip() for part in row[:2]] for row in shown] == [
+        [str(key), str(value)] for key, value in enumerate(told["values"])
+    ]
+    assert all(float(row[2]) == pytest.approx(told["error_bar"], rel=1e-5) for row in shown)
+
+
+def test_one_count_has_no_keys(call):
+    line = f"grow first.csv {RULES.replace('--by ward --keys 0,1,2', '')} --schedule-epsilon 1"
+    told = json.loads(call(f"{line} --json")[1])["latest"]
+    assert (told["keys"], len(told["values"])) == (None, 1)
+    assert "all" in call(line)[1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("--schedule-rho 0.05", "--schedule-rho 0.050"),
+        ("--schedule-rho 0.05", "--schedule-rho 5e-2 --beta 0.05"),
+        ("--schedule-epsilon 1", "--schedule-epsilon 1.0 --beta 5e-2"),
+        ("--schedule-rho 0.05 --growth 0.5", "--schedule-rho 1/20 --growth 1/2"),
+        ("--schedule-rho 0.05 --exponent 0.1", "--schedule-rho 0.05 --exponent 0.10"),
+    ],
+)
+def test_numbers_may_be_written_otherwise(call, one, other):
+    first, again = (json.loads(call(f"grow first.csv {RULES} {terms} --json")[1]) for terms in (one, other))
+    assert (again["schedule"], again["spent"]) == (first["schedule"], first["spent"])
+    assert json.loads(call(f"grow first.csv {RULES} {one} --beta 0.04 --json")[1])["schedule"] != first["schedule"]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -77,6 +115,33 @@ def test_a_secret_size_is_refused(call):
     code, _out, err = call(f"grow first.csv {RULES.replace('--relation replace', '')} --schedule-rho 0.05")
     assert code == 2
     assert "secret" in err
+    assert "--each-row --relation replace" in err
+    assert not Path("wards.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (f"first.csv {RULES}", "give --schedule-epsilon or --schedule-rho"),
+        (f"first.csv {RULES.replace('--delta 1e-6', '')} --schedule-rho 0.05", "--delta"),
+        (f"first.csv {RULES} --schedule-rho 0.05 --growth 0.1 --exponent 0.1", "without --growth"),
+        (f"first.csv {RULES} --schedule-rho none", "--schedule-rho must be"),
+        (f"first.csv {RULES} --schedule-rho 0.05 --table wards", "--table NAME"),
+        (f"wards.duckdb {RULES} --schedule-rho 0.05", "--table NAME"),
+    ],
+)
+def test_bad_input_is_told_in_options_before_a_ledger_is_made(call, file, line, told):
+    code, out, err = call(f"grow {line}")
+    assert (code, out, told in err) == (2, "", True), err
+    assert not Path("wards.ledger").exists()
+
+
+def test_rho_under_a_budget_without_a_delta_is_bad_input(call):
+    """Also where the ledger has the budget."""
+    pure = RULES.replace("--delta 1e-6", "")
+    assert call(f"grow first.csv {pure} --schedule-epsilon 1")[0] == 0
+    code, _, err = call(f"grow first.csv {pure.replace('--epsilon 5', '')} --schedule-rho 0.05")
+    assert (code, "--delta" in err) == (2, True)
 
 
 @pytest.fixture

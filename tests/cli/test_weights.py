@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from chary.session.multiplicative_weights import OpenWeights
+
 SECRET = "987654321"
 
 
@@ -36,6 +38,81 @@ def test_ask(call, visits):
     assert abs(again["answers"][0]["share"] - women["share"]) < 0.03
 
 
+SIZED = ROWS.replace("--epsilon-per-call 0.02", "--hits 3")
+
+
+@pytest.mark.parametrize(
+    ("rows", "other"),
+    [
+        (ROWS, ("0.1 ", "0.10 ", "0.02", "2e-2")),
+        (SIZED, ("0.1 ", "1/10 ", "1e-6", "0.000001")),
+        (SIZED.replace("--hits 3", ""), ("0.1 ", "0.100 ", "1e-6", "1e-6 --hits 10")),
+    ],
+)
+def test_the_same_options_go_on_with_the_same_histogram(call, visits, rows, other):
+    """However its numbers are written, and whatever is left by now; what it learned is not paid again."""
+    line = f"ask {visits} {rows} {CELLS} --json"
+    first = json.loads(call(line, *WOMEN)[1])
+    assert first["answers"][0]["hard"]
+    old, new, size, written = other
+    again = json.loads(call(line.replace(old, new).replace(size, written), *WOMEN)[1])
+    assert (again["call"], again["epsilon_per_call"]) == (first["call"], first["epsilon_per_call"])
+    assert (again["answers"][0]["hard"], again["spent"]) == (False, first["spent"])
+
+
+@pytest.mark.parametrize("other", ["--alpha 0.11", "--hits 4", "--epsilon-per-call 0.02", "--no-missing"])
+def test_other_options_open_another_histogram(call, visits, other):
+    line = f"ask {visits} {SIZED} {CELLS} --json"
+    if "per-call" in other:
+        line = line.replace("--hits 3", "")
+    first = json.loads(call(f"ask {visits} {SIZED} {CELLS} --json", *WOMEN)[1])
+    assert json.loads(call(f"{line} {other}", *WOMEN)[1])["call"] != first["call"]
+
+
+def test_an_analyst_has_histograms_of_their_own(call, visits):
+    line = f"ask {visits} {SIZED} {CELLS} --json"
+    calls = [json.loads(call(f"{line} --analyst {name}", *WOMEN)[1])["call"] for name in ("eve", "bob")]
+    assert calls[0] < calls[1]
+
+
+def test_an_opening_that_was_interrupted_is_done_again(call, visits, monkeypatch):
+    """With the epsilon that it was reserved with, though by now another would be derived."""
+    line = f"ask {visits} {SIZED} {CELLS} --json"
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenWeights, "fresh", property(lambda opening: (_ for _ in ()).throw(KeyboardInterrupt)))
+        call(line, *WOMEN)
+    assert json.loads(call(f"ledger show {visits}.ledger --json")[1])[0]["calls"][0]["state"] == "reserved"
+    assert call(f"release {visits} {ROWS.replace('0.02', '0.1')} --count")[0] == 0
+    code, out, err = call(line, *WOMEN)
+    assert (code, json.loads(out)["answers"][0]["verified"]) == (0, True), err
+
+
+def test_an_answer_that_is_not_verified_says_so_or_is_refused(call, visits):
+    """When no hit fits any more, the histogram goes on answering alone."""
+    line = f"ask {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS}"
+    code, out, _ = call(line, *WOMEN)
+    assert (code, "unverified" in out) == (0, False)
+    code, out, _ = call(line, *WOMEN)
+    assert (code, "unverified: no hit fits into what is left" in out) == (0, True)
+    assert "call" in out
+    code, out, err = call(f"{line} --must-verify", *WOMEN)
+    assert (code, out, "is left" in err) == (3, "", True)
+
+
+def test_answers_before_one_that_is_refused_are_shown(call, visits):
+    """They are paid."""
+    line = f"ask {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS} --must-verify --json"
+    code, out, err = call(line, *WOMEN, "--where", "age >= 40")
+    assert (code, "is left" in err) == (3, True)
+    assert [answer["where"] for answer in json.loads(out)["answers"]] == ["sex = 'f'"]
+
+
+def test_the_call_that_is_told_can_be_exported(call, visits):
+    rows = "--each-row --relation replace"
+    told = json.loads(call(f"ask {visits} {ROWS} {CELLS} --json", *WOMEN)[1])["call"]
+    assert call(f"export synthetic {visits} made.csv {rows} --call {told}")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("cells", "told"),
     [
@@ -66,6 +143,15 @@ def test_a_condition_that_is_refused_is_so_before_the_others_are_paid(call, visi
 
 
 def test_a_secret_size_is_refused(call, visits):
-    code, _, err = call(f"ask {visits} {ROWS.replace('replace', 'add/remove')} {CELLS}", *WOMEN)
-    assert code == 2
-    assert "the number of rows is secret" in err
+    """Before a ledger is made that would keep the wrong neighbours."""
+    for wrong in (ROWS.replace("replace", "add/remove"), ROWS.replace("--each-row", "--unit age")):
+        code, _, err = call(f"ask {visits} {wrong} {CELLS}", *WOMEN)
+        assert code == 2
+        assert "the number of rows is secret" in err
+        assert "give --each-row --relation replace" in err
+    assert not visits.with_name("visits.csv.ledger").exists()
+
+
+def test_a_ledger_without_a_budget_says_which_options(call, visits):
+    code, _, err = call(f"ask {visits} --each-row --relation replace {CELLS}", *WOMEN)
+    assert (code, "--epsilon 1 --delta 1e-6" in err) == (2, True)

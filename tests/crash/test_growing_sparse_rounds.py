@@ -16,8 +16,8 @@ from chary.session.growing_sparse_rounds import RoundState
 
 FRESH = get_context("forkserver")
 FRESH.set_forkserver_preload([__name__])
-START, GROWN, ROUNDS, PROCESSES = 100, 400, 12, 2
-NEVER, ALWAYS = 10**6, -(10**6)
+START, GROWN, ROUNDS, PROCESSES = 20_000, 80_000, 12, 2
+NOBODY = count("ward > 2")
 EPSILON, COST = "0.25", 0.125
 
 
@@ -52,18 +52,18 @@ def state(session, call):
 def test_a_kill_inside_a_round_leaves_it_open_or_ended_by_the_stored_hit(tmp_path, step):
     with opened(tmp_path) as session:
         growing = session.growing_sparse_vector(above="0.5", epsilon=EPSILON, values=True, exponent="0.5")
-        growing.test(count(), above=NEVER)
+        growing.test(NOBODY, above=1)
         before = state(session, growing.call)
     killed_child(killed, tmp_path, growing.call, step)
     with opened(tmp_path, size=GROWN) as session:
         again, now = session.growing_sparse_vector(call=growing.call), state(session, growing.call)
         assert now == (before.ended() if step == "settled" else before)
-        answers = [again.test(count(), above=ALWAYS, request="once") for _ in range(2)]
+        answers = [again.test(count(), above=0, request="once") for _ in range(2)]
         assert answers[0] == answers[1]
         assert (answers[0].above, answers[0].round) == (True, 1)
         assert answers[0].size == (START if step == "settled" else GROWN)
         assert (again.rounds, again.open_round, session.spent.share) == (1, None, COST)
-        assert again.test(count(), above=ALWAYS).round == 2
+        assert again.test(count(), above=0).round == 2
         assert session.spent.share == pytest.approx(1.5 * COST)
         assert session.spine.ledger.verify().ok
 
@@ -75,14 +75,14 @@ def test_a_kill_while_a_round_begins_leaves_it_paid_and_unbegun(tmp_path):
     with opened(tmp_path) as session:
         growing = session.growing_sparse_vector(call=call)
         assert (growing.rounds, session.spent.share) == (0, COST)
-        assert not growing.test(count(), above=NEVER)
+        assert not growing.test(NOBODY, above=1)
         assert (growing.rounds, session.spent.share) == (1, 2 * COST)
         assert session.spine.ledger.verify().ok
 
 
 def test_processes_that_ask_at_once_pay_each_round_once(tmp_path):
     with opened(tmp_path) as session:
-        call = session.growing_sparse_vector(above=ALWAYS, epsilon="0.125", rounds=ROUNDS).call
+        call = session.growing_sparse_vector(above=0, epsilon="0.125", rounds=ROUNDS).call
     together = FRESH.Barrier(PROCESSES)
     children = [started(ask_all, tmp_path, call, number, together) for number in range(PROCESSES)]
     assert [exits(child) for child in children] == [0] * PROCESSES
@@ -105,7 +105,7 @@ def at(step):
 
 
 def killed(folder, call, step):
-    opened(folder, at(step)).growing_sparse_vector(call=call).test(count(), above=ALWAYS, request="once")
+    opened(folder, at(step)).growing_sparse_vector(call=call).test(count(), above=0, request="once")
     (folder / "survived").touch()
 
 

@@ -93,7 +93,7 @@ def test_hostile_values_are_counted_as_by_the_engine(tmp_path, missing):
         "NOT (real < 0.1) AND NOT money >= 0.3",
         "real >= 0 AND real < 0.3 OR kind = 'z'",
         "text = 'a' OR text = ''",
-        "text > 'A' AND NOT text IN ('a', 'b')",
+        "text > 'A' AND NOT text IN ('a', '')",
     ]
     queries = [Predicate.parse(text) for text in texts]
     found = CellReader(table, CellQueries(universe, table.schema, queries)).run().counts
@@ -124,10 +124,11 @@ def test_shares_are_sums_over_flags(universe, block, monkeypatch):
 
 def test_many_columns_and_queries_of_all_of_them():
     names = "abcdefg"
-    universe = Universe({name: range(2 + place % 3) for place, name in enumerate(names)})
+    declared = {name: range(2 + place % 3) for place, name in enumerate(names)}
+    universe = Universe(declared)
     random = np.random.default_rng(4)
     rows = pd.DataFrame({name: random.integers(-1, 5, 300) for name in names})
-    texts = [" AND ".join(f"{name} <> {k % 3}" for name in names[k % 4 :]) for k in range(12)]
+    texts = [" AND ".join(f"{name} <> {k % len(declared[name])}" for name in names[k % 4 :]) for k in range(12)]
     table = opened(rows)
     queries = [Predicate.parse(text) for text in dict.fromkeys(texts)]
     found = CellReader(table, CellQueries(universe, table.schema, queries)).run().counts

@@ -36,6 +36,29 @@ def test_a_view_of_a_duckdb_file_is_refused(tmp_path, unpivot, name):
     assert Table.open(tmp_path / "rows.duckdb", table="t", neighbouring=UNIT).prepare(count()).run() == 2
 
 
+@pytest.mark.parametrize("unpivot", [None, ("name", "value")])
+def test_a_misspelt_table_is_told_from_those_there_are(tmp_path, unpivot):
+    path, asked = tmp_path / "rows.duckdb", {"neighbouring": UNIT, "unpivot": unpivot}
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create schema other; create table other.elsewhere as select 1 as unit, 2 as a")
+    with pytest.raises(SchemaMismatch, match=r"^no table 'adlt' in this file; there are: none$"):
+        Table.open(path, table="adlt", **asked)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("create table Adult as select 1 as unit, 2 as a")
+    if unpivot is None:
+        table = Table.open(path, table="Adult", **asked)
+        table.append(pa.table({"unit": [2], "a": [3]}))
+        table.close()
+    with pytest.raises(SchemaMismatch, match=r"^no table 'adlt' in this file; there are: Adult$"):
+        Table.open(path, table="adlt", **asked)
+    Table.open(path, table="aDULT", **asked).close()
+    with duckdb.connect(str(path)) as connection:
+        for name in "bcdef":
+            connection.execute(f"create table {name} as select 1 as unit, 2 as a")
+    with pytest.raises(SchemaMismatch, match=r"there are: Adult, b, c, d, e, \.\.\. \(6 in all\)$"):
+        Table.open(path, table="adlt", **asked)
+
+
 def test_a_collation_of_the_file_merges_no_units_and_no_values(tmp_path):
     with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
         connection.execute("create table t (unit varchar collate nocase, s varchar collate nocase)")

@@ -124,6 +124,10 @@ def test_what_makes_no_black_box_is_refused(make, error):
         make()
 
 
+def test_one_condition_is_a_list_of_one():
+    assert MWEMBox(UNIVERSE, "ward = 1", rounds=5) == MWEMBox(UNIVERSE, ["ward = 1"], rounds=5)
+
+
 def test_queries_that_the_table_cannot_answer_are_refused_at_the_opening():
     session = opened(arrivals(0, 100), ledger=":memory:")
     for queries in (["age >= 35"], ["height = 1"], ["ward = 'a'"]):

@@ -54,6 +54,11 @@ def test_the_law_holds_by_the_exact_law_of_the_choice(concentrated, measure, eps
         assert scores[0] <= float(told.base) * 4 * size
 
 
+def test_one_condition_is_a_list_of_one():
+    asked = [box(queries=queries).interaction(Fraction(1), ROWS).body() for queries in ("ward = 0", ["ward = 0"])]
+    assert asked[0] == asked[1]
+
+
 @pytest.mark.parametrize("concentrated", [False, True])
 def test_a_law_of_a_smaller_factor_would_not_hold(concentrated):
     """A row for each of many cells, all data in one: nearly all candidates are as wrong as can be."""

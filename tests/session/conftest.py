@@ -1,6 +1,9 @@
 import pytest
 
+from tests.session.growing_sparse_kit import any_threshold
 from tests.session.kit import PUBLIC, sessions, visits
+
+__all__ = ["any_threshold"]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 import chary
 from chary import Budget, InvalidParameter, LedgerMismatch, SchemaMismatch, count
+from chary.amounts import Amount
 from chary.ledger import MemoryLedger, SqlLedger
 from tests.session.kit import (
     CLINICS,
@@ -217,3 +218,31 @@ def test_a_refused_opening_lets_go_of_the_rows(tmp_path):
     with pytest.raises(LedgerMismatch):
         chary.open(path, budget=Budget(epsilon=2), **common)
     duckdb.connect(str(path)).close()
+
+
+OPENED_ONCE = {"relation": "replace", "budget": Budget(epsilon=1)}
+
+
+@pytest.mark.parametrize("other", [{"relation": "add/remove"}, {"budget": Budget(epsilon=1, delta=1e-6)}])
+def test_a_ledger_that_was_never_asked_may_go(opened, tmp_path, other):
+    path = tmp_path / "visits.ledger"
+    opened(ledger=path, **(OPENED_ONCE | other)).close()
+    with pytest.raises(LedgerMismatch, match=r"ever asked or charged in this ledger.*delete its file") as told:
+        opened(ledger=path, **OPENED_ONCE)
+    assert "fingerprint" not in str(told.value)
+    assert "relation" not in other or 'relation is "add/remove" in the ledger, not "replace";' in str(told.value)
+    path.unlink()
+    opened(ledger=path, **OPENED_ONCE).close()
+
+
+def test_a_ledger_with_a_free_answer_stays(opened, tmp_path):
+    """Its charge is 0, and it is an answer: under a second budget it would be as good as a second charge."""
+    path, visited = tmp_path / "visits.ledger", {"dataset": "visits"}
+    first = opened(ledger=path, **visited)
+    assert not first.test(count(), above=10**6, epsilon="0.01")
+    assert spent(first) == Amount(0)
+    opened(ledger=path, dataset="other").close()
+    with pytest.raises(LedgerMismatch, match=r'relation is "add/remove" in the ledger, not "replace"$'):
+        opened(ledger=path, relation="replace", **visited)
+    with pytest.raises(LedgerMismatch, match=r"asked of 'other' or charged: .* take another ledger file$"):
+        opened(ledger=path, dataset="other", relation="replace")

@@ -19,7 +19,7 @@ from chary.session.growing_sparse import AskGrowingSparse, BeginRound, OpenGrowi
 from chary.session.growing_sparse_rounds import OneRound, RoundState
 from chary.session.interaction import Touched
 from tests.mechanisms.sparse_laws import pmf
-from tests.session.growing_sparse_kit import ALWAYS, PURE, ROW, more, state
+from tests.session.growing_sparse_kit import PURE, ROW, more, state
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import CLINICS, NO_NOISE, error_texts, shows_data, spent, visits
 
@@ -107,7 +107,7 @@ def test_questions_that_cannot_be_asked_begin_no_round(rows):
         "sensitivity=50": total("age", bounds=(0, 50)),
         r"grid=0\.5": total("cost", bounds=(0, 1), grid="0.5"),
         "counts, totals": mean("age", bounds=(0, 50)),
-        "watch": count().by("clinic", CLINICS),
+        "one key at a time": count().by("clinic", CLINICS),
         "unknown column": count("unknown > 3"),
     }
     for message, query in refused.items():
@@ -117,6 +117,48 @@ def test_questions_that_cannot_be_asked_begin_no_round(rows):
         with pytest.raises((InvalidParameter, InvalidQuery)):
             growing.test(bad if bad is None else count(), above=bad)
     assert (growing.rounds, spent(session).main, len(session.history)) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "above", "message"),
+    [
+        (count("age >= 65"), 30, "0.3 is 30 %; got 30"),
+        (count("age >= 65"), "1.000001", "0.3 is 30 %"),
+        (count("age >= 65"), "-0.01", "0.3 is 30 %"),
+        (total("age", bounds=(-10, 50)), 51, "average over all rows, from -10 to 50 here; got 51"),
+        (total("age", bounds=(20, 50)), -1, "from 0 to 50 here"),
+    ],
+)
+def test_a_threshold_that_no_average_can_have_is_refused_before_anything_is_charged(rows, query, above, message):
+    session = rows()
+    growing = session.growing_sparse_vector(above=above, epsilon="0.5", sensitivity=60)
+    with pytest.raises(InvalidParameter, match=message):
+        growing.test(query)
+    assert (growing.rounds, spent(session).main, len(session.history)) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("above", "sensitivity"), [(30, 1), ("1.01", 1), ("-1.01", 1), (51, 50), (-51, 50), ("0.51", "0.5")]
+)
+def test_a_threshold_that_no_question_can_have_is_refused_at_the_opening(rows, above, sensitivity):
+    session = rows()
+    with pytest.raises(InvalidParameter, match=r"0\.3 is 30 %; got"):
+        session.growing_sparse_vector(above=above, epsilon="0.5", sensitivity=sensitivity, grid="0.5")
+    assert session.history == []
+
+
+def test_an_earlier_opening_with_any_threshold_goes_on(rows):
+    session = rows()
+    call = session.spine.perform(OpenGrowingSparse(ROW, 30, "0.5", 120))[0]
+    growing = session.growing_sparse_vector(call=call)
+    assert [each.call for each in session.growing_sparse_vectors] == [call]
+    assert growing.test(count(), above=1).round == 1
+
+
+@pytest.mark.parametrize(("query", "above"), [(count(), 0), (count(), 1), (total("age", bounds=(-10, 0)), -10)])
+def test_thresholds_at_the_bounds_can_be_asked(rows, query, above):
+    growing = rows().growing_sparse_vector(above="0.5", epsilon="0.5", sensitivity=10)
+    assert growing.test(query, above=above).round == 1
 
 
 @pytest.mark.parametrize(
@@ -186,7 +228,7 @@ def test_a_filter_without_a_price_for_rounds_refuses_the_opening(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), filter="exact", grain="0.02")
     with pytest.raises(NoPrice):
         session.growing_sparse_vector(above="0.5", epsilon="0.03")
-    assert session.growing_sparse_vector(above="0.5", epsilon="0.02").test(count(), above=ALWAYS)
+    assert session.growing_sparse_vector(above="0.5", epsilon="0.02").test(count()).round == 1
 
 
 def test_only_one_that_is_there_goes_on(rows):
@@ -205,7 +247,8 @@ def test_only_one_that_is_there_goes_on(rows):
     assert interrupted.growing_sparse_vectors == []
 
 
-def test_nothing_shows_the_threshold_or_the_data(rows):
+def test_nothing_shows_the_threshold_or_the_data(rows, monkeypatch):
+    monkeypatch.setattr(AskGrowingSparse, "_check_threshold", lambda _asked: None)
     session = rows(unsafe_noise=Seeded(2), budget=Budget(epsilon="1.000001e-6"))
     growing = session.growing_sparse_vector(above="0.5", epsilon="1e-6")
     growing.begin()

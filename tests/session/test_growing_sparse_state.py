@@ -13,6 +13,8 @@ from tests.session.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more,
 from tests.session.interruption_kit import Interruption, Stop, hits_of_threads, in_between
 from tests.session.kit import NO_NOISE, PLENTY, spent, steps, visits
 
+pytestmark = pytest.mark.usefixtures("any_threshold")
+
 
 @pytest.fixture
 def rows(rows):
@@ -99,7 +101,7 @@ def test_it_gives_up_when_others_end_every_round(rows, monkeypatch):
 
 def test_threads_together_pay_each_round_once(rows):
     session = rows()
-    growing = session.growing_sparse_vector(above=ALWAYS, epsilon="0.1", rounds=6)
+    growing = session.growing_sparse_vector(above=0, epsilon="0.1", rounds=6)
     assert hits_of_threads(3, growing, (SecretMoved, LedgerBusy)) == 6
     assert (growing.rounds, growing.left, spent(session).main) == (6, 0, steps("0.6"))
     assert session.spine.ledger.verify().ok

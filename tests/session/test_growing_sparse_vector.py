@@ -16,6 +16,7 @@ from chary.noise import Seeded
 from tests.session.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more
 from tests.session.kit import NO_NOISE, PLENTY, spent, steps, visits
 
+pytestmark = pytest.mark.usefixtures("any_threshold")
 BARS = {"miss": NEVER, "hit": ALWAYS}
 
 

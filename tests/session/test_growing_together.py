@@ -27,6 +27,8 @@ from tests.session.growing_office import (
 )
 from tests.session.kit import PUBLIC
 
+pytestmark = pytest.mark.usefixtures("any_threshold")
+
 
 @pytest.fixture
 def office(opened):

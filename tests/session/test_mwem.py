@@ -98,6 +98,18 @@ def test_the_error_bar_is_what_was_missed_and_both_margins(rows):
         assert found.size == 4800
 
 
+def test_one_condition_is_a_list_of_one(rows):
+    found = made(rows(), queries="age >= 40", rounds=2, epsilon="0.1")
+    assert [query.text for query in found.asked] == ["age >= 40"]
+
+
+def test_the_first_repeated_condition_is_named(rows):
+    session = rows()
+    with pytest.raises(InvalidQuery, match="\"clinic = 'north'\" is repeated"):
+        made(session, queries=["age >= 40", "clinic = 'north'", "clinic   = 'north'", "age >= 40.0"])
+    assert session.history == []
+
+
 def test_keys_make_a_query_each_and_synthetic_rows_come_from_the_histogram(rows):
     session = rows(budget=NO_NOISE, filter="pure")
     found = made(session, queries=[count().by("clinic", CLINICS), "age >= 40"], epsilon=4 * PLENTY, rounds=40)
@@ -151,6 +163,8 @@ def test_rows_in_no_cell_are_counted_but_have_no_weight(rows):
         ({"queries": ["age >= 35"]}, InvalidQuery),
         ({"queries": ["cost > 3"]}, InvalidQuery),
         ({"queries": ["clinic LIKE 'n%'"]}, InvalidQuery),
+        ({"queries": ["age >= 30", "clinic <> 'North'"]}, InvalidQuery),
+        ({"queries": [count().by("clinic", ["north", "nowhere"])]}, InvalidQuery),
         ({"queries": ["age >= 30", "age>=30"]}, InvalidQuery),
         ({"queries": [count("age >= 30", without="age >= 40")]}, InvalidQuery),
         ({"universe": {"age": CLINICS}}, InvalidQuery),

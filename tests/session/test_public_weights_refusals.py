@@ -56,6 +56,8 @@ of_each_form = pytest.mark.parametrize("form", FORMS)
         ("cost > 3", InvalidQuery),
         ("clinic LIKE 'n%'", InvalidQuery),
         ("clinic = 3", InvalidQuery),
+        ("clinic = 'North'", InvalidQuery),
+        ("age < 30 OR clinic IN ('north', 'nowhere')", InvalidQuery),
         ("clinic >", InvalidQuery),
         (count().by("clinic", CLINICS), InvalidQuery),
         (count("clinic = 'north'", without="age >= 30"), InvalidQuery),

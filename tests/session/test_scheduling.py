@@ -198,6 +198,8 @@ def test_a_gaussian_black_box_fits_a_schedule_by_rho(grown):
         ({"beta": "0.05", "rho": 1, "exponent": "0.1", "growth": 1}, "exponent"),
         ({"beta": "0.05", "rho": "0.01", "exponent": "0.5"}, "exponent"),
         ({"beta": 0, "epsilon": 1}, "beta"),
+        ({"beta": "0.05", "epsilon": 1, "growth": 50}, r"0\.1 = 10 %"),
+        ({"beta": "0.05", "rho": "0.01", "growth": "9.01"}, r"0\.1 = 10 %"),
     ],
 )
 def test_what_makes_no_schedule_is_refused(grown, wrong, error):
@@ -207,6 +209,10 @@ def test_what_makes_no_schedule_is_refused(grown, wrong, error):
     with pytest.raises(InvalidParameter, match="black box"):
         session.schedule(count(), **SIZES)
     assert session.history == []
+
+
+def test_a_schedule_may_wait_for_ten_times_the_rows(grown):
+    assert grown(100).schedule(WARDS, **SIZES | {"growth": 9}).runs.size(1) == 1000
 
 
 def test_rho_needs_a_delta(grown):

@@ -49,6 +49,7 @@ def test_too_many_candidates_are_refused_with_their_number_before_anything_is_re
         ({"queries": ["age >= 35"]}, InvalidQuery),
         ({"queries": ["cost > 3"]}, InvalidQuery),
         ({"queries": ["clinic LIKE 'n%'"]}, InvalidQuery),
+        ({"queries": ["clinic = 'North'"]}, InvalidQuery),
         ({"queries": ["clinic >"]}, InvalidQuery),
         ({"queries": [3]}, InvalidQuery),
         ({"queries": [None]}, InvalidQuery),

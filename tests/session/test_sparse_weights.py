@@ -198,7 +198,7 @@ def test_an_answer_in_a_round_that_moved_meanwhile_is_worked_out_again(rows, eas
     weights, other = sure_of(session, alpha="0.06"), []
     moved.append(lambda: other.append(weights.ask(QUESTIONS[0])))
     steps.clear()
-    answer = weights.ask("clinic = 'nowhere'" if easy else QUESTIONS[0])
+    answer = weights.ask("clinic = 'north' AND clinic = 'south'" if easy else QUESTIONS[0])
     assert other[0].hard
     assert not answer.hard
     assert steps.count("ran") == 3
@@ -220,3 +220,13 @@ def test_an_easy_answer_in_the_same_round_moves_nothing(rows):
     steps.clear()
     weights.ask(QUESTIONS[2])
     assert steps.count("ran") == 2
+
+
+def test_what_the_noise_hides_has_a_bar_of_all_rows(rows):
+    weights = weights_of(rows(), epsilon="0.01")
+    told = {"hard": True, "count": 5, "size": 120, "error_bar": 7.5}
+    assert weights._asked("age >= 40").present(told, 1).error_bar == 1
+    assert weights._asked("age >= 40").present(told | {"error_bar": 0.5}, 1).error_bar == 0.5
+    quote = weights.quote()
+    assert 1 < quote.reached < math.inf
+    assert "answers are all within 1 95 times in 100" in str(quote)

@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import binom
+import scipy
 
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
@@ -64,7 +63,7 @@ def flip_loss_up(unit: Number, candidates: int, beta: Number) -> float:
 
     if size == 1 or excess(_LEAST) <= 0:
         return 0.0
-    return _up(float(brentq(excess, _LEAST, math.log(size / chance) + 1, xtol=_LEAST)) / step)
+    return _up(float(scipy.optimize.brentq(excess, _LEAST, math.log(size / chance) + 1, xtol=_LEAST)) / step)
 
 
 def laplace_loss_up(unit: Number, candidates: int, beta: Number) -> int:
@@ -131,7 +130,7 @@ def _at_most(ones: int, yes: int, units: int, lie: float) -> float:
     """P(ones or fewer), where `yes` of the bits are ones; ones told truly are cut off where chances add to e^-98."""
     middle, reach = yes * (1 - lie), _SPREADS * math.sqrt(yes) + 1
     told = np.arange(max(0, math.floor(middle - reach)), min(yes, math.ceil(middle + reach)) + 1)
-    return float(binom.pmf(told, yes, 1 - lie) @ binom.cdf(ones - told, units - yes, lie))
+    return float(scipy.stats.binom.pmf(told, yes, 1 - lie) @ scipy.stats.binom.cdf(ones - told, units - yes, lie))
 
 
 def _best_wins(step: float, others: int, gap: int) -> float:

@@ -3,8 +3,7 @@
 import math
 from collections.abc import Callable
 
-from scipy.optimize import minimize_scalar
-from scipy.stats import binom
+import scipy
 
 from chary.accounting.composition import optimal_total
 from chary.numbers import Number, positive, probability, whole
@@ -33,7 +32,7 @@ def published_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: Nu
         n = _calls(tau, rate, tail)
         return eps**2 * n / 2 + eps * math.sqrt(2 * n * -math.log(d - tail))
 
-    found = minimize_scalar(concentrated, bounds=(-20, 20), method="bounded", options={"xatol": 1e-9})
+    found = scipy.optimize.minimize_scalar(concentrated, bounds=(-20, 20), method="bounded", options={"xatol": 1e-9})
     return min(float(found.fun), eps * _calls(tau, rate, d))
 
 
@@ -56,7 +55,7 @@ def exact_tail_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: N
     rate = not_prior_q(eps) if q is None else float(positive(q, "q"))
 
     def total(n: int) -> float:
-        left = d - float(binom.cdf(tau - 1, n, rate)) * (1 + 1e-9)
+        left = d - float(scipy.stats.binom.cdf(tau - 1, n, rate)) * (1 + 1e-9)
         return optimal_total(eps, n, left) if left > 0 else math.inf
 
     low = _first_below(tau, rate, d)
@@ -66,11 +65,11 @@ def exact_tail_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: N
 def _first_below(tau: int, q: float, delta: float) -> int:
     """The least n with fewer than delta of missing tau hits in n accesses."""
     low, high = tau - 1, 2 * tau
-    while binom.cdf(tau - 1, high, q) >= delta:
+    while scipy.stats.binom.cdf(tau - 1, high, q) >= delta:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if binom.cdf(tau - 1, middle, q) >= delta else (low, middle)
+        low, high = (middle, high) if scipy.stats.binom.cdf(tau - 1, middle, q) >= delta else (low, middle)
     return high
 
 

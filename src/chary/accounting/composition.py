@@ -7,9 +7,8 @@ import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.stats import binom
 
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
@@ -78,7 +77,7 @@ def renyi_total(epsilon: float, times: int, delta: float) -> float:
     grid = np.linspace(math.log(1e-6), math.log(1e9 / epsilon), 600)
     best = int(np.argmin([total(x) for x in grid]))
     bounds = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = minimize_scalar(total, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+    found = scipy.optimize.minimize_scalar(total, bounds=bounds, method="bounded", options={"xatol": 1e-10})
     return max(0.0, min(float(found.fun), total(grid[best]))) * (1 + MARGIN)
 
 
@@ -90,7 +89,7 @@ def optimal_delta(epsilon: float, times: int, total: float) -> float:
     """
     terms = np.arange(_terms(epsilon, times, total))
     p = 1 / (1 + math.exp(-epsilon))
-    gains = binom.logpmf(terms, times, 1 - p)
+    gains = scipy.stats.binom.logpmf(terms, times, 1 - p)
     ratio = np.expm1(np.minimum(0.0, total - (times - 2 * terms) * epsilon))
     return float(np.sum(-np.exp(gains) * ratio))
 
@@ -117,7 +116,7 @@ def _between_kinks(epsilon: float, times: int, last: int, target: float) -> floa
     terms = np.arange(last + 1)
     p = 1 / (1 + math.exp(-epsilon))
     kink = (times - 2 * last) * epsilon
-    gains = np.exp(binom.logpmf(terms, times, 1 - p))
+    gains = np.exp(scipy.stats.binom.logpmf(terms, times, 1 - p))
     shifted = gains * np.exp(2.0 * (terms - last) * epsilon)
     missing = target - optimal_delta(epsilon, times, kink)
     return kink + math.log1p(-min(missing / float(np.sum(shifted)), 1 - 1e-300))

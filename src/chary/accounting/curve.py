@@ -15,8 +15,8 @@ One linear filter a hit, only sums of positive numbers, no boundary and no itera
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from chary.accounting.charging import published_total
 from chary.accounting.composition import convex_upper
@@ -38,7 +38,7 @@ def curve(epsilon_per_call: float, hits: int, length: int) -> NDArray[np.float64
     deltas = np.zeros(length + hits + 2)
     for _ in range(hits):
         start = ((p - r) + r * deltas[1] + r * r * deltas[2]) / (1 - p * r)
-        rest, _state = lfilter([r], [1.0, -p], deltas[2:], zi=[p * start])
+        rest, _state = scipy.signal.lfilter([r], [1.0, -p], deltas[2:], zi=[p * start])
         deltas = np.concatenate(([start], rest))
     return deltas[:length] * (1 + ROUNDING * (length + 2 * hits))
 

@@ -2,7 +2,7 @@
 
 import math
 
-from scipy.optimize import brentq
+import scipy
 from scipy.special import log_ndtr
 
 from chary.numbers import Number, positive, probability
@@ -31,5 +31,5 @@ def gaussian_sigma(*, epsilon: Number, delta: Number, sensitivity: Number) -> fl
     def excess(log_sigma: float) -> float:
         return gaussian_delta(epsilon=eps, sensitivity=1, sigma=math.exp(log_sigma)) - target
 
-    root = brentq(excess, math.log(1e-3 / (1 + eps)), math.log(1e3 / eps) - math.log(target), xtol=1e-13)
+    root = scipy.optimize.brentq(excess, math.log(1e-3 / (1 + eps)), math.log(1e3 / eps) - math.log(target), xtol=1e-13)
     return float(positive(sensitivity, "sensitivity")) * math.exp(root) * (1 + 1e-10)

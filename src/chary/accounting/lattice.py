@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import solve_banded
 
 from chary.accounting.charging import published_total
 from chary.accounting.composition import convex_upper
@@ -130,7 +130,7 @@ class _Grid:
         self._subtract(band, width, np.abs(self.rows - steps), high * weight)
         self._subtract(band, width, np.minimum(self.rows + steps, self.top), low)
         known = fixed[choice, self.rows] + high * (1 - weight)
-        return np.asarray(solve_banded((width, width), band, known, check_finite=False))
+        return np.asarray(scipy.linalg.solve_banded((width, width), band, known, check_finite=False))
 
     def _subtract(self, band: Floats, width: int, columns: Choice, values: Floats) -> None:
         np.subtract.at(band, (width + self.rows - columns, columns), values)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, positive, probability, whole
@@ -100,7 +100,7 @@ def best_growth(
     grid = np.geomspace(_LEAST, _MOST, _GRID)
     found = int(np.argmin([error(float(stale)) for stale in grid]))
     around = (float(grid[max(0, found - 1)]), float(grid[min(_GRID - 1, found + 1)]))
-    stale = float(minimize_scalar(error, bounds=around, method="bounded", options={"xatol": 1e-9}).x)
+    stale = float(scipy.optimize.minimize_scalar(error, bounds=around, method="bounded", options={"xatol": 1e-9}).x)
     return Fraction(f"{stale / (1 - stale):.4g}")
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+import scipy
 from scipy.special import log_ndtr
 
 from chary.accounting.gaussian import gaussian_delta
@@ -42,7 +42,7 @@ def post_processed_epsilon(*, queries: int, sensitivity: Number, noise: Number, 
         return 0.0
     while excess(high) > 0:
         high += 1
-    return math.exp(brentq(excess, low, high, xtol=1e-12)) * (1 + 1e-10)
+    return math.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-12)) * (1 + 1e-10)
 
 
 def zhu_wang_epsilon(
@@ -176,4 +176,6 @@ def _best(divergence: Callable[[float], float], delta: Number) -> float:
         less = math.exp(log_less)
         return divergence(less) + math.log(less / (1 + less)) - (target + math.log1p(less)) / less
 
-    return max(0.0, float(minimize_scalar(total, bounds=_ORDERS, method="bounded", options={"xatol": 1e-9}).fun))
+    return max(
+        0.0, float(scipy.optimize.minimize_scalar(total, bounds=_ORDERS, method="bounded", options={"xatol": 1e-9}).fun)
+    )

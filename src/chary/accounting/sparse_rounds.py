@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import log_ndtr
-from scipy.stats import binom
 
 from chary.accounting.sparse_vector import sparse_noise
 from chary.numbers import Number, positive, probability, whole
@@ -71,7 +70,7 @@ def joint_delta(epsilon: float, rounds: int, epsilon_a_round: float, gaussian_ra
     True
     """
     unlikely = np.arange(rounds + 1)
-    weights = binom.pmf(unlikely, rounds, 1 / (1 + math.exp(epsilon_a_round)))
+    weights = scipy.stats.binom.pmf(unlikely, rounds, 1 / (1 + math.exp(epsilon_a_round)))
     left = epsilon - (rounds - 2 * unlikely) * epsilon_a_round
     gain = np.exp(log_ndtr(gaussian_ratio / 2 - left / gaussian_ratio))
     loss = np.exp(left + log_ndtr(-gaussian_ratio / 2 - left / gaussian_ratio))
@@ -86,4 +85,4 @@ def _deviation(epsilon: float, delta: float, hits: int, rounds: int) -> float:
         return joint_delta(epsilon, rounds, unit / deviation, math.sqrt(hits) / deviation) - delta
 
     low, high = math.log(unit / (1 + 2 * epsilon)), math.log(1e3 * hits * unit / epsilon)
-    return math.exp(float(brentq(excess, low, high, xtol=1e-9))) * (1 + 1e-8)
+    return math.exp(float(scipy.optimize.brentq(excess, low, high, xtol=1e-9))) * (1 + 1e-8)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from scipy.optimize import brentq
+import scipy
 
 from chary.accounting.events import failing
 from chary.accounting.exponentials import precise
@@ -101,7 +101,9 @@ def sparse_weights_alpha(*, cells: int, size: int, queries: int, confidence: Num
     while low > SMALLEST_ALPHA and excess(low) <= 0:
         low /= 10
     found = math.exp(
-        float(brentq(lambda log: excess(math.exp(log)), math.log(low), math.log(10 * low), xtol=PRECISION))
+        float(
+            scipy.optimize.brentq(lambda log: excess(math.exp(log)), math.log(low), math.log(10 * low), xtol=PRECISION)
+        )
     )
     while excess(found) > 0:
         found = min(LARGEST_ALPHA, found * (1 + PRECISION))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy.stats import binom, binomtest
+import scipy
 
 from chary.audit.limits import guess_limit
 from chary.audit.simulating import Progress, attacked, checked, generator, largest_size
@@ -155,7 +155,7 @@ def _against_sessions(
 def _result(budget: Budget, people: int, attack: _Attack, raw: list[bool], right: list[bool]) -> Differencing:
     epsilon, delta = budget.exact
     limit, sessions = guess_limit(epsilon, delta), len(right)
-    interval = binomtest(sum(right), sessions).proportion_ci(SURE)
+    interval = scipy.stats.binomtest(sum(right), sessions).proportion_ci(SURE)
     return Differencing(
         people=people,
         sessions=sessions,
@@ -168,5 +168,5 @@ def _result(budget: Budget, people: int, attack: _Attack, raw: list[bool], right
         low=float(interval.low),
         high=float(interval.high),
         limit=limit,
-        p_value=float(binom.sf(sum(right) - 1, sessions, limit)),
+        p_value=float(scipy.stats.binom.sf(sum(right) - 1, sessions, limit)),
     )

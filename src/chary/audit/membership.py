@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
-from scipy.stats import rankdata
 
 from chary.audit.limits import advantage_limit, auc_limit, roc_limit
 from chary.audit.simulating import Progress, checked, generator, largest_size, source_of
@@ -54,7 +54,7 @@ class Power:
         """
         falling = -np.sort(-outsiders)
         passed = np.concatenate([falling, [-np.inf]])
-        ranks = rankdata(np.concatenate([members, outsiders]))[: len(members)]
+        ranks = scipy.stats.rankdata(np.concatenate([members, outsiders]))[: len(members)]
         below = ranks.sum() - len(members) * (len(members) + 1) / 2
         found = _above(members, passed)
         allowed = [int(rate * len(outsiders) + 1e-9) for rate in np.linspace(0, 1, GRID)]

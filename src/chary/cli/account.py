@@ -16,7 +16,7 @@ from chary.numbers import exact, probability, whole
 
 app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting; they touch no data.")
 PerCall = Annotated[str, typer.Option("--epsilon-per-call", help="Epsilon of each call.")]
-Target = Annotated[str | None, typer.Option("--q", help="The q of a q-target [default: NotPrior].")]
+Target = Annotated[str | None, typer.Option("--q", help="The q of a q-target (default: NotPrior).")]
 Delta = Annotated[str, typer.Option("--delta", help="Total delta.")]
 Sensitivity = Annotated[str, typer.Option("--sensitivity", help="Most that one unit moves any query.")]
 
@@ -69,7 +69,7 @@ def between(
 @app.command()
 def boundary(
     epsilon_per_call: PerCall,
-    outcomes: Annotated[int | None, typer.Option(help="Outcomes of the wrapped mechanism [default: any].")] = None,
+    outcomes: Annotated[int | None, typer.Option(help="Outcomes of the wrapped mechanism (default: any).")] = None,
     order: Annotated[str | None, typer.Option(help="Renyi order at which to price a hit.")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -19,13 +19,13 @@ from chary.session.affording import Room, Wanted
 from chary.session.opening import held_filter
 from chary.session.spine import left_of
 
-Book = Annotated[Path | None, typer.Argument(help="Ledger file: advice for what is left [default: a new dataset].")]
+Book = Annotated[Path | None, typer.Argument(help="Ledger file: advice for what is left (default: a new dataset).")]
 Tests = Annotated[int, typer.Option(help="How many tests.")]
 Hits = Annotated[int, typer.Option(help="How many of them are expected to be above.")]
 Values = Annotated[bool, typer.Option(help="Whether each hit is to come with a noisy value.")]
 Bound = Annotated[str | None, typer.Option(help="Public bound of all values.")]
-Above = Annotated[str | None, typer.Option(help="The threshold [default: the middle of the range].")]
-Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down [default: if neighbours add].")]
+Above = Annotated[str | None, typer.Option(help="The threshold (default: the middle of the range).")]
+Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down (default: if neighbours add).")]
 
 
 def advise(
@@ -42,7 +42,7 @@ def advise(
     sensitivity: Annotated[str, typer.Option(help="How far one unit moves each single question.")] = "1",
     grid: Annotated[str, typer.Option(help="The common step of the questions.")] = "1",
     monotone: Monotone = None,
-    relation: Annotated[str | None, typer.Option(help="Neighbours of a new dataset [default: add/remove].")] = None,
+    relation: Annotated[str | None, typer.Option(help="Neighbours of a new dataset (default: add/remove).")] = None,
     confidence: Annotated[str, typer.Option(help="How sure the errors are.")] = "0.95",
     dataset: Annotated[str | None, typer.Option(help="One dataset of the ledger, if it has several.")] = None,
     analyst: Annotated[str, typer.Option(help="Who asks, with a cap of its own perhaps.")] = "analyst",

@@ -1,6 +1,8 @@
 """The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused."""
 
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -12,7 +14,7 @@ from chary.cli.choosing import cover, top
 from chary.cli.clear import between, classify, decide
 from chary.cli.commands import quote, release, test, watch
 from chary.cli.grow import grow
-from chary.cli.output import errors
+from chary.cli.output import console, errors
 from chary.cli.planning import plan
 from chary.cli.quantiles import histogram, quantiles
 from chary.cli.sketches import distinct
@@ -41,6 +43,20 @@ app.add_typer(account.app, name="account", rich_help_panel="Before you ask")
 app.add_typer(books.app, name="ledger", rich_help_panel="Records and demonstrations")
 app.add_typer(export.app, name="export", rich_help_panel="Records and demonstrations")
 app.add_typer(attacks.app, name="attack", rich_help_panel="Records and demonstrations")
+
+
+def _told_version(asked: bool) -> None:
+    if asked:
+        console.print(f"chary {version('chary')}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_told_version, is_eager=True, help="Show the version.")]
+
+
+@app.callback(help=app.info.help)
+def _chary(version: Version = False) -> None:
+    """What comes before a command."""
 
 
 def main(arguments: list[str] | None = None) -> None:

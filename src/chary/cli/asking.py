@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from chary.cli.options import BudgetOptions, CallOptions, QueryOptions, SourceOptions
-from chary.data import Count, Mean, Series, Total, count, mean, parse_keys, total
+from chary.data import Count, Mean, Relation, Series, Total, count, mean, parse_keys, total
+from chary.data.sources import DUCKDB
 from chary.errors import InvalidParameter
 from chary.filters import Budget, exact_filter_for, largest_call, largest_call_left
 from chary.numbers import positive
@@ -19,11 +21,17 @@ DEFAULT_HITS = 10
 
 @dataclass(frozen=True)
 class Asked:
-    """An open session, the question and the epsilon of the call."""
+    """An open session, the question and the size of the call: its epsilon, or how many hits it is to leave room for."""
 
     session: Session
     question: Question
-    epsilon: Fraction
+    size: Fraction | None
+    hits: int
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """That of the call; `BudgetRefused` where it follows what is left, and nothing is."""
+        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.left(), self.hits)
 
     @property
     def labels(self) -> tuple[Any, ...] | None:
@@ -42,27 +50,35 @@ def ask(
         raise InvalidParameter("a release needs its own size, such as --epsilon-per-call 0.1")
     limit = None if budget.epsilon is None else Budget(budget.epsilon, budget.delta or 0)
     file = budget.ledger or Path(f"{source.file}.ledger")
-    first = None if file.exists() or limit is None else _first_size(limit, budget.filter, call)
+    if limit is None and source.file.is_file() and not file.exists():
+        raise InvalidParameter("a new ledger needs a budget, such as --epsilon 1 --delta 1e-6")
+    size, hits = stated(call), call.hits or DEFAULT_HITS
+    first = None if file.exists() or limit is None else size or _first_size(limit, budget.filter, hits)
     session = _open(source, budget, limit, file, first if targets else None)
     try:
-        size = first or _size(session, call)
-        return Asked(session, _question(session, source, query), size)
+        return Asked(session, _question(session, source, query), size or first, hits)
     except BaseException:
         session.close()
         raise
 
 
-def _first_size(limit: Budget, kind: str | None, call: CallOptions) -> Fraction:
-    if call.epsilon_per_call is not None:
-        return positive(call.epsilon_per_call, "--epsilon-per-call")
-    hits, chosen = call.hits or DEFAULT_HITS, kind or ("renyi" if limit.exact[1] else "pure")
+def stated(call: CallOptions) -> Fraction | None:
+    """The epsilon that the options name."""
+    return None if call.epsilon_per_call is None else positive(call.epsilon_per_call, "--epsilon-per-call")
+
+
+def check_public_size(source: SourceOptions) -> None:
+    """Refuse, before a ledger is made for it, a session in which the number of rows is secret."""
+    if source.series is None and not (source.each_row and source.relation == Relation.REPLACE):
+        raise InvalidParameter(
+            "the number of rows is secret unless each row is a unit and neighbours replace one: "
+            "give --each-row --relation replace"
+        )
+
+
+def _first_size(limit: Budget, kind: str | None, hits: int) -> Fraction:
+    chosen = kind or ("renyi" if limit.exact[1] else "pure")
     return exact_filter_for(limit, hits).grain if chosen == "exact" else largest_call(limit, hits, chosen)
-
-
-def _size(session: Session, call: CallOptions) -> Fraction:
-    if call.epsilon_per_call is not None:
-        return positive(call.epsilon_per_call, "--epsilon-per-call")
-    return largest_call_left(session.spine.filter, session.spine.left(), call.hits or DEFAULT_HITS)
 
 
 def _open(
@@ -77,6 +93,8 @@ def _open(
         return open_series(str(source.file), column=source.series, sensitivity=source.sensitivity, **common)
     if (source.unit is None) != source.each_row:
         raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
+    if source.file.is_file() and (source.table is not None) != source.file.name.lower().endswith(DUCKDB):
+        raise InvalidParameter("name the table of a DuckDB file, and of no other, by --table NAME")
     common |= {"table": source.table, "relation": source.relation}
     common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
     return open(str(source.file), privacy_unit=source.unit, **common)

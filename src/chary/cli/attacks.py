@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 QUASI, SENSITIVE = "age,female,site,plan", "visits"
 VISITS = ("none", "1 or 2", "3 to 5", "6 or more")
-File = Annotated[Path | None, typer.Argument(help="CSV, Parquet or DuckDB file, one person a row [default: built in].")]
+File = Annotated[Path | None, typer.Argument(help="CSV, Parquet or DuckDB file, one person a row (default: built in).")]
 Quasi = Annotated[str | None, typer.Option(help="Public columns, comma between them.")]
 Sensitive = Annotated[str | None, typer.Option(help="The column that is to be learned.")]
 Table = Annotated[str | None, typer.Option(help="Table of a DuckDB file.")]

@@ -17,7 +17,7 @@ from chary.session.reporting import entries, spending
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
 File = Annotated[Path, typer.Argument(help="Ledger file.")]
-Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger [default: all].")]
+Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
 BROKEN = 2
 
 

@@ -10,7 +10,7 @@ from chary.cli.waiting import asking, charged
 from chary.session.choosing import Way
 
 Mechanism = Annotated[
-    str | None, typer.Option(help="permute_and_flip, exponential or laplace. [default: the best one]")
+    str | None, typer.Option(help="permute_and_flip, exponential or laplace (default: the best one).")
 ]
 
 

@@ -16,7 +16,7 @@ Bar = Annotated[str | None, typer.Option(help="Only what is at or above this.")]
 
 
 Enough = Annotated[str, typer.Option("--above", help="How many units not covered yet a key must add.")]
-Limit = Annotated[int | None, typer.Option("--k", help="How many at most. [default: all that add enough]")]
+Limit = Annotated[int | None, typer.Option("--k", help="How many at most (default: all that add enough).")]
 
 
 @with_options

@@ -17,7 +17,7 @@ OptionalAbove = Annotated[str | None, typer.Option(help="Price a test, a conditi
 Individual = Annotated[
     int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
 ]
-Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be [default: the error bar].")]
+Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
 
 
 @with_options

@@ -9,6 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
+from chary.cli.asking import check_public_size
 from chary.cli.options import AsJson, BudgetOptions, CallOptions, QueryOptions, SourceOptions, with_options
 from chary.cli.output import show_json, show_pairs
 from chary.cli.waiting import asking
@@ -23,8 +24,8 @@ app = typer.Typer(no_args_is_help=True, help="What was published, as files.")
 To = Annotated[Path, typer.Argument(help="File to write: CSV or Parquet by its ending.")]
 Rows = Annotated[int, typer.Option(help="How many rows to make up.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same table.")]
-Opening = Annotated[int | None, typer.Option(help="Call that opened the histogram [default: the newest].")]
-Books = Annotated[Path | None, typer.Option(help="Ledger file [default: FILE.ledger].")]
+Opening = Annotated[int | None, typer.Option(help="Call that opened the histogram (default: the newest).")]
+Books = Annotated[Path | None, typer.Option(help="Ledger file (default: FILE.ledger).")]
 Who = Annotated[str, typer.Option(help="Who asks.")]
 Picture = Annotated[Path | None, typer.Option(help="Draw the marginals, of the histogram and of the table.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
@@ -50,7 +51,11 @@ def synthetic(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """A made-up table drawn from a public histogram that `chary ask` opened. Free: no row is looked at for it."""
+    """A made-up table drawn from a public histogram that `chary ask` opened. Free: no row is looked at for it.
+
+    Example: chary export synthetic visits.csv made.csv --each-row --relation replace --rows 1000
+    """
+    check_public_size(source)
     kept = ledger or Path(f"{source.file}.ledger")
     if to.suffix.lower() not in ENDINGS or not writable(to) or not writable(_part(to)):
         raise InvalidParameter(

@@ -15,15 +15,16 @@ from typing import Annotated, Any
 
 import typer
 
-from chary.cli.asking import Asked
+from chary.cli.asking import Asked, check_public_size
 from chary.cli.options import AsJson, BudgetOptions, CallOptions, QueryOptions, SourceOptions, with_options
-from chary.cli.output import errors, show_json, show_pairs, show_table
+from chary.cli.output import console, errors, show_json, show_pairs, show_table
 from chary.cli.waiting import asking
 from chary.data import Count, Table
-from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
+from chary.errors import InvalidParameter, InvalidQuery, NoPrice, SchemaMismatch
 from chary.growing import CountsBox, draw_schedule
 from chary.growing.plots import check_picture
-from chary.session import PlannedRun, Schedule, ScheduledRun
+from chary.numbers import exact, plain, positive
+from chary.session import Answers, PlannedRun, Schedule, ScheduledRun
 
 More = Annotated[list[Path] | None, typer.Option("--append", help="Rows that arrive, one file after another.")]
 Again = Annotated[
@@ -32,12 +33,15 @@ Again = Annotated[
 ]
 All = Annotated[str | None, typer.Option("--schedule-epsilon", help="Epsilon of all runs together, for ever.")]
 Rho = Annotated[str | None, typer.Option("--schedule-rho", help="Instead: their zCDP, with Gaussian noise.")]
-Beta = Annotated[str | None, typer.Option(help="How often any error may ever be larger than told [default: 0.05].")]
-Growth = Annotated[str | None, typer.Option(help="Rerun after growth by this share [default: least error].")]
+Beta = Annotated[str | None, typer.Option(help="How often any error may ever be larger than told (default: 0.05).")]
+Growth = Annotated[str | None, typer.Option(help="Rerun after growth by this share (default: least error).")]
 Exponent = Annotated[str | None, typer.Option(help="Instead, with rho: rerun at every size, such as 0.1.")]
 Earlier = Annotated[int | None, typer.Option("--schedule", help="Go on with the schedule of that call.")]
 Picture = Annotated[Path | None, typer.Option(help="Draw the schedule to a file (PNG, PDF or SVG).")]
-AHEAD = 5
+AHEAD, BETA = 5, "1/20"
+NAMES = {"epsilon": "--schedule-epsilon", "rho": "--schedule-rho", "growth": "--growth"}
+NAMES |= {"exponent": "--exponent", "beta": "--beta"}
+NO_DELTA = "--schedule-rho is for budgets with a --delta above 0: give one, or --schedule-epsilon"
 
 
 @with_options
@@ -59,17 +63,19 @@ def grow(
     """Counts of growing rows, told again as they grow; all of it is charged once, when it begins.
 
     The number of rows must be public: --each-row --relation replace. The same options go on with the same schedule.
+
+    Example: chary grow visits.csv --each-row --relation replace --epsilon 1 --delta 1e-6 --schedule-rho 0.005
+    --count --by sex --keys f,m --append tuesday.csv
     """
-    terms: dict[str, Any] = {"epsilon": schedule_epsilon, "rho": schedule_rho, "growth": growth, "exponent": exponent}
-    if schedule is not None and any(term is not None for term in (beta, budget.request, *terms.values())):
-        raise InvalidParameter("a schedule keeps what it was opened with: give --schedule alone")
+    check_public_size(source)
+    said = {"epsilon": schedule_epsilon, "rho": schedule_rho, "growth": growth, "exponent": exponent, "beta": beta}
+    terms = _terms(said, budget, schedule)
     if plot is not None:
         check_picture(plot)
     arriving = list(_keyed(append or [], append_again))
     with asking(source, budget, CallOptions(epsilon_per_call="1"), query, targets=False) as asked:
         if not isinstance(asked.question, Count):
             raise InvalidQuery("a schedule tells counts: ask --count, with --by and --keys for several")
-        terms |= {"beta": beta or "0.05"} if schedule is None else {"call": schedule}
         made = _opened(asked, asked.question, terms, budget.request)
         done, appended = [made.run()], []
         for file, key in arriving:
@@ -82,6 +88,22 @@ def grow(
     (show_json if as_json else _show)(figures)
 
 
+def _terms(said: dict[str, str | None], budget: BudgetOptions, schedule: int | None) -> dict[str, Any]:
+    """The options of a schedule as exact numbers, however they were written; or the call of an earlier one."""
+    terms = {name: None if text is None else str(positive(text, NAMES[name])) for name, text in said.items()}
+    if schedule is None:
+        if (terms["epsilon"] is None) == (terms["rho"] is None):
+            raise InvalidParameter("say what all runs together may cost: give --schedule-epsilon or --schedule-rho")
+        if terms["rho"] is not None and budget.epsilon is not None and not exact(budget.delta or 0, "--delta"):
+            raise InvalidParameter(NO_DELTA)
+        if terms["exponent"] is not None and (terms["rho"] is None or terms["growth"] is not None):
+            raise InvalidParameter("--exponent goes with --schedule-rho, and without --growth")
+        return terms | {"beta": terms["beta"] or BETA}
+    if any(term is not None for term in (budget.request, *terms.values())):
+        raise InvalidParameter("a schedule keeps what it was opened with: give --schedule alone")
+    return dict.fromkeys(terms) | {"call": schedule}
+
+
 def _opened(asked: Asked, question: Count, terms: dict[str, Any], request: str | None) -> Schedule:
     """A new schedule, with Gaussian noise for rho, or the one that the same words opened; or that of an earlier call,
     whose terms tell which noise it has."""
@@ -91,7 +113,12 @@ def _opened(asked: Asked, question: Count, terms: dict[str, Any], request: str |
     if "call" not in terms:
         told = json.dumps([box.body(asked.session.spine.rows.neighbouring), terms])
         terms = terms | {"request": request or f"chary grow {hashlib.sha256(told.encode()).hexdigest()}"}
-    return asked.session.schedule(box, **terms)
+    try:
+        return asked.session.schedule(box, **terms)
+    except NoPrice:
+        if gaussian and not asked.session.spine.filter.budget.exact[1]:
+            raise InvalidParameter(NO_DELTA) from None
+        raise
 
 
 def _keyed(files: Sequence[Path], again: str | None) -> Iterator[tuple[Path, str]]:
@@ -131,8 +158,11 @@ def _figures(schedule: Schedule, done: list[ScheduledRun]) -> dict[str, Any]:
 
 def _told(run: ScheduledRun) -> dict[str, Any]:
     answer = run.answer
-    values = [answer.value] if hasattr(answer, "value") else list(answer.values)
-    return {"run": run.run, "size": run.size, "epsilon": float(run.epsilon), "values": values}
+    several = isinstance(answer, Answers)
+    keys = [list(key) for key in answer.keys] if several else None
+    values = list(answer.values) if several else [answer.value]
+    told = {"run": run.run, "size": run.size, "epsilon": float(run.epsilon), "values": values}
+    return told | {"keys": keys, "error_bar": answer.error_bar}
 
 
 def _planned(run: PlannedRun) -> dict[str, Any]:
@@ -141,8 +171,13 @@ def _planned(run: PlannedRun) -> dict[str, Any]:
 
 
 def _show(figures: dict[str, Any]) -> None:
-    columns = ("run", "size", "epsilon", "values")
-    show_table(columns, [[run[name] for name in columns] for run in figures["done"]], "Runs done now")
+    if not figures["done"]:
+        console.print("No run is due; these are the latest answers.")
+    for run in figures["done"] or [figures["latest"]]:
+        console.print(f"Run {run['run']}, at {run['size']} rows, epsilon {plain(run['epsilon'])}")
+        keys = ["all"] if run["keys"] is None else [", ".join(map(str, key)) for key in run["keys"]]
+        bars = [run["error_bar"]] * len(keys)
+        show_table(["key", "noisy count", "error bar"], zip(keys, run["values"], bars, strict=True))
     ahead = figures["next"]
     show_table(list(ahead[0]), [list(run.values()) for run in ahead], "Next runs")
     if old := [batch for batch in figures["appended"] if not batch["new"]]:

@@ -31,7 +31,7 @@ class BudgetOptions:
 
     epsilon: Annotated[str | None, typer.Option(help="Total epsilon of the dataset, for its whole life.")] = None
     delta: Annotated[str | None, typer.Option(help="Total delta of the dataset.")] = None
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file [default: FILE.ledger].")] = None
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file (default: FILE.ledger).")] = None
     filter: Annotated[str | None, typer.Option(help="Pricing: renyi, exact or pure.")] = None
     analyst: Annotated[str, typer.Option(help="Who asks.")] = "analyst"
     request: Annotated[str | None, typer.Option(help="Key under which a repeated request is free.")] = None

@@ -17,7 +17,7 @@ Of = Annotated[str | None, typer.Option(help="Instead of units: the distinct val
 Keep = Annotated[int | None, typer.Option(help="chary keeps so many values of each unit and reads the rows once.")]
 Stated = Annotated[int | None, typer.Option(help="You vouch that no unit ever has more values than this.")]
 Size = Annotated[
-    int | None, typer.Option("--registers", help="A power of two; more are more accurate. [default: 1024]")
+    int | None, typer.Option("--registers", help="A power of two; more are more accurate (default: 1024).")
 ]
 Earlier = Annotated[int | None, typer.Option("--sketch", help="Go on with the sketch of that call.")]
 Bar = Annotated[str, typer.Option(help="Publish the estimate if it is at or above this; below is free.")]

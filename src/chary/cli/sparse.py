@@ -16,7 +16,7 @@ from chary.session.sparse import AskSparseKeys, OpenSparse
 Values = Annotated[bool, typer.Option("--values", help="Publish a noisy value with each hit.")]
 Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the tuned one.")]
 Delta = Annotated[str, typer.Option("--delta-per-call", help="With --published: the delta of this pass.")]
-Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down. [default: if neighbours add]")]
+Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down (default: if neighbours add).")]
 Size = Annotated[str | None, typer.Option("--epsilon-per-call", help="Epsilon of the whole pass.")]
 Hits = Annotated[int, typer.Option(help="It ends at this many.")]
 Earlier = Annotated[int | None, typer.Option("--call", help="Go on with the sparse vector of that call.")]

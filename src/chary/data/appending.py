@@ -1,18 +1,20 @@
 """Adding rows to a table: all of them, or none."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import duckdb
 
 from chary.data.batches import Arrival, Batch, Batches
-from chary.data.columns import Column, quote
+from chary.data.columns import Column, TypeClass, listed, quote
 from chary.data.engine import ROWS, Engine, quietly
 from chary.data.loading import Loader, csv_types, read_columns, select
 from chary.data.sources import Source, describe
 from chary.errors import EngineFailure, SchemaMismatch
 
 _APPENDED = "chary_appended"
+_COLUMNS = "the rows do not have the table's columns"
 _UNTYPED = '"NULL"'
 
 
@@ -41,7 +43,7 @@ def append(engine: Engine, loader: Loader, rows: Any, request: str | None, arriv
         return batch
 
     rolled_back = EngineFailure("the engine failed while it wrote the rows; they were rolled back")
-    batch: Batch = quietly(lambda: engine.write(write), rolled_back)
+    batch: Batch = _told(lambda: quietly(lambda: engine.write(write), rolled_back), failure, loader, source)
     if kept.in_file:
         arrive(batch)
     return batch
@@ -79,15 +81,43 @@ def _insert(connection: duckdb.DuckDBPyConnection, loader: Loader, source: Sourc
     source.detach(connection)
 
 
+def _told(write: Callable[[], Batch], failure: SchemaMismatch, loader: Loader, source: Source) -> Batch:
+    """A CSV is read with the table's types and may fail before its columns are known: then they are looked at alone."""
+    try:
+        return write()
+    except SchemaMismatch as refused:
+        if refused is not failure or source.kind != "csv":
+            raise
+    quietly(lambda: _compare(loader, replace(source, types={})), failure)
+    raise failure
+
+
+def _compare(loader: Loader, source: Source) -> None:
+    with duckdb.connect() as connection:
+        found = describe(connection, source.relation)
+        full = ", ".join(f"count({quote(name)}) > 0" for name in found)
+        if not set(found) & set(loader.schema):
+            # What was taken for the header may be a row, and its values for names: they must not be shown.
+            names = listed([repr(name) for name in loader.schema])
+            hint = "check that there is a header line and that all lines have as many cells"
+            raise SchemaMismatch(f"the file cannot be read as rows of {names}: {hint}; nothing was written")
+        [filled] = connection.execute(f"SELECT {full} FROM {source.relation}").fetchall()
+    text = {name for name, kind in loader.schema.items() if kind == TypeClass.STRING}
+    empty = {name for name, some in zip(found, filled, strict=True) if not some}
+    _check(loader.schema, read_columns(found, loader.unit), text | empty)
+
+
 def _check(schema: dict[str, str], incoming: tuple[Column, ...], untyped: set[str]) -> None:
     names = {column.name for column in incoming}
+    parts = {"missing": sorted(set(schema) - names), "unknown": sorted(names - set(schema))}
     if names != set(schema):
-        missing, unknown = sorted(set(schema) - names), sorted(names - set(schema))
-        raise SchemaMismatch(f"the rows do not have the table's columns: missing {missing}, unknown {unknown}")
+        told = ", ".join(f"{what} {listed([*map(repr, some)])}" for what, some in parts.items() if some)
+        raise SchemaMismatch(f"{_COLUMNS}: {told}; nothing was written")
     for column in incoming:
         expected = schema[column.name]
         if column.name not in untyped and column.type != expected and (column.type, expected) != ("int64", "float64"):
-            raise SchemaMismatch(f"column {column.name!r} is {expected} in the table but {column.type} in the rows")
+            differ = f"column {column.name!r} is {expected} in the table but {column.type} in the rows"
+            raise SchemaMismatch(f"{differ}; nothing was written")
 
 
 def _target(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str:

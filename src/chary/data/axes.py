@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.data.binned import Outside, histogram
-from chary.data.columns import TypeClass
+from chary.data.columns import TypeClass, listed
 from chary.data.conditions import Compare, Condition, Every, Holds, IsNull, Not, OneOf
 from chary.data.domain import Domain, Key
+from chary.data.literals import show
 from chary.errors import InvalidQuery
 from chary.numbers import Number
 
@@ -37,7 +38,8 @@ class Axis(ABC):
 
     @abstractmethod
     def met(self, atom: Condition, kind: TypeClass) -> Flags:
-        """For each declared cell whether all its values satisfy the condition; `InvalidQuery` if only some do."""
+        """For each declared cell whether all its values satisfy the condition; `InvalidQuery` if only some do, or if
+        it names a value that is not declared where values are."""
 
     @abstractmethod
     def inside(self, column: str, kind: TypeClass) -> Condition:
@@ -74,6 +76,10 @@ class Categories(Axis):
     def _array(self) -> NDArray[Any]:
         return np.array(self.values)
 
+    @cached_property
+    def _known(self) -> frozenset[Key]:
+        return frozenset(self.values)
+
     def check(self, column: str, kind: TypeClass) -> None:
         fits = {bool: TypeClass.BOOLEAN, int: TypeClass.INTEGER, str: TypeClass.STRING}[type(self.values[0])]
         if kind is not fits:
@@ -83,11 +89,20 @@ class Categories(Axis):
         match atom:
             case Holds() if kind is TypeClass.BOOLEAN:
                 return np.array(self._array)
-            case Compare(sign=sign, other=other):
-                return np.asarray(_SIGNS[sign](self._array, self._comparable(atom, other)))
-            case OneOf(values=values):
-                return np.isin(self._array, [self._comparable(atom, value) for value in values])
+            case Compare(column=column, sign=sign, other=other):
+                literal = self._comparable(atom, other)
+                literal = self._named(column, literal) if sign in ("=", "<>") else literal
+                return np.asarray(_SIGNS[sign](self._array, literal))
+            case OneOf(column=column, values=values):
+                return np.isin(self._array, [self._named(column, self._comparable(atom, value)) for value in values])
         raise InvalidQuery(f"a universe cannot answer {atom.text()!r}: list the values with IN")
+
+    def _named(self, column: str, literal: Any) -> Any:
+        # No row of the universe has it, so the answer would be 0 and a misspelling would look like knowledge.
+        if literal not in self._known:
+            declared = listed([show(value) for value in self.values])
+            raise InvalidQuery(f"{show(literal)} is no declared value of {column}: {declared}")
+        return literal
 
     def _comparable(self, atom: Condition, literal: Any) -> Any:
         kinds = (int, float) if type(self.values[0]) is int else (type(self.values[0]),)

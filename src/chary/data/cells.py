@@ -52,7 +52,8 @@ def located(universe: Universe, schema: Schema, predicate: Predicate | None) -> 
     """The cells in which a row satisfies the condition, and the count of those rows; None is every row.
 
     In both, a value that the universe does not declare is read as NULL. `InvalidQuery` for columns that are not in the
-    universe, for conditions that hold in a part of a cell only, for two columns compared with each other, and LIKE.
+    universe, for =, <> and IN with a value that is not declared, for conditions that hold in a part of a cell only, for
+    two columns compared with each other, and LIKE.
     """
     if predicate is None:
         return _region(None, universe), count()

@@ -1,12 +1,14 @@
 """The few column types chary computes with, and how every type of the engine is brought to one of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from chary.errors import InvalidQuery
 
 Schema = Mapping[str, str]
+_SHOWN: Final = 5
 
 
 class TypeClass(StrEnum):
@@ -78,6 +80,16 @@ def quote(name: str) -> str:
     '"a""b"'
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence, five at most.
+
+    >>> listed(["a", "b"]), listed("abcdefg")
+    ('a, b', 'a, b, c, d, e, ... (7 in all)')
+    """
+    more = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def classify(schema: Schema, name: str) -> TypeClass:

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from chary.data.columns import Column, TypeClass, quote
+from chary.data.batches import KEPT
+from chary.data.columns import Column, TypeClass, listed, quote
 from chary.data.engine import ROWS
 from chary.data.entry_limit import EntryLimit
 from chary.data.sources import Source, describe, text
@@ -99,7 +100,17 @@ class Loader:
         ).fetchall()
         if (name.lower(),) in views:
             raise SchemaMismatch(f"{name!r} is a view, which a row may make fail: copy it into a table")
+        self._check_stored(connection, name)
         return self.source.relation if self.path is not None else f"chary_file.{self.source.relation}"
+
+    def _check_stored(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
+        found = connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE NOT internal AND NOT temporary AND schema_name = 'main' "
+            f"AND table_name <> {text(KEPT)} ORDER BY table_name"
+        ).fetchall()
+        names = [known for (known,) in found]
+        if name.lower() not in map(str.lower, names):
+            raise SchemaMismatch(f"no table {name!r} in this file; there are: {listed(names) or 'none'}")
 
     def _drop_raw(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.source.detach(connection)

@@ -13,10 +13,11 @@ from chary.data.columns import quote
 from chary.data.engine import quietly
 from chary.errors import InvalidParameter, SchemaMismatch
 
+DUCKDB = (".duckdb", ".ddb", ".db")
 _SUFFIXES = {
     "csv": (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz"),
     "parquet": (".parquet", ".pq"),
-    "duckdb": (".duckdb", ".ddb", ".db"),
+    "duckdb": DUCKDB,
 }
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\s*\d+\s*(,\s*\d+\s*)?\))?")
 

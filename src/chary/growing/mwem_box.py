@@ -1,6 +1,6 @@
 """MWEM as a black box for schedules ([GROW] section 3; theory 6)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -8,12 +8,13 @@ from typing import Any
 
 from chary.accounting.laws import Law
 from chary.accounting.mwem import mwem_law
-from chary.data import Count, Neighbouring, Predicate, Universe
+from chary.data import Neighbouring, Universe
 from chary.data.axes import Axis
 from chary.errors import InvalidParameter
 from chary.session.interaction import Interaction
 from chary.session.mwem import MakeHistogram, make_histogram
 from chary.session.scheduled import BlackBox
+from chary.session.workload import AskedQueries
 
 _ROWS = Neighbouring("replace", None)
 
@@ -43,7 +44,7 @@ class MWEMBox(BlackBox):
     def __init__(
         self,
         universe: Universe | Mapping[str, Axis | Iterable[Any]],
-        queries: Sequence[Predicate | Count | str] | Count,
+        queries: AskedQueries,
         *,
         rounds: int,
         gaussian: bool = False,

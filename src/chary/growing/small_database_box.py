@@ -1,13 +1,13 @@
 """SmallDB as a black box for schedules: SmallDBG of [GROW] section 3.1.1."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from chary.accounting.laws import Law
-from chary.data import Count, Neighbouring, Predicate, Universe
+from chary.data import Neighbouring, Universe
 from chary.data.axes import Axis
 from chary.mechanisms.small_database_classes import Measure
 from chary.numbers import whole
@@ -15,6 +15,7 @@ from chary.session.interaction import Interaction
 from chary.session.scheduled import BlackBox
 from chary.session.small_database import MakeSmallDatabase
 from chary.session.small_database_workload import Workload
+from chary.session.workload import AskedQueries
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class SmallDatabaseBox(BlackBox):
     def __init__(
         self,
         universe: Universe | Mapping[str, Axis | Iterable[Any]],
-        queries: Sequence[Predicate | Count | str] | Count,
+        queries: AskedQueries,
         *,
         rows: int,
         schema: Mapping[str, str],

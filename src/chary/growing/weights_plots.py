@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from chary.data.axes import Axis, Bins, Categories
+from chary.errors import InvalidParameter
 from chary.growing.plots import check_picture
 from chary.session.multiplicative_weights import WeightedAnswer
 from chary.session.public_weights import AnyWeights
@@ -24,8 +25,10 @@ _LONGEST: Final = 40
 def draw_answers(weights: AnyWeights, asked: Sequence[tuple[str, WeightedAnswer]], path: Path | str) -> None:
     """First each answer with its error bar, hard, easy and unverified ones by marker; then the histogram's marginals.
 
-    Nothing is read and nothing charged. `InvalidParameter` for another ending or a folder that is not there.
+    `asked` has each condition with its answer: `[(where, weights.ask(where)) for where in conditions]`. Nothing is read
+    and nothing charged. `InvalidParameter` for other pairs, another ending or a folder that is not there.
     """
+    _check_pairs(asked)
     target, lines = check_picture(path), 1.2 + 0.35 * len(asked)
     figure = Figure(figsize=(12, lines + _height(weights)), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=[lines, _height(weights)])
@@ -78,9 +81,20 @@ def _draw_bars(axes: Axes, asked: Sequence[tuple[str, WeightedAnswer]]) -> None:
         shares = [answer.share for answer in answers]
         axes.errorbar(shares, places, xerr=bars, fmt=marker, color=color, capsize=3, label=kind)
     axes.set_yticks(range(len(asked)), [_short(where) for where, _ in asked])
-    axes.invert_yaxis()
-    axes.set(title="Answers", xlabel="share of rows")
-    axes.legend()
+    axes.set(title="Answers", xlabel="share of rows", ylim=(max(1, len(asked)) - 0.5, -0.5))
+    axes.margins(x=0.08)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
+
+
+def _check_pairs(asked: Any) -> None:
+    pairs: Any = asked if isinstance(asked, (list, tuple)) else [None]
+    for pair in pairs:
+        two = isinstance(pair, (list, tuple)) and len(pair) == 2
+        if not two or not isinstance(pair[0], str) or not isinstance(pair[1], WeightedAnswer):
+            raise InvalidParameter(
+                "bring each condition with its answer: "
+                'draw_answers(weights, [("age >= 65", weights.ask("age >= 65"))], "answers.png")'
+            )
 
 
 def _kind(answer: WeightedAnswer) -> str:
@@ -92,7 +106,8 @@ def _kind(answer: WeightedAnswer) -> str:
 def _panels(figure: Any, weights: AnyWeights) -> Iterator[tuple[Axes, str, Axis, NDArray[np.float64]]]:
     """For each column of the universe where to draw, its name, its cells and the histogram's marginal."""
     histogram, columns = weights.histogram(), weights.universe.columns
-    grid = figure.subplots(-(-len(columns) // _ACROSS), _ACROSS, squeeze=False).ravel()
+    across = min(_ACROSS, len(columns))
+    grid = figure.subplots(-(-len(columns) // across), across, squeeze=False).ravel()
     for axes in grid[len(columns) :]:
         axes.set_visible(False)
     for place, (axes, (name, axis)) in enumerate(zip(grid, columns, strict=False)):

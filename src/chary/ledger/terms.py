@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from chary.amounts import Amount
 from chary.errors import LedgerMismatch
 from chary.ledger.checks import canonical, label, parsed, text
+
+_OTHER_ROWS: Final = "the rows have other columns, other types, or whatever else is fixed about them is another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +36,30 @@ class Terms:
 
 
 def agree(held: Terms, asked: Terms) -> None:
-    """Raise `LedgerMismatch` naming every field in which the asked terms differ from the held ones.
+    """Raise `LedgerMismatch` naming every term in which the asked terms differ from the held ones.
+
+    Fingerprints tell people nothing: they are mentioned, without their digits, only where nothing else differs.
 
     >>> agree(Terms("visits", "a", '{"unit":"row"}', Amount(9)), Terms("visits", "a", '{"unit":"id"}', Amount(9)))
     Traceback (most recent call last):
     ...
     chary.errors.LedgerMismatch: the ledger holds 'visits' under other terms:
-    conditions.unit is "row" in the ledger, not "id"
+    unit is "row" in the ledger, not "id"
     """
     before, after = _parts(held), _parts(asked)
     differ = [key for key in sorted(before | after) if before.get(key) != after.get(key)]
     if differ:
-        told = "; ".join(f"{key} is {before.get(key)} in the ledger, not {after.get(key)}" for key in differ)
-        raise LedgerMismatch(f"the ledger holds {held.name!r} under other terms: {told}")
+        told = [f"{_word(key)} is {_said(before, key)} in the ledger, not {_said(after, key)}" for key in differ]
+        told = [words for key, words in zip(differ, told, strict=True) if key != "fingerprint"] or [_OTHER_ROWS]
+        raise LedgerMismatch(f"the ledger holds {held.name!r} under other terms: {'; '.join(told)}")
+
+
+def _word(key: str) -> str:
+    return key.removeprefix("conditions.")
+
+
+def _said(parts: dict[str, str], key: str) -> str:
+    return parts.get(key, "absent")
 
 
 def _parts(terms: Terms) -> dict[str, str]:

@@ -12,7 +12,7 @@ from chary.errors import InvalidParameter
 from chary.numbers import whole
 
 _ABOUT = b"chary"
-_NOBODY = pa.table({"unit": pa.array([], pa.int64()), "used": pa.array([], pa.int64())})
+_NOBODY = pa.schema([("unit", pa.int64()), ("used", pa.int64())]).empty_table()
 
 
 @dataclass(frozen=True, eq=False)

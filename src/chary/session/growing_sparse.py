@@ -8,12 +8,12 @@ from functools import cached_property
 from chary.accounting import Event, Pure
 from chary.accounting.growing_sparse import GrowingRounds
 from chary.accounting.sparse_vector import Form
-from chary.data import Neighbouring, Query, Reading, Relation, Rows
+from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows
 from chary.data.size import public_size
-from chary.errors import BudgetRefused, InvalidQuery
+from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import HiddenThreshold
-from chary.numbers import Number, exact, whole
+from chary.numbers import Number, exact, plain, whole
 from chary.session.growing_sparse_results import GrowingRound, GrowingTest
 from chary.session.growing_sparse_rounds import NoRoundOpen, OneRound, RoundMoved, RoundState
 from chary.session.interaction import FREE, Interaction, Json, Ran, Touched
@@ -167,7 +167,20 @@ class AskGrowingSparse(Interaction):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "above", exact(self.above, "above"))
+        if isinstance(self.query, Query) and self.query.keys is not None:
+            raise InvalidQuery("ask one key at a time, as a condition of its own: test(count(\"ward = 'a'\"))")
         self._asked(Fraction(self.started.terms.epsilon))
+        self._check_threshold()
+
+    def _check_threshold(self) -> None:
+        """Refuse what no average can be on either side of: a round would be paid for an answer that is known."""
+        row = self.query.contribution(self.started.neighbouring)
+        low, high = row.low * self.query.grid, row.high * self.query.grid
+        if not low <= Fraction(self.above) <= high:
+            told = f"above is an average over all rows, from {plain(low)} to {plain(high)} here"
+            if isinstance(self.query, Count):
+                told = "above is a share of rows, from 0 to 1: 0.3 is 30 %"
+            raise InvalidParameter(f"{told}; got {plain(Fraction(self.above))}")
 
     def _asked(self, epsilon: Fraction) -> AskSparseOnce:
         """The question in counts; its constructor refuses what cannot be asked."""

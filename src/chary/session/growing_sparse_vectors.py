@@ -9,7 +9,7 @@ from chary.accounting.sparse_vector import Form
 from chary.data.size import public_size
 from chary.errors import InvalidParameter, UnknownHeld
 from chary.ledger import State
-from chary.numbers import Number, plain
+from chary.numbers import Number, exact, plain, positive
 from chary.session.door import Door
 from chary.session.growing_sparse import AskGrowingSparse, BeginRound, OpenGrowingSparse
 from chary.session.growing_sparse_results import GrowingAccuracy, GrowingRound, GrowingTest
@@ -35,8 +35,8 @@ class GrowingSparseVector:
 
         Free while a round is open. Otherwise the next round begins at the size of now, and is charged. `above` moves
         the threshold for this question. Errors: `BudgetRefused` when no round is open and no further one fits or may
-        begin, `InvalidQuery` for a mean, keys, another grid or a larger sensitivity; a question that cannot be asked
-        begins no round.
+        begin, `InvalidQuery` for a mean, keys, another grid or a larger sensitivity, `InvalidParameter` for a threshold
+        that no average can have (for a count, a share from 0 to 1); a question that cannot be asked begins no round.
         """
         for _ in range(ATTEMPTS - 1):
             try:
@@ -160,6 +160,7 @@ class GrowingSparse(Door):
             return self._growing_sparse(call)
         if above is None or epsilon is None:
             raise InvalidParameter("open it with both, such as growing_sparse_vector(above='0.2', epsilon='0.1')")
+        _check_average(above, sensitivity)
         neighbouring, size = self.spine.rows.neighbouring, public_size(self.spine.rows)
         made = OpenGrowingSparse(neighbouring, above, epsilon, size, exponent, rounds, values, form, sensitivity, grid)
         return self._growing_sparse(self.spine.perform(made, request)[0])
@@ -179,4 +180,17 @@ class GrowingSparse(Door):
         size = json.loads(answer)["size"]
         return GrowingSparseVector(
             self.spine, call, OpenGrowingSparse.of_body(body, self.spine.rows.neighbouring, size)
+        )
+
+
+def _check_average(above: Number, sensitivity: Number) -> None:
+    """Refuse a threshold that no question can have: values of a row, 0 among them, lie within the sensitivity.
+
+    Not in the opening itself: ledgers may hold one that was opened with any threshold, and goes on.
+    """
+    asked, most = exact(above, "above"), positive(sensitivity, "sensitivity")
+    if abs(asked) > most:
+        raise InvalidParameter(
+            f"above is an average over all rows, which lies within plus and minus the sensitivity, here {plain(most)}; "
+            f"for a count it is a share: 0.3 is 30 %; got {plain(asked)}"
         )

@@ -32,7 +32,7 @@ class WeightedAnswer:
     `hard` says that the histogram was off, so that a noisy answer was published, charged, and taught to the histogram.
     An answer that is not `verified` is the histogram's alone: nothing was read, and it may be off by anything. `call`
     is its number in the ledger, None where nothing was asked of the rows. `error_bar` is the half-width of the 95 %
-    interval of a hard answer, and alpha for an easy one.
+    interval of a hard answer, 1 at most, and alpha for an easy one.
     """
 
     call: int | None
@@ -190,7 +190,7 @@ class AskHistogram(Interaction):
         if not answer["hard"]:
             return WeightedAnswer(call, answer["share"], False, True, float(self.started.rule.alpha))
         share = min(1.0, max(0.0, answer["count"] / answer["size"]))
-        return WeightedAnswer(call, share, True, True, answer["error_bar"])
+        return WeightedAnswer(call, share, True, True, min(1.0, answer["error_bar"]))
 
 
 @dataclass(frozen=True)

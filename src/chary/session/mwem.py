@@ -1,5 +1,6 @@
 """MWEM in a session: one call whose answer is a synthetic histogram for a list of queries and whatever is like them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -176,5 +177,6 @@ def make_histogram(
     if not 1 <= len(asked) <= MOST_QUERIES:
         raise InvalidQuery(f'give 1 to {MOST_QUERIES:,} queries, such as ["age >= 65", "sex = \'f\'"]')
     if len(set(asked)) < len(asked):
-        raise InvalidQuery("give each query once: all of them have to be different conditions")
+        twice = next(query for query, times in Counter(asked).items() if times > 1)
+        raise InvalidQuery(f"give each query once: all have to be different conditions, and {twice.text!r} is repeated")
     return MakeHistogram(Universe.of(universe), asked, MWEM(rounds, epsilon, rho), neighbouring)

@@ -1,13 +1,14 @@
 """Synthetic histograms of a session."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chary.data import Count, Predicate, Universe
+from chary.data import Universe
 from chary.data.axes import Axis
 from chary.numbers import Number
 from chary.session.door import Door
 from chary.session.mwem import SyntheticHistogram, make_histogram
+from chary.session.workload import AskedQueries
 
 
 class Synthesizing(Door):
@@ -17,7 +18,7 @@ class Synthesizing(Door):
         self,
         *,
         universe: Universe | Mapping[str, Axis | Iterable[Any]],
-        queries: Sequence[Predicate | Count | str] | Count,
+        queries: AskedQueries,
         rounds: int,
         epsilon: Number | None = None,
         rho: Number | None = None,
@@ -27,8 +28,9 @@ class Synthesizing(Door):
 
         Each round picks the query that the histogram of that time gets most wrong, measures its count, and fits the
         histogram to all counts measured so far; the last one only tests (Hardt, Ligett, McSherry 2012; docs/mwem.md).
-        Queries are conditions, or counts, whose keys make a condition each. More rounds learn more and measure each
-        count less precisely; `chary.accounting.mwem.best_rounds` is the number that promises most for the worst data.
+        Queries are conditions, one or a list, or counts, whose keys make a condition each. More rounds learn more
+        and measure each count less precisely; `chary.accounting.mwem.best_rounds` is the number that promises most for
+        the worst data.
 
         Guarantee: epsilon-DP, or with `rho`, for sessions with a delta, rho-zCDP, which is more accurate for many
         rounds; always charged. With probability 0.95 all answers to these queries are within `error_bar` of the answer.

@@ -16,6 +16,7 @@ from chary.numbers import Number, exact, plain, positive
 from chary.session.arrivals import Arrivals
 from chary.session.session import Session
 from chary.session.spine import Spine
+from chary.session.unasked import advising
 
 FILTERS = ("pure", "renyi", "exact")
 IN_MEMORY = ":memory:"
@@ -195,8 +196,9 @@ def _terms_of(ledger: Ledger, rows: Rows, choice: _Choice, names: tuple[str | No
     dataset = _chosen(known, *names)
     held = known.get(dataset)
     filter_ = choice.make() if held is None else held_filter(held)
-    choice.agrees_with(filter_)
-    ledger.open(_terms(rows, filter_, dataset))
+    with advising(ledger, dataset):
+        choice.agrees_with(filter_)
+        ledger.open(_terms(rows, filter_, dataset))
     return filter_, dataset
 
 

@@ -37,7 +37,7 @@ class WeightsQuote:
     `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
     allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, `alpha`
     what the answers are meant to be within, `reached` what they are all within over `queries` queries, 95 times in 100;
-    infinite where no hard answer is left, since the histogram alone may be off by anything.
+    infinite where no hard answer is left, since the histogram alone may be off by anything; above 1 it is no promise.
     """
 
     hard: int
@@ -54,7 +54,7 @@ class WeightsQuote:
 
     def __str__(self) -> str:
         left = "any number is" if self.hard_left is None else f"{self.hard_left} are"
-        within = f"{self.queries} answers are all within {plain(self.reached)} 95 times in 100"
+        within = f"{self.queries} answers are all within {plain(min(1.0, self.reached))} 95 times in 100"
         if math.isinf(self.reached):
             within = "the histogram answers alone, unverified"
         return (

@@ -170,9 +170,9 @@ class Scheduling(Growing):
 
         Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all runs together. With
         probability `1 - beta` all runs keep the errors of the black box's law. By default it is rerun when the number
-        of rows has grown by the factor `1 + growth`, chosen for the least error if left out (BBScheduler, [GROW]
-        Algorithm 1). `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the data grow
-        (BBImprover, Algorithm 2).
+        of rows has grown by the factor `1 + growth` (at most 10), chosen for the least error if left out (BBScheduler,
+        [GROW] Algorithm 1). `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the
+        data grow (BBImprover, Algorithm 2).
 
         The dataset must be one of rows that are units, one of which is replaced, so that its size is public. With
         `on_append`, `session.append` does what is due, and so does the opening; what fails there is a `RuntimeWarning`.
@@ -233,6 +233,8 @@ class _Asked:
             raise InvalidParameter("give the budget of all runs together as one of epsilon= and rho=")
         if "exponent" in self.sizes and ("growth" in self.sizes or "epsilon" in self.sizes):
             raise InvalidParameter("a run at every size has an exponent= and a rho=, no growth= and no epsilon=")
+        if self.sizes.get("growth", 0) > 9:
+            raise InvalidParameter("growth is a share, at most 9: 0.1 = 10 %, rerun when there are 1.1 times the rows")
 
     def body(self) -> Json:
         """In JSON; what was left out stays so, since it depends on the size at the opening."""

@@ -1,11 +1,11 @@
 """Small synthetic databases of a session: choosing how many rows, and making one."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chary.accounting import Pure
 from chary.accounting.small_database import best_rows, published_rows
-from chary.data import Count, Predicate, Universe
+from chary.data import Universe
 from chary.data.axes import Axis
 from chary.data.size import public_size
 from chary.errors import InvalidParameter, InvalidQuery
@@ -14,6 +14,7 @@ from chary.numbers import Number, whole
 from chary.session.door import Door
 from chary.session.small_database import RARE, MakeSmallDatabase, SmallDatabase
 from chary.session.small_database_workload import Workload
+from chary.session.workload import AskedQueries
 
 
 class SmallDatabases(Door):
@@ -23,7 +24,7 @@ class SmallDatabases(Door):
         self,
         *,
         universe: Universe | Mapping[str, Axis | Iterable[Any]],
-        queries: Sequence[Predicate | Count | str] | Count,
+        queries: AskedQueries,
         epsilon: Number,
         rows: int | None = None,
         alpha: Number | None = None,
@@ -32,9 +33,10 @@ class SmallDatabases(Door):
     ) -> SmallDatabase:
         """A synthetic database of a few rows whose answers to all these queries are near those of the data.
 
-        Queries are conditions, or counts, whose keys make a condition each. Give its size as `rows`, or `alpha` for
-        `ceil(ln|Q|/alpha^2)` as published; without either it has as many rows as promise the least error at the public
-        size, up to 1,000,000 candidates. All candidates are gone through, so there may be 10,000,000 at most.
+        Queries are conditions, one or a list, or counts, whose keys make a condition each. Give its size as `rows`, or
+        `alpha` for `ceil(ln|Q|/alpha^2)` as published; without either it has as many rows as promise the least error at
+        the public size, up to 1,000,000 candidates. All candidates are gone through, so there may be 10,000,000 at
+        most.
 
         Guarantee: epsilon-DP, by the exponential mechanism ([BLR08]; docs/small_database.md); always charged, at the
         lower price of the (epsilon^2/8)-zCDP that comes with it. `measure="databases"` is the published law, in which

@@ -1,5 +1,6 @@
 """Conditions on a universe as callers write them: one, all rows, or a list to make an answer for."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from chary.data import Count, Predicate, Universe
@@ -7,6 +8,7 @@ from chary.data.cells import Region, located
 from chary.data.columns import Schema
 from chary.errors import InvalidQuery
 
+AskedQueries = Sequence[Predicate | Count | str] | Predicate | Count | str
 _WANTED: Final = "each query is a condition, such as \"age >= 65 AND sex = 'f'\", or a count of one"
 
 

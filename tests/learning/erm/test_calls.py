@@ -1,5 +1,7 @@
 """Training as a call of a session: what it charges, refuses, repeats and survives."""
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -139,7 +141,7 @@ def test_no_row_makes_it_fail(opened, size):
             "ill": ["yes", "no", None, "SECRET", "yes", "no", "no"],
         }
     )
-    for features in (FEATURES, ["age"], [Cuts("age", [1, 2]), "sex"]):
+    for features in (FEATURES, ["age"], [Cuts("age", [1, 2]), "age"]):
         for delta in (0, "1e-7"):
             for table in (rows, rows.slice(0, 0)):
                 session = opened(table, budget=NO_NOISE)
@@ -212,6 +214,21 @@ def test_values_that_a_column_cannot_hold_are_refused_before_anything_is_charged
     with pytest.raises(InvalidParameter, match="none of the values"):
         session.call(logistic(classes=classes).algorithm(features=[feature], label=label))
     assert session.history == []
+
+
+@pytest.mark.parametrize("feature", [Span("sex", 0, 1), Cuts("sex", [1]), "sex", "born", Span("born", 0, 9)])
+def test_features_of_numbers_need_a_column_of_numbers(opened, feature):
+    """Every row would be the same vector, and the budget would buy a constant."""
+    session = opened(pa.table(MIXED | {"born": [date(1990, 1, day) for day in range(1, 19)]}))
+    with pytest.raises(InvalidParameter, match=r"is of type (string|date), and the feature needs numbers"):
+        session.call(logistic(classes=[False, True]).algorithm(features=["age", feature], label="ill"))
+    assert session.history == []
+
+
+@pytest.mark.parametrize("feature", ["age", "cost", "ill", Span("cost", 0, 1), Cuts("ill", [1])])
+def test_numbers_and_booleans_are_numbers(opened, feature):
+    asked = logistic(classes=["f", "m"]).algorithm(features=[feature], label="sex")
+    assert opened(pa.table(MIXED)).call(asked).hit
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,15 @@ def test_beyond_the_most_rows_nothing_is_promised(grown):
 
 def test_the_picture_of_a_curve(grown, tmp_path):
     session, box = grown(), in_a_ball()
-    curve = box.follow(session.schedule(box, **EVERY, on_append=True)).curve()
+    improving = box.follow(session.schedule(box, **EVERY, on_append=True))
+    curve = improving.curve()
     draw_curve(curve, tmp_path / "curve.png", measured={"measured": [0.1]})
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    draw_curve(improving, tmp_path / "again.png")
+    assert (tmp_path / "again.png").read_bytes().startswith(b"\x89PNG")
+    for none in (box, "curve", [1, 2], curve[0], improving.schedule):
+        with pytest.raises(InvalidParameter, match=r"draw_curve\(improving\.curve\(\)"):
+            draw_curve(none, tmp_path / "curve.png")
     for wrong in ({"path": "curve.txt"}, {"path": "no/curve.png"}, {"curve": []}, {"measured": {"m": [1, 2]}}):
         given = {"path": "curve.png"} | wrong
         with pytest.raises(InvalidParameter):

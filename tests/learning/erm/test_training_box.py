@@ -10,7 +10,7 @@ from scipy import optimize
 from chary import Budget, InvalidParameter, Neighbouring, NoPrice
 from chary.accounting import ZeroConcentrated
 from chary.accounting.laws import Law
-from chary.learning import PrivateRidge, PrivateSVC, design_matrix
+from chary.learning import PrivateRidge, PrivateSVC, Span, design_matrix
 from chary.learning.erm import TrainingBox
 from chary.noise import Seeded
 from chary.session.scheduled import ScheduledRun
@@ -137,3 +137,10 @@ def test_momentum_has_a_law_only_if_somebody_vouches_for_it(grown):
     box = TrainingBox(logistic(rho=1), FEATURES, "ill", declared=(1, 30))
     assert box.law == Law(1, 30)
     assert grown().schedule(box, **EVERY).run().answer.value["weights"]
+
+
+def test_a_feature_of_numbers_on_a_column_of_texts_is_refused_at_the_opening(grown):
+    session, box = grown(), TrainingBox(logistic(epsilon=1, length=3), [Span("sex", 0, 1)], "ill")
+    with pytest.raises(InvalidParameter, match="'sex' is of type string"):
+        session.schedule(box, **EVERY)
+    assert session.history == []

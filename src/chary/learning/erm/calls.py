@@ -1,5 +1,6 @@
 """Training of a linear model as a private algorithm of a session."""
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -21,6 +22,7 @@ from chary.numbers import Number, whole
 from chary.session import Algorithm
 
 NUMERIC: Final = ("int", "uint", "float", "decimal")
+_NUMBERS: Final = re.compile(r"boolean|u?(tiny|small|big|huge)?int(eger|\d+)?|float\d*|double|decimal.*")
 
 
 class Trainer(Protocol):
@@ -62,12 +64,14 @@ class LinearAlgorithm(Algorithm):
     No row makes it fail: what is no number counts as 0, a row without one of the labels as zeros.
 
     Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it, and for
-    classes or categories none of which can occur in a column of its type: a CSV file of yes and no is read as Booleans.
+    classes or categories none of which can occur in a column of its type: a CSV file of yes and no is read as Booleans;
+    and for texts and dates where a feature needs numbers.
     """
 
     unit: str | None = None
     rows_declared: int | None = None
     listed: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
+    numeric: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -102,6 +106,7 @@ class LinearAlgorithm(Algorithm):
             unit=unit,
             rows_declared=size,
             listed=_listed(model, features, label),
+            numeric=_numeric(features),
         )
 
     def prepare(self, rows: Rows) -> Reading:
@@ -115,6 +120,8 @@ class LinearAlgorithm(Algorithm):
         plan = super().prepare(rows)
         for column, values in self.listed.items():
             _can_occur(column, rows.schema[column], values)
+        for column in self.numeric:
+            _has_numbers(column, rows.schema[column])
         return plan
 
 
@@ -122,6 +129,21 @@ def _listed(model: Trainer, features: Sequence[Column | Feature], label: str) ->
     """The columns whose values are listed, with these."""
     found = {str(feature.column): feature.values for feature in features if isinstance(feature, Categories)}
     return found | ({label: model.classes} if isinstance(model, Classifier) else {})
+
+
+def _numeric(features: Sequence[Column | Feature]) -> list[str]:
+    """The columns that features read as numbers."""
+    named_alone = (feature for feature in features if not isinstance(feature, Categories))
+    return [str(feature.column if isinstance(feature, Feature) else feature) for feature in named_alone]
+
+
+def _has_numbers(column: str, kind: str) -> None:
+    """Refuse a column that is all zeros to a feature of numbers."""
+    if _NUMBERS.fullmatch(kind) is None:
+        raise InvalidParameter(
+            f"{column!r} is of type {kind}, and the feature needs numbers: list its values with "
+            f"Categories({column!r}, [...]), or bring a column of numbers"
+        )
 
 
 def _can_occur(column: str, kind: str, values: Sequence[Hashable]) -> None:

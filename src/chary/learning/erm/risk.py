@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from scipy.stats import gamma
+import scipy
 
 from chary.errors import InvalidParameter
 from chary.learning.erm.problem import Problem
@@ -33,7 +33,7 @@ def excess_risk_up(problem: Problem, *, epsilon: Number, chance: Number, length:
     if compared < 0:
         raise InvalidParameter("length must be at least 0")
     scale = problem.sensitivity / positive(epsilon, "epsilon")
-    noise = float(scale) * float(gamma.isf(failing, problem.features))
+    noise = float(scale) * float(scipy.stats.gamma.isf(failing, problem.features))
     rounded = float(problem.tolerance / problem.lam) + math.sqrt(problem.features) / 2 * float(grid_for(scale))
     penalty = float(problem.lam * compared**2) / 2
     return (float(problem.smoothness) / 2 * (noise + rounded) ** 2 + penalty) * (1 + MARGIN)
