@@ -1,15 +1,16 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+MINUTES ?= 60
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check bench reference constraints clean
+.PHONY: demo test check soak bench reference figures constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check src tests benchmarks
@@ -17,11 +18,17 @@ check: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+soak: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/run_all.py
 
 reference: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.reference_page > docs/reference.md
+
+figures: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.figures
 
 constraints:
 	rm -rf build/constraints

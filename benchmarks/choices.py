@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import chary
-from chary import Budget, RandomizedResponse, count
+from chary import Budget, count
 from chary.accounting import exponential_loss_up, flip_loss_up, laplace_loss_up
+from chary.calls import Choose
+from chary.calls.selection.choices import bounded_range_price
 from chary.filters import RenyiFilter
-from chary.mechanisms import Exponential, Majority, NoisyMax, PermuteAndFlip
+from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, RandomizedResponse, ReportNoisyMax
 from chary.noise import OperatingSystem, Seeded
-from chary.session.choosing import bounded_range_price
 from measuring import QueryClock, announce, duration, seconds, show, side_by_side
 
 BIKES = Path(__file__).resolve().parents[2] / "shared" / "data" / "bike_hour.csv"
@@ -32,7 +33,7 @@ ROWS, UNITS = 1_000_000, 100_000
 SPEED = ["by", "time", "peer", "theirs", "they / we", "NumPy float", "we / limit"]
 LOSS = ["counts", "by", "epsilon", "mean loss", "19 of 20 within", "bound"]
 Integers = NDArray[np.int64]
-Chooser = Exponential | NoisyMax
+Chooser = Exponential | ReportNoisyMax
 
 
 def zipf() -> Integers:
@@ -58,8 +59,8 @@ def ways(epsilon: str | Fraction) -> dict[str, Chooser]:
     return {
         "permute_and_flip": PermuteAndFlip(epsilon, 1, monotone=True),
         "exponential": Exponential(epsilon, 1, monotone=True),
-        "laplace": NoisyMax(epsilon, 1, monotone=True),
-        "exponential noise": NoisyMax(epsilon, 1, monotone=True, shape="exponential"),
+        "laplace": ReportNoisyMax(epsilon, 1, monotone=True),
+        "exponential noise": ReportNoisyMax(epsilon, 1, monotone=True, shape="exponential"),
     }
 
 
@@ -139,7 +140,7 @@ def added() -> Iterator[list[str]]:
     budget = Budget(epsilon=1000, delta=1e-6)
     with chary.open(source, privacy_unit="unit", budget=budget, ledger=":memory:", on_step=clock) as session:
         for by in ("permute_and_flip", "exponential", "laplace"):
-            work = partial(session.choose, query, epsilon=EPSILON, by=by)
+            work = partial(session.ask, Choose(query, epsilon=EPSILON, by=by))
             work()
             splits = [clock.split(work) for _ in range(ROUNDS)]
             adds = min(rest for _, rest in splits)
@@ -172,7 +173,9 @@ def losses() -> Iterator[list[str]]:
 def votes() -> Iterator[list[str]]:
     """How often a majority of r beyond the half of an odd number of units is called wrongly."""
     for r in (1, 5, 10, 20, 40):
-        chances = (1 - Majority(EPSILON, rule=rule).chance(2 * r - 1) for rule in ("noise", "inverse", "exponential"))
+        chances = (
+            1 - MajorityVote(EPSILON, rule=rule).chance(2 * r - 1) for rule in ("noise", "inverse", "exponential")
+        )
         yield [str(r), *(f"{chance:.4f}" for chance in chances)]
 
 

@@ -14,7 +14,8 @@ import polars as pl
 
 import chary
 from chary import Budget, Neighbouring, count
-from chary.accounting.continual import (
+from chary.accounting.growing.accuracy_laws import best_growth
+from chary.accounting.growing.running_count_errors import (
     MOST_ROOT_STEPS,
     MOST_STEPS,
     best_tree,
@@ -24,13 +25,13 @@ from chary.accounting.continual import (
     root_deviations,
     root_length,
 )
-from chary.accounting.laws import best_growth
-from chary.accounting.schedules import EpochRuns
+from chary.accounting.growing.schedules import EpochRuns
+from chary.calls import ContinualCount
 from chary.growing import CountsBox
 from chary.mechanisms import Gaussian, Laplace
-from chary.mechanisms.binary_tree import BinaryTree
-from chary.mechanisms.continual import Continual
-from chary.mechanisms.root_factorisation import RootFactorisation
+from chary.mechanisms.growing.binary_tree import BinaryTree
+from chary.mechanisms.growing.root_factorisation import RootFactorisation
+from chary.mechanisms.growing.running_counts import Continual
 from chary.noise import OperatingSystem
 from measuring import announce, duration, show
 
@@ -167,8 +168,8 @@ def times() -> None:
     options = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=10, delta=DELTA)}
     with chary.open(data, ledger=":memory:", **options) as session:
         for name, terms in (("tree", {"epsilon": "0.1"}), ("root", {"rho": "0.001"})):
-            counting = session.continual_count("key = 3", steps=1500, **terms)
-            spent = [elapsed(counting.step) for _ in range(1500)]
+            counting = session.start(ContinualCount("key = 3", steps=1500, **terms))
+            spent = [elapsed(counting.ask) for _ in range(1500)]
             ends = (min(spent[:100]), min(spent[-100:]))
             table.append([f"{name}, a step in a session, 1,500 steps", *map(duration, ends)])
         plain = [elapsed(lambda: session.release(count("key = 3"), epsilon="0.0001")) for _ in range(100)]

@@ -1,7 +1,7 @@
 """A private classifier that improves while its data grow, on the Adult census, beside static training and no privacy.
 
 Run as `python benchmarks/ermg.py [PATH] [--plot FILE]`; PATH is the data set, by default the one beside the project.
-The training rows come in batches of 5,000. *Growing* models are trained again by `session.schedule` under one budget
+The training rows come in batches of 5,000. *Growing* models are trained again by a `Schedule` under one budget
 for all sizes; *static* ones are trained once, at that size, with the whole budget, so each column is another budget.
 All have (1, 1e-6)-DP, or 1-DP where they are pure. *Excess risk* is the mean logistic loss over the training rows of
 that size above that of the optimum that scikit-learn finds. Each run holds other rows back; noise is seeded.
@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 import chary
 from chary.accounting import ZeroConcentrated
+from chary.calls import Schedule
 from chary.filters import Filter
 from chary.learning import PrivateLogisticRegression, design_matrix
 from chary.learning.erm import TrainingBox, TrainingRun, draw_curve
@@ -97,7 +98,7 @@ def growing(model: Callable[[int], PrivateClassifier], terms: dict[str, Any], *,
         with opened(task, pure=pure) as session:
             total = {"epsilon": 1} if pure else {"rho": whole_rho(session.spine.filter)}
             box = TrainingBox(model(task.rows.shape[1]), features(task.people), LABEL)
-            improving = box.follow(session.schedule(box, beta="0.05", on_append=True, **total, **terms))
+            improving = box.follow(session.start(Schedule(box, beta="0.05", **total, **terms), follow=True).state)
             found = [task.judged(improving.model, BATCH)]
             for size in SIZES[1:]:
                 session.append(task.people[size - BATCH : size])

@@ -15,10 +15,11 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, count
+from chary.calls import AboveThreshold
+from chary.calls.gaussian import run_state
+from chary.calls.gaussian.run_state import RunTerms
 from chary.mechanisms import GaussianMax, GaussianThreshold
 from chary.noise import OperatingSystem, deviate, normals
-from chary.session import run_state
-from chary.session.run_state import RunTerms
 from measuring import announce, best, seconds, show, side_by_side
 
 KEYS = 100_000
@@ -66,9 +67,9 @@ def calls() -> list[list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         ledger, query = Path(folder) / "visits.ledger", count("age < 30")
         with chary.open(pa.table(rows), privacy_unit="patient", budget=Budget(epsilon=10**6), ledger=ledger) as session:
-            run = session.above_threshold(threshold=700, threshold_noise=50, low=0, high=1000)
+            run = session.start(AboveThreshold(threshold=700, threshold_noise=50, low=0, high=1000))
             ours, test = side_by_side(
-                [lambda: run.test(query), lambda: session.test(query, above=900, epsilon="0.1")], repeats=20
+                [lambda: run.ask(query), lambda: session.test(query, above=900, epsilon="0.1")], repeats=20
             )
     return [["a step of a run, ledger in a file", f"{ours * 1e3:.1f} ms", f"{test * 1e3:.1f} ms, session.test"]]
 

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 import chary
 from chary import Budget, Session, noise
+from chary.calls import Schedule, SparseWeights, Weights
 from chary.growing import MWEMBox
 from growing_tables import Analyst, GrowingTable, adult, drawn, randhie
 from measuring import announce, duration, show
@@ -65,7 +66,7 @@ class InSession(Way):
         self.size = size
 
 
-class Weights(InSession):
+class Corrected(InSession):
     """A public histogram, corrected where it is off; `opened` makes it."""
 
     def __init__(self, table: GrowingTable, opened: Callable[[Session], object], **options: object) -> None:
@@ -78,7 +79,7 @@ class Weights(InSession):
         return answer.share
 
     def told(self) -> tuple[str, str, str]:
-        hard = str(len(self.weights.changes))
+        hard = str(len(self.weights.state.changes))
         return hard, str(self.unverified), f"{self.session.spent.share:.0%}"
 
 
@@ -88,13 +89,13 @@ class Rerun(InSession):
     def __init__(self, table: GrowingTable) -> None:
         super().__init__(table)
         box = MWEMBox(table.universe, table.workload(WORKLOAD, seed=7), rounds=ROUNDS, gaussian=True)
-        self.schedule = self.session.schedule(box, rho=RHO, beta="0.05", on_append=True)
+        self.schedule = self.session.start(Schedule(box, rho=RHO, beta="0.05"), follow=True)
 
     def ask(self, size: int, where: str) -> float:
-        return self.schedule.latest.answer.share(where)
+        return self.schedule.state.latest.answer.share(where)
 
     def told(self) -> tuple[str, str, str]:
-        return "-", f"{len(self.schedule.results)} runs", f"{self.session.spent.share:.0%}"
+        return "-", f"{len(self.schedule.state.results)} runs", f"{self.session.spent.share:.0%}"
 
 
 class Plain(Way):
@@ -117,22 +118,22 @@ def ways(table: GrowingTable, queries: int) -> Iterator[tuple[str, Callable[[], 
 
     def ours(**options: object) -> Callable[[Session], object]:
         sizes = {"alpha": ALPHA, "epsilon": EACH} | options
-        return lambda session: session.multiplicative_weights(universe=table.universe, **sizes)
+        return lambda session: session.start(Weights(universe=table.universe, **sizes))
 
     def rounds(**options: object) -> Callable[[Session], object]:
-        return lambda session: session.sparse_multiplicative_weights(universe=table.universe, alpha=ALPHA, **options)
+        return lambda session: session.start(SparseWeights(universe=table.universe, alpha=ALPHA, **options))
 
     uniform = {"update": "published", "mixing": 1}
     published = rounds(epsilon=1, delta=DELTA, constants="published", **uniform)
-    yield "ours", lambda: Weights(table, ours(), grain=EACH)
-    yield "ours, alpha 0.05", lambda: Weights(table, ours(alpha="0.05"), grain=EACH)
-    yield "ours, calls of 0.02", lambda: Weights(table, ours(epsilon="0.02"), grain="0.02")
-    yield "ours, calls of one size", lambda: Weights(table, ours(follow_size=False), grain=EACH)
-    yield "ours, no noise to speak of", lambda: Weights(table, ours(epsilon=2, follow_size=False), budget=UNLIMITED)
-    yield "ours, update of [GROW]", lambda: Weights(table, ours(**uniform), grain=EACH)
-    yield "PMWG, published", lambda: Weights(table, published, filter="pure", approximate_delta=DELTA)
-    yield "PMWG, exact sums", lambda: Weights(table, rounds(rho=RHO))
-    yield f"PMWG, {FORESEEN} rounds", lambda: Weights(table, rounds(rho=RHO, rounds=FORESEEN))
+    yield "ours", lambda: Corrected(table, ours(), grain=EACH)
+    yield "ours, alpha 0.05", lambda: Corrected(table, ours(alpha="0.05"), grain=EACH)
+    yield "ours, calls of 0.02", lambda: Corrected(table, ours(epsilon="0.02"), grain="0.02")
+    yield "ours, calls of one size", lambda: Corrected(table, ours(follow_size=False), grain=EACH)
+    yield "ours, no noise to speak of", lambda: Corrected(table, ours(epsilon=2, follow_size=False), budget=UNLIMITED)
+    yield "ours, update of [GROW]", lambda: Corrected(table, ours(**uniform), grain=EACH)
+    yield "PMWG, published", lambda: Corrected(table, published, filter="pure", approximate_delta=DELTA)
+    yield "PMWG, exact sums", lambda: Corrected(table, rounds(rho=RHO))
+    yield f"PMWG, {FORESEEN} rounds", lambda: Corrected(table, rounds(rho=RHO, rounds=FORESEEN))
     yield "MWEM, rerun", lambda: Rerun(table)
     yield f"Laplace, {queries:,} queries", lambda: Plain(table, queries)
     yield f"Laplace, {10 * queries:,} queries", lambda: Plain(table, 10 * queries)

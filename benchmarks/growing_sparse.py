@@ -12,7 +12,8 @@ import polars as pl
 
 import chary
 from chary import Budget, count
-from chary.accounting.growing_sparse import GrowingRounds, growing_error_up, published_growing_error
+from chary.accounting.growing.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
+from chary.calls import GrowingSparse
 from chary.noise import OperatingSystem, discrete_laplace
 from measuring import announce, best, duration, show
 
@@ -103,12 +104,12 @@ def times() -> None:
     rows = pl.DataFrame({"age": np.arange(10**5) % 100})
     options = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=1000)}
     with chary.open(rows, ledger=":memory:", **options) as session:
-        growing = session.growing_sparse_vector(above="0.5", epsilon="0.1")
+        growing = session.start(GrowingSparse(above="0.5", epsilon="0.1"))
         plan = session.spine.rows.prepare(count("age < 30"))
         works = {
             "the bare query": plan.run,
-            "a question in an open round": lambda: growing.test(count("age < 30")),
-            "one that begins and ends a round": lambda: growing.test(count("age < 30"), above=0),
+            "a question in an open round": lambda: growing.ask(count("age < 30")),
+            "one that begins and ends a round": lambda: growing.ask(count("age < 30"), above=0),
         }
         table = [[name, duration(best(work, rounds=20))] for name, work in works.items()]
     show("Time, 100,000 rows", ["", "time"], table)

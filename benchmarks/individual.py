@@ -13,6 +13,7 @@ import duckdb
 
 import chary
 from chary import Budget, count
+from chary.calls import Individual, Run
 from measuring import announce, seconds, show, side_by_side
 
 UNITS = 1_000_000
@@ -39,24 +40,24 @@ def rows() -> Iterator[list[str]]:
         source = connection.sql("SELECT * FROM visits").to_arrow_table()
         ledger, budget = Path(folder) / "visits.ledger", Budget(epsilon=1, delta=1e-6)
         with chary.open(source, privacy_unit="unit", budget=budget, ledger=ledger, grain="0.02") as session:
-            stream = session.individual(epsilon="0.02", hits=HITS)
+            stream = session.start(Individual(epsilon="0.02", hits=HITS))
             yield from lines(stream, connection, "no unit counted")
             for _ in range(HITS // 2):
-                stream.release_if(count(), above=0)
+                stream.ask(count(), above=0)
             yield from lines(stream, connection, "every unit counted")
 
 
-def lines(stream: chary.IndividualStream, connection: duckdb.DuckDBPyConnection, state: str) -> Iterator[list[str]]:
+def lines(stream: Run, connection: duckdb.DuckDBPyConnection, state: str) -> Iterator[list[str]]:
     """A miss, a watch without hits and a hit."""
 
     def bare(sql: str) -> Callable[[], object]:
         return lambda: connection.execute(sql).fetchnumpy()
 
-    miss, half = side_by_side([lambda: stream.release_if(HALF, above=NEVER), bare(BARE_HALF)], ROUNDS)
+    miss, half = side_by_side([lambda: stream.ask(HALF, above=NEVER), bare(BARE_HALF)], ROUNDS)
     yield line(f"a miss, {state}", miss, half)
-    watch, keyed = side_by_side([lambda: stream.watch(KEYED, above=NEVER), bare(BARE_KEYED)], ROUNDS)
+    watch, keyed = side_by_side([lambda: stream.ask(KEYED, above=NEVER), bare(BARE_KEYED)], ROUNDS)
     yield line(f"a watch of {KEYS:,} keys, {state}", watch, keyed)
-    yield line(f"a hit, {state}", seconds(lambda: stream.release_if(HALF, above=0)), half)
+    yield line(f"a hit, {state}", seconds(lambda: stream.ask(HALF, above=0)), half)
 
 
 def line(name: str, ours: float, bare: float) -> list[str]:

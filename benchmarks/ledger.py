@@ -31,7 +31,7 @@ def charges_per_second(ledger: Ledger, charges: int) -> float:
 
 
 def syncs_per_second(folder: Path) -> float:
-    """How often in a second the disk takes ten pages of a file that is already there, as a write-ahead log is."""
+    """How often in a second the disk takes ten pages of a file that is already there."""
     pages, sync = bytes(10 * 4096), getattr(os, "fdatasync", os.fsync)
     with (folder / "sync").open("wb", buffering=0) as file:
         file.write(pages * 100)

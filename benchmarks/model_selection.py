@@ -32,10 +32,10 @@ import chary
 from chary.accounting import Event, Extendable, Pure, Targeted, ZeroConcentrated
 from chary.data import Neighbouring
 from chary.filters import Budget, RenyiFilter
-from chary.learning.candidate import Candidate
-from chary.learning.counting_bayes import CountingBayes
-from chary.learning.features import Categories, Cells, Cuts, Feature, Span
-from chary.learning.search import PrivateSearch
+from chary.learning.features import Categorical, Cells, Cuts, Feature, Span
+from chary.learning.pate.counting_bayes import CountingBayes
+from chary.learning.search.candidate import Candidate
+from chary.learning.search.private_search import PrivateSearch
 from chary.mechanisms import Additive, Gaussian
 from chary.noise import Seeded
 from measuring import announce, seconds, show
@@ -124,7 +124,7 @@ def features(people: pl.DataFrame) -> list[Feature]:
     """Public bounds, cut points and lists; the lists are those of the census form."""
     numbers = [Span("age", 15, 95), Span("hours_per_week", 0, 100), Span("education_num", "0.5", "16.5")]
     cuts = [Cuts("capital_gain", [1, 3000, 5000, 7000, 10000]), Cuts("capital_loss", [1, 1500, 1800, 2000])]
-    return [*numbers, *cuts, *(Categories(column, sorted(set(people[column]))) for column in LISTED)]
+    return [*numbers, *cuts, *(Categorical(column, sorted(set(people[column]))) for column in LISTED)]
 
 
 def ours(task: Task, setting: Setting) -> float:

@@ -7,8 +7,8 @@ import numpy as np
 
 from chary import Universe
 from chary.data import Predicate
-from chary.data.cells import located, matrix
-from chary.mechanisms.public_histogram import PublicHistogram
+from chary.data.domain.regions import located, matrix
+from chary.mechanisms.synthesis.public_histogram import PublicHistogram
 from measuring import announce, duration, show, side_by_side
 
 

@@ -14,12 +14,13 @@ import polars as pl
 
 import chary
 from chary import Budget, Universe
-from chary.accounting.mwem import best_rounds, mwem_error_up, published_mwem_error
+from chary.accounting.synthesis.mwem_errors import best_rounds, mwem_error_up, published_mwem_error
+from chary.calls import MWEM
 from chary.data import Predicate
-from chary.data.cell_counts import CellCounts, CellQueries, CellReader
-from chary.data.cells import located, matrix
-from chary.mechanisms.mwem import MWEM
-from chary.mechanisms.public_histogram import PublicHistogram
+from chary.data.domain.cell_counts import CellCounts, CellQueries, CellReader
+from chary.data.domain.regions import located, matrix
+from chary.mechanisms.synthesis.mwem_fit import MwemRounds
+from chary.mechanisms.synthesis.public_histogram import PublicHistogram
 from chary.noise import OperatingSystem
 from growing_tables import GrowingTable, adult
 from measuring import announce, duration, seconds, show
@@ -62,9 +63,9 @@ def speed(shape: tuple[int, ...], rows: int, rounds: int) -> list[str]:
     marks: dict[str, float] = {}
     frame, universe, queries = made_up(shape, rows)
     with opened(frame, lambda step: marks.__setitem__(step, time.perf_counter())) as session:
-        whole = seconds(lambda: session.mwem(universe=universe, queries=queries, rounds=rounds, epsilon=1))
+        whole = seconds(lambda: session.ask(MWEM(universe=universe, queries=queries, rounds=rounds, epsilon=1)))
         read, ran = marks["evaluated"] - marks["reserved"], marks["ran"] - marks["evaluated"]
-        found = session.mwem(universe=universe, queries=queries, rounds=rounds, epsilon=1)
+        found = session.ask(MWEM(universe=universe, queries=queries, rounds=rounds, epsilon=1))
         rebuilt = seconds(lambda: found.share(queries[0]))
     figures = [duration(part) for part in (read, ran, whole - read - ran, whole, rebuilt)]
     return [f"{universe.cells:,} cells, {rows:,} rows, {rounds} rounds", *figures]
@@ -89,13 +90,15 @@ def errors(people: GrowingTable, queries: list[str]) -> list[list[str]]:
         for sizes in ({"epsilon": "0.1"}, {"epsilon": 1}, {"rho": "0.02"}):
             named = " ".join(f"{name} {value}" for name, value in sizes.items())
             for rounds in ROUNDS:
-                made = [session.mwem(universe=universe, queries=queries, rounds=rounds, **sizes) for _ in range(SEEDS)]
+                made = [
+                    session.ask(MWEM(universe=universe, queries=queries, rounds=rounds, **sizes)) for _ in range(SEEDS)
+                ]
                 off = [exact.queries.shares(found.histogram()) - exact.counts / exact.size for found in made]
                 bar = f"{np.mean([found.error_bar for found in made]):.4f}"
                 told = f"{mwem_error_up(**known, rounds=rounds, **sizes):.3f}"
                 table.append([f"{named}, {rounds} rounds", *sizes_of(off), bar, told])
                 if "epsilon" in sizes:
-                    off = [as_published(exact, parsed, MWEM(rounds, **sizes)) for _ in range(SEEDS)]
+                    off = [as_published(exact, parsed, MwemRounds(rounds, **sizes)) for _ in range(SEEDS)]
                     told = f"{published_mwem_error(**known, rounds=rounds, **sizes):.3f}"
                     table.append([f"{named}, {rounds} rounds, as published", *sizes_of(off), "-", told])
             table.append(plain(len(queries), exact.size, named, sizes))
@@ -109,7 +112,7 @@ def sizes_of(off: list[np.ndarray]) -> list[str]:
     return [f"{figure:.4f}" for figure in figures]
 
 
-def as_published(exact: CellCounts, parsed: list[Predicate], mechanism: MWEM) -> np.ndarray:
+def as_published(exact: CellCounts, parsed: list[Predicate], mechanism: MwemRounds) -> np.ndarray:
     """The same picks and noise with the paper's step, `exp(f (m - v)/2)`, and the mean of all rounds' histograms."""
     universe, schema = exact.queries.universe, exact.queries.schema
     histogram, source, total = PublicHistogram(*matrix(universe)), OperatingSystem(), np.zeros(len(parsed))

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 import chary
 from chary import Budget
 from chary.accounting import discrete_gaussian_variance, gaussian_sigma, zero_concentrated_rho_down
-from chary.mechanisms import InverseSensitivity, Laplace, Order, Quantiles, RankDistance
+from chary.calls import Quantiles
+from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Laplace, Order, RankDistance
 from chary.noise import Seeded
 from lower_bounds import MECHANISMS, draw
 from measuring import announce, duration, show, side_by_side
@@ -60,7 +61,7 @@ class Timed:
             bare, ours = side_by_side(
                 [
                     lambda: connection.execute(by_hand).fetchall(),
-                    lambda: session.quantiles(self.column, at, **options),
+                    lambda: session.ask(Quantiles(self.column, at, **options)),
                 ],
                 ROUNDS,
             )
@@ -126,7 +127,7 @@ def ranks() -> Iterator[list[str]]:
 
 
 def _compared(order: Order, values: NDArray[np.int64], at: list[Fraction], epsilon: Fraction) -> list[str]:
-    made = Quantiles(tuple(at), epsilon, replace=False)
+    made = HalvedQuantiles(tuple(at), epsilon, replace=False)
     distances = [RankDistance(q, replace=False).stretches(order) for q in at]
 
     def each(share: Fraction) -> Callable[[Seeded], list[int]]:

@@ -13,8 +13,9 @@ import polars as pl
 
 import chary
 from chary import Budget, Neighbouring, count
-from chary.accounting.laws import best_growth, epochs_error, published_growth
-from chary.accounting.schedules import EpochRuns, EveryRun, Runs
+from chary.accounting.growing.accuracy_laws import best_growth, epochs_error, published_growth
+from chary.accounting.growing.schedules import EpochRuns, EveryRun, ScheduleRuns
+from chary.calls import Schedule
 from chary.growing import CountsBox
 from chary.noise import OperatingSystem
 from measuring import announce, duration, show
@@ -66,7 +67,7 @@ def errors() -> None:
     )
 
 
-def worst(box: CountsBox, runs: Runs) -> float:
+def worst(box: CountsBox, runs: ScheduleRuns) -> float:
     """The largest error of one stream: at each run, and just before the next one."""
     source, found, run, end = OperatingSystem(), 0.0, 0, FACTOR * runs.start
     while (size := runs.size(run)) < end:
@@ -111,10 +112,10 @@ def times() -> None:
     box, table = BOXES["Gaussian, rho 0.02"][0], []
     options = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=1, delta=DELTA)}
     with chary.open(data, ledger=":memory:", **options) as session:
-        schedule = session.schedule(box, rho="0.01", beta=BETA, exponent="0.1")
+        schedule = session.start(Schedule(box, rho="0.01", beta=BETA, exponent="0.1"))
         calls = {
-            "a run that is due": schedule.run,
-            "nothing due": schedule.run,
+            "a run that is due": schedule.ask,
+            "nothing due": schedule.ask,
             "a plain release": lambda: session.release(box.query, rho=Fraction(1, 10**6)),
         }
         for name, call in calls.items():

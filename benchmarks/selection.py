@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 import chary
 from chary import Budget, count
 from chary.accounting import epsilon_up, gaussian_sigma, optimal_total
+from chary.calls import Top
 from chary.filters import largest_call
 from chary.mechanisms import Laplace, TopK
 from chary.noise import Seeded
@@ -183,7 +184,7 @@ def added() -> Iterator[list[str]]:
     budget, clock, query = Budget(epsilon=1000, delta=1e-6), QueryClock(), count().by("k", range(KEYS))
     with chary.open(source, privacy_unit="unit", budget=budget, ledger=":memory:", on_step=clock) as session:
         for k in MOST:
-            work = partial(session.top, query, k=k, epsilon="0.02")
+            work = partial(session.ask, Top(query, k=k, epsilon="0.02"))
             work()
             splits = [clock.split(work) for _ in range(ROUNDS)]
             adds = min(rest for _, rest in splits)

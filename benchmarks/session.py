@@ -21,6 +21,7 @@ import pyarrow as pa
 
 import chary
 from chary import Algorithm, Budget, Session, count
+from chary.calls import Compute
 from chary.data import Neighbouring
 from chary.session.opening import open_rows
 from measuring import QueryClock, Work, announce, seconds, show
@@ -93,8 +94,8 @@ class Desk:
             "release_if, miss": (lambda: session.release_if(QUERY, above=FAR, epsilon=EPSILON), query),
             "release_if, hit": (lambda: session.release_if(QUERY, above=-FAR, epsilon=EPSILON), query),
             "release": (lambda: session.release(QUERY, epsilon=EPSILON), query),
-            "call, miss": (lambda: session.call(constant, prior=3), snapshot),
-            "call, paid": (lambda: session.call(constant), snapshot),
+            "call, miss": (lambda: session.ask(Compute(constant, prior=3)), snapshot),
+            "call, paid": (lambda: session.ask(Compute(constant)), snapshot),
         }
 
 
@@ -120,7 +121,7 @@ def desk(ledger: str, folder: Path, commit: Work) -> Desk:
 def committing(path: Path) -> Iterator[Work]:
     """A commit of one small row that reaches the disk."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for setting in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON"):
+        for setting in ("journal_mode=DELETE", "synchronous=EXTRA", "fullfsync=ON"):
             connection.execute(f"PRAGMA {setting}")
         connection.execute("CREATE TABLE floor (number INTEGER PRIMARY KEY, body TEXT)")
         yield lambda: connection.execute("INSERT INTO floor (body) VALUES (?)", ("x" * 200,))

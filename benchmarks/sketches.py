@@ -18,8 +18,9 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, Session, count
+from chary.calls import Sketch
 from chary.mechanisms import Distinct, Estimator, FlajoletMartin, SecondMoment, new_key, words
-from chary.mechanisms.registers import RegisterLaw, largest_value, raised
+from chary.mechanisms.streaming.registers import RegisterLaw, largest_value, raised
 from chary.noise import OperatingSystem
 from chary.streaming import ItemFrequency, RobustStream, cancelling
 from measuring import announce, best, duration, seconds, show
@@ -45,14 +46,14 @@ def opened(units: int) -> Session:
 
 def reading(session: Session) -> Iterator[list[str]]:
     """First reading, reading of appended rows, an estimate alone."""
-    sketches = [session.sketch(epsilon=1) for _ in range(ROUNDS)]
-    yield ["sketch: first question, all rows read", duration(min(seconds(sketch.release) for sketch in sketches))]
+    sketches = [session.start(Sketch(epsilon=1)) for _ in range(ROUNDS)]
+    yield ["sketch: first question, all rows read", duration(min(seconds(sketch.ask) for sketch in sketches))]
     times = []
     for number in range(ROUNDS):
         session.append(people(UNITS + number * BATCH, UNITS + (number + 1) * BATCH))
-        times.append(seconds(sketches[0].release))
+        times.append(seconds(sketches[0].ask))
     yield [f"sketch: after {BATCH:,} appended rows", duration(min(times))]
-    yield ["sketch: another question, nothing read", duration(best(sketches[0].release))]
+    yield ["sketch: another question, nothing read", duration(best(sketches[0].ask))]
     yield ["count() released with noise", duration(best(lambda: session.release(count(), epsilon=1)))]
 
 

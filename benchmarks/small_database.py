@@ -14,13 +14,14 @@ import polars as pl
 
 import chary
 from chary import Bins, Budget, Universe
-from chary.accounting.laws import best_growth, epochs_error
-from chary.accounting.small_database import published_small_database_law
+from chary.accounting.growing.accuracy_laws import best_growth, epochs_error
+from chary.accounting.synthesis.small_database_errors import published_small_database_law
+from chary.calls import SmallDatabase
+from chary.calls.synthesis.small_database_workload import Workload
 from chary.demo.panel import people
-from chary.mechanisms.small_database import SmallDatabases
-from chary.mechanisms.small_database_classes import Classes
+from chary.mechanisms.synthesis.small_database_classes import Classes
+from chary.mechanisms.synthesis.small_database_draw import SmallDatabases
 from chary.noise import OperatingSystem
-from chary.session.small_database_workload import Workload
 from measuring import announce, best, duration, show
 
 REPEATS, MOST, BETA, RHO = 20, 300_000, "0.05", "0.02"
@@ -71,7 +72,7 @@ def errors(name: str, table: pl.DataFrame, task: Task, epsilon: str) -> list[lis
             if workload.classes.candidates(rows) > MOST:
                 continue
             asked = {"universe": universe, "queries": queries, "epsilon": epsilon, "rows": rows, "measure": measure}
-            found = [session.small_database(**asked) for _ in range(REPEATS)]
+            found = [session.ask(SmallDatabase(**asked)) for _ in range(REPEATS)]
             off = [max(abs(made.share(q) - t) for q, t in zip(queries, truths, strict=True)) for made in found]
             told = [f"{found[0].error_bar:.4f}", f"{np.mean(off):.4f}", f"{np.max(off):.4f}"]
             lines.append([name, epsilon, measure, f"{rows}", f"{workload.classes.candidates(rows):,}", *told])

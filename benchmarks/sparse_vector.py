@@ -1,4 +1,4 @@
-"""Sparse vector with numeric answers, as published and tuned: its noise for a budget, and one run over a stream."""
+"""Sparse vector with numeric answers, published, tuned and one-sided: its noise for a budget, one run over a stream."""
 
 import math
 from dataclasses import dataclass
@@ -6,11 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.accounting import SparseRounds, sparse_noise, sparse_rounds, usual_rounds
+from chary.accounting import OneSidedNoise, SparseRounds, one_sided_noise, sparse_noise, sparse_rounds, usual_rounds
+from chary.mechanisms import OneSidedMachine
+from chary.noise import Seeded
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 TUNED = "sparse vector, tuned"
+ONE_SIDED = "sparse vector, ours: one-sided"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,36 @@ class SparseVector:
         if self.gaussian:
             return generator.normal(0, self.answer_deviation, size)
         return generator.laplace(0, self.answer_deviation / math.sqrt(2), size)
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """The one-sided form, its bar placed so that all tests err least together, or (`placed=False`) where it is said."""
+
+    noise: OneSidedNoise
+    placed: bool
+    name: str = ONE_SIDED
+
+    @property
+    def test_deviation(self) -> float:
+        return OneSidedMachine(self.noise).deviation
+
+    @property
+    def answer_deviation(self) -> float:
+        return math.sqrt(2) * float(self.noise.answer or 0)
+
+    def run(self, values: Integers, threshold: int, generator: np.random.Generator) -> Reports:
+        """The state machine itself, seeded."""
+        machine, source = OneSidedMachine(self.noise), Seeded(int(generator.integers(2**32)))
+        bar = threshold - (0 if self.placed else self.noise.shift)
+        _, crossed = machine.step(machine.start(source), values, bar, source)
+        return Reports(np.array(crossed.positions, dtype=np.int64), np.array(crossed.values or [], dtype=np.float64))
+
+
+def one_sided(epsilon: float, hits: int, tests: int) -> list[OneSided]:
+    """The one-sided form for monotone queries, with its own bar and with that of the analyst; it uses no delta."""
+    noise = one_sided_noise(epsilon=epsilon, hits=hits, tests=tests, monotone=True, values=True)
+    return [OneSided(noise, placed) for placed in (False, True)]
 
 
 def textbook(epsilon: float, delta: float, hits: int) -> SparseVector:

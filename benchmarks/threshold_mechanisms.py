@@ -11,11 +11,11 @@ import numpy as np
 from chary.accounting import charging_size, exact_tail_total, laplace_deviation, plain_noise, published_total
 from chary.filters import Budget, largest_call
 from chary.noise import Seeded, discrete_laplace
-from sparse_vector import Integers, Reports, textbook, tuned
+from sparse_vector import Integers, Reports, one_sided, textbook, tuned
 
 
 class Mechanism(Protocol):
-    """`PlainComposition`, `SparseVector`, `ConditionalReleases`: deviations of their noise, and one seeded run."""
+    """`PlainComposition`, `SparseVector`, `OneSided`, `ConditionalReleases`: their deviations, and one seeded run."""
 
     @property
     def name(self) -> str: ...
@@ -97,6 +97,7 @@ def mechanisms(epsilon: float, delta: float, hits: int, tests: int) -> list[list
         [textbook(epsilon, delta, hits)],
         [*tuned(epsilon, delta, hits)],
         *([ConditionalReleases(name, hits, size)] for name, size in calls.items()),
+        [*one_sided(epsilon, hits, tests)],
     ]
 
 

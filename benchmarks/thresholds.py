@@ -4,7 +4,8 @@ Run as `python benchmarks/thresholds.py`; it needs the data sets beside the proj
 for as many hits as there are in truth and stops after so many reports, right or wrong; plain composition pays for all
 tests beforehand and never stops. False reports use up hits, so everyone may raise its bar above the threshold by some
 deviations of its own tests: by how many, and which form of a peer runs, is what has the best F1 in pilot runs on the
-true stream, a favour done to all alike. Noise is seeded: numpy's for the peers, exact for target charging.
+true stream, a favour done to all alike. Noise is seeded: numpy's for the peers, exact for ours. Sharp tests give a part
+of the price of a hit to its value, drawn afresh; the agreed ones pay for 10,000 misses as well, a part that is best.
 
 - LCL: how many households used at least 10, 11, ..., 34 kWh on a day, on each of 400 days. A household may count in
   every test.
@@ -14,7 +15,7 @@ true stream, a favour done to all alike. Noise is seeded: numpy's for the peers,
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,9 @@ import duckdb
 import numpy as np
 
 from measuring import announce, show
-from sparse_vector import TUNED, Floats, Integers, Reports
+from sharp_mechanisms import AGREED, SHARP, sharp_forms
+from sharp_menus import Widths, speeds
+from sparse_vector import ONE_SIDED, TUNED, Floats, Integers, Reports
 from threshold_mechanisms import EXACT, RENYI, Mechanism, crossover, mechanisms
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -31,7 +34,9 @@ TESTS = 10_000
 LEVELS = range(10, 35)
 EPSILONS = (1.0, 0.5)
 DELTA = 1e-6
-HITS = (10, 50, 200)
+HITS = (10, 20, 50, 200)
+OURS = (EXACT, RENYI, ONE_SIDED, AGREED, *SHARP.values())
+LEADING = {"exact": EXACT, "sharp, value 0.1": SHARP["0.1"], "sharp, value 0.25": SHARP["0.25"], "agreed": AGREED}
 RAISED = (0.0, 0.5, 1.0, 2.0)
 PILOTS, RUNS = 20, 60
 SEED = 20_130_101
@@ -112,11 +117,15 @@ class Setting:
 
         return {score.mechanism.name for score in self.scores if level(score)}
 
-    def ratio(self, metric: str, name: str | None = None) -> float:
-        """Ours, exact, over the named mechanism, or over the best peer."""
+    def ratio(self, metric: str, ours: str, names: Collection[str]) -> float:
+        """One of ours over the best of those that are named."""
         means = {score.mechanism.name: score.mean(metric) for score in self.scores}
-        peers = [mean for name, mean in means.items() if name not in (EXACT, RENYI)]
-        return means[EXACT] / (means[name] if name else (min if metric == ERROR else max)(peers))
+        return means[ours] / (min if metric == ERROR else max)(means[name] for name in names)
+
+    @property
+    def peers(self) -> list[str]:
+        """All that are not ours."""
+        return [name for score in self.scores if (name := score.mechanism.name) not in OURS]
 
     def rows(self) -> Iterator[list[str]]:
         """A heading and one line for each mechanism."""
@@ -153,8 +162,8 @@ def settings(streams: dict[str, Callable[[], Integers]]) -> Iterator[Setting]:
         values = load()
         for epsilon, hits in itertools.product(EPSILONS, HITS):
             bar = threshold(values, hits)
-            peers = mechanisms(epsilon, DELTA, hits, TESTS)
-            yield Setting(stream, epsilon, hits, bar, [best_form(forms, values, bar) for forms in peers])
+            all_forms = [*mechanisms(epsilon, DELTA, hits, TESTS), *sharp_forms(epsilon, DELTA, hits, TESTS)]
+            yield Setting(stream, epsilon, hits, bar, [best_form(forms, values, bar) for forms in all_forms])
 
 
 def verdicts(done: list[Setting]) -> Iterator[str]:
@@ -165,10 +174,14 @@ def verdicts(done: list[Setting]) -> Iterator[str]:
             won = [str(setting) for setting in done if name in setting.best(metric)]
             if won:
                 yield f"  {name}: {', '.join(won)}"
-        for hits in HITS:
+        for hits, (name, ours) in itertools.product(HITS, LEADING.items()):
             here = [setting for setting in done if setting.hits == hits]
-            best, other = (span(setting.ratio(metric, name) for setting in here) for name in (None, TUNED))
-            yield f"  ours (exact), {hits} hits: {best} times the best peer, {other} times the tuned sparse vector"
+            best = span(setting.ratio(metric, ours, setting.peers) for setting in here)
+            others = [other for other in (TUNED, EXACT) if other != ours]
+            told = [
+                f"{span(setting.ratio(metric, ours, [other]) for setting in here)} times {other}" for other in others
+            ]
+            yield f"  ours ({name}), {hits} hits: {best} times the best peer, {', '.join(told)}"
     for epsilon in EPSILONS:
         first = crossover(epsilon, DELTA)
         yield f"by theory, epsilon {epsilon:g}: ours (exact) is quieter than a tuned sparse vector from {first} hits on"
@@ -193,6 +206,12 @@ def main() -> None:
     show(
         f"{TESTS:,} threshold tests, delta {DELTA:g}", HEADINGS, [row for each in done for row in each.rows()], caption
     )
+    told = "half-width / error of all values; sharp: a part of the price of a hit for its value, or none"
+    widths = [row for epsilon in EPSILONS for row in Widths(epsilon, DELTA, TESTS, HITS).rows()]
+    show(f"All of {TESTS:,} tests right, 95 % sure", ["hits", *map(str, HITS)], widths, told)
+    values = rentals()
+    times = speeds(values, threshold(values, HITS[2]), EPSILONS[0], DELTA, HITS[2])
+    show("Microseconds of processor a test", ["", f"halting at {HITS[2]} hits", "to the end"], times, "median of 20")
     sys.stdout.write("Best or within two standard errors of the best, as stream epsilon/hits\n")
     sys.stdout.writelines(f"{line}\n" for line in verdicts(done))
 

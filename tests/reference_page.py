@@ -4,83 +4,58 @@ import inspect
 import sys
 
 import chary
+import chary.advise
 import chary.audit
+import chary.calls
 import chary.growing
 import chary.learning
+import chary.session
 import chary.streaming
+from chary.calls import kinds
+from chary.calls.run import Opening, run_of
 
 GROUPS = {
-    "Opening": ("open", "open_series", "open_stream", "open_rows", "Budget", "Neighbouring", "Relation", "Ballots"),
+    "Opening": (
+        "open",
+        "open_series",
+        "open_stream",
+        "open_rows",
+        "CSV",
+        "Budget",
+        "Neighbouring",
+        "Relation",
+        "Ballots",
+    ),
     "Questions": ("count", "total", "mean", "histogram"),
     "Universes": ("Universe", "Bins"),
     "Private algorithms": ("Algorithm",),
-    "Randomized response": ("RandomizedResponse",),
     "The session": ("Session",),
-    "Answers": (
-        "Answer",
-        "Answers",
-        "Conditional",
-        "WatchResult",
-        "Outcome",
-        "Pair",
-        "Tracker",
-        "Tracked",
-        "Race",
-        "RaceOutcome",
-        "Randomized",
-        "ShareEstimate",
-        "Top",
-        "Selected",
-        "Chosen",
-        "Coverage",
-        "IndividualStream",
-        "LivingCount",
-        "Winner",
-        "ThresholdRun",
-        "FirstAbove",
-        "SparseVector",
-        "SparseTest",
-        "SparseWatch",
-        "SparseAccuracy",
-        "SparseQuote",
-        "GrowingSparseVector",
-        "GrowingTest",
-        "GrowingRound",
-        "GrowingAccuracy",
-        "DistinctCount",
-        "DistinctEstimate",
-        "PublicWeights",
-        "SparseWeights",
-        "WeightedAnswer",
-        "WeightsQuote",
-        "SparseWeightsQuote",
-        "SmallDatabase",
-        "SyntheticHistogram",
-        "MeasuredQuery",
-        "BlackBox",
-        "ContinualCount",
-        "RunningCount",
-        "Schedule",
-        "ScheduledRun",
-        "PlannedRun",
-        "Label",
-        "Interval",
-        "Quantile",
-        "QuantileAnswers",
-        "Quote",
-        "Spending",
-        "Entry",
-        "Version",
-        "PlainComposition",
-    ),
-    "Planning": ("advise", "Advice", "Option", "Unfit", "plan", "compose"),
+    "Planning": ("plan",),
+}
+SUBJECTS = {
+    "thresholds": "Thresholds",
+    "numbers": "Numbers",
+    "selection": "Selection",
+    "algorithms": "Algorithms of your own",
+    "sparse": "Sparse vectors",
+    "gaussian": "Gaussian selection",
+    "weights": "Public histograms",
+    "synthesis": "Synthetic data",
+    "growing": "Tables that grow",
+    "individual": "Units that pay for themselves",
+    "sketches": "Sketches",
+    "votes": "Votes",
 }
 PACKAGES = {
+    "Sessions' figures": chary.session,
+    "Advice": chary.advise,
     "Growing databases": chary.growing,
     "Robust streams": chary.streaming,
     "Private learning": chary.learning,
     "Attacks": chary.audit,
 }
+# What a session is made of, which analysts do not use.
+UNTOLD = ("STEPS", "Spine", "entry_budget", "unit_budget")
 
 
 def render():
@@ -90,10 +65,35 @@ def render():
     for title, names in (GROUPS | {"Errors": errors}).items():
         parts.append(f"## {title}")
         parts += [part for name in names for part in _entry(chary, name)]
+    for subject, title in SUBJECTS.items():
+        parts.append(f"## Calls: {title}")
+        parts += [part for kind in calls_of(subject) for part in _call(kind)]
+    parts.append("## Answers and what calls share")
+    parts += [part for name in shared() for part in _entry(chary.calls, name)]
     for title, package in PACKAGES.items():
         parts.append(f"## {title}")
-        parts += [part for name in package.__all__ for part in _entry(package, name)]
+        told = [name for name in package.__all__ if name not in chary.__all__ and name not in UNTOLD]
+        parts += [part for name in told for part in _entry(package, name)]
     return "\n\n".join(parts) + "\n"
+
+
+def calls_of(subject):
+    """The kinds of call of one room, in the order of their names."""
+    return sorted((kind for kind in kinds().values() if kind.subject == subject), key=lambda kind: kind.__name__)
+
+
+def shared():
+    """What `chary.calls` has beside its calls."""
+    return [name for name in chary.calls.__all__ if getattr(chary.calls, name) not in kinds().values()]
+
+
+def _call(kind):
+    """One kind of call: how it is written, what it promises, and how its run is asked."""
+    yield f"### `chary.calls.{kind.__name__}`"
+    yield f"```text\n{kind.__name__}{_parameters(kind)}\n```"
+    yield f"The kind `{kind.kind}` of calls. {_text(kind)}"
+    if issubclass(kind, Opening):
+        yield _text(run_of(kind.kind))
 
 
 def _is_error(name):

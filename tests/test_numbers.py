@@ -8,6 +8,7 @@ import pytest
 
 from chary.amounts import LIMIT, Amount, steps_down, steps_up
 from chary.errors import InvalidParameter
+from chary.filters import Budget
 from chary.numbers import exact, plain, positive, probability, whole
 
 
@@ -40,6 +41,53 @@ def test_numbers_beyond_all_measure_are_refused_at_once(bad):
     with pytest.raises(InvalidParameter, match="epsilon must be a finite number below 1e308") as refused:
         exact(bad, "epsilon")
     assert len(str(refused.value)) < 120
+
+
+@pytest.mark.parametrize(
+    "bad", [Fraction(1, 10**400), -Fraction(10**400), Fraction(10**9000, 3), np.longdouble("1e4000"), f"0.{'0' * 400}1"]
+)
+def test_numbers_out_of_range_are_refused_in_every_spelling(bad):
+    for check in (exact, positive, probability):
+        with pytest.raises(InvalidParameter, match="no nearer to 0 than 1e-308") as refused:
+            check(bad, "epsilon")
+        assert len(str(refused.value)) < 120
+    with pytest.raises(InvalidParameter):
+        Budget(epsilon=1, delta=bad)
+
+
+class Itself:
+    """Reduces to itself, as a long double does."""
+
+    def item(self):
+        return self
+
+
+@pytest.mark.parametrize(
+    "bad", [np.array([1, 2]), np.array([]), np.array([[0.5, 0.5]]), Itself(), np.datetime64("now")]
+)
+@pytest.mark.parametrize("check", [exact, positive, probability, whole])
+def test_what_holds_no_one_number_is_refused_by_name(check, bad):
+    with pytest.raises(InvalidParameter, match="epsilon must be a"):
+        check(bad, "epsilon")
+
+
+@pytest.mark.parametrize("half", [np.float32("0.5"), np.array(0.5), np.array(["0.5"]), np.longdouble("0.5")])
+def test_a_half_is_a_half_whatever_holds_it(half):
+    assert exact(half, "epsilon") == Fraction(1, 2)
+
+
+def test_a_long_float_is_read_by_its_own_shortest_form():
+    assert exact(np.longdouble("0.1"), "epsilon") == Fraction(1, 10)
+    with pytest.raises(InvalidParameter, match="got 'nan'"):
+        exact(np.longdouble("nan"), "epsilon")
+
+
+@pytest.mark.parametrize("bad", [-(10**5000), 10**5000], ids=["below", "above"])
+def test_whole_numbers_of_thousands_of_digits_can_be_refused(bad):
+    with pytest.raises(InvalidParameter, match="got one of 16610 bits"):
+        whole(bad if bad < 0 else -bad, "hits")
+    with pytest.raises(InvalidParameter, match="got one of 16610 bits"):
+        exact(bad, "hits")
 
 
 def test_the_largest_and_the_smallest_numbers_can_be_written_and_shown():

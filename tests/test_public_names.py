@@ -1,19 +1,60 @@
 """The list of public names, the namespace and the reference page say the same."""
 
 import inspect
+import subprocess
+import sys
+from importlib.metadata import version
 
 import pytest
 
 import chary
+from chary.calls import kinds
 from tests.paths import ROOT
-from tests.reference_page import GROUPS, PACKAGES, render
+from tests.reference_page import GROUPS, PACKAGES, SUBJECTS, render
+
+HEAVY = ["duckdb", "ibis", "matplotlib", "numpy", "pyarrow", "pydantic", "scipy", "sklearn", "sqlalchemy"]
 
 
-def test_list_equals_namespace():
-    modules = {name for name, value in vars(chary).items() if inspect.ismodule(value)}
-    public = {name for name in vars(chary) if not name.startswith("_")} - modules
-    assert public == set(chary.__all__)
+def test_public_names_are_few_sorted_and_there():
     assert chary.__all__ == sorted(chary.__all__)
+    assert len(chary.__all__) <= 35
+    assert {name for name in vars(chary) if name in chary.__all__} <= set(chary.__all__) <= set(dir(chary))
+    given = {}
+    exec("from chary import *", given)
+    assert given.keys() - {"__builtins__"} == set(chary.__all__)
+
+
+def test_a_session_has_few_members():
+    assert len([name for name in dir(chary.Session) if not name.startswith("_")]) <= 20
+
+
+@pytest.mark.parametrize("room", ["accounting", "calls", "data", "learning", "noise", "session"])
+def test_rooms_are_found_without_importing_them(room):
+    assert getattr(chary, room).__name__ == f"chary.{room}"
+
+
+def test_what_is_not_there_is_told_as_usual():
+    with pytest.raises(AttributeError, match="module 'chary' has no attribute 'opne'"):
+        chary.opne  # noqa: B018
+    with pytest.raises(ImportError):
+        exec("from chary import Answer")
+
+
+def test_an_import_loads_no_engine():
+    told = run_python("import chary, sys; print([m for m in HEAVY if m in sys.modules])")
+    assert told == "[]"
+
+
+def test_the_version_is_told_without_an_engine():
+    shown = "import sys; sys.argv = ['chary', '--version']; from chary.cli import main; main()"
+    told = run_python(f"{shown}; print([m for m in HEAVY if m in sys.modules])").splitlines()
+    assert told == [f"chary {version('chary')}", "[]"]
+
+
+def run_python(code):
+    """What a new process prints."""
+    code = f"HEAVY = {HEAVY}; {code}"
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_reference_page_is_the_docstrings():
@@ -21,11 +62,24 @@ def test_reference_page_is_the_docstrings():
 
 
 def test_reference_page_has_every_name():
-    errors = {name for name in chary.__all__ if f"### `chary.{name}`" in render()}
-    assert errors == set(chary.__all__) >= {name for names in GROUPS.values() for name in names}
+    page = render()
+    told = {name for name in chary.__all__ if f"### `chary.{name}`" in page}
+    assert told == set(chary.__all__) >= {name for names in GROUPS.values() for name in names}
 
 
-NAMED = [(package, name) for package in (chary, *PACKAGES.values()) for name in package.__all__]
+def test_reference_page_has_one_section_for_each_call():
+    page = render()
+    assert SUBJECTS.keys() == {kind.subject for kind in kinds().values()}
+    for kind in kinds().values():
+        assert page.count(f"\n### `chary.calls.{kind.__name__}`\n") == 1
+
+
+NAMED = [
+    (package, name)
+    for package in (chary, chary.calls, *PACKAGES.values())
+    for name in package.__all__
+    if name != "STEPS"
+]
 
 
 @pytest.mark.parametrize(("package", "name"), NAMED, ids=lambda part: getattr(part, "__name__", part))

@@ -14,8 +14,10 @@ CharyError
 │   ├── LedgerMismatch          a ledger of another dataset, or other terms than the ledger holds
 │   ├── LedgerBroken            the hash chain or the totals do not add up
 │   ├── LedgerBusy              another process held the ledger for too long
-│   └── RequestConflict         a request key was used again with another question
+│   ├── RequestConflict         a request key was used again with another question
+│   └── RequestInFlight         a request key whose first call is still running
 ├── EngineFailure               the engine failed after touching data; the charge stays
+├── WrongProcess                a session was used in a fork of the process that opened it
 └── AlgorithmFailed             an algorithm of the caller raised or returned no outcome; it stays charged
 ```
 
@@ -75,8 +77,19 @@ class RequestConflict(LedgerError):
     """A request key was used again with another question."""
 
 
+class RequestInFlight(LedgerError):
+    """A call under the same request key is still running; nothing was charged.
+
+    Ask again under the same key: once that call is answered, its answer is free.
+    """
+
+
 class EngineFailure(CharyError):
     """The engine failed after data may have been touched; what was reserved stays charged."""
+
+
+class WrongProcess(CharyError):
+    """A session was used in a fork of the process that opened it; nothing was charged and nothing was touched."""
 
 
 class AlgorithmFailed(CharyError):

@@ -3,14 +3,17 @@
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Rational
+from numbers import Rational, Real
 from typing import Final
 
 from chary.errors import InvalidParameter
 
 Number = int | float | str | Decimal | Fraction
+# 1,000 bits are below 1e308: numbers well within the range of floats pass at once, all others are looked at closely.
 _BITS: Final = 1000
+# A decimal such as 1e999999999 would take all memory as a fraction: it is refused by its exponent alone.
 _DIGITS: Final = 320
+# A message shows what was typed, not pages of it.
 _SHOWN: Final = 40
 _LEAST, _MOST = Fraction(1, 10**308), Fraction(10**308)
 
@@ -18,27 +21,28 @@ _LEAST, _MOST = Fraction(1, 10**308), Fraction(10**308)
 def exact(value: Number, name: str) -> Fraction:
     """The rational number the user wrote: `0.1` is one tenth, not the nearest binary fraction.
 
-    Floats are read by their shortest decimal form, strings as decimals or as quotients such as `"1/3"`.
-    NaN, infinities, Booleans, numbers of 1e308 and more or nearer to 0 than 1e-308, and anything else raise
-    `InvalidParameter`.
+    Floats are read by their shortest decimal form, strings as decimals or as quotients such as `"1/3"`, NumPy scalars
+    as what they hold. NaN, infinities, Booleans, numbers of 1e308 and more or nearer to 0 than 1e-308, however they are
+    written, arrays of several numbers and anything else raise `InvalidParameter`.
 
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(2, "epsilon")
     (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
     """
-    if isinstance(value, Fraction):
+    if type(value) is Fraction and abs(value.numerator.bit_length() - value.denominator.bit_length()) < _BITS:
         return value
     if type(value) is int and value.bit_length() < _BITS:
         return Fraction(value)
-    if hasattr(value, "item"):
-        return exact(value.item(), name)
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal, Rational)):
-        raise InvalidParameter(f"{name} must be a number, not {type(value).__name__}")
-    text = repr(float(value)) if isinstance(value, float) else str(value) if isinstance(value, Decimal) else value
+    read = _held(value)
+    if isinstance(read, bool) or not isinstance(read, (int, float, str, Decimal, Rational)):
+        raise InvalidParameter(f"{name} must be a number, not {type(read).__name__}")
+    text = repr(float(read)) if isinstance(read, float) else str(read) if isinstance(read, Decimal) else read
     try:
         return _parsed(text) if isinstance(text, str) else _within(Fraction(text))
     except (ValueError, ArithmeticError):
         pass
-    raise InvalidParameter(f"{name} must be a finite number below 1e308, got {_shortened(value)}")
+    raise InvalidParameter(
+        f"{name} must be a finite number below 1e308 and no nearer to 0 than 1e-308, got {_shortened(read)}"
+    )
 
 
 def positive(value: Number, name: str) -> Fraction:
@@ -77,11 +81,10 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     """
     if type(value) is int and value >= least:
         return value
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return value
+    read = _held(value)
+    if isinstance(read, bool) or not isinstance(read, int) or read < least:
+        raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {_shortened(read)}")
+    return read
 
 
 def plain(value: Fraction | float) -> str:
@@ -107,5 +110,23 @@ def _within(number: Fraction) -> Fraction:
     return number
 
 
+def _held(value: object) -> object:
+    """What a NumPy scalar, or an array of one, holds; anything else as it is.
+
+    A float that is longer than Python's own holds only itself: then its shortest decimal form is what was written.
+    """
+    try:
+        held = value.item()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        return value
+    return str(held) if isinstance(held, Real) and type(held) is type(value) else held
+
+
 def _shortened(value: object) -> str:
-    return repr(value) if isinstance(value, (str, float, Decimal)) and len(str(value)) < _SHOWN else "one that is not"
+    """What was given, for a message; of numbers with thousands of digits Python writes none."""
+    if isinstance(value, Rational):
+        bits = max(int(value.numerator).bit_length(), int(value.denominator).bit_length())
+        if bits >= _BITS:
+            return f"one of {bits} bits"
+    told = repr(value)
+    return told if len(told) < _SHOWN else f"{told[: _SHOWN // 2]}..."

@@ -16,9 +16,9 @@ from chary.accounting import (
     utility_loss_up,
     vote_lead_up,
 )
-from chary.accounting.accuracy import _best_wins
+from chary.accounting.utility.choice_errors import _best_wins
 from chary.errors import InvalidParameter
-from chary.mechanisms import Exponential, Majority, PermuteAndFlip
+from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip
 from tests.mechanisms.test_noisy_max import winners
 
 UNIT = 0.25
@@ -91,8 +91,8 @@ def test_bounds_are_ordered_and_fall_with_epsilon():
 @pytest.mark.parametrize(("epsilon", "beta"), [("0.1", "0.05"), (1, "0.001"), (3, "0.4")])
 def test_the_lead_of_a_vote_is_the_least(epsilon, beta):
     r = vote_lead_up(epsilon, beta)
-    assert 1 - Majority(epsilon).chance(2 * r - 1) <= float(beta)
-    assert r == 1 or 1 - Majority(epsilon).chance(2 * r - 3) > float(beta)
+    assert 1 - MajorityVote(epsilon).chance(2 * r - 1) <= float(beta)
+    assert r == 1 or 1 - MajorityVote(epsilon).chance(2 * r - 3) > float(beta)
 
 
 @pytest.mark.parametrize("lie", [0.25, 0.45, 0.02])

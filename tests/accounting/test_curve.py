@@ -1,12 +1,21 @@
-import csv
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 
-from chary.accounting import Call, convex_upper, exact_delta, exact_total, lattice_curves, published_total, target_total
-from chary.accounting.charging import exact_tail_total
-from chary.accounting.curve import curve
+from chary.accounting import (
+    MenuCall,
+    convex_upper,
+    exact_delta,
+    exact_total,
+    lattice_curves,
+    published_total,
+    target_total,
+)
+from chary.accounting.charging.charging_curve import delta_up
+from chary.accounting.charging.lattice import ROUNDED, _options
+from chary.accounting.charging.published_charging import exact_tail_total
 from chary.errors import InvalidParameter
 from tests.accounting.strategies import (
     Leaf,
@@ -16,18 +25,21 @@ from tests.accounting.strategies import (
     random_pair,
     response_pair,
 )
-from tests.paths import shared
+from tests.paths import reference
+
+
+def curve(epsilon, hits, length):
+    return np.array([delta_up(epsilon, hits, calls) for calls in range(length)])
 
 
 def test_reference_numbers_are_met_and_never_undercut():
-    with shared("vectors", "target_charging.csv").open() as file:
-        for row in csv.DictReader(file):
-            asked = {"epsilon_per_call": row["epsilon_per_call"], "hits": int(row["hits"]), "delta": row["delta"]}
-            reference = float(row["epsilon_exact"])
-            rounding = 0.5 * 10 ** -len(row["epsilon_exact"].split(".")[1])
-            assert exact_total(**asked) >= reference - rounding
-            assert exact_total(**asked) == pytest.approx(reference, rel=1e-4)
-            assert published_total(**asked) == pytest.approx(float(row["epsilon_published_upper"]), rel=1e-4)
+    for row in reference("target_charging.csv"):
+        asked = {"epsilon_per_call": row["epsilon_per_call"], "hits": int(row["hits"]), "delta": row["delta"]}
+        known = float(row["epsilon_exact"])
+        rounding = 0.5 * 10 ** -len(row["epsilon_exact"].split(".")[1])
+        assert exact_total(**asked) >= known - rounding
+        assert exact_total(**asked) == pytest.approx(known, rel=1e-4)
+        assert published_total(**asked) == pytest.approx(float(row["epsilon_published_upper"]), rel=1e-4)
 
 
 @pytest.mark.parametrize("hits", [1, 2, 3])
@@ -64,7 +76,7 @@ def test_a_curve_of_two_thirds_the_hits_would_be_exceeded():
 
 @pytest.mark.parametrize(("epsilon", "hits"), [(0.02, 40), (0.1, 7), (0.5, 3), (2.0, 2)])
 def test_closed_recursion_equals_policy_iteration(epsilon, hits):
-    curves = lattice_curves(epsilon, [Call(1, 1)], 500)
+    curves = lattice_curves(epsilon, [MenuCall(1, 1)], 500)
     general = [next(curves) for _ in range(hits)][-1]
     assert general[:150] == pytest.approx(curve(epsilon, hits, 150), rel=2e-9)
 
@@ -100,7 +112,7 @@ def test_q_target_curve_dominates_random_analysts():
     """Calls whose two parts both hit with at least q, with a common part that never does."""
     rng = np.random.default_rng(3)
     epsilon, q, calls = 0.4, 0.25, 5
-    curves = lattice_curves(epsilon, [Call(1, 1, q)], 300)
+    curves = lattice_curves(epsilon, [MenuCall(1, 1, q)], 300)
     bound = [next(curves) for _ in range(2)][-1]
     for _ in range(80):
         leaves = _q_leaves(rng, epsilon, q, 2, calls)
@@ -132,7 +144,7 @@ def test_menu_curve_dominates_mixed_analysts():
     """Calls of one and of three grains, a hit of the larger costing two tokens."""
     rng = np.random.default_rng(8)
     grain = 0.2
-    curves = lattice_curves(grain, [Call(1, 1), Call(3, 2), Call(2, 1, 1.0)], 300)
+    curves = lattice_curves(grain, [MenuCall(1, 1), MenuCall(3, 2), MenuCall(2, 1, 1.0)], 300)
     bound = [next(curves) for _ in range(3)][-1]
     for _ in range(40):
         leaves = _menu_leaves(rng, grain, 3, 5)
@@ -185,9 +197,33 @@ def test_interpolation_rounds_up():
         {"hits": 1.5},
         {"delta": 0},
         {"delta": 1},
-        {"epsilon_per_call": 1e-9, "hits": 10**6},
+        {"epsilon_per_call": 701},
+        {"delta": "1e-301"},
+        {"hits": 10**6 + 1},
     ],
 )
 def test_bad_numbers_are_refused(bad):
     with pytest.raises(InvalidParameter):
         exact_total(**{"epsilon_per_call": 0.1, "hits": 1, "delta": 1e-6, **bad})
+
+
+@pytest.mark.parametrize(("grain", "steps"), [(0.1, 1), (0.02, 2), (0.1, 50), (0.1, 300), (0.1, 3000)])
+@pytest.mark.parametrize("part", [None, 0.3, 1 - 1e-9, 1.5])
+def test_chances_of_a_call_are_known_to_a_fraction_of_what_the_lattice_rounds_up_by(grain, steps, part):
+    """However many grains it has, and however near q is to the chance of the less likely atom."""
+    allowed = (ROUNDED - 1) / 16
+    with localcontext(prec=100):
+        odds = (-steps * Decimal(grain)).exp()
+        p, r = 1 / (1 + odds), odds / (1 + odds)
+        call = MenuCall(steps, 1, None if part is None else part * float(r))
+        q = Decimal(call.q or 0)
+        exact = [(p * q, p * (1 - q), r * q, r * (1 - q)), (p * q / r, p * (r - q) / r, 0, r), (0, p, q, r - q)]
+        if q > r:
+            exact[1:] = [(q - r, 1 - q, r, 0), (p, 0, r * (q - r) / p, r * (1 - q) / p)]
+        if part is None:
+            exact = [(0, p, r, 0), (p, 0, 0, r)]
+        for option, chances in zip(_options(grain, call), exact, strict=True):
+            found = (option.hit_high, option.miss_high, option.hit_low, option.miss_low)
+            assert all(
+                abs(Decimal(one) - other) <= other * Decimal(allowed) for one, other in zip(found, chances, strict=True)
+            )

@@ -6,7 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from chary.accounting import above_threshold_epsilons_up, gaussian_runs, runs_epsilon_up, runs_noise
+from chary.accounting import above_threshold_epsilons_up, runs_epsilon_up, runs_noise
+from chary.accounting.gaussian import run_losses as gaussian_runs
 
 TERMS = {"sensitivity": 1, "threshold": 50, "low": 0, "high": 100}
 NOISE = {"threshold_noise": 20, "query_noise": 35}
@@ -58,3 +59,24 @@ def test_the_hull_is_concave_and_above():
     assert all(found[2 * place] >= height for place, height in zip(places, heights, strict=True))
     assert all(a - b <= 1e-12 for a, b in itertools.pairwise(np.diff(found)[::-1]))
     assert gaussian_runs._hull(places, heights, 20) == 3.2
+
+
+LOUD_BAR = {"sensitivity": 1, "threshold": 0, "low": 0, "high": 1, "threshold_noise": 40, "query_noise": 20}
+
+
+@pytest.mark.parametrize("terms", [TERMS | NOISE, LOUD_BAR])
+def test_tests_that_are_not_looked_at_lose_no_more_than_the_next_that_is(monkeypatch, terms):
+    """Every point of the hull is above the losses it stands for, to the last test of its stretch."""
+    seen = {}
+    hull = gaussian_runs._hull
+    monkeypatch.setattr(gaussian_runs, "_ONE_BY_ONE", 1)
+    monkeypatch.setattr(gaussian_runs, "_hull", lambda *points: seen.update(points=points) or hull(*points))
+    runs_epsilon_up(60, 4, **terms)
+    halted, running = above_threshold_epsilons_up(61, **terms)
+    places, heights, at = seen["points"]
+    assert at == 15
+    for (first, height), last in zip(zip(places, heights, strict=True), [*places[1:], 61], strict=True):
+        for tests in range(max(1, first), last):
+            assert max(halted[tests - 1], running[tests - 1]) <= height
+            if first > 1 and tests == last - 1:
+                assert height >= halted[tests] * (1 - 1e-12), "a run that still runs may halt at the next test"

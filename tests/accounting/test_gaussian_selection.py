@@ -1,6 +1,5 @@
 """Selection with Gaussian noise: reference numbers, ball arithmetic, brute force over queries, calibration."""
 
-import csv
 import itertools
 import math
 from fractions import Fraction
@@ -20,19 +19,18 @@ from chary.accounting import (
     noisy_max_noise,
     running_epsilon_up,
 )
-from chary.accounting.gaussian_integrals import LogCdf
-from chary.accounting.gaussian_masses import Crossing
+from chary.accounting.gaussian.normal_integrals import LogCdf
+from chary.accounting.gaussian.normal_masses import Crossing
 from chary.errors import InvalidParameter
 from chary.numbers import exact
-from tests.paths import shared
+from tests.paths import reference
 
 ROOT_3 = math.sqrt(3)
 BELOW, ABOVE = 1e-13, 1e-12
 
 
 def test_reference_numbers():
-    with shared("vectors", "gaussian_selection.csv").open() as lines:
-        rows = list(csv.DictReader(lines))
+    rows = reference("gaussian_selection.csv")
     assert len(rows) > 40
     for row in rows:
         steps, noise = int(row["steps"]), float(row["noise"])
@@ -138,7 +136,8 @@ def test_above_threshold_is_just_above_the_truth(steps, sensitivity, noise, rati
 def test_far_corners(slope, offset, shift, last, count):
     exactly = tuple(None if part is None else Fraction(part) for part in (slope, offset, shift, last))
     found = Crossing(*(None if part is None else float(part) for part in exactly)).gains(np.array([float(count)]))[0]
-    assert abs(arb(found) / log_gain(exactly, count, found) - 1) < 2e-13
+    # Below the 7e-13 that are added to it, also where elementary functions err by two units in the last place.
+    assert abs(arb(found) / log_gain(exactly, count, found) - 1) < 6e-13
 
 
 def test_a_loss_below_what_floats_resolve_is_reported_as_something():

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.mwem import (
+from chary.accounting.synthesis.mwem_errors import (
     GRID,
     MOST_ROUNDS,
     best_rounds,
@@ -15,7 +15,7 @@ from chary.accounting.mwem import (
     published_mwem_error,
 )
 from chary.errors import InvalidParameter
-from chary.mechanisms.mwem import MWEM
+from chary.mechanisms.synthesis.mwem_fit import MwemRounds
 
 SIZES = [{"epsilon": "0.3"}, {"epsilon": 8}, {"rho": "0.001"}, {"rho": 2}]
 
@@ -23,7 +23,7 @@ SIZES = [{"epsilon": "0.3"}, {"epsilon": 8}, {"rho": "0.001"}, {"rho": 2}]
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize(("queries", "rounds"), [(1, 1), (3, 5), (2000, 20)])
 def test_margins_keep_both_halves_of_every_round_and_smaller_ones_would_not(sizes, queries, rounds):
-    beta, made = 0.1, MWEM(rounds, **sizes)
+    beta, made = 0.1, MwemRounds(rounds, **sizes)
     margins = mwem_margins_up(queries=queries, rounds=rounds, confidence=1 - beta, **sizes)
 
     def noise_fails(steps):

@@ -1,4 +1,3 @@
-import csv
 import math
 from fractions import Fraction
 
@@ -7,18 +6,17 @@ import pytest
 
 from chary.accounting import Targeted, capacity_down, choose_order, epsilon_up, exact_total, hit_price_up
 from tests.accounting.strategies import random_leaves
-from tests.paths import shared
+from tests.paths import reference
 
 
 def test_reference_prices():
     for name in ("hit_price.csv", "hit_price_q.csv"):
-        with shared("vectors", name).open() as file:
-            for row in csv.DictReader(file):
-                found = hit_price_up(Targeted(row["epsilon_per_call"], row.get("q")), Fraction(row["order"]))
-                if row["price"] == "inf":
-                    assert found is None
-                else:
-                    assert float(found) == pytest.approx(float(row["price"]), rel=1e-9)
+        for row in reference(name):
+            found = hit_price_up(Targeted(row["epsilon_per_call"], row.get("q")), Fraction(row["order"]))
+            if row["price"] == "inf":
+                assert found is None
+            else:
+                assert float(found) == pytest.approx(float(row["price"]), rel=1e-9)
 
 
 @pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(4), Fraction(9)])
@@ -87,3 +85,9 @@ def test_capacity_and_conversion_are_inverse_with_safe_rounding(order):
             back = epsilon_up(capacity, order, delta)
             assert back <= epsilon
             assert float(back) == pytest.approx(float(epsilon), rel=1e-12)
+
+
+@pytest.mark.parametrize("grain", [51, 700, 710, 10**6])
+def test_an_order_is_chosen_also_for_calls_whose_exponential_is_no_float(grain):
+    budget = Fraction(2 * grain), Fraction(1, 10**6)
+    assert choose_order(*budget, Fraction(grain)) == choose_order(*budget)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import rank_error_up, rank_errors_up
-from chary.accounting.quantile_accuracy import halvings
+from chary.accounting.utility.rank_errors import halvings
 from chary.errors import InvalidParameter
 from chary.mechanisms import InverseSensitivity, Order, RankDistance
 
@@ -73,6 +73,26 @@ def test_errors_shrink_with_epsilon_and_grow_with_the_grid():
     assert single == rank_error_up(epsilon=1, points=1000, beta="0.05", change=1)
     many = rank_errors_up(epsilon=1, at=["0.5", "0.6"], points=1000, beta="0.05", replace=False, moves=3)
     assert many[0] == rank_error_up(epsilon="0.5", points=1000, beta="0.025", change="1.5")
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("many", [1, 2, 3, 6, 7])
+def test_the_promised_error_is_the_sum_over_the_choices_that_lead_there(replace, many):
+    """From the shares themselves: a round gets its part of epsilon; under replace later choices see two units move."""
+    at = [Fraction(k, many + 1) for k in range(1, many + 1)]
+    rounds = next(r for r in range(1, 10) if 2**r > many)
+    chosen = {choice.position: choice for choice in halvings(at)}
+
+    def error(place):
+        choice = chosen[place]
+        first = choice.parent is None
+        share = Fraction(1, rounds) if first or not replace else Fraction(1, 2 * rounds)
+        change = 1 if replace and first else max(choice.relative, 1 - choice.relative)
+        own = rank_error_up(epsilon=share, points=1000, beta=Fraction(1, 20 * many), change=change)
+        return own if first else own + error(choice.parent)
+
+    found = rank_errors_up(epsilon=1, at=at, points=1000, beta="0.05", replace=replace)
+    assert found == [error(place) for place in range(many)]
 
 
 @pytest.mark.parametrize("wrong", [{"epsilon": 0}, {"points": 0}, {"beta": 0}, {"beta": 1}, {"change": 0}])

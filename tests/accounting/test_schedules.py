@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from chary import InvalidParameter
 from chary.accounting import Pure, ZeroConcentrated
-from chary.accounting.laws import Law, best_growth, epochs_error, published_growth
-from chary.accounting.schedules import EpochRuns, EveryRun, runs_of_body, zeta_up
+from chary.accounting.growing.accuracy_laws import Law, best_growth, epochs_error, published_growth
+from chary.accounting.growing.schedules import EpochRuns, EveryRun, runs_of_body, zeta_up
 
 starts = st.integers(1, 5000)
 growths = st.fractions(Fraction(1, 200), 4, max_denominator=1000)
@@ -247,3 +247,16 @@ def test_what_is_no_law_is_refused(law):
         Law(1, 1, 1, "1.5")
     with pytest.raises(InvalidParameter, match="base"):
         Law(1, 1, base="-0.1")
+
+
+@pytest.mark.parametrize("growth", ["0.1", "9", "1e-9", "1e-290"])
+def test_runs_beyond_any_table_are_refused_in_one_line(growth):
+    runs = EpochRuns(start=1000, growth=growth, beta="0.05", epsilon=1)
+    with pytest.raises(InvalidParameter, match="fewer runs"):
+        runs.size(10**7)
+
+
+def test_the_sizes_of_runs_are_told_up_to_two_hundred_doublings():
+    runs = EpochRuns(start=1000, growth=1, beta="0.05", epsilon=1)
+    assert runs.size(200) == 1000 * 2**200
+    assert 0 < runs.error(Law(1, 2), 200) < 0.1

@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from chary.accounting.small_database import (
+from chary.accounting.synthesis.small_database_errors import (
     best_rows,
     coarseness_up,
     published_rows,

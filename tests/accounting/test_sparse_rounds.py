@@ -5,7 +5,15 @@ import math
 import pytest
 from scipy.integrate import quad
 
-from chary.accounting import gaussian_delta, joint_delta, optimal_delta, sparse_rounds, usual_rounds
+from chary.accounting import (
+    gaussian_delta,
+    joint_delta,
+    optimal_delta,
+    sparse_noise,
+    sparse_rounds,
+    unit_deviation,
+    usual_rounds,
+)
 
 
 def test_joint_delta_is_the_known_curve_without_the_other_part():
@@ -25,6 +33,23 @@ def test_joint_delta_is_the_integral_over_both_parts():
         for args in ((high, size), (1 - high, -size))
     ]
     assert joint_delta(epsilon, 1, size, ratio) == pytest.approx(sum(parts) / math.sqrt(2 * math.pi), rel=1e-7)
+
+
+@pytest.mark.parametrize(("hits", "rounds"), [(10, 4), (10, 3), (7, 7), (9, 1), (200, 7)])
+def test_all_hits_fit_into_the_rounds_and_the_deviation_is_the_least(hits: int, rounds: int):
+    """The last round may have hits left over; a round of one hit fewer would leave some without a round."""
+    made = sparse_rounds(epsilon=1, delta=1e-6, hits=hits, rounds=rounds)
+    longest = max(len(range(first, hits, rounds)) for first in range(rounds))
+    each = unit_deviation(longest) / made.deviation
+    noise = sparse_noise(epsilon=each, hits=longest, monotone=True)
+    assert (float(made.threshold), float(made.test)) == pytest.approx((float(noise.threshold), float(noise.test)))
+    assert joint_delta(1, rounds, each, math.sqrt(hits) / made.deviation) <= 1e-6
+    assert joint_delta(1, rounds, each * 1.001, math.sqrt(hits) / made.deviation * 1.001) > 1e-6
+
+
+def test_the_usual_rounds_share_hits_out_evenly_and_round_up():
+    assert usual_rounds(50) == [1, 7, 13, 25, 50]
+    assert usual_rounds(1) == [1]
 
 
 @pytest.mark.parametrize("hits", [1, 10, 200])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from chary.accounting import SparseNoise, error_up, optimal_total, published_error, sparse_noise, tuned_shares
-from chary.accounting.sparse_vector import root_down
+from chary.accounting.sparse.noise_split import root_down
 from chary.errors import InvalidParameter
-from chary.mechanisms import SparseVector
+from chary.mechanisms import SparseVectorMachine
 from chary.noise import Seeded
 from tests.mechanisms.sparse_laws import pmf
 
@@ -142,6 +142,26 @@ def test_small_and_large_scales_follow_the_same_law(scale):
     assert error >= 0.99 * usual * float(scale) / 1000 - 2
 
 
+@pytest.mark.parametrize("redrawn", [False, True])
+@pytest.mark.parametrize(("hits", "tests"), [(1, 1), (30, 1), (30, 40), (200, 500)])
+def test_thresholds_drawn_anew_count_as_often_as_they_are_drawn(redrawn, hits, tests):
+    """By enumeration of the farthest of all thresholds: law of |noise|, its power, and what tests make of it."""
+    noise = SparseNoise(hits, Fraction(20), Fraction(30), None, redrawn)
+    far = np.arange(0, 2000)
+    within = np.cumsum(np.where(far == 0, 1, 2) * np.exp(-far / 20)) * np.tanh(1 / 40)
+    chances = np.diff(within ** (hits if redrawn else 1), prepend=0.0)
+
+    def failing(error):
+        spread = np.arange(-9000, 9001)
+        law = np.cumsum(np.exp(-np.abs(spread) / 30) * np.tanh(1 / 60))
+        inside = law[9000 + far + error] - law[9000 + far - error - 1]
+        return float(chances @ (1 - np.minimum(1, inside) ** tests))
+
+    error = error_up(noise, tests=tests, confidence="0.95")
+    assert failing(error) <= 0.05 * (1 + 1e-9)
+    assert failing(error - 2) > 0.05
+
+
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize(("hits", "delta"), [(1, 0), (5, 0), (5, 1e-6), (200, 1e-6)])
 @pytest.mark.parametrize("tests", [1, 1000])
@@ -181,7 +201,7 @@ def test_runs_are_as_accurate_as_told(form):
     """Values just beyond the error are called wrongly in at most a tenth of the runs; at a third of it, in more."""
     noise = sparse_noise(epsilon=1, hits=3, form=form, values=True)
     error = error_up(noise, tests=60, confidence="0.9")
-    machine, source, runs = SparseVector(noise, 1), Seeded(11), 1500
+    machine, source, runs = SparseVectorMachine(noise, 1), Seeded(11), 1500
 
     def wrong(distance):
         values = np.full(60, -distance)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.accounting.exponentials import precise
-from chary.accounting.multiplicative_weights import hard_answers_up
-from chary.accounting.sparse_weights import weight_rounds
-from chary.accounting.weight_rounds import Allowance, ExactRounds, PublishedRounds
+from chary.accounting.synthesis.hard_answers import hard_answers_up
+from chary.accounting.synthesis.sparse_weight_rounds import weight_rounds
+from chary.accounting.synthesis.weight_rounds import Allowance, ExactRounds, PublishedRounds
 from chary.errors import InvalidParameter
 
 SIZES, START = 10**6, 200

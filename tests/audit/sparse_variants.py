@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from chary.accounting import sparse_noise
-from chary.mechanisms import Crossed, SparseVector
+from chary.accounting import one_sided_noise, sparse_noise
+from chary.mechanisms import Crossed, OneSidedMachine, SparseVectorMachine
 
 MANY = 10**6
 
 
-class WithoutTestNoise(SparseVector):
+class WithoutTestNoise(SparseVectorMachine):
     """Compares exact values with the hidden threshold."""
 
     def step(self, state, values, threshold, source):
@@ -23,7 +23,7 @@ class WithoutTestNoise(SparseVector):
         return replace(state, used=len(above)), Crossed(tested, above.tolist(), None)
 
 
-class PublishingTheTestedValue(SparseVector):
+class PublishingTheTestedValue(SparseVectorMachine):
     """Publishes the noisy value that was compared with the threshold."""
 
     def step(self, state, values, threshold, source):
@@ -35,7 +35,22 @@ class PublishingTheTestedValue(SparseVector):
 
 def right(epsilon, hits=1):
     """As it should be."""
-    return SparseVector(sparse_noise(epsilon=epsilon, hits=hits), 1)
+    return SparseVectorMachine(sparse_noise(epsilon=epsilon, hits=hits), 1)
+
+
+def right_one_sided(epsilon, hits=1):
+    """As it should be, with one-sided noise."""
+    return OneSidedMachine(one_sided_noise(epsilon=epsilon, hits=hits, tests=1))
+
+
+def one_sided_without_end(epsilon):
+    """Mistake 3 with one-sided noise."""
+    return OneSidedMachine(replace(one_sided_noise(epsilon=epsilon, hits=1, tests=1), hits=MANY))
+
+
+def one_sided_without_scaling(epsilon, hits):
+    """Mistake 4 with one-sided noise."""
+    return OneSidedMachine(replace(one_sided_noise(epsilon=epsilon, hits=1, tests=1), hits=hits))
 
 
 def without_test_noise(epsilon):
@@ -50,12 +65,12 @@ def publishing_the_tested_value(epsilon):
 
 def without_end(epsilon):
     """Mistake 3: goes on after the hit that it was made for."""
-    return SparseVector(replace(sparse_noise(epsilon=epsilon, hits=1), hits=MANY), 1)
+    return SparseVectorMachine(replace(sparse_noise(epsilon=epsilon, hits=1), hits=MANY), 1)
 
 
 def without_scaling(epsilon, hits):
     """Mistake 4: ends after so many hits, with the noise for one."""
-    return SparseVector(replace(sparse_noise(epsilon=epsilon, hits=1), hits=hits), 1)
+    return SparseVectorMachine(replace(sparse_noise(epsilon=epsilon, hits=1), hits=hits), 1)
 
 
 def transcripts(machine, values, source, runs):

@@ -10,8 +10,8 @@ from scipy.stats import binom, binomtest
 
 from chary import InvalidParameter, InvalidQuery
 from chary.audit import link, linkage
-from chary.cli.attacks import built_in
-from tests.paths import shared
+from chary.cli.attack_commands import built_in
+from tests.paths import beside
 from tests.session.kit import PLENTY, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data
 
 ALPHA = 1e-6
@@ -149,7 +149,7 @@ def test_bad_input_tells_no_value(rows, wrong):
 
 
 def test_adult():
-    adult = shared("data", "adult_all.csv.gz")
+    adult = beside("adult_all.csv.gz")
     quasi = ["age", "sex", "race", "native_country", "education", "marital_status", "occupation"]
     found = linkage(str(adult), quasi=quasi, sensitive="income", epsilon=1)
     assert found.unique == (1, 3, 59, 1500, 4417, 7152, 15620)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import sparse_noise
-from chary.accounting.sparse_accuracy import reach
+from chary.accounting.sparse.sparse_errors import reach
 from chary.noise import Seeded
 from tests.audit import sparse_variants as variants
 from tests.audit.auditor import epsilon_shown
@@ -46,6 +46,8 @@ MISTAKES = {
     "no noise on the tests": (variants.without_test_noise(EPSILON), CROSSED, second_alone),
     "no end": (variants.without_end(EPSILON), OPPOSITE, later_less_earlier),
     "noise not scaled with the hits": (variants.without_scaling(EPSILON, HITS), OPPOSITE, later_less_earlier),
+    "one-sided, no end": (variants.one_sided_without_end(EPSILON), OPPOSITE, later_less_earlier),
+    "one-sided, not scaled": (variants.one_sided_without_scaling(EPSILON, HITS), OPPOSITE, later_less_earlier),
 }
 
 
@@ -56,10 +58,11 @@ def test_samples_catch_the_mistake(mistake):
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("right", [variants.right, variants.right_one_sided])
 @pytest.mark.parametrize("hits", [1, HITS])
 @pytest.mark.parametrize(("pair", "statistic"), [(CROSSED, second_alone), (OPPOSITE, later_less_earlier)])
-def test_samples_find_nothing_against_the_right_one(pair, statistic, hits):
-    assert audited(variants.right(EPSILON, hits), pair, statistic) <= EPSILON
+def test_samples_find_nothing_against_the_right_one(pair, statistic, hits, right):
+    assert audited(right(EPSILON, hits), pair, statistic) <= EPSILON
 
 
 def test_the_auditor_finds_the_epsilon_of_randomized_response():

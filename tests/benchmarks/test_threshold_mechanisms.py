@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from chary import advise
+from chary.advise import advise
 from tests.paths import ROOT
 
 DELTA = 1e-6
@@ -45,6 +45,9 @@ def test_advice_is_what_the_benchmark_runs(run_beside, epsilon, hits):
     pure = found["sparse vector, tuned, monotone"]
     assert pure.test_deviation == pytest.approx(tuned[0].test_deviation, rel=1e-12)
     assert pure.value_deviation == pytest.approx(tuned[0].answer_deviation, rel=1e-12)
+    one_sided = found["sparse vector, one-sided, monotone"]
+    assert one_sided.test_deviation == forms["sparse vector, ours: one-sided"].test_deviation
+    assert one_sided.value_deviation == forms["sparse vector, ours: one-sided"].answer_deviation
     gaussian = found["sparse vector, tuned, Gaussian values"]
     assert gaussian.test_deviation in [form.answer_deviation for form in tuned[1:]]
 
@@ -56,7 +59,16 @@ def test_errors_are_those_of_the_accuracy_benchmark(run_beside, hits, values):
     found = named(advise(epsilon=1, delta=DELTA, tests=1000, hits=hits, values=values))
     names = ("published", "published, delta", "tuned", "tuned, monotone")
     assert [found[f"sparse vector, {name}"].error for name in names] == made.sparse_errors(hits, values)[1:]
+    ours = [found[f"sparse vector, {name}"].error for name in ("one-sided", "one-sided, monotone")]
+    assert ours == made.one_sided_errors(hits, values)
     assert found["target charging, exact curve"].error == made.charging_error(hits)
+
+
+@pytest.mark.parametrize("hits", [1, 3, 10])
+def test_the_best_exponential_tests_beside_a_laplace_threshold_err_more_than_ours(run_beside, hits):
+    tests, hit, laplace, exponential, ours = run_beside("sparse_accuracy").few_hits()[[1, 3, 10].index(hits)]
+    assert (tests, hit) == ("1,000", str(hits))
+    assert int(ours) < int(exponential) < int(laplace)
 
 
 def test_a_short_stream_is_run_by_every_mechanism(run_beside):

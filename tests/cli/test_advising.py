@@ -5,24 +5,27 @@ import json
 import pytest
 
 import chary
+from chary.advise import advise_for
 
 
 def test_the_figures_are_those_of_the_library(call):
     code, out, err = call("advise --epsilon 1 --delta 1e-6 --tests 1000 --hits 20 --json")
     assert (code, err) == (0, "")
-    assert json.loads(out) == chary.advise(epsilon=1, delta=1e-6, tests=1000, hits=20).as_dict()
+    assert json.loads(out) == chary.advise.advise(epsilon=1, delta=1e-6, tests=1000, hits=20).as_dict()
+    _, out, _ = call("advise --epsilon 1 --delta 1e-6 --tests 1000 --hits 20 --per-unit 2 --json")
+    assert json.loads(out) == chary.advise.advise(epsilon=1, delta=1e-6, tests=1000, hits=20, per_unit=2).as_dict()
     options = "--no-values --low 0 --high 99 --above 40 --sensitivity 0.5 --grid 0.5 --no-monotone --confidence 0.9"
     _, out, _ = call(f"advise --epsilon 1 --tests 100 --hits 2 {options} --json")
     terms = {"values": False, "low": 0, "high": 99, "above": 40, "sensitivity": 0.5, "grid": 0.5, "monotone": False}
-    assert json.loads(out) == chary.advise(epsilon=1, tests=100, hits=2, confidence=0.9, **terms).as_dict()
+    assert json.loads(out) == chary.advise.advise(epsilon=1, tests=100, hits=2, confidence=0.9, **terms).as_dict()
 
 
 def test_people_get_a_table_the_calls_and_what_does_not_apply(call):
     code, out, err = call("advise --epsilon 1 --tests 1000 --hits 3")
     assert (code, err) == (0, "")
-    assert "sparse vector, tuned, monotone: session.sparse_vector(above=above, hits=3, epsilon=1" in out
+    assert "sparse vector, tuned, monotone: session.start(SparseVector(above=above, hits=3, epsilon=1" in out
     assert "does not apply: target charging, renyi filter: it needs a delta" in out
-    assert "best: sparse vector, tuned, monotone\n  session = chary.open(" in out
+    assert "best: sparse vector, one-sided, monotone\n  session = chary.open(" in out
 
 
 def test_a_ledger_is_asked_for_what_is_left(call, visits, tmp_path):
@@ -34,7 +37,7 @@ def test_a_ledger_is_asked_for_what_is_left(call, visits, tmp_path):
     best = json.loads(out)["options"][0]
     assert (best["epsilon"], best["share"], best["opening"]) == (0.25, 0.25, None)
     with chary.open(visits, privacy_unit="patient_id", ledger=ledger) as session:
-        assert session.advise(tests=100, hits=2).as_dict() == json.loads(out)
+        assert advise_for(session, tests=100, hits=2).as_dict() == json.loads(out)
         session.set_share("bob", 0.125)
     _, out, _ = call(f"advise {ledger} --tests 100 --hits 2 --analyst bob --json")
     assert json.loads(out)["options"][0]["epsilon"] == 0.125

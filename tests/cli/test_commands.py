@@ -1,14 +1,19 @@
 """Every command as a user types it: figures, exit codes, messages without data."""
 
+import csv
+import gzip
 import json
 import math
 import sqlite3
+from dataclasses import asdict
+from datetime import date, timedelta
 
 import pytest
 
 from chary.accounting import exact_total
+from chary.accounting.sharp.half_widths import laplace_width
+from chary.accounting.sharp.menus import sharp_menu
 from tests.cli.conftest import SECRET
-from tests.paths import shared
 
 
 def test_charging_keys(call):
@@ -41,6 +46,20 @@ def test_plan(call):
     assert "largest epsilon per call" in call("plan --epsilon 1 --delta 1e-6")[1]
 
 
+def test_a_plan_for_tests_is_a_menu(call):
+    told = json.loads(call("plan --epsilon 1 --delta 1e-6 --tests 100 --value 0.1 --json")[1])
+    assert [plan["hits"] for plan in told] == [1, 2, 5, 10, 20, 50, 100]
+    plain = json.loads(call("plan --epsilon 1 --delta 1e-6 --json")[1])
+    choices = sharp_menu(epsilon=1, delta="1e-6", tests=100, value="0.1")
+    for plan, usual, choice in zip(told, plain, choices, strict=False):
+        assert plan["laplace"] == laplace_width(usual["epsilon_per_call"], tests=100)
+        assert {name: plan[name] for name in usual} == usual
+        assert {name: plan[name] for name in asdict(choice)} == asdict(choice)
+    told = call("plan --epsilon 1 --delta 1e-6 --tests 100")[1]
+    assert "error" in told  # the heads of columns break where a terminal is narrow
+    assert "values" in told
+
+
 def test_watch_charges_its_ledger(call, visits):
     asked = f"watch {visits} --unit patient_id --count --by clinic --keys a,b,c,d --keep-per-unit 1 --above 1000"
     code, out, err = call(f"{asked} --epsilon 1 --delta 1e-6 --hits 5 --json")
@@ -59,7 +78,7 @@ def test_watch_charges_its_ledger(call, visits):
 
 
 def test_test_release_and_quote_share_one_budget(call, visits):
-    common = f"{visits} --unit patient_id --epsilon 2 --delta 1e-6 --json"
+    common = f"{visits} --unit patient_id --columns age=BIGINT,cost=DOUBLE --epsilon 2 --delta 1e-6 --json"
     code, out, _ = call(f"test {common} --count --above 100", "--where", "age >= 65")
     assert (code, json.loads(out)["above"]) == (0, True)
     code, out, _ = call(f"test {common} --count --above 100 --value", "--where", "age >= 65")
@@ -84,7 +103,7 @@ def test_an_exhausted_budget_leaves_with_3(call, visits):
     code, out, err = call(f"{asked} --epsilon-per-call 5")
     assert (code, out) == (3, "")
     assert "would fit" in err
-    assert json.loads(call(f"ledger show {visits}.ledger --json")[1])[0]["spent"]["share"] == 0
+    assert not visits.with_name(f"{visits.name}.ledger").exists()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +111,7 @@ def test_an_exhausted_budget_leaves_with_3(call, visits):
     [
         "watch {} --unit patient_id --count --by clinic --above 3 --epsilon 1 --delta 1e-6",
         "watch {} --unit patient_id --count --by nowhere --keys a --above 3 --epsilon 1 --delta 1e-6",
-        "watch {} --unit patient_id --count --by age --keys a --above 3 --epsilon 1 --delta 1e-6",
+        "watch {} --unit patient_id --count --by age --keys a --columns age=BIGINT --above 3 --epsilon 1 --delta 1e-6",
         "test {} --count --above 3 --epsilon 1 --delta 1e-6",
         "test {} --unit patient_id --above 3 --epsilon 1 --delta 1e-6",
         "test {} --unit patient_id --count --above nan --epsilon 1 --delta 1e-6",
@@ -107,8 +126,11 @@ def test_an_exhausted_budget_leaves_with_3(call, visits):
         "watch {} --series cost --above 3 --epsilon 1 --delta 1e-6",
         "watch {} --series clinic --sensitivity 1 --above 3 --epsilon 1 --delta 1e-6",
         "ledger show nothing.ledger",
-        "ledger verify {}",
+        "ledger show {}",
         "plan --epsilon nan --delta 1e-6 --hits 3",
+        "plan --epsilon 1 --delta 1e-6 --tests 0",
+        "plan --epsilon 1 --delta 1e-6 --tests 9 --value 1",
+        "plan --epsilon 1 --delta 1e-6 --hits 3 --tests 9",
         "account price --order 1 --epsilon-per-call 0.1",
         "account nothing",
         "nothing",
@@ -120,6 +142,28 @@ def test_bad_input_leaves_with_2_and_no_data(call, visits, line):
     assert err.startswith("chary: ")
     assert SECRET not in err
     assert len(err.strip().splitlines()) == 1
+    assert not visits.with_name(f"{visits.name}.ledger").exists()
+
+
+def test_a_file_that_is_no_ledger_is_told_broken_and_nothing_of_it_is_shown(call, visits):
+    code, out, err = call(f"ledger verify {visits}")
+    assert (code, err, "BROKEN" in out) == (2, "", True)
+    assert SECRET not in out
+
+
+def test_a_quote_fixes_no_budget(call, visits):
+    asked = f"quote {visits} --each-row --count --above 10 --delta 1e-6 --epsilon"
+    assert (call(f"{asked} 1")[0], call(f"{asked} 2")[0]) == (0, 0)
+    assert not visits.with_name(f"{visits.name}.ledger").exists()
+
+
+def test_a_stream_is_not_opened_for_a_question_that_cannot_be_asked(call, visits):
+    asked = (
+        f"watch {visits} --unit patient_id --above 3 --epsilon 1 --delta 1e-6 --individual 2 --epsilon-per-call 0.01"
+    )
+    code, _, err = call(f"{asked} --count --where nobody=1 --by clinic --keys a,b")
+    assert (code, "nobody" in err) == (2, True)
+    assert not visits.with_name(f"{visits.name}.ledger").exists()
 
 
 def test_another_budget_than_the_ledger_holds(call, visits):
@@ -144,8 +188,16 @@ def test_a_tampered_ledger_is_reported(call, visits):
     assert not out or not json.loads(out)["ok"] or "chary:" in err
 
 
+def write_series(path, label, labels, counts):
+    rows = "".join(f"{name},{number}\n" for name, number in zip(labels, counts, strict=True))
+    path.write_text(f"{label},registered\n{rows}")
+    return path
+
+
 def test_bike_series(call, tmp_path):
-    path = shared("data", "bike_day.csv")
+    days = [date(2011, 1, 1) + timedelta(day) for day in range(731)]
+    counts = [7000 if day % 73 == 5 else 2000 + day * 37 % 4000 for day in range(731)]
+    path = write_series(tmp_path / "days.csv", "dteday", days, counts)
     asked = (
         f"watch {path} --series registered --sensitivity 1 --labels dteday --above 6900 --ledger {tmp_path}/b.ledger"
     )
@@ -160,22 +212,31 @@ def test_bike_series(call, tmp_path):
 
 
 def test_every_hour_of_the_bikes(call, tmp_path):
-    path = shared("data", "bike_hour.csv")
+    path = write_series(tmp_path / "hours.csv", "hour", range(17379), [hour * 37 % 200 for hour in range(17379)])
     asked = f"watch {path} --series registered --sensitivity 1 --above 900 --ledger {tmp_path}/h.ledger"
     code, out, _ = call(f"{asked} --epsilon 1 --delta 1e-6 --hits 60 --json")
     assert (code, json.loads(out)["tested"]) == (0, 17379)
 
 
 def test_households_turned_long(call, tmp_path):
-    path = shared("data", "lcl_daily_kwh_wide.csv.gz")
-    line = f"watch {path} --unit LCLid --unpivot day,kwh --count --by day --keys 2013-01-01..2013-01-31 --above 350"
+    path = tmp_path / "wide.csv.gz"
+    days = [f"2013-01-{day:02}" for day in range(1, 32)]
+    cold = {"2013-01-18", "2013-01-19", "2013-01-20"}
+    homes = [
+        [f"home{home}", *("" if home % 50 == int(day[-2:]) else 40.5 if day in cold else home % 36 for day in days)]
+        for home in range(600)
+    ]
+    with gzip.open(path, "wt", newline="") as file:
+        csv.writer(file).writerows([["LCLid", *days], *homes])
+    rows = "--unit LCLid --unpivot day,kwh --columns kwh=DOUBLE"
+    line = f"watch {path} {rows} --count --by day --keys 2013-01-01..2013-01-31 --above 350"
     budget = f"--epsilon 20 --delta 1e-6 --hits 20 --ledger {tmp_path}/l.ledger --json"
     code, out, _ = call(f"{line} {budget}", "--where", "kwh > 30")
     figures = json.loads(out)
     assert (code, figures["tested"] + figures["untested"]) == (0, 31)
     assert figures["spent"]["share"] == pytest.approx(figures["hits"] / 20, rel=0.01)
     found = {hit["key"][0] for hit in figures["above"]}
-    assert {"2013-01-18", "2013-01-19", "2013-01-20"} <= found
+    assert found == cold
 
 
 def test_several_targets_multiply_delta(call):
@@ -195,7 +256,7 @@ def test_targets_of_the_toolkit(call):
     )
 
 
-BIG = "--unit patient_id --count --epsilon 1 --delta 1e-6 --json"
+BIG = "--unit patient_id --columns patient_id=BIGINT --count --epsilon 1 --delta 1e-6 --json"
 
 
 def test_clear_answers_are_free(call, visits):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import SECRET
 
-ROWS = "--each-row --relation replace"
+ROWS = "--each-row --relation replace --columns age=BIGINT"
 BUDGET = f"{ROWS} --epsilon 1 --delta 1e-6 --epsilon-per-call 0.05"
 CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"
 
@@ -15,8 +15,8 @@ CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"
 @pytest.fixture
 def opened(call, visits):
     """After two histograms were opened, of which the second was asked."""
-    assert call(f"ask {visits} {BUDGET} --alpha 0.1 --values clinic=a", "--where", "clinic = 'a'")[0] == 0
-    code, _, err = call(f"ask {visits} {BUDGET} {CELLS} --json", "--where", "age < 50", "--where", "clinic = 'a'")
+    assert call(f"weights {visits} {BUDGET} --alpha 0.1 --values clinic=a", "--where", "clinic = 'a'")[0] == 0
+    code, _, err = call(f"weights {visits} {BUDGET} {CELLS} --json", "--where", "age < 50", "--where", "clinic = 'a'")
     assert code == 0, err
     return visits
 
@@ -112,7 +112,7 @@ def test_rows_without_a_histogram(call, visits, tmp_path):
     assert call(f"watch {visits} {BUDGET} --count --by clinic --keys a,b --above 9000")[0] == 0
     code, _, err = call(f"export synthetic {visits} made.csv {ROWS}")
     assert code == 2
-    assert "chary ask opens one" in err
+    assert "chary weights opens one" in err
 
 
 def test_a_picture_of_the_marginals(call, opened, tmp_path):

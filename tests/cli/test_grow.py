@@ -1,5 +1,6 @@
 """`chary grow` as a user types it."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -21,7 +22,8 @@ def call(call, tmp_path):
     return call
 
 
-RULES = "--each-row --relation replace --epsilon 5 --delta 1e-6 --ledger wards.ledger --count --by ward --keys 0,1,2"
+RULES = "--each-row --relation replace --infer-types --epsilon 5 --delta 1e-6 --ledger wards.ledger"
+RULES += " --count --by ward --keys 0,1,2"
 
 
 @pytest.mark.parametrize("terms", ["--schedule-rho 0.05", "--schedule-epsilon 1", "--schedule-rho 0.05 --exponent 0.1"])
@@ -211,7 +213,7 @@ def test_the_ledger_notes_the_same_whatever_the_rows(call, file, tmp_path, sourc
 
 
 def test_a_file_that_does_not_fit_is_named_and_what_came_before_it_stays(call, file, tmp_path):
-    (tmp_path / "wrong.csv").write_text("ward,number\nSECRET,1\n")
+    (tmp_path / "wrong.csv").write_text("ward,digits\nSECRET,1\n")
     line = f"grow {file} {KEPT} --append third.csv --append wrong.csv"
     for _ in range(2):
         code, out, err = call(line)
@@ -233,3 +235,19 @@ def test_a_file_that_is_not_there_is_refused_before_anything_is_charged(call):
     assert (code, out) == (2, "")
     assert "no file fourth.csv" in err
     assert not Path("wards.ledger").exists()
+
+
+def test_files_that_arrive_are_followed_one_line_each(call, file, monkeypatch):
+    """What came before a name that is wrong stays, and repeating the command goes on after it."""
+    line = f"grow {file} {KEPT} --append -"
+    monkeypatch.setattr("sys.stdin", io.StringIO("second.csv\n\nthird.csv\n"))
+    code, out, err = call(line)
+    told = [json.loads(answer) for answer in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert [[batch["file"] for batch in step["appended"]] for step in told] == [[], ["second.csv"], ["third.csv"]]
+    assert [len(step["done"]) for step in told[:2]] == [1, 1]
+    assert told[1]["latest"] == told[1]["done"][-1]
+    monkeypatch.setattr("sys.stdin", io.StringIO("second.csv\nnowhere.csv\nthird.csv\n"))
+    code, out, err = call(line)
+    assert (code, len(out.splitlines()), "no file nowhere.csv" in err) == (2, 2, True)
+    assert [batch["new"] for batch in json.loads(out.splitlines()[1])["appended"]] == [False]

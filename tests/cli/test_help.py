@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from chary.cli.app import app
+from tests.test_public_names import run_python
 
 
 def _commands(command, path=()):
@@ -27,11 +28,33 @@ def test_no_help_text_holds_what_is_taken_for_markup(path):
     assert all("[" not in text for text in told)
 
 
+@pytest.mark.parametrize("path", [path for path in COMMANDS if not hasattr(COMMANDS[path], "commands")], ids=" ".join)
+def test_every_command_prints_json_and_those_that_read_rows_write_csv(call, path):
+    options = {name for option in COMMANDS[path].params for name in option.opts}
+    assert "--json" in options
+    assert ("--config" in options) == ("--unit" in options) <= ("--csv-out" in options)
+    assert COMMANDS[path].help
+
+
+def test_help_opens_no_door():
+    """Neither help nor the completion of names loads what a command needs."""
+    code = (
+        "import sys; from chary.cli import run; run([]); run(['--help']); print([m for m in HEAVY if m in sys.modules])"
+    )
+    assert run_python(code).splitlines()[-1] == "[]"
+
+
+def test_every_name_in_the_first_help_is_there(call):
+    _, out, _ = call("--help")
+    assert all(f"│ {name} " in out for (name,) in (path for path in COMMANDS if len(path) == 1))
+    assert call("--help")[1] == call("-h")[1]
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
         ("grow", ("(default: 0.05)", "Example: chary grow")),
-        ("ask", ("(default: 10 hits)", "Example: chary ask", "--must-verify")),
+        ("weights", ("(default: 10 hits)", "Example: chary weights", "--must-verify")),
         ("export synthetic", ("(default: the newest)", "Example: chary export synthetic")),
     ],
 )

@@ -19,8 +19,8 @@ def visits(tmp_path):
 
 
 BUDGET = "--epsilon 3 --delta 1e-6 --epsilon-per-call 0.5"
-QUANTILES = "quantiles {} --unit patient --rows-per-unit 1 --column age --low 0 --high 120"
-HISTOGRAM = "histogram {} --unit patient --column age --bins 0,18,65,120"
+QUANTILES = "quantiles {} --unit patient --rows-per-unit 1 --column age --low 0 --high 120 --infer-types"
+HISTOGRAM = "histogram {} --unit patient --column age --bins 0,18,65,120 --infer-types"
 
 
 def test_quantiles(call, visits):

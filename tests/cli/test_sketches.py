@@ -15,7 +15,7 @@ def call(call, tmp_path):
     return call
 
 
-FIRST = "distinct visits.csv --unit patient_id --epsilon 30 --delta 1e-6 --epsilon-per-call 1 --json"
+FIRST = "distinct visits.csv --unit patient_id --infer-types --epsilon 30 --delta 1e-6 --epsilon-per-call 1 --json"
 
 
 def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
@@ -24,7 +24,7 @@ def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
     assert code == 0
     assert missed["distinct"] is None
     numbers = [
-        json.loads(call(f"distinct visits.csv --unit patient_id --sketch {missed['sketch']} --json")[1])
+        json.loads(call(f"distinct visits.csv --unit patient_id --infer-types --sketch {missed['sketch']} --json")[1])
         for _ in range(2)
     ]
     assert numbers[0] == numbers[1]

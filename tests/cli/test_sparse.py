@@ -38,8 +38,16 @@ def test_it_goes_on_and_a_repeated_request_is_the_same(call, asked):
     assert "used up" in err
 
 
+def test_the_bar_is_placed_for_as_many_tests_as_there_are_keys(call, asked, visits):
+    few, many = (
+        json.loads(call(f"{asked} --keys {keys} --above 9000 --hits 2 --epsilon-per-call 0.1 --epsilon 1 --json")[1])
+        for keys in ("a,b", ",".join(f"k{key}" for key in range(200)))
+    )
+    assert few["error"] < 0.7 * many["error"]
+
+
 def test_totals_bring_their_sensitivity_and_people_get_a_table(call, asked):
-    question = asked.replace("--count", "--total cost --bounds 0,50 --rows-per-unit 1")
+    question = asked.replace("--count", "--total cost --bounds 0,50 --rows-per-unit 1 --columns cost=BIGINT")
     code, out, err = call(f"{question} --keys a,b,c --above 10000 --hits 3 --epsilon-per-call 1 --epsilon 1")
     assert (code, err) == (0, "")
     assert "Above the threshold" in out
@@ -85,4 +93,5 @@ def test_a_question_that_cannot_be_asked_opens_nothing(call, asked, question):
     code, _, err = call(f"{asked.replace('--count', question)} --keys a,b {opening} --epsilon 1")
     assert code == 2
     assert err
-    assert call(f"{asked} --keys a,b {opening}")[0] == 0
+    assert call(f"{asked} --keys a,b {opening}")[0] == 2
+    assert call(f"{asked} --keys a,b {opening} --epsilon 2")[0] == 0

@@ -1,10 +1,10 @@
-"""`chary ask` as a user types it."""
+"""`chary weights` as a user types it."""
 
 import json
 
 import pytest
 
-from chary.session.multiplicative_weights import OpenWeights
+from chary.calls.weights.weighting import OpenWeights
 
 SECRET = "987654321"
 
@@ -18,13 +18,13 @@ def visits(tmp_path):
     return path
 
 
-ROWS = "--each-row --relation replace --epsilon 1 --delta 1e-6 --epsilon-per-call 0.02"
+ROWS = "--each-row --relation replace --infer-types --epsilon 1 --delta 1e-6 --epsilon-per-call 0.02"
 CELLS = "--alpha 0.1 --bins age=0,20,40,60,80,100 --values sex=f,m"
 WOMEN = ("--where", "sex = 'f'")
 
 
 def test_ask(call, visits):
-    code, out, err = call(f"ask {visits} {ROWS} {CELLS} --json", *WOMEN, "--where", "age >= 40")
+    code, out, err = call(f"weights {visits} {ROWS} {CELLS} --json", *WOMEN, "--where", "age >= 40")
     figures = json.loads(out)
     assert (code, err) == (0, "")
     women, old = figures["answers"]
@@ -32,7 +32,7 @@ def test_ask(call, visits):
     assert abs(women["share"] - 0.7) < 0.05
     assert abs(old["share"] - 0.6) < 0.15
     spent = figures["spent"]["share"]
-    code, out, _ = call(f"ask {visits} {ROWS} {CELLS} --json", *WOMEN)
+    code, out, _ = call(f"weights {visits} {ROWS} {CELLS} --json", *WOMEN)
     again = json.loads(out)
     assert (code, again["answers"][0]["hard"], again["spent"]["share"]) == (0, False, spent)
     assert abs(again["answers"][0]["share"] - women["share"]) < 0.03
@@ -51,7 +51,7 @@ SIZED = ROWS.replace("--epsilon-per-call 0.02", "--hits 3")
 )
 def test_the_same_options_go_on_with_the_same_histogram(call, visits, rows, other):
     """However its numbers are written, and whatever is left by now; what it learned is not paid again."""
-    line = f"ask {visits} {rows} {CELLS} --json"
+    line = f"weights {visits} {rows} {CELLS} --json"
     first = json.loads(call(line, *WOMEN)[1])
     assert first["answers"][0]["hard"]
     old, new, size, written = other
@@ -60,24 +60,26 @@ def test_the_same_options_go_on_with_the_same_histogram(call, visits, rows, othe
     assert (again["answers"][0]["hard"], again["spent"]) == (False, first["spent"])
 
 
-@pytest.mark.parametrize("other", ["--alpha 0.11", "--hits 4", "--epsilon-per-call 0.02", "--no-missing"])
+@pytest.mark.parametrize(
+    "other", ["--alpha 0.11", "--hits 4", "--epsilon-per-call 0.02", "--no-missing", "--mixing 0.2"]
+)
 def test_other_options_open_another_histogram(call, visits, other):
-    line = f"ask {visits} {SIZED} {CELLS} --json"
+    line = f"weights {visits} {SIZED} {CELLS} --json"
     if "per-call" in other:
         line = line.replace("--hits 3", "")
-    first = json.loads(call(f"ask {visits} {SIZED} {CELLS} --json", *WOMEN)[1])
+    first = json.loads(call(f"weights {visits} {SIZED} {CELLS} --json", *WOMEN)[1])
     assert json.loads(call(f"{line} {other}", *WOMEN)[1])["call"] != first["call"]
 
 
 def test_an_analyst_has_histograms_of_their_own(call, visits):
-    line = f"ask {visits} {SIZED} {CELLS} --json"
+    line = f"weights {visits} {SIZED} {CELLS} --json"
     calls = [json.loads(call(f"{line} --analyst {name}", *WOMEN)[1])["call"] for name in ("eve", "bob")]
     assert calls[0] < calls[1]
 
 
 def test_an_opening_that_was_interrupted_is_done_again(call, visits, monkeypatch):
     """With the epsilon that it was reserved with, though by now another would be derived."""
-    line = f"ask {visits} {SIZED} {CELLS} --json"
+    line = f"weights {visits} {SIZED} {CELLS} --json"
     with monkeypatch.context() as patched:
         patched.setattr(OpenWeights, "fresh", property(lambda opening: (_ for _ in ()).throw(KeyboardInterrupt)))
         call(line, *WOMEN)
@@ -89,7 +91,7 @@ def test_an_opening_that_was_interrupted_is_done_again(call, visits, monkeypatch
 
 def test_an_answer_that_is_not_verified_says_so_or_is_refused(call, visits):
     """When no hit fits any more, the histogram goes on answering alone."""
-    line = f"ask {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS}"
+    line = f"weights {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS}"
     code, out, _ = call(line, *WOMEN)
     assert (code, "unverified" in out) == (0, False)
     code, out, _ = call(line, *WOMEN)
@@ -101,15 +103,15 @@ def test_an_answer_that_is_not_verified_says_so_or_is_refused(call, visits):
 
 def test_answers_before_one_that_is_refused_are_shown(call, visits):
     """They are paid."""
-    line = f"ask {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS} --must-verify --json"
+    line = f"weights {visits} {SIZED.replace('--hits 3', '--hits 1')} {CELLS} --must-verify --json"
     code, out, err = call(line, *WOMEN, "--where", "age >= 40")
     assert (code, "is left" in err) == (3, True)
     assert [answer["where"] for answer in json.loads(out)["answers"]] == ["sex = 'f'"]
 
 
 def test_the_call_that_is_told_can_be_exported(call, visits):
-    rows = "--each-row --relation replace"
-    told = json.loads(call(f"ask {visits} {ROWS} {CELLS} --json", *WOMEN)[1])["call"]
+    rows = "--each-row --relation replace --infer-types"
+    told = json.loads(call(f"weights {visits} {ROWS} {CELLS} --json", *WOMEN)[1])["call"]
     assert call(f"export synthetic {visits} made.csv {rows} --call {told}")[0] == 0
 
 
@@ -125,17 +127,17 @@ def test_the_call_that_is_told_can_be_exported(call, visits):
     ],
 )
 def test_bad_cells_are_refused(call, visits, cells, told):
-    code, out, err = call(f"ask {visits} {ROWS} {cells}", *WOMEN)
+    code, out, err = call(f"weights {visits} {ROWS} {cells}", *WOMEN)
     assert (code, out) == (2, "")
     assert told in err
 
 
 def test_a_condition_that_is_refused_is_so_before_the_others_are_paid(call, visits):
-    code, out, err = call(f"ask {visits} {ROWS} {CELLS}", *WOMEN, "--where", "age < 30")
+    code, out, err = call(f"weights {visits} {ROWS} {CELLS}", *WOMEN, "--where", "age < 30")
     assert (code, out) == (2, "")
     assert "'age < 30' cuts through a bin" in err
     assert (
-        json.loads(call(f"ask {visits} {ROWS} {CELLS} --json", "--where", "age < 20 AND sex = 'm'")[1])["spent"][
+        json.loads(call(f"weights {visits} {ROWS} {CELLS} --json", "--where", "age < 20 AND sex = 'm'")[1])["spent"][
             "share"
         ]
         == 0
@@ -145,7 +147,7 @@ def test_a_condition_that_is_refused_is_so_before_the_others_are_paid(call, visi
 def test_a_secret_size_is_refused(call, visits):
     """Before a ledger is made that would keep the wrong neighbours."""
     for wrong in (ROWS.replace("replace", "add/remove"), ROWS.replace("--each-row", "--unit age")):
-        code, _, err = call(f"ask {visits} {wrong} {CELLS}", *WOMEN)
+        code, _, err = call(f"weights {visits} {wrong} {CELLS}", *WOMEN)
         assert code == 2
         assert "the number of rows is secret" in err
         assert "give --each-row --relation replace" in err
@@ -153,5 +155,5 @@ def test_a_secret_size_is_refused(call, visits):
 
 
 def test_a_ledger_without_a_budget_says_which_options(call, visits):
-    code, _, err = call(f"ask {visits} --each-row --relation replace {CELLS}", *WOMEN)
+    code, _, err = call(f"weights {visits} --each-row --relation replace {CELLS}", *WOMEN)
     assert (code, "--epsilon 1 --delta 1e-6" in err) == (2, True)

@@ -40,13 +40,13 @@ def killed_at(folder, step):
     kill("published")
 
 
-def many(folder, analyst):
-    """200 requests; writes how many were answered and how many refused."""
+def many(folder, analyst, requests, epsilon):
+    """So many requests; writes how many were answered and how many refused."""
     answered = refused = 0
     with open_session(folder, analyst=analyst) as session:
-        for _ in range(200):
+        for _ in range(int(requests)):
             try:
-                session.test(chary.count(), above=-(10**6), epsilon=EPSILON)
+                session.test(chary.count(), above=-(10**6), epsilon=epsilon)
                 answered += 1
             except chary.BudgetRefused:
                 refused += 1
@@ -54,4 +54,4 @@ def many(folder, analyst):
 
 
 if __name__ == "__main__":
-    {"kill": killed_at, "many": many}[sys.argv[2]](sys.argv[1], sys.argv[3])
+    {"kill": killed_at, "many": many}[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -2,8 +2,6 @@
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,21 +10,16 @@ import pytest
 
 import chary
 from chary.ledger import SqlLedger
+from tests.children import Python
 from tests.crash.append_child import BATCH, PLACES, PUBLIC, SECRET, make, open_session
+from tests.session.kit import recorded
 
 CHILD = Path(__file__).with_name("append_child.py")
 AFTER_THE_COMMIT = {"committed", "noting", "noted"}
 
 
 def start(folder, *arguments):
-    root = CHILD.parents[2]
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.append_child", str(folder), *arguments],
-        cwd=root,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return Python("-m", "tests.crash.append_child", folder, *arguments)
 
 
 def count_rows(folder):
@@ -41,12 +34,25 @@ def sound(folder, name):
     return verdict.ok
 
 
+def killed(folder, place):
+    child = start(folder, place)
+    _out, err = child.communicate(timeout=120)
+    assert child.returncode == -signal.SIGKILL, err
+
+
+def test_a_batch_before_which_nothing_was_recorded_is_the_first_version(tmp_path):
+    make(tmp_path)
+    killed(tmp_path, "committed")
+    with open_session(tmp_path) as session:
+        assert [(version.kind, version.size) for version in session.versions] == [("append", 3200)]
+        assert [session.append(BATCH, request=key) for key in ("the batch", "another")] == [1, 2]
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_batch_is_there_with_its_version_or_not_at_all(tmp_path, place):
     make(tmp_path)
-    child = start(tmp_path, place)
-    _out, err = child.communicate(timeout=120)
-    assert child.returncode == -signal.SIGKILL, err
+    recorded(open_session(tmp_path)).close()
+    killed(tmp_path, place)
     there = place in AFTER_THE_COMMIT
     with open_session(tmp_path) as session:
         assert session.size == 200 + 3000 * there

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,9 @@ import pytest
 
 import chary
 from chary import BudgetRefused
+from chary.calls import ContinualCount
 from chary.ledger import SecretMoved
+from tests.children import Python
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS, PROCESSES, SIZE = 24, 2, 90
@@ -25,43 +26,42 @@ def opened(folder, on_step=None):
 
 
 def started(folder, mode, *arguments):
-    command = [sys.executable, "-m", "tests.crash.test_continual_steps", mode, str(folder), *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Python("-m", "tests.crash.test_continual_steps", mode, folder, *arguments)
 
 
 @pytest.mark.parametrize(("reached", "terms"), [("ran", 0), ("settled", 1), ("published", 0), ("evaluated", 1)])
 def test_a_kill_within_or_after_a_step_loses_nothing_and_gives_nothing_away(tmp_path, reached, terms):
     with opened(tmp_path) as session:
-        counting = session.continual_count(steps=STEPS, **TERMS[terms])
-        first, before = counting.step(), session.spine.ledger.secret(counting.call)
+        counting = session.start(ContinualCount(steps=STEPS, **TERMS[terms]))
+        first, before = counting.ask(), session.spine.ledger.secret(counting.call)
         share = session.spent.share
     child = started(tmp_path, "kill", counting.call, reached)
     out, err = child.communicate(timeout=120)
     assert child.returncode == -signal.SIGKILL, err
     with opened(tmp_path) as session:
-        again = session.continual_count(call=counting.call)
-        stored, settled = again.results, reached in ("settled", "published")
+        again = session.resume(counting.call)
+        stored, settled = again.state.results, reached in ("settled", "published")
         assert (stored[0], len(stored)) == (first, 1 + settled)
         assert (session.spine.ledger.secret(again.call) != before) == settled
-        told = again.step(request="the second")
-        assert (told.step, again.steps_left) == (2, STEPS - 2)
+        told = again.ask(request="the second")
+        assert (told.step, again.state.steps_left) == (2, STEPS - 2)
         assert stored[1:] in ([], [told])
         assert out == (f"{told.value}\n" if reached == "published" else "")
-        assert again.results == [first, told]
-        assert again.step().step == 3
+        assert again.state.results == [first, told]
+        assert again.ask().step == 3
         assert session.spent.share == share
         assert session.spine.ledger.verify().ok
 
 
 def test_processes_that_step_at_once_share_the_steps(tmp_path):
     with opened(tmp_path) as session:
-        calls = [session.continual_count(steps=STEPS, **terms).call for terms in TERMS]
+        calls = [session.start(ContinualCount(steps=STEPS, **terms)).call for terms in TERMS]
     children = [started(tmp_path, "all", *calls) for _ in range(PROCESSES)]
     outputs = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, outputs
     told = sorted(tuple(map(int, line.split())) for out, _err in outputs for line in out.splitlines())
     with opened(tmp_path) as session:
-        kept = [(call, each.step, each.value) for call in calls for each in session.continual_count(call=call).results]
+        kept = [(call, each.step, each.value) for call in calls for each in session.resume(call).state.results]
         assert told == kept
         assert [(call, step) for call, step, _ in kept] == [(call, step + 1) for call in calls for step in range(STEPS)]
         assert session.spine.ledger.verify().ok
@@ -72,7 +72,7 @@ def killed(folder, call, step):
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    found = opened(folder, kill).continual_count(call=int(call)).step(request="the second")
+    found = opened(folder, kill).resume(int(call)).ask(request="the second")
     sys.stdout.write(f"{found.value}\n")
     sys.stdout.flush()
     kill("published")
@@ -81,10 +81,10 @@ def killed(folder, call, step):
 def step_all(folder, *calls):
     with opened(folder) as session:
         for call in calls:
-            counting = session.continual_count(call=int(call))
-            while counting.steps_left:
+            counting = session.resume(int(call))
+            while counting.state.steps_left:
                 try:
-                    told = counting.step()
+                    told = counting.ask()
                     sys.stdout.write(f"{call} {told.step} {told.value}\n")
                 except (SecretMoved, BudgetRefused):
                     continue

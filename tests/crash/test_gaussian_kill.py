@@ -2,17 +2,18 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import chary
+from chary.calls import AboveThreshold
+from chary.calls.gaussian.run_state import RunState
 from chary.errors import LedgerBusy
-from chary.mechanisms.gaussian_selection import GaussianThreshold
+from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.session import STEPS
-from chary.session.run_state import RunState
+from tests.children import Python
 
 ROOT = Path(__file__).resolve().parents[2]
 TERMS = {"threshold": 60, "threshold_noise": 20, "low": 0, "high": 100}
@@ -35,8 +36,7 @@ def opened(folder, on_step=None):
 
 
 def started(folder, mode, *arguments):
-    command = [sys.executable, "-m", "tests.crash.test_gaussian_kill", mode, str(folder), *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Python("-m", "tests.crash.test_gaussian_kill", mode, folder, *arguments)
 
 
 def state_of(session, call):
@@ -46,7 +46,7 @@ def state_of(session, call):
 @pytest.mark.parametrize("step", [*STEPS, "published"])
 def test_a_kill_leaves_answer_and_state_together(folder, step):
     with opened(folder) as session:
-        run = session.above_threshold(**TERMS)
+        run = session.start(AboveThreshold(**TERMS))
         first = state_of(session, run.call)
     child = started(folder, "kill", run.call, step)
     out, err = child.communicate(timeout=120)
@@ -68,7 +68,7 @@ def test_a_kill_leaves_answer_and_state_together(folder, step):
 
 def test_processes_that_test_at_once_lose_no_step(folder):
     with opened(folder) as session:
-        call = session.above_threshold(**TERMS).call
+        call = session.start(AboveThreshold(**TERMS)).call
     children = [started(folder, "many", call) for _ in range(PROCESSES)]
     results = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, results
@@ -81,7 +81,7 @@ def test_processes_that_test_at_once_lose_no_step(folder):
 
 
 def ask(session, call):
-    return session.above_threshold(call=int(call)).test(chary.count(), request="once")
+    return session.resume(int(call)).ask(chary.count(), request="once").value
 
 
 def scripted():
@@ -101,10 +101,10 @@ def killed(folder, call, step):
 
 def many(folder, call):
     with opened(folder) as session:
-        run, answered = session.above_threshold(call=int(call)), 0
+        run, answered = session.resume(int(call)), 0
         while answered < ASKS:
             try:
-                run.test(chary.count())
+                run.ask(chary.count())
                 answered += 1
             except LedgerBusy:
                 continue

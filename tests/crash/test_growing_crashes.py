@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 import chary
+from chary.calls import Schedule, Weights
 from chary.cli import run
 from chary.growing import CountsBox
 from chary.ledger import SqlLedger
 from chary.session import STEPS
-from chary.session.scheduled import StartSchedule
 
 # Processes are copies of one that has read the modules, and done nothing else.
 PROCESS = multiprocessing.get_context("forkserver")
@@ -71,7 +71,7 @@ def begun(folder):
     """A histogram that one hard answer changed, and the price of such an answer."""
     with asked_rows(folder) as session:
         universe = {"ward": range(4), "half": [0, 1]}
-        weights = session.multiplicative_weights(universe=universe, alpha="0.1", epsilon=EPSILON)
+        weights = session.start(Weights(universe=universe, alpha="0.1", epsilon=EPSILON))
         assert weights.ask("ward = 0").hard
         return weights.call, session.spent.share
 
@@ -79,9 +79,9 @@ def begun(folder):
 def known(folder, call):
     """What is spent, how many changes there were, and the histogram's bits."""
     with asked_rows(folder) as session:
-        weights = session.multiplicative_weights(call=call)
-        bits = hashlib.sha256(weights.histogram().tobytes()).hexdigest()
-        return session.spent.share, len(weights.changes), bits
+        weights = session.resume(call)
+        bits = hashlib.sha256(weights.state.histogram().tobytes()).hexdigest()
+        return session.spent.share, len(weights.state.changes), bits
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -94,13 +94,13 @@ def test_a_killed_ask_is_paid_and_leaves_the_histogram_whole(tmp_path, step):
     assert spent == pytest.approx(price if step == "asked" else 2 * price)
     assert (changes, bits == before[2]) == ((2, False) if stored else (1, True))
     with asked_rows(tmp_path) as session:
-        weights = session.multiplicative_weights(call=call)
+        weights = session.resume(call)
         answer = weights.ask("half = 0", request=REQUEST)
         assert answer.hard
         assert weights.ask("half = 0", request=REQUEST) == answer
         assert session.spent.share == pytest.approx(spent + (0 if stored else price))
-        assert len(weights.changes) == 2
-        here = hashlib.sha256(weights.histogram().tobytes()).hexdigest()
+        assert len(weights.state.changes) == 2
+        here = hashlib.sha256(weights.state.histogram().tobytes()).hexdigest()
     if stored:
         assert ended(started(look, tmp_path, call)) == 0
         assert (tmp_path / "seen").read_text() == here
@@ -137,20 +137,20 @@ def test_a_batch_and_the_run_that_it_made_due(tmp_path, step):
     """Killed while the run after an append was under way: the batch stays, and the run is done once, for nothing."""
     stored_rows(tmp_path)
     with stored_session(tmp_path) as session:
-        schedule = session.schedule(BOX, epsilon=1, beta="0.05", growth="0.1")
-        schedule.run()
-        call, paid, first = schedule.call, session.spent.share, schedule.latest
+        schedule = session.start(Schedule(BOX, epsilon=1, beta="0.05", growth="0.1"))
+        schedule.ask()
+        call, paid, first = schedule.call, session.spent.share, schedule.state.latest
     killed(append, tmp_path, call, step)
     with stored_session(tmp_path) as session:
         assert [version.size for version in session.versions] == [START, START + ARRIVING]
-        schedule = session.schedule(BOX, call=call)
-        done = schedule.results
+        schedule = session.resume(call, bring=BOX)
+        done = schedule.state.results
         assert done[0] == first
         assert len(done) == (2 if step == "settled" else 1)
-        schedule.run()
-        assert schedule.results[: len(done)] == done
-        assert [entry.size for entry in schedule.results] == [START, START + ARRIVING]
-        assert schedule.run() is None
+        schedule.ask()
+        assert schedule.state.results[: len(done)] == done
+        assert [entry.size for entry in schedule.state.results] == [START, START + ARRIVING]
+        assert schedule.ask() is None
         assert session.spent.share == paid
     assert sound(tmp_path)
 
@@ -177,13 +177,13 @@ def test_a_killed_command_goes_on_when_it_is_repeated(tmp_path, capsys, notes):
             assert connection.execute("SELECT count(*) FROM wards").fetchone() == (START + 2 * ARRIVING,)
     ledger = SqlLedger(tmp_path / "wards.ledger")
     kinds = [call.kind for terms in ledger.datasets() for call in ledger.calls(terms.name)]
-    assert kinds.count(StartSchedule.kind) == 1
+    assert kinds.count(Schedule.kind) == 1
     ledger.close()
     assert sound(tmp_path)
 
 
 def ask(folder, call, step):
-    weights = asked_rows(folder, killer(step)).multiplicative_weights(call=call)
+    weights = asked_rows(folder, killer(step)).resume(call)
     weights.ask("half = 0", request=REQUEST)
 
 
@@ -193,7 +193,7 @@ def look(folder, call):
 
 def many(folder, call, number, together):
     with asked_rows(folder) as session:
-        weights = session.multiplicative_weights(call=call)
+        weights = session.resume(call)
         together.wait(timeout=120)
         (folder / f"hard {number}").write_text(str(sum(weights.ask(condition).hard for condition in WARDS * 2)))
 
@@ -201,9 +201,9 @@ def many(folder, call, number, together):
 def append(folder, call, step):
     """The steps of the append's run only: the opening has none."""
     session = stored_session(folder, killer(step))
-    schedule = session.schedule(BOX, call=call)
+    schedule = session.resume(call, bring=BOX)
     session.append(pa.table({"ward": [i % 3 for i in range(ARRIVING)]}), request="batch")
-    schedule.run()
+    schedule.ask()
 
 
 def grow(folder, notes):

@@ -10,9 +10,10 @@ import pytest
 
 import chary
 from chary import BudgetRefused, count
+from chary.calls import GrowingSparse
+from chary.calls.growing.open_rounds import GrowingRoundState
 from chary.errors import LedgerBusy
 from chary.ledger import SecretMoved
-from chary.session.growing_sparse_rounds import RoundState
 
 FRESH = get_context("forkserver")
 FRESH.set_forkserver_preload([__name__])
@@ -45,51 +46,51 @@ def killed_child(work, folder, call, step):
 
 
 def state(session, call):
-    return RoundState.load(session.spine.ledger.secret(call), call)
+    return GrowingRoundState.load(session.spine.ledger.secret(call), call)
 
 
 @pytest.mark.parametrize("step", ["ran", "settled"])
 def test_a_kill_inside_a_round_leaves_it_open_or_ended_by_the_stored_hit(tmp_path, step):
     with opened(tmp_path) as session:
-        growing = session.growing_sparse_vector(above="0.5", epsilon=EPSILON, values=True, exponent="0.5")
-        growing.test(NOBODY, above=1)
+        growing = session.start(GrowingSparse(above="0.5", epsilon=EPSILON, values=True, exponent="0.5"))
+        growing.ask(NOBODY, above=1)
         before = state(session, growing.call)
     killed_child(killed, tmp_path, growing.call, step)
     with opened(tmp_path, size=GROWN) as session:
-        again, now = session.growing_sparse_vector(call=growing.call), state(session, growing.call)
+        again, now = session.resume(growing.call), state(session, growing.call)
         assert now == (before.ended() if step == "settled" else before)
-        answers = [again.test(count(), above=0, request="once") for _ in range(2)]
+        answers = [again.ask(count(), above=0, request="once") for _ in range(2)]
         assert answers[0] == answers[1]
         assert (answers[0].above, answers[0].round) == (True, 1)
         assert answers[0].size == (START if step == "settled" else GROWN)
-        assert (again.rounds, again.open_round, session.spent.share) == (1, None, COST)
-        assert again.test(count(), above=0).round == 2
+        assert (again.state.rounds, again.state.open_round, session.spent.share) == (1, None, COST)
+        assert again.ask(count(), above=0).round == 2
         assert session.spent.share == pytest.approx(1.5 * COST)
         assert session.spine.ledger.verify().ok
 
 
 def test_a_kill_while_a_round_begins_leaves_it_paid_and_unbegun(tmp_path):
     with opened(tmp_path) as session:
-        call = session.growing_sparse_vector(above="0.5", epsilon=EPSILON).call
+        call = session.start(GrowingSparse(above="0.5", epsilon=EPSILON)).call
     killed_child(beginning, tmp_path, call, "ran")
     with opened(tmp_path) as session:
-        growing = session.growing_sparse_vector(call=call)
-        assert (growing.rounds, session.spent.share) == (0, COST)
-        assert not growing.test(NOBODY, above=1)
-        assert (growing.rounds, session.spent.share) == (1, 2 * COST)
+        growing = session.resume(call)
+        assert (growing.state.rounds, session.spent.share) == (0, COST)
+        assert not growing.ask(NOBODY, above=1)
+        assert (growing.state.rounds, session.spent.share) == (1, 2 * COST)
         assert session.spine.ledger.verify().ok
 
 
 def test_processes_that_ask_at_once_pay_each_round_once(tmp_path):
     with opened(tmp_path) as session:
-        call = session.growing_sparse_vector(above=0, epsilon="0.125", rounds=ROUNDS).call
+        call = session.start(GrowingSparse(above=0, epsilon="0.125", rounds=ROUNDS)).call
     together = FRESH.Barrier(PROCESSES)
     children = [started(ask_all, tmp_path, call, number, together) for number in range(PROCESSES)]
     assert [exits(child) for child in children] == [0] * PROCESSES
     rounds = [int(line) for number in range(PROCESSES) for line in (tmp_path / f"{number}").read_text().split()]
     assert sorted(rounds) == list(range(1, ROUNDS + 1))
     with opened(tmp_path) as session:
-        assert session.growing_sparse_vector(call=call).left == 0
+        assert session.resume(call).state.left == 0
         assert session.spent.share == ROUNDS / 16
         assert session.spine.ledger.verify().ok
 
@@ -105,22 +106,22 @@ def at(step):
 
 
 def killed(folder, call, step):
-    opened(folder, at(step)).growing_sparse_vector(call=call).test(count(), above=0, request="once")
+    opened(folder, at(step)).resume(call).ask(count(), above=0, request="once")
     (folder / "survived").touch()
 
 
 def beginning(folder, call, step):
-    opened(folder, at(step)).growing_sparse_vector(call=call).begin()
+    opened(folder, at(step)).resume(call).ask()
     (folder / "survived").touch()
 
 
 def ask_all(folder, call, number, together):
     with opened(folder) as session, (folder / f"{number}").open("w") as answers:
-        growing = session.growing_sparse_vector(call=call)
+        growing = session.resume(call)
         together.wait(60)
         while True:
             try:
-                answers.write(f"{growing.test(count()).round}\n")
+                answers.write(f"{growing.ask(count()).round}\n")
             except (SecretMoved, LedgerBusy):
                 continue
             except BudgetRefused:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,10 +9,12 @@ import numpy as np
 import pytest
 
 import chary
+from chary.calls import Individual
 from chary.ledger import SecretMoved
 from chary.mechanisms import Laplace
-from chary.mechanisms.counters import Counters
+from chary.mechanisms.thresholds.counters import Counters
 from chary.session import STEPS
+from tests.children import Python
 
 UNITS, HITS, PROCESSES, ASKS = 50, 20, 4, 10
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,8 +40,7 @@ def opened(folder, on_step=None):
 
 
 def started(folder, mode, *arguments):
-    command = [sys.executable, "-m", "tests.crash.test_individual_kill", mode, str(folder), *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Python("-m", "tests.crash.test_individual_kill", mode, folder, *arguments)
 
 
 def counters(session, call):
@@ -51,7 +51,7 @@ def counters(session, call):
 @pytest.mark.parametrize("step", [*STEPS, "published"])
 def test_a_kill_leaves_answer_and_counters_together(folder, step):
     with opened(folder) as session:
-        call = session.individual(epsilon="0.02", hits=2).call
+        call = session.start(Individual(epsilon="0.02", hits=2)).call
         share = session.spent.share
     child = started(folder, "kill", call, step)
     out, err = child.communicate(timeout=120)
@@ -61,17 +61,17 @@ def test_a_kill_leaves_answer_and_counters_together(folder, step):
     with opened(folder) as session:
         assert counters(session, call) == (dict.fromkeys(range(1, UNITS, 5), 1) if stored else {})
         for _ in range(2):
-            assert ask(session.individual(call=call), "once").above == {(1,): 10}
+            assert ask(session.resume(call), "once").above == {(1,): 10}
             assert counters(session, call) == dict.fromkeys(range(1, UNITS, 5), 1)
-        assert ask(session.individual(call=call), "twice").above == {(1,): 10}
-        assert ask(session.individual(call=call), "thrice").above == {}
+        assert ask(session.resume(call), "twice").above == {(1,): 10}
+        assert ask(session.resume(call), "thrice").above == {}
         assert session.spent.share == share
         assert session.spine.ledger.verify().ok
 
 
 def test_processes_that_ask_at_once_lose_no_counter(folder):
     with opened(folder) as session:
-        call = session.individual(epsilon="0.02", hits=HITS).call
+        call = session.start(Individual(epsilon="0.02", hits=HITS)).call
     children = [started(folder, "many", call) for _ in range(PROCESSES)]
     results = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, results
@@ -85,7 +85,7 @@ def test_processes_that_ask_at_once_lose_no_counter(folder):
 
 
 def ask(stream, request):
-    return stream.watch(chary.count("area <= 1").by("area", [1, 2]), above=1, request=request)
+    return stream.ask(chary.count("area <= 1").by("area", [1, 2]), above=1, request=request)
 
 
 def killed(folder, call, step):
@@ -93,7 +93,7 @@ def killed(folder, call, step):
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    found = ask(opened(folder, kill).individual(call=int(call)), "once")
+    found = ask(opened(folder, kill).resume(int(call)), "once")
     sys.stdout.write(f"answer {found.above}\n")
     sys.stdout.flush()
     kill("published")
@@ -101,10 +101,10 @@ def killed(folder, call, step):
 
 def many(folder, call):
     with opened(folder) as session:
-        stream, answered = session.individual(call=int(call)), 0
+        stream, answered = session.resume(int(call)), 0
         while answered < ASKS:
             try:
-                sys.stdout.write(f"{stream.release_if(chary.count(), above=1).value}\n")
+                sys.stdout.write(f"{stream.ask(chary.count(), above=1).value}\n")
                 answered += 1
             except SecretMoved:
                 continue

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +9,9 @@ import polars as pl
 import pytest
 
 import chary
+from chary.calls import Schedule
 from chary.growing import CountsBox
+from tests.children import Python
 
 ROOT = Path(__file__).resolve().parents[2]
 START, GROWN, SCHEDULES, PROCESSES = 100, 400, 6, 3
@@ -30,12 +31,11 @@ def opened(folder, on_step=None, size=START):
 
 def begun(folder):
     with opened(folder) as session:
-        return session.schedule(BOX, rho="0.001", beta="0.05", growth="0.1").call
+        return session.start(Schedule(BOX, rho="0.001", beta="0.05", growth="0.1")).call
 
 
 def started(folder, mode, *arguments):
-    command = [sys.executable, "-m", "tests.crash.test_schedule_race", mode, str(folder), *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Python("-m", "tests.crash.test_schedule_race", mode, folder, *arguments)
 
 
 @pytest.mark.parametrize("step", ["evaluated", "ran", "settled"])
@@ -46,10 +46,12 @@ def test_a_killed_run_is_stored_or_done_again_with_the_same_share(tmp_path, step
     assert child.returncode == -signal.SIGKILL, err
     with opened(tmp_path) as session:
         share = session.spent.share
-        schedule = session.schedule(BOX, call=call)
-        assert len(schedule.results) == (step == "settled")
-        schedule.run()
-        assert [(run.run, run.epsilon) for run in schedule.results] == [(0, schedule.runs.epsilon_down(0, 0))]
+        schedule = session.resume(call, bring=BOX)
+        assert len(schedule.state.results) == (step == "settled")
+        schedule.ask()
+        assert [(run.run, run.epsilon) for run in schedule.state.results] == [
+            (0, schedule.state.runs.epsilon_down(0, 0))
+        ]
         assert session.spent.share == share
         assert session.spine.ledger.verify().ok
 
@@ -61,9 +63,11 @@ def test_processes_that_run_what_is_due_at_once_do_each_run_once(tmp_path):
     assert [child.returncode for child in children] == [0] * PROCESSES, results
     assert sorted(int(call) for out, _err in results for call in out.split()) == calls
     with opened(tmp_path, size=GROWN) as session:
-        for schedule in (session.schedule(BOX, call=call) for call in calls):
-            last = schedule.runs.last(GROWN)
-            assert [(run.run, run.epsilon) for run in schedule.results] == [(last, schedule.runs.epsilon_down(0, last))]
+        for schedule in (session.resume(call, bring=BOX) for call in calls):
+            last = schedule.state.runs.last(GROWN)
+            assert [(run.run, run.epsilon) for run in schedule.state.results] == [
+                (last, schedule.state.runs.epsilon_down(0, last))
+            ]
         assert session.spine.ledger.verify().ok
 
 
@@ -72,13 +76,13 @@ def killed(folder, call, step):
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    opened(folder, kill).schedule(BOX, call=int(call)).run()
+    opened(folder, kill).resume(int(call), bring=BOX).ask()
 
 
 def many(folder, *calls):
     with opened(folder, size=GROWN) as session:
         for call in calls:
-            if session.schedule(BOX, call=int(call)).run() is not None:
+            if session.resume(int(call), bring=BOX).ask() is not None:
                 sys.stdout.write(f"{call}\n")
 
 

@@ -1,8 +1,6 @@
 """kill -9 at every step of reserve - run - settle, and races of real processes, through the whole stack."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +8,10 @@ import pytest
 import chary
 from chary.accounting import Extendable
 from chary.amounts import Amount
+from chary.calls import Revise
 from chary.ledger import SqlLedger
 from chary.session import STEPS
+from tests.children import Python
 from tests.crash.session_child import FREE_MISSES, ask, open_session
 from tests.session.kit import spent
 
@@ -26,13 +26,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def start(folder, mode, argument):
-    return subprocess.Popen(
-        [sys.executable, str(CHILD), str(folder), mode, argument],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(folder, mode, *arguments):
+    return Python("-m", "tests.crash.session_child", folder, mode, *arguments)
 
 
 def kill_at(folder, step):
@@ -64,16 +59,19 @@ def test_kill_never_loses_a_charge_nor_leaks_an_answer(folder, step):
     ledger.close()
 
 
-def test_eight_processes_of_two_analysts_never_pass_the_cap(folder):
-    children = [start(folder, "many", analyst) for analyst in ("alice", "bob") * 4]
+@pytest.mark.parametrize(
+    ("requests", "epsilon", "most"), [(30, "0.5", 100), pytest.param(200, "0.1", 500, marks=pytest.mark.soak)]
+)
+def test_eight_processes_of_two_analysts_never_pass_the_cap(folder, requests, epsilon, most):
+    children = [start(folder, "many", analyst, requests, epsilon) for analyst in ("alice", "bob") * 4]
     results = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0] * 8, results
     answered, refused = (sum(int(out.split()[part]) for out, _err in results) for part in (0, 1))
-    assert answered == 500
-    assert answered + refused == 8 * 200
+    assert answered == most
+    assert answered + refused == 8 * requests
     with open_session(folder) as session:
         assert session.spent.share == 1.0
-        assert sum(entry.hits for entry in session.history) == 500
+        assert sum(entry.hits for entry in session.history) == most
         with pytest.raises(chary.BudgetRefused):
             session.test(chary.count(), above=0, epsilon="0.1")
     ledger = SqlLedger(folder / "rows.ledger")
@@ -91,16 +89,15 @@ def test_a_killed_revision_is_charged_and_the_outcome_survives(folder):
         hit = session.spine.filter.price(Extendable("0.02")).hit
 
     script = (
-        "import os, signal, sys; from tests.crash.session_child import FREE_MISSES, open_session;"
+        "import os, signal, sys; from chary.calls import Revise;"
+        "from tests.crash.session_child import FREE_MISSES, open_session;"
         "kill = lambda step: os.kill(os.getpid(), signal.SIGKILL) if step == 'ran' else None;"
-        f"open_session(sys.argv[1], kill, budget=FREE_MISSES).revise({held.call}, above=-10**6)"
+        f"open_session(sys.argv[1], kill, budget=FREE_MISSES).ask(Revise({held.call}, above=-10**6))"
     )
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(folder)], cwd=root, capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    child = Python("-c", script, folder)
+    _out, err = child.communicate(timeout=120)
+    assert child.returncode == -signal.SIGKILL, err
     with open_session(folder, budget=FREE_MISSES) as session:
         assert spent(session) == hit
-        assert session.revise(held.call, above=-(10**6)).published
+        assert session.ask(Revise(held.call, above=-(10**6))).published
         assert spent(session) == Amount(2 * hit.main, 2 * hit.delta)

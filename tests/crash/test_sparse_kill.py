@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,8 +9,10 @@ import pytest
 
 import chary
 from chary import BudgetRefused, count
+from chary.calls import SparseVector
 from chary.ledger import SecretMoved
 from chary.mechanisms import HiddenThreshold
+from tests.children import Python
 
 UNITS, HITS, PROCESSES = 50, 12, 2
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,14 +28,13 @@ def opened(folder, on_step=None):
 
 
 def started(folder, mode, *arguments):
-    command = [sys.executable, "-m", "tests.crash.test_sparse_kill", mode, str(folder), *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return Python("-m", "tests.crash.test_sparse_kill", mode, folder, *arguments)
 
 
 @pytest.mark.parametrize("step", ["reserved", "ran", "settled"])
 def test_a_kill_leaves_answer_and_state_together(tmp_path, step):
     with opened(tmp_path) as session:
-        sparse = session.sparse_vector(**SURE, hits=2)
+        sparse = session.start(SparseVector(**SURE, hits=2))
         before, share = session.spine.ledger.secret(sparse.call), session.spent.share
     child = started(tmp_path, "kill", sparse.call, step)
     out, err = child.communicate(timeout=120)
@@ -43,9 +43,9 @@ def test_a_kill_leaves_answer_and_state_together(tmp_path, step):
     with opened(tmp_path) as session:
         stored = session.spine.ledger.secret(sparse.call)
         assert (stored != before) == (step == "settled")
-        again = session.sparse_vector(call=sparse.call)
-        assert [again.test(count(), request="once").left for _ in range(2)] == [1, 1]
-        assert again.test(count()).left == 0
+        again = session.resume(sparse.call)
+        assert [again.ask(count(), request="once").hits_left for _ in range(2)] == [1, 1]
+        assert again.ask(count()).hits_left == 0
         assert HiddenThreshold.load(session.spine.ledger.secret(sparse.call)).used == 2
         assert session.spent.share == share
         assert session.spine.ledger.verify().ok
@@ -53,14 +53,14 @@ def test_a_kill_leaves_answer_and_state_together(tmp_path, step):
 
 def test_processes_that_ask_at_once_share_the_hits(tmp_path):
     with opened(tmp_path) as session:
-        call = session.sparse_vector(**SURE, hits=HITS).call
+        call = session.start(SparseVector(**SURE, hits=HITS)).call
     children = [started(tmp_path, "all", call) for _ in range(PROCESSES)]
     results = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, results
     left = [int(line) for out, _err in results for line in out.split()]
     assert sorted(left) == list(range(HITS))
     with opened(tmp_path) as session:
-        assert session.sparse_vector(call=call).left == 0
+        assert session.resume(call).state.left == 0
         assert session.spine.ledger.verify().ok
 
 
@@ -69,16 +69,16 @@ def killed(folder, call, step):
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    found = opened(folder, kill).sparse_vector(call=int(call)).test(count(), request="once")
-    sys.stdout.write(f"answer {found.left}\n")
+    found = opened(folder, kill).resume(int(call)).ask(count(), request="once")
+    sys.stdout.write(f"answer {found.hits_left}\n")
 
 
 def ask_all(folder, call):
     with opened(folder) as session:
-        sparse = session.sparse_vector(call=int(call))
+        sparse = session.resume(int(call))
         while True:
             try:
-                sys.stdout.write(f"{sparse.test(count()).left}\n")
+                sys.stdout.write(f"{sparse.ask(count()).hits_left}\n")
             except SecretMoved:
                 continue
             except BudgetRefused:

@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 
 import chary
+from chary.calls import SparseWeights
+from chary.calls.weights.sparse_histogram_questions import HistogramRound
 from chary.errors import BudgetRefused
 from chary.ledger import SecretMoved
-from chary.session.sparse_weights import RoundState
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload([__name__])
@@ -33,7 +34,7 @@ def opened(folder, on_step=None):
 def begun(folder, rounds=ROUNDS):
     with opened(folder) as session:
         given = {"alpha": "0.3", "epsilon": 4000, "rounds": rounds, "update": "published", "mixing": 1}
-        return session.sparse_multiplicative_weights(universe=UNIVERSE, **given).call
+        return session.start(SparseWeights(universe=UNIVERSE, **given)).call
 
 
 def kept(session, call):
@@ -60,20 +61,20 @@ def ended(child):
 def test_a_kill_in_the_middle_of_a_round_loses_nothing_and_gives_nothing_for_free(tmp_path, asked, step):
     call = begun(tmp_path)
     with opened(tmp_path) as session:
-        session.sparse_multiplicative_weights(call=call).ask(EASY)
+        session.resume(call).ask(EASY)
         before, share = kept(session, call), session.spent.share
-    assert RoundState.load(before).shift is not None
+    assert HistogramRound.load(before).shift is not None
     assert ended(started(killed, tmp_path, call, asked, step)) == -signal.SIGKILL
     assert not (tmp_path / "answer").exists()
     with opened(tmp_path) as session:
         assert (kept(session, call) != before) == (step == "settled")
-        weights = session.sparse_multiplicative_weights(call=call)
+        weights = session.resume(call)
         answers = [weights.ask(asked, request="once") for _ in range(2)]
         assert answers[0] == answers[1]
         assert answers[0].hard == (asked == HARD)
-        after = RoundState.load(kept(session, call))
+        after = HistogramRound.load(kept(session, call))
         assert (after.begun, len(after.transcript.changes)) == (1, int(asked == HARD))
-        assert after.shift == (None if asked == HARD else RoundState.load(before).shift)
+        assert after.shift == (None if asked == HARD else HistogramRound.load(before).shift)
         assert session.spent.share == share
         assert session.spine.ledger.verify().ok
 
@@ -82,9 +83,9 @@ def test_a_kill_before_the_first_threshold_is_stored_leaves_the_round_unbegun(tm
     call = begun(tmp_path)
     assert ended(started(killed, tmp_path, call, EASY, "ran")) == -signal.SIGKILL
     with opened(tmp_path) as session:
-        assert RoundState.load(kept(session, call)) == RoundState()
-        assert not session.sparse_multiplicative_weights(call=call).ask(EASY).hard
-        assert RoundState.load(kept(session, call)).begun == 1
+        assert HistogramRound.load(kept(session, call)) == HistogramRound()
+        assert not session.resume(call).ask(EASY).hard
+        assert HistogramRound.load(kept(session, call)).begun == 1
 
 
 def test_processes_that_ask_at_once_share_the_rounds(tmp_path):
@@ -94,8 +95,8 @@ def test_processes_that_ask_at_once_share_the_rounds(tmp_path):
     assert [ended(child) for child in children] == [0] * PROCESSES
     assert sum(int((tmp_path / f"hard {number}").read_text()) for number in range(PROCESSES)) == 5
     with opened(tmp_path) as session:
-        weights = session.sparse_multiplicative_weights(call=call)
-        assert len(weights.changes) == 5
+        weights = session.resume(call)
+        assert len(weights.state.changes) == 5
         rounds = [entry.answer["round"] for entry in session.history if entry.hits]
         assert sorted(rounds) == [1, 2, 3, 4, 5]
         assert session.spine.ledger.verify().ok
@@ -108,7 +109,7 @@ def killed(folder, call, asked, step):
         if reached == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    found = opened(folder, kill).sparse_multiplicative_weights(call=call).ask(asked, request="once")
+    found = opened(folder, kill).resume(call).ask(asked, request="once")
     (folder / "answer").write_text(str(found.share))
 
 
@@ -116,7 +117,7 @@ def ask_all(folder, call, together, number):
     """Until no round may begin; leaves behind how many hard answers it had."""
     hard = 0
     with opened(folder) as session:
-        weights = session.sparse_multiplicative_weights(call=call)
+        weights = session.resume(call)
         together.wait(PATIENCE)
         while True:
             try:

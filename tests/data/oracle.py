@@ -6,7 +6,7 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from chary.data import Count, RowCount, Total
-from chary.data.conditions import Every, Holds, IsNull, Like, Name, Not, OneOf, Some
+from chary.data.predicates.conditions import Every, Holds, IsNull, Like, Name, Not, OneOf, Some
 
 
 def missing(value):

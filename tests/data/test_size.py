@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from chary import Ballots, EngineFailure, InvalidQuery, SchemaMismatch
-from chary.data import Neighbouring, Series, Table, public_size
+from chary.data import Neighbouring, RowTable, Series, public_size
 
 ROWS = pd.DataFrame({"unit": [1, 1, None, 3], "x": [1.0, None, 2.0, 3.0]})
 
@@ -22,13 +22,13 @@ def table(request, tmp_path):
     source, options = ROWS.astype({"unit": "Int64"}), {}
     if request.param == "csv":
         source.to_csv(tmp_path / "rows.csv", index=False)
-        source = tmp_path / "rows.csv"
+        source, options = tmp_path / "rows.csv", {"columns": {"unit": "BIGINT", "x": "DOUBLE"}}
     elif request.param == "parquet":
         source.to_parquet(tmp_path / "rows.parquet")
         source = tmp_path / "rows.parquet"
     elif request.param == "duckdb":
         source, options = in_file(tmp_path)
-    opened = Table.open(source, neighbouring=Neighbouring("replace", None), **options)
+    opened = RowTable.open(source, neighbouring=Neighbouring("replace", None), **options)
     yield opened
     opened.close()
 
@@ -43,7 +43,7 @@ def test_every_row_counts_and_later_ones_too(table):
 @pytest.mark.parametrize(("relation", "unit"), [("add/remove", None), ("add/remove", "unit"), ("replace", "unit")])
 def test_a_size_in_which_neighbours_differ_is_not_told(relation, unit):
     with pytest.raises(InvalidQuery, match="privacy_unit=None"):
-        public_size(Table.open(ROWS, neighbouring=Neighbouring(relation, unit)))
+        public_size(RowTable.open(ROWS, neighbouring=Neighbouring(relation, unit)))
 
 
 def test_a_series_has_its_length_and_votes_have_none():
@@ -90,7 +90,7 @@ def test_a_file_keeps_its_batches_by_table(tmp_path):
         connection.execute("CREATE TABLE other AS FROM t")
     for expected in (1, 2):
         for name in ("t", "other"):
-            table = Table.open(path, neighbouring=Neighbouring("replace", None), table=name)
+            table = RowTable.open(path, neighbouring=Neighbouring("replace", None), table=name)
             assert table.append(pa.table({"unit": [5], "x": [1.0]})).number == expected
             assert len(table.batches()) == expected
             table.close()

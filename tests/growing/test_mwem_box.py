@@ -10,7 +10,8 @@ import pytest
 import chary
 from chary import Bins, InvalidParameter, InvalidQuery, Neighbouring
 from chary.accounting import ZeroConcentrated
-from chary.accounting.mwem import mwem_law
+from chary.accounting.synthesis.mwem_errors import mwem_law
+from chary.calls import MWEM, Schedule
 from chary.growing import MWEMBox
 from chary.noise import Seeded
 
@@ -52,25 +53,25 @@ def test_a_schedule_runs_it_as_the_table_grows_and_goes_on_after_a_restart(tmp_p
     place, box = tmp_path / "wards.ledger", MWEMBox(UNIVERSE, QUERIES, rounds=8, gaussian=gaussian)
     first, second = arrivals(0, 4000), arrivals(0, 8000)
     with closing(opened(first, ledger=place, dataset="wards", unsafe_noise=Seeded(5))) as session:
-        schedule = session.schedule(box, beta="0.05", growth="0.5", **sizes)
-        found = schedule.run()
+        schedule = session.start(Schedule(box, beta="0.05", growth="0.5", **sizes))
+        found = schedule.ask()
         bits, paid = found.answer.histogram().tobytes(), session.spent.share
         assert not found.failed
     with closing(opened(second, ledger=place, dataset="wards", budget=None, unsafe_noise=Seeded(6))) as session:
-        schedule = session.schedule(MWEMBox(UNIVERSE, QUERIES, rounds=8, gaussian=gaussian), call=schedule.call)
-        assert schedule.latest.answer.histogram().tobytes() == bits
-        assert schedule.latest.answer == found.answer
-        assert schedule.due == 1
-        schedule.run()
-        latest = schedule.latest
+        schedule = session.resume(schedule.call, bring=MWEMBox(UNIVERSE, QUERIES, rounds=8, gaussian=gaussian))
+        assert schedule.state.latest.answer.histogram().tobytes() == bits
+        assert schedule.state.latest.answer == found.answer
+        assert schedule.state.due == 1
+        schedule.ask()
+        latest = schedule.state.latest
         assert (latest.run, latest.size, latest.answer.size) == (1, 8000, 8000)
         assert session.spent.share == paid
-        assert schedule.run() is None
+        assert schedule.ask() is None
         told = box.law.error(size=8000, epsilon=latest.epsilon, beta="0.05")
         off = [abs(latest.answer.share(text) - exactly(second, text)) for text in QUERIES]
         assert max(off) <= min(told, latest.answer.error_bar)
         with pytest.raises(InvalidParameter, match="another black box"):
-            session.schedule(MWEMBox(UNIVERSE, QUERIES, rounds=9, gaussian=gaussian), call=schedule.call)
+            session.resume(schedule.call, bring=MWEMBox(UNIVERSE, QUERIES, rounds=9, gaussian=gaussian))
 
 
 @pytest.mark.parametrize(("gaussian", "sizes"), [(False, {"epsilon": 16}), (True, {"rho": 40})])
@@ -78,10 +79,10 @@ def test_a_schedule_that_outgrows_many_runs_at_once_goes_on(gaussian, sizes):
     """The last of them has the shares of all, more than an epsilon of 1 a round."""
     session = opened(arrivals(0, 1000), ledger=":memory:", budget=chary.Budget(epsilon=100, delta=1e-6))
     box = MWEMBox(UNIVERSE, QUERIES, rounds=2, gaussian=gaussian)
-    schedule = session.schedule(box, beta="0.05", growth="0.5", on_append=True, **sizes)
+    schedule = session.start(Schedule(box, beta="0.05", growth="0.5", **sizes), follow=True)
     assert session.append(arrivals(1000, 30_000)) == 2
-    assert [run.size for run in schedule.results] == [1000, 30_000]
-    assert schedule.latest.epsilon ** (2 if gaussian else 1) > 2
+    assert [run.size for run in schedule.state.results] == [1000, 30_000]
+    assert schedule.state.latest.epsilon ** (2 if gaussian else 1) > 2
 
 
 @pytest.mark.statistical
@@ -93,7 +94,8 @@ def test_the_law_holds_within_its_failure_probability(gaussian):
     session = opened(rows, ledger=":memory:", unsafe_noise=Seeded(3), budget=chary.Budget(epsilon=10**6, delta=1e-6))
     sizes = {"rho": "0.5"} if gaussian else {"epsilon": 1}
     answers = [
-        session.mwem(universe={"ward": range(5)}, queries=list(box.call.asked), rounds=12, **sizes) for _ in range(many)
+        session.ask(MWEM(universe={"ward": range(5)}, queries=box.call.queries, rounds=12, **sizes))
+        for _ in range(many)
     ]
     off = np.array(
         [max(abs(found.share(f"ward = {w}") - exactly(rows, f"ward = {w}")) for w in range(5)) for found in answers]
@@ -132,5 +134,5 @@ def test_queries_that_the_table_cannot_answer_are_refused_at_the_opening():
     session = opened(arrivals(0, 100), ledger=":memory:")
     for queries in (["age >= 35"], ["height = 1"], ["ward = 'a'"]):
         with pytest.raises(InvalidQuery):
-            session.schedule(MWEMBox(UNIVERSE, queries, rounds=5), epsilon=1, beta="0.05")
+            session.start(Schedule(MWEMBox(UNIVERSE, queries, rounds=5), epsilon=1, beta="0.05"))
     assert session.history == []

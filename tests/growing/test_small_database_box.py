@@ -8,6 +8,7 @@ import pytest
 
 from chary import Bins, Budget, InvalidParameter, InvalidQuery, Neighbouring, count
 from chary.accounting import Pure, ZeroConcentrated
+from chary.calls import Schedule
 from chary.growing import SmallDatabaseBox, draw_schedule
 from tests.session.kit import PUBLIC, sessions, spent
 
@@ -95,54 +96,54 @@ def test_calls_are_as_private_as_asked_and_the_same_question_at_every_epsilon():
 def test_the_latest_run_answers_as_the_data_grow_and_after_a_restart(grown, tmp_path, terms):
     place, made = tmp_path / "wards.ledger", box(concentrated="rho" in terms)
     with grown(ledger=place, size=20_000) as session:
-        schedule = session.schedule(made, beta="0.05", on_append=True, **terms)
+        schedule = session.start(Schedule(made, beta="0.05", **terms), follow=True)
         paid = spent(session)
-        first = schedule.latest
+        first = schedule.state.latest
         assert first.answer.rows == 8
-        assert schedule.table(1)[0].error > float(made.law.base)
+        assert schedule.state.table(1)[0].error > float(made.law.base)
     session = grown(20_000, ledger=place)
-    schedule = session.schedule(made, call=schedule.call, on_append=True)
-    assert schedule.results == [first]
-    assert schedule.latest.answer.share("ward = 0") == first.answer.share("ward = 0")
+    schedule = session.resume(schedule.call, bring=made, follow=True)
+    assert schedule.state.results == [first]
+    assert schedule.state.latest.answer.share("ward = 0") == first.answer.share("ward = 0")
     session.append(rows(20_000, 60_000))
-    latest = schedule.latest
+    latest = schedule.state.latest
     assert latest.size == 60_000
     assert latest.run > first.run
     frame = rows(0, 60_000)
     for query in QUERIES:
         known = frame.filter(pl.sql_expr(query)).height / 60_000
-        assert abs(latest.answer.share(query) - known) <= schedule.at(60_000).error + 1e-9
+        assert abs(latest.answer.share(query) - known) <= schedule.state.at(60_000).error + 1e-9
     assert spent(session) == paid
     assert session.spine.ledger.verify().ok
 
 
 def test_another_box_cannot_go_on(grown):
     session = grown()
-    call = session.schedule(box(), epsilon="0.5", beta="0.05").call
+    call = session.start(Schedule(box(), epsilon="0.5", beta="0.05")).call
     for other in (box(rows=7), box(queries=QUERIES[:2]), box(measure="databases")):
         with pytest.raises(InvalidParameter, match="another black box"):
-            session.schedule(other, call=call)
-    assert session.schedule(box(), call=call).run().run == 0
+            session.resume(call, bring=other)
+    assert session.resume(call, bring=box()).ask().run == 0
 
 
 def test_a_schedule_of_epsilon_refuses_what_is_concentrated_only(grown):
     with pytest.raises(InvalidParameter, match="not epsilon-DP"):
-        grown().schedule(box(concentrated=True), epsilon="0.5", beta="0.05")
+        grown().start(Schedule(box(concentrated=True), epsilon="0.5", beta="0.05"))
 
 
 def test_it_can_be_drawn_and_nothing_is_read(grown, tmp_path):
     seen = []
     session = grown(on_step=seen.append, budget=Budget(epsilon=1))
-    schedule = session.schedule(box(), epsilon="0.5", beta="0.05")
+    schedule = session.start(Schedule(box(), epsilon="0.5", beta="0.05"))
     seen.clear()
-    draw_schedule(schedule, tmp_path / "schedule.png")
+    draw_schedule(schedule.state, tmp_path / "schedule.png")
     assert seen == []
 
 
 def test_columns_of_another_type_are_refused_at_the_opening(grown):
     session = grown()
     with pytest.raises(InvalidQuery, match="another type"):
-        session.schedule(box(schema={"ward": "int64", "age": "float64"}), epsilon="0.5", beta="0.05")
+        session.start(Schedule(box(schema={"ward": "int64", "age": "float64"}), epsilon="0.5", beta="0.05"))
     assert session.history == []
 
 

@@ -11,10 +11,10 @@ from scipy.stats import chi2
 
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
-from chary.learning import candidate as candidate_module
-from chary.learning.candidate import Candidate, one_row_each
-from chary.learning.counting_bayes import CountingBayes
-from chary.learning.features import Categories, Span
+from chary.learning.features import Categorical, Span
+from chary.learning.pate.counting_bayes import CountingBayes
+from chary.learning.search import candidate as candidate_module
+from chary.learning.search.candidate import Candidate, one_row_each
 from chary.mechanisms import Laplace
 from chary.noise import Enclosure, OperatingSystem, Seeded
 from tests.learning.learners import Majority
@@ -108,7 +108,7 @@ def toss(monkeypatch, coins):
 def test_a_unit_with_many_rows_counts_once(coins, counted, monkeypatch):
     """Two units: each trains with one row, which adds to its class and to one cell, or validates with one."""
     rows = pa.table({"unit": ["a"] * 50 + ["b"], "label": [1] * 50 + [0]})
-    learner = CountingBayes([Categories("unit", ["a", "b"])], classes=[0, 1], epsilon=None)
+    learner = CountingBayes([Categorical("unit", ["a", "b"])], classes=[0, 1], epsilon=None)
     toss(monkeypatch, coins)
     _, state = made(learner, unit="unit", epsilon=10**6).run(rows, Seeded(1))
     assert sum(state["counts"]) == counted
@@ -121,7 +121,7 @@ def test_the_score_is_that_of_a_model_written_out_by_hand(baseline, monkeypatch)
     kinds, coins = generator.integers(0, 3, (2, 300)), generator.random(300) < 0.3
     labels = (kinds[0] + kinds[1] + generator.integers(0, 2, 300) > 2).astype(int)
     rows = pa.table({"first": kinds[0], "second": kinds[1], "label": labels})
-    learner = CountingBayes([Categories(name, [0, 1]) for name in ("first", "second")], classes=[0, 1], epsilon=None)
+    learner = CountingBayes([Categorical(name, [0, 1]) for name in ("first", "second")], classes=[0, 1], epsilon=None)
     toss(monkeypatch, coins)
     score, _ = made(learner, epsilon=10**6, baseline=baseline).run(rows, Seeded(1))
     right = 0
@@ -162,7 +162,7 @@ def test_the_noise_of_a_score_is_as_wide_as_one_unit_moves_it(relation, baseline
 
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_the_learner_trains_with_the_epsilon_and_the_relation_of_its_candidate(relation):
-    learner = CountingBayes([Categories("kind", [0])], classes=[0, 1], epsilon=None)
+    learner = CountingBayes([Categorical("kind", [0])], classes=[0, 1], epsilon=None)
     restored = made(learner, relation).restored({"counts": [5, 6, 0, 1, 2, 3]})
     assert (restored.epsilon, restored.relation, learner.epsilon) == (EPSILON, relation, None)
 
@@ -170,7 +170,7 @@ def test_the_learner_trains_with_the_epsilon_and_the_relation_of_its_candidate(r
 @pytest.mark.parametrize("awkward", ["not a number", "", "12", "1e999"])
 def test_no_row_makes_a_candidate_fail_or_moves_the_others(awkward, monkeypatch):
     """One row with a text among numerals in a column of text, or with NULL among large whole numbers."""
-    learner = CountingBayes([Span("age", 0, 100), Categories("key", [2**53])], classes=[0, 1], epsilon=None)
+    learner = CountingBayes([Span("age", 0, 100), Categorical("key", [2**53])], classes=[0, 1], epsilon=None)
     few = pa.table({"age": ["30", "70"] * 5, "key": [2**53 + 1, 2**53] * 5, "label": [0, 1] * 5})
     many = pa.concat_tables([few, pa.table({"age": [awkward], "key": pa.array([None], pa.int64()), "label": [1]})])
     counts = []
@@ -181,7 +181,7 @@ def test_no_row_makes_a_candidate_fail_or_moves_the_others(awkward, monkeypatch)
 
 
 def test_what_cannot_be_a_candidate():
-    reads_label = CountingBayes([Categories("label", [0])], classes=[0, 1], epsilon=None)
+    reads_label = CountingBayes([Categorical("label", [0])], classes=[0, 1], epsilon=None)
     with pytest.raises(InvalidParameter, match="the label 'label'"):
         made(reads_label)
     with pytest.raises(InvalidParameter, match="no privacy units"):

@@ -11,11 +11,11 @@ import pytest
 from sklearn.base import clone
 
 from chary.errors import InvalidParameter
-from chary.learning.counting_bayes import CountingBayes
-from chary.learning.features import Categories, Cuts, Span
+from chary.learning.features import Categorical, Cuts, Span
+from chary.learning.pate.counting_bayes import CountingBayes
 from chary.noise import Seeded
 
-FEATURES = [Span("age", 0, 100), Cuts("gain", [1, "2.5"]), Categories("sex", ["f", "m"])]
+FEATURES = [Span("age", 0, 100), Cuts("gain", [1, "2.5"]), Categorical("sex", ["f", "m"])]
 CLASSES = ["no", "yes"]
 AWKWARD = {
     "age": [-1e300, 0, 99.999, 100, math.inf, -math.inf, math.nan, None, 2**80],
@@ -155,7 +155,8 @@ def test_what_cannot_be_right_is_refused(options, message):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Span("a", 1, 1), lambda: Cuts("a", []), lambda: Cuts("a", [2, 1]), lambda: Categories("a", [1, 1])]
+    "make",
+    [lambda: Span("a", 1, 1), lambda: Cuts("a", []), lambda: Cuts("a", [2, 1]), lambda: Categorical("a", [1, 1])],
 )
 def test_features_that_tell_nothing_apart_are_refused(make):
     with pytest.raises(InvalidParameter):
@@ -167,7 +168,7 @@ def test_a_value_moves_no_other_and_makes_nothing_fail(value):
     """Whatever is added to a column, the cells of the others stay."""
     for feature, others in (
         (FEATURES[0], [30, "60", 99.5]),
-        (Categories("key", [2**60, "a"]), [2**60, 2**60 + 1, "a"]),
+        (Categorical("key", [2**60, "a"]), [2**60, 2**60 + 1, "a"]),
     ):
         alone, beside = feature.code(others, 4).tolist(), feature.code([*others, value], 4).tolist()
         assert beside[:3] == alone
@@ -180,7 +181,7 @@ def test_large_whole_numbers_stay_whole_beside_nulls(column):
     values = column([keys]) if column is pa.chunked_array else column(keys[: 2 if column is np.array else 3])
     if column is pd.Series:
         values = pd.Series(keys, dtype="Int64")
-    assert Categories("key", [2**60]).code(values, 8).tolist()[:2] == [1, 0]
+    assert Categorical("key", [2**60]).code(values, 8).tolist()[:2] == [1, 0]
 
 
 def test_errors_show_no_data():

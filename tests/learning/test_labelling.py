@@ -27,7 +27,7 @@ from chary.learning import (
     teach,
     train_student,
 )
-from chary.learning.pate import plain_share
+from chary.learning.pate.rounds_of_labels import plain_share
 from chary.noise import Seeded
 from chary.session import open_rows
 from tests.session.kit import NO_NOISE, PLENTY, USUAL
@@ -333,7 +333,7 @@ def test_a_report_compares_at_the_same_budget(taught):
 
 
 @pytest.mark.parametrize("what", ["points", "columns", "student", "truth", "ask"])
-def test_bad_input_opens_no_ledger_or_charges_nothing(taught, tmp_path, what):
+def test_bad_input_opens_no_ledger(taught, tmp_path, what):
     data, teachers = taught
     points = data.points.copy()
     if what == "points":
@@ -346,7 +346,7 @@ def test_bad_input_opens_no_ledger_or_charges_nothing(taught, tmp_path, what):
         teach(teachers, strategy=EveryLabel("0.02"), budget=USUAL, ledger=tmp_path / "ledger", progress=False, **given)
     with voting(ledger=tmp_path / "other") as session:
         assert session.spent.share == 0
-    assert (tmp_path / "ledger").exists() == (what == "ask")
+    assert not (tmp_path / "ledger").exists()
 
 
 def test_fewer_units_than_teachers_are_refused():
@@ -370,3 +370,13 @@ def test_unlabelled_points_do_not_count_as_a_class():
     assert none.predict([[0.0]]) == ["no"]
     with pytest.raises(InvalidParameter):
         train_student([[1.0]], ["yes"], estimator=GaussianNB(), classes=CLASSES, unlabelled=[[1.0, 2.0]])
+
+
+def test_a_label_after_a_test_of_agreement_tells_what_both_cost():
+    with voting(SO_MANY, unsafe_noise=Seeded(2)) as session:
+        found = AgreedLabels("0.02", 70 * 90, "0.02", "low").ask(session, 0, None, "one")
+        asked = [call for call in session.history if call.state == "settled"]
+        assert [call.call for call in asked] == [found.agreed, found.call]
+        assert found.charged.amount == session.spent.amount
+        assert found.paid
+        assert AgreedLabels("0.02", 70 * 90, "0.02", "low").ask(session, 0, None, "one") == found

@@ -1,24 +1,25 @@
 """What a search publishes, pays, repeats and survives."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from rich.progress import Progress
 
 import chary
 from chary import Budget
 from chary.accounting import Extendable, Targeted
 from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter
-from chary.learning.counting_bayes import CountingBayes
-from chary.learning.features import Categories, Cuts, Span
-from chary.learning.search import PrivateSearch
+from chary.learning.features import Categorical, Cuts, Span
+from chary.learning.pate.counting_bayes import CountingBayes
+from chary.learning.search import private_search as module
+from chary.learning.search.private_search import PrivateSearch
 from chary.noise import Seeded
 from tests.learning.learners import SECRET, Majority
+from tests.paths import beside
 
-ADULT = Path(__file__).resolve().parents[3] / "shared" / "data" / "adult_all.csv.gz"
 NO_NOISE = Budget(epsilon=10**6, delta=1e-6)
 USUAL = Budget(epsilon=1, delta=1e-6)
 
@@ -36,7 +37,7 @@ GRID = {"bins": [1, 5, 10], "use": [["age"], ["sex"], ["age", "sex"]]}
 
 
 def search(grid=GRID, learner=None, **options):
-    usual = CountingBayes([Span("age", 0, 100), Categories("sex", ["f", "m"])], classes=[0, 1], epsilon=None)
+    usual = CountingBayes([Span("age", 0, 100), Categorical("sex", ["f", "m"])], classes=[0, 1], epsilon=None)
     given = {"label": "ill", "epsilon": "0.05", "progress": False} | options
     return PrivateSearch(learner or usual, grid, **given)
 
@@ -63,7 +64,7 @@ def test_without_noise_it_is_the_exhaustive_search(opened, relation):
     result = search(epsilon=1000, k=9, baseline="0.9").run(session)
     truth = {}
     for bins, use in itertools.product(*GRID.values()):
-        model = CountingBayes([Span("age", 0, 100), Categories("sex", ["f", "m"])], classes=[0, 1], epsilon=None)
+        model = CountingBayes([Span("age", 0, 100), Categorical("sex", ["f", "m"])], classes=[0, 1], epsilon=None)
         model.set_params(bins=bins, use=use).fit(rows, rows["ill"])
         truth[bins, tuple(use)] = (model.predict(rows) == rows["ill"]).mean() - 0.9
     for found in result.found:
@@ -195,6 +196,20 @@ def test_what_does_not_fit_or_has_no_units_touches_nothing(opened):
         search().run(series)
 
 
+@pytest.mark.parametrize(("options", "hidden"), [({"runs": 2}, True), ({}, False)])
+def test_no_bar_tells_how_many_candidates_ran_where_that_is_secret(opened, monkeypatch, options, hidden):
+    bars = []
+
+    class Watched(Progress):
+        def __init__(self, **settings):
+            super().__init__(**settings)
+            bars.append(self)
+
+    monkeypatch.setattr(module, "Progress", Watched)
+    search({"bins": [1]}, progress=True, epsilon="0.02", **options).run(opened())
+    assert [bar.disable for bar in bars] == [hidden]
+
+
 def test_progress_goes_to_standard_error(opened, capfd):
     search(epsilon="0.02", progress=True).run(opened())
     assert capfd.readouterr().out == ""
@@ -235,12 +250,11 @@ def test_random_candidates_are_one_release(opened, filter_):
         assert result.share == pytest.approx(0.45)
 
 
-@pytest.mark.skipif(not ADULT.exists(), reason="needs the Adult data set beside the project")
 def test_a_private_search_on_adult_beats_its_usual_candidate():
-    people = pl.read_csv(ADULT)
+    people = pl.read_csv(beside("adult_all.csv.gz"))
     private, public = people.filter(pl.col("split") == "train"), people.filter(pl.col("split") == "test")
     features = [
-        Categories("relationship", ["Husband", "Wife", "Own-child", "Unmarried", "Not-in-family", "Other-relative"]),
+        Categorical("relationship", ["Husband", "Wife", "Own-child", "Unmarried", "Not-in-family", "Other-relative"]),
         Span("education_num", "0.5", "16.5"),
         Cuts("capital_gain", [1, 3000, 5000, 7000, 10000]),
     ]

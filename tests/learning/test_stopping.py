@@ -1,6 +1,7 @@
 """Random stopping: its law against the formula of its proof, and the formula's privacy by search."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy.stats import chi2
 
 from chary import Algorithm
 from chary.errors import AlgorithmFailed, InvalidParameter
-from chary.learning.stopping import random_stopping
+from chary.learning.search.stopping import random_stopping
 from chary.noise import Seeded
 
 ALPHA = 1e-6
@@ -80,6 +81,22 @@ def tilted(law, order, epsilon):
     for _ in range(200):
         mixed = np.clip(mixed / mixed.sum(), law * math.exp(-epsilon), law * math.exp(epsilon))
     return mixed
+
+
+def test_of_equal_scores_the_first_is_published():
+    ran = []
+    algorithms = [
+        Algorithm(name, lambda rows, source, name=name: ran.append(name) or [7, name], epsilon="0.1") for name in "abc"
+    ]
+    for seed in range(20):
+        ran.clear()
+        assert random_stopping(algorithms, runs=5).outcome(None, Seeded(seed))["solution"] == ran[0]
+
+
+def test_the_largest_epsilon_counts():
+    small, large = (Algorithm(epsilon, lambda rows, source: [0, 0], epsilon=epsilon) for epsilon in ("0.1", "0.2"))
+    for algorithms in ([small, large], [large, small]):
+        assert random_stopping(algorithms, runs=2).size == (Fraction(6, 10), 0)
 
 
 def test_random_stopping_needs_pure_algorithms():

@@ -11,9 +11,9 @@ from chary.ledger import Amount, SqlLedger, Terms, canonical
 from chary.ledger.accounts import Purse
 from chary.ledger.books import Books
 from chary.ledger.drafts import opening, reserving, settling
-from chary.ledger.entries import GENESIS, Entry, Kind, seal
-from chary.ledger.schema import analysts, answers, calls, chain, datasets, entries, tallies
-from chary.ledger.store import Store
+from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
+from chary.ledger.sqlite.schema import analysts, answers, calls, chain, datasets, entries, tallies
+from chary.ledger.sqlite.store import Store
 
 TERMS = Terms("visits", "ab12", '{"unit":"patient"}', Amount(2**62, 2**62))
 ANSWER = canonical({"above": True})
@@ -21,7 +21,7 @@ BATCH = 10_000
 ANALYSTS = 7
 
 
-def story(total: int) -> Iterator[Entry]:
+def story(total: int) -> Iterator[ChainEntry]:
     """Entries of one dataset and seven analysts: an opening, then calls reserved and settled in turn."""
     yield opening(1, TERMS)
     for number in range(2, total + 1, 2):
@@ -46,7 +46,7 @@ def build(path: Path, total: int) -> None:
     store.close()
 
 
-def _write(connection: Connection, batch: list[Entry], books: Books, head: str) -> str:
+def _write(connection: Connection, batch: list[ChainEntry], books: Books, head: str) -> str:
     rows: dict[Any, list[dict[str, Any]]] = {entries: [], calls: [], answers: []}
     for entry in batch:
         head = seal(head, entry)
@@ -61,7 +61,7 @@ def _write(connection: Connection, batch: list[Entry], books: Books, head: str) 
     return head
 
 
-def _call(reserved: Entry, state: str, closing: int | None, charged: Entry) -> dict[str, Any]:
+def _call(reserved: ChainEntry, state: str, closing: int | None, charged: ChainEntry) -> dict[str, Any]:
     owner = {"number": reserved.number, "dataset": reserved.dataset, "analyst": reserved.analyst, "request": None}
     return {
         **owner,

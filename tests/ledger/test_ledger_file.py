@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chary.errors import LedgerBusy, LedgerError
+from chary.errors import LedgerBroken, LedgerBusy, LedgerError
 from chary.ledger import Amount, CapReached, MemoryLedger, SqlLedger
+from chary.ledger.sqlite.sql_writes import secret_digest
 
 from .kit import ANSWER, QUESTION, ask, filled, raw, terms
 
@@ -28,7 +29,9 @@ def test_all_files_are_private_whatever_the_umask(path):
     old = os.umask(0)
     try:
         ledger = filled(path)
-        assert modes(path) == {"test.ledger": 0o600, "test.ledger-wal": 0o600, "test.ledger-shm": 0o600}
+        with ledger._store.writing() as connection:
+            connection.exec_driver_sql("UPDATE datasets SET version = version + 1")
+            assert modes(path) == {"test.ledger": 0o600, "test.ledger-journal": 0o600}
     finally:
         os.umask(old)
     ledger.close()
@@ -48,7 +51,7 @@ def test_the_settings_are_those_of_the_promise(path):
     ledger = filled(path)
     with ledger._store.reading() as connection:
         got = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
-        assert got == ["wal", 2]
+        assert got == ["delete", 3]
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
     ledger.close()
 
@@ -101,12 +104,13 @@ def test_an_impossible_place_is_a_ledger_error(path, target):
         SqlLedger(path.parent / target)
 
 
-def test_an_empty_file_becomes_a_ledger(path):
-    path.touch(0o644)
-    ledger = SqlLedger(path)
-    ledger.open(terms())
-    assert modes(path)["test.ledger"] == 0o600
-    ledger.close()
+def test_an_empty_file_is_a_ledger_that_was_cut_off(path):
+    filled(path).close()
+    for size, told in ((4096, "damaged"), (0, "empty: it was cut off")):
+        os.truncate(path, size)
+        with pytest.raises(LedgerBroken, match=told):
+            SqlLedger(path)
+        assert path.stat().st_size == size
 
 
 def test_a_ledger_held_by_somebody_else_is_busy_and_unharmed(path):
@@ -183,6 +187,44 @@ def in_child(work):
         finally:
             os._exit(code)
     return os.waitpid(child, 0)[1] == 0
+
+
+def reachable(error):
+    """Everything that hangs on an error, its causes and its contexts."""
+    found, left = [], [error]
+    while left:
+        thing = left.pop()
+        found.append(repr(thing))
+        if isinstance(thing, BaseException):
+            left += [part for part in (thing.__cause__, thing.__context__) if part is not None]
+            left += [thing.args, vars(thing)]
+        elif isinstance(thing, dict):
+            left += [*thing, *thing.values()]
+        elif isinstance(thing, (list, tuple)):
+            left += thing
+    return " ".join(found)
+
+
+@pytest.mark.parametrize("event", ["INSERT", "DELETE", "full"])
+def test_an_error_while_a_secret_is_written_holds_no_part_of_it(path, event):
+    ledger = SqlLedger(path)
+    ledger.open(terms())
+    first, second = (ledger.reserve("visits", "ann", "count", QUESTION, Amount(1)) for _ in range(2))
+    secret = b"held-outcome-4711"
+    ledger.settle(first, Amount(0), 0, 0, ANSWER, secret=secret)
+    if event == "full":
+        with ledger._store.writing() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count=1")
+        secret *= 100_000
+    else:
+        raw(path, f"CREATE TRIGGER broken BEFORE {event} ON secrets BEGIN SELECT RAISE(ABORT, 'no'); END")
+    with pytest.raises(LedgerError) as refused:
+        ledger.settle(second, Amount(0), 0, 0, '"4712"', secret, secrets={first.call: b"held-outcome-4713"})
+    told = reachable(refused.value)
+    digests = [secret_digest(call.call, part) for call in (first, second) for part in (secret, b"held-outcome-4713")]
+    assert not any(part in told for part in ("4711", "4712", "4713", *digests))
+    assert ledger.call(second.call).state == "reserved"
+    ledger.close()
 
 
 def test_a_forked_child_charges_the_same_budget(path):

@@ -102,6 +102,10 @@ class SideBySide(RuleBasedStateMachine):
     def replay(self, dataset, analyst, request, kind, body):
         self.both(lambda ledger: ledger.replay(dataset, analyst, request, kind, body))
 
+    @rule(dataset=DATASETS, kind=KINDS, body=BODIES)
+    def last_settled(self, dataset, kind, body):
+        self.both(lambda ledger: ledger.last_settled(dataset, kind, body))
+
     @rule()
     def reopen(self):
         self.sql.close()

@@ -1,13 +1,33 @@
 """What holds for every ledger, in memory and in a file."""
 
 import json
+import time
 from hashlib import sha256
 
 import pytest
 
-from chary.errors import BudgetRefused, InvalidParameter, LedgerError, LedgerMismatch, RequestConflict
-from chary.ledger import Amount, Balance, CapReached, Ledger, Reservation, SecretMoved, State, Tally, Terms, canonical
-from chary.ledger.entries import GENESIS, Entry
+from chary.errors import (
+    BudgetRefused,
+    InvalidParameter,
+    LedgerError,
+    LedgerMismatch,
+    RequestConflict,
+    RequestInFlight,
+)
+from chary.ledger import (
+    Amount,
+    Balance,
+    CapReached,
+    Ledger,
+    RequestAnswered,
+    Reservation,
+    SecretMoved,
+    State,
+    Tally,
+    Terms,
+    canonical,
+)
+from chary.ledger.entries import GENESIS, ChainEntry
 
 from .kit import ANSWER, QUESTION, ask, make, terms
 
@@ -20,6 +40,22 @@ def ledger(request, tmp_path):
     made.open(terms())
     yield made
     made.close()
+
+
+@pytest.mark.parametrize("second", [10**12, 2**40, 2**63, -(10**12)])
+def test_a_clock_beyond_all_years_is_told_and_charges_nothing(ledger, monkeypatch, second):
+    call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(3))
+    monkeypatch.setattr(time, "time_ns", lambda: second * 10**9)
+    for write in (
+        lambda: ledger.reserve("visits", "ann", "count", QUESTION, Amount(3)),
+        lambda: ledger.settle(call, NONE, 0, 1, ANSWER),
+        lambda: ledger.void(call),
+        lambda: ledger.note("visits", "append", "{}"),
+        lambda: ledger.open(terms("trips")),
+    ):
+        with pytest.raises(LedgerError, match="clock is outside of the years 1 to 9999"):
+            write()
+    assert (ledger.balance("visits").spent, ledger.call(call.call).state) == (Amount(3), State.RESERVED)
 
 
 def test_is_a_ledger(ledger):
@@ -133,13 +169,42 @@ def test_a_crashed_call_stays_charged_and_its_retry_is_a_fresh_call(ledger):
     assert ledger.balance("visits").spent == Amount(4)
 
 
-def test_of_two_racing_calls_the_first_settled_is_replayed_and_both_are_charged(ledger):
+def test_a_key_in_flight_is_not_charged_again_and_is_answered_once(ledger):
     first = ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), "k1")
-    second = ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), "k1")
-    ledger.settle(second, Amount(2), 1, 1, '"second"')
-    ledger.settle(first, Amount(2), 1, 1, '"first"')
-    assert ledger.replay("visits", "ann", "k1", "count", QUESTION).answer == '"second"'
-    assert ledger.balance("visits").spent == Amount(4)
+    for amount in (Amount(3), Amount(10**6)):
+        with pytest.raises(RequestInFlight):
+            ledger.reserve("visits", "ann", "count", QUESTION, amount, "k1")
+    for other in (("ann", "k2"), ("bob", "k1")):
+        ledger.void(ledger.reserve("visits", other[0], "count", QUESTION, Amount(1), other[1]))
+    ledger.settle(first, Amount(2), 1, 1, ANSWER)
+    for _ in range(2):
+        with pytest.raises(RequestAnswered):
+            ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), "k1")
+        first.leave()
+    assert ledger.replay("visits", "ann", "k1", "count", QUESTION).number == first.call
+    assert ledger.balance("visits") == Balance(Amount(10, 10), Amount(2), NONE)
+
+
+def test_a_key_that_was_left_can_be_reserved_again_and_both_are_charged(ledger):
+    left = ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), "k1")
+    left.leave()
+    voided = ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), "k1")
+    ledger.void(voided)
+    kept = ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), "k1")
+    with pytest.raises(RequestInFlight):
+        ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), "k1")
+    del kept
+    ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), "k1")
+    assert ledger.balance("visits").spent == Amount(9)
+
+
+def test_a_reservation_that_was_refused_leaves_no_claim(ledger, tmp_path):
+    with pytest.raises(CapReached):
+        ledger.reserve("visits", "ann", "count", QUESTION, Amount(11), "k1")
+    made = ledger.reserve("visits", "ann", "count", QUESTION, Amount(10), "k1")
+    ledger.settle(made, NONE, 0, 1, ANSWER)
+    made.leave()
+    assert [file.name for file in tmp_path.iterdir() if "-call-" in file.name] == []
 
 
 @pytest.mark.parametrize(("kind", "body"), [("test", QUESTION), ("count", "{}")])
@@ -152,6 +217,21 @@ def test_a_request_key_belongs_to_one_question(ledger, kind, body):
     ledger.void(call)
     assert ledger.replay("visits", "ann", "k1", kind, body) is None
     ledger.reserve("visits", "ann", kind, body, Amount(1), "k1")
+
+
+def test_the_last_settled_call_of_a_question_is_found_among_all_others(ledger):
+    ledger.open(terms("trips"))
+    assert ledger.last_settled("visits", "count", QUESTION) is None
+    first, last = ask(ledger), ask(ledger, analyst="bob")
+    ask(ledger, dataset="trips")
+    ledger.reserve("visits", "ann", "count", QUESTION, NONE)
+    ledger.void(ledger.reserve("visits", "ann", "count", QUESTION, NONE))
+    ledger.settle(ledger.reserve("visits", "ann", "test", QUESTION, NONE), NONE, 0, 1, ANSWER)
+    ledger.settle(ledger.reserve("visits", "ann", "count", "{}", NONE), NONE, 0, 1, ANSWER)
+    assert first.call < last.call
+    assert ledger.last_settled("visits", "count", QUESTION) == ledger.call(last.call)
+    with pytest.raises(LedgerError):
+        ledger.last_settled("nobody", "count", QUESTION)
 
 
 def test_tally_counts_settled_calls_by_kind(ledger):
@@ -208,7 +288,7 @@ def test_the_export_lets_anyone_recompute_the_chain(ledger):
     head = GENESIS
     lines = [json.loads(json.dumps(line)) for line in ledger.export("visits")]
     for line in lines:
-        fields = json.dumps([line[name] for name in Entry._fields], separators=(",", ":"))
+        fields = json.dumps([line[name] for name in ChainEntry._fields], separators=(",", ":"))
         assert line["previous"] == head
         head = sha256((head + fields).encode()).hexdigest()
         assert line["hash"] == head

@@ -4,9 +4,9 @@ import pytest
 
 from chary.errors import LedgerBroken, LedgerError
 from chary.ledger import SqlLedger
-from chary.ledger.schema import metadata
-from chary.ledger.sql_audit import audit
-from chary.ledger.store import Store
+from chary.ledger.sqlite.schema import metadata
+from chary.ledger.sqlite.sql_audit import audit
+from chary.ledger.sqlite.store import Store
 
 from .kit import filled, raw
 
@@ -35,7 +35,7 @@ def found(path):
         ledger = SqlLedger(path)
     except LedgerError:
         store = Store(path, 1.0)
-        with store.snapshot() as connection:
+        with store.copied() as connection:
             verdict = audit(connection, None)
         store.close()
         return True, verdict

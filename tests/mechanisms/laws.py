@@ -35,6 +35,9 @@ class Given(Additive):
     def event(self) -> Any:
         raise NotImplementedError
 
+    def law(self) -> Any:
+        raise NotImplementedError
+
 
 def tail(ratio: Fraction, distance: int) -> Fraction:
     """P(noise >= distance), in closed form for positive distances and by symmetry below."""

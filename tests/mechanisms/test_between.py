@@ -10,7 +10,7 @@ from scipy import stats
 from chary import noise
 from chary.accounting import Targeted
 from chary.errors import InvalidParameter
-from chary.mechanisms import Between, Laplace
+from chary.mechanisms import Laplace, ThreeZones
 from tests.accounting.pairs import best_q, worst_ratio
 from tests.mechanisms.laws import tail
 
@@ -41,7 +41,7 @@ def test_no_neighbours_reveal_more_or_hit_less_and_some_exactly_that(ratio, sens
 
 @pytest.mark.parametrize(("sensitivity", "width"), [(1, 5), (3, 40)])
 def test_its_event_is_that_of_the_formula(sensitivity, width):
-    between = Between(Laplace.for_epsilon("0.1", sensitivity=sensitivity), -2, width - 2)
+    between = ThreeZones(Laplace.for_epsilon("0.1", sensitivity=sensitivity), -2, width - 2)
     event = between.event()
     assert isinstance(event, Targeted)
     assert event.epsilon == Fraction(1, 10)
@@ -51,7 +51,7 @@ def test_its_event_is_that_of_the_formula(sensitivity, width):
 
 @pytest.mark.statistical
 def test_samples_follow_the_law():
-    between, source, size = Between(Laplace.for_epsilon("0.5", sensitivity=1), 10, 13), noise.Seeded(5), 6000
+    between, source, size = ThreeZones(Laplace.for_epsilon("0.5", sensitivity=1), 10, 13), noise.Seeded(5), 6000
     drawn = [between.step(11, source) for _ in range(size)]
     ratio = Fraction(math.exp(-0.5))
     counts = [drawn.count(zone) for zone in ("low", "between", "high")]
@@ -62,7 +62,7 @@ def test_samples_follow_the_law():
 
 
 def test_bars_are_reached_from_below():
-    sure = Between(Laplace.for_epsilon(10**5, sensitivity=1), 10, 12)
+    sure = ThreeZones(Laplace.for_epsilon(10**5, sensitivity=1), 10, 12)
     steps = {value: sure.step(value, noise.OperatingSystem()) for value in (9, 10, 11, 12, 2**80, -(2**80))}
     assert list(steps.values()) == ["low", "between", "between", "high", "high", "low"]
 
@@ -70,9 +70,9 @@ def test_bars_are_reached_from_below():
 @pytest.mark.parametrize(("low", "high"), [(5, 5), (6, 5), (0.5, 5), (0, True), ("0", 1)])
 def test_zones_must_be_whole_and_not_empty(low, high):
     with pytest.raises(InvalidParameter):
-        Between(Laplace.for_epsilon("0.1", sensitivity=1), low, high)
+        ThreeZones(Laplace.for_epsilon("0.1", sensitivity=1), low, high)
 
 
 def test_noise_shared_by_several_values_is_refused():
     with pytest.raises(InvalidParameter):
-        Between(Laplace.for_epsilon("0.1", sensitivity=1, times=2), 0, 5)
+        ThreeZones(Laplace.for_epsilon("0.1", sensitivity=1, times=2), 0, 5)

@@ -6,12 +6,14 @@ from itertools import product
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 from scipy import stats
 
 from chary import noise
 from chary.accounting import Targeted, boundary_epsilon_up, boundary_q_down
 from chary.errors import InvalidParameter
-from chary.mechanisms import BOUNDARY, Boundary, Exponential, Laplace, PermuteAndFlip, ThresholdTest
+from chary.mechanisms import BOUNDARY, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip, ThresholdTest
+from chary.mechanisms.thresholds.boundary_wrapper import BoundaryLaw
 from tests.accounting.pairs import best_q, worst_ratio, wrapped, wrapped_q, wrapped_ratio
 from tests.mechanisms.laws import tail
 from tests.mechanisms.test_exponential import flips, softmax
@@ -65,7 +67,7 @@ def test_wrapped_choices_keep_their_promise(brute, candidates):
     ],
 )
 def test_the_law_is_algorithm_4_of_the_wrapped_law_and_the_event_its_promise(chooser, value, outcomes):
-    boundary = Boundary(chooser)
+    boundary = BoundaryWrapper(chooser)
     expected = wrapped([Fraction(p) for p in chooser.law(value).probabilities()])
     law = boundary.law(value)
     assert law.probabilities() == pytest.approx([float(p) for p in expected], abs=1e-15)
@@ -77,6 +79,63 @@ def test_the_law_is_algorithm_4_of_the_wrapped_law_and_the_event_its_promise(cho
         boundary_q_down(chooser.epsilon, outcomes=outcomes),
     )
     assert boundary.event().listed == promised
+
+
+class Rough(noise.FiniteLaw):
+    """A law of three outcomes which is known no better than to `error` by its floats and to `width` by its bounds."""
+
+    size = 3
+
+    def __init__(self, side, error=0.0, width=Fraction(0)):
+        self.chances = side, 1 - 2 * side, side
+        self.error, self.width = error, width
+
+    def bounds(self, bits):
+        ends = [((p - self.width) * 2**bits, (p + self.width) * 2**bits) for p in self.chances]
+        return [(math.floor(low), math.ceil(high)) for low, high in ends]
+
+    def near(self):
+        side = float(self.chances[0])
+        return np.array([side - self.error, 1 - side + self.error]), abs(self.error)
+
+
+@pytest.mark.parametrize("error", [1e-4, -1e-4, 1e-9, 0])
+def test_three_errors_of_the_wrapped_law_reach_the_cut_points(error):
+    law = BoundaryLaw(Rough(Fraction(1, 1000), error))
+    points, promised = law.near()
+    exact = [low / 2**128 for low, _ in law.cuts(128)]
+    assert 2.98 * abs(error) <= np.abs(points - exact).max() <= promised
+
+
+@pytest.mark.parametrize("side", [Fraction(1, 1000), Fraction(1, 8), Fraction(1, 4), Fraction(2, 5)])
+@pytest.mark.parametrize("off", [Fraction(-1, 10**4), Fraction(1, 10**4)])
+def test_the_bounds_hold_for_every_law_within_the_wrapped_ones(side, off):
+    law, width = BoundaryLaw(Rough(side, width=2 * abs(off))), 2**64
+    for (low, high), chance in zip(law.bounds(64), wrapped(Rough(side + off).chances), strict=True):
+        assert low <= chance * width <= high
+
+
+def test_a_boundary_just_above_an_integer_is_rounded_up():
+    chance = Fraction(1, 4) + Fraction(1, 2**18)
+    rest = chance / (1 - chance)
+    low, high = BoundaryLaw(Rough(rest / 2)).bounds(8)[0]
+    assert low <= chance * 256 <= high
+
+
+def test_the_bounds_of_a_wrapped_law_of_many_outcomes_hold_its_chances():
+    size = 3000
+    law = BoundaryWrapper(Exponential("0.04", 1)).law([500, *([0] * (size - 1))])
+    for bits in (1, 64, 200):
+        with ctx.workprec(400):
+            weight = (-arb(10)).exp()
+            rest = (size - 1) * weight / (1 + (size - 1) * weight)
+            boundary = rest / (1 + rest)
+            chances = boundary, (1 - boundary) * (1 - rest), (1 - boundary) * rest / (size - 1)
+            for (low, high), chance in zip(law.bounds(bits)[:3], chances, strict=True):
+                assert low <= chance * arb(2) ** bits <= high
+        assert all(high - low <= 2 for low, high in law.bounds(bits))
+    points, error = law.near()
+    assert abs(float(boundary - arb(float(points[0])))) < error
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 100), Fraction(7, 3), Fraction(1000)])
@@ -91,14 +150,14 @@ def test_threshold_laws_have_the_tail_of_the_noise(scale, distance):
 
 def test_a_tie_at_one_third_is_never_decided():
     """Two equal candidates: the boundary has 1/3 by both formulas, whose bounds never part."""
-    law, third = Boundary(Exponential(1, 1)).law([7, 7]), (1 << 256) // 3
+    law, third = BoundaryWrapper(Exponential(1, 1)).law([7, 7]), (1 << 256) // 3
     assert law.draw(Scripted(split(third, 4))) == 0
     assert law.draw(Scripted(split(third + 1, 4))) == 1
 
 
 @pytest.mark.statistical
 def test_samples_follow_the_law():
-    boundary, source, size = Boundary(Exponential("0.5", 1)), noise.Seeded(3), 8000
+    boundary, source, size = BoundaryWrapper(Exponential("0.5", 1)), noise.Seeded(3), 8000
     drawn = [boundary.step([0, 4, 2], source) for _ in range(size)]
     counts = [drawn.count(outcome) for outcome in (BOUNDARY, 0, 1, 2)]
     for exponent, follows in ((0.25, True), (0.4, False)):
@@ -107,7 +166,7 @@ def test_samples_follow_the_law():
 
 
 def test_an_overwhelming_candidate_is_free():
-    boundary = Boundary(Exponential("0.1", 1))
+    boundary = BoundaryWrapper(Exponential("0.1", 1))
     assert {boundary.step([0, 2**70, 5], noise.OperatingSystem()) for _ in range(50)} == {1}
 
 
@@ -122,7 +181,7 @@ def test_more_outcomes_than_promised_are_refused():
         outcomes = 2
 
     with pytest.raises(InvalidParameter):
-        Boundary(Lying("0.1", 1)).step([1, 2, 3], noise.OperatingSystem())
+        BoundaryWrapper(Lying("0.1", 1)).step([1, 2, 3], noise.OperatingSystem())
 
 
 def test_noise_shared_by_several_values_is_refused():

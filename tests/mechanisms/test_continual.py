@@ -1,6 +1,7 @@
 """Continual counting: the exact joint law of all steps, what one row can do to it, and that noise has its scale."""
 
 import itertools
+import json
 import math
 from fractions import Fraction
 
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 
 from chary.accounting import Repeated, ZeroConcentrated
-from chary.accounting.continual import PrefixTree, best_tree, root_length, root_weights
+from chary.accounting.growing.running_count_errors import PrefixTree, best_tree, root_length, root_weights
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Gaussian, Laplace
-from chary.mechanisms.binary_tree import BinaryTree
-from chary.mechanisms.root_factorisation import RootFactorisation
+from chary.mechanisms.growing.binary_tree import BinaryTree
+from chary.mechanisms.growing.root_factorisation import RootFactorisation
+from chary.mechanisms.padding import unpadded
 from chary.noise import OperatingSystem, Seeded
 from tests.noise.helpers import ALPHA, p_value
 
@@ -97,6 +99,14 @@ def test_a_row_moves_the_noise_of_its_sums_by_one_each(steps, power):
         assert set(shift) <= {0, -1}
         largest = max(largest, sum(map(abs, shift)))
     assert largest == tree.reach
+
+
+@pytest.mark.parametrize("steps", [1, 6, 13, 40])
+def test_a_step_has_the_noise_of_as_many_sums_as_its_height(steps):
+    tree = best_tree(steps, power=1)
+    for step in range(1, steps + 1):
+        _, state = told(tree_of(tree), [0] * step, range(step))
+        assert len(json.loads(unpadded(state))) == tree.height(step)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9, 30])

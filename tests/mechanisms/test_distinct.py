@@ -9,8 +9,8 @@ import pytest
 from scipy import optimize, stats
 
 from chary.errors import InvalidParameter
-from chary.mechanisms import Distinct, Sketch
-from chary.mechanisms.registers import RegisterLaw, drawn, place, power_bounds, raised
+from chary.mechanisms import Distinct, Phantoms
+from chary.mechanisms.streaming.registers import RegisterLaw, drawn, place, power_bounds, raised
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.sketch_laws import register
 from tests.noise.helpers import ALPHA, p_value
@@ -130,7 +130,7 @@ def test_a_veil_only_raises():
 
 def test_a_sketch_shows_nothing_and_survives_the_ledger():
     sketch = shards()[2]
-    again = Sketch.load(sketch.dump())
+    again = Phantoms.load(sketch.dump())
     assert again == sketch
     assert again.distinct.epsilon == Fraction(1)
     for shown in (repr(sketch), str(sketch), f"{sketch}"):
@@ -145,7 +145,7 @@ def test_a_damaged_state_is_refused(change):
     for place_, value in change.items():
         state[place_] = value
     with pytest.raises(InvalidParameter):
-        Sketch.load(json.dumps(state).encode())
+        Phantoms.load(json.dumps(state).encode())
 
 
 def brute(law, counts):
@@ -190,8 +190,8 @@ def test_scores_are_those_of_the_law(law, rate):
 
 def test_the_ends_of_the_scale():
     bottom = SMALL.start(Seeded(1))
-    low = Sketch(SMALL, bottom.key, bottom.veils, bytes([SMALL.least] * 16))
-    high = Sketch(SMALL, bottom.key, bottom.veils, bytes([61] * 16))
+    low = Phantoms(SMALL, bottom.key, bottom.veils, bytes([SMALL.least] * 16))
+    high = Phantoms(SMALL, bottom.key, bottom.veils, bytes([61] * 16))
     assert low.estimate() == 0
     assert high.estimate() == 16 * 2.0**62
 
@@ -231,7 +231,7 @@ def test_phantoms_must_be_counted_once_for_each_veil():
     for _ in range(100):
         sketch = distinct.start(source)
         veiled = sketch.veil(source).veil(source).update(source.words(300, 64))
-        forgetful = Sketch(distinct, sketch.key, sketch.veils, veiled.registers)
+        forgetful = Phantoms(distinct, sketch.key, sketch.veils, veiled.registers)
         found.append(forgetful.estimate() - 300)
     assert np.mean(found) / (np.std(found) / 10) > 20
 

@@ -13,7 +13,7 @@ from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, PermuteAndFlip
-from chary.mechanisms.permute_and_flip import _coins
+from chary.mechanisms.selection.permute_and_flip import _coins
 from tests.accounting.pairs import worst_ratio
 from tests.noise.helpers import Scripted, leading_bits, split
 
@@ -71,6 +71,12 @@ def test_the_law_is_that_of_brute_force(kind, brute, utilities, monotone):
         [float(p) for p in brute(utilities, ratio)], abs=1e-14
     )
     assert chooser.event() == Pure(epsilon)
+
+
+@pytest.mark.parametrize("utilities", [[0] * 32, [0] * 31 + [3], list(range(32))])
+def test_bounds_of_the_most_candidates_stay_narrow(utilities):
+    law = PermuteAndFlip("0.4", 1).law(utilities)
+    assert all(high - low <= 2 for bits in (1, 64, 200) for low, high in law.bounds(bits))
 
 
 @pytest.mark.parametrize("utilities", [[0, 1, 9], [5, 5, 0, 2], [0, 4, 1, 1, 2, 8, 3, 3]])

@@ -8,9 +8,12 @@ from scipy import stats
 
 from chary.accounting import above_threshold_epsilons_up, noisy_max_epsilon_up
 from chary.errors import InvalidParameter
-from chary.mechanisms.gaussian_selection import GaussianMax, GaussianThreshold
+from chary.mechanisms.gaussian import noisy_normals as module
+from chary.mechanisms.gaussian.noisy_normals import GaussianMax, GaussianThreshold
 from chary.noise import OperatingSystem, Seeded
+from chary.noise.normal import Deviate, Normals
 from tests.mechanisms.gaussian_laws import grid_pairs, log_stopping, log_stopping_afresh, log_winner
+from tests.noise.helpers import Scripted
 
 ALPHA = 1e-6
 WRONG = (2 / 3, 3 / 2)
@@ -101,6 +104,24 @@ def test_all_candidates_compared_exactly_give_the_same_winner(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(GaussianMax, "_near", lambda self, values, drawn: np.arange(values.size))
             assert [GaussianMax(scale).step(values, Seeded(seed)) for seed in range(12)] == near
+
+
+@pytest.mark.parametrize(
+    ("words", "winner"),
+    [([5, 3, 4, 0], 1), ([3, 5, 4, 0], 0), ([5, 3, 7, 9], 2), ([3, 5, 7, 9], 2)],
+)
+def test_bits_that_a_tie_has_drawn_stay_with_their_value(words, winner, monkeypatch):
+    """Three equal sums, as far as they are known: the best so far meets the third with the bits that it won by."""
+    monkeypatch.setattr(module, "normals", lambda source, size: Normals(np.full(size, 77)))
+    assert GaussianMax(3).step(np.array([6, 6, 6]), Scripted(words)) == winner
+
+
+@pytest.mark.parametrize(("words", "above"), [([9, 4], True), ([4, 9], False)])
+def test_bits_that_a_test_has_drawn_stay_with_the_threshold(words, above, monkeypatch):
+    monkeypatch.setattr(module, "deviate", lambda source: Deviate(77, 31))
+    test = GaussianThreshold(5, 1, 1)
+    found, held = test.step(Fraction(5), Deviate(77, 31), Scripted(words))
+    assert (found, held) == (above, Deviate(77 << 64 | words[1], 95))
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 from scipy import stats
 
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.mechanisms import InverseSensitivity, Stretches, bits_distances, mode_distances
-from chary.mechanisms.inverse_sensitivity import LevelLaw
+from chary.mechanisms.selection.inverse_sensitivity import LevelLaw
 from chary.noise import ExponentialLaw, OperatingSystem, Seeded
+from tests.noise.helpers import ball
 
 ALPHA = 1e-6
 
@@ -55,6 +57,32 @@ def test_floats_stay_within_their_error_of_the_enclosures(totals, unit):
     assert error < 1e-12
     for lower, upper in law.bounds(96):
         assert 0 <= upper - lower <= 4
+
+
+def test_floats_of_many_levels_err_with_their_number_and_stay_within_the_bound():
+    """After 2**52 outcomes each of many weights between 1/2 and 1 is rounded up to 1."""
+    levels, unit = 2**18, Fraction(69, 100 * 2**18)
+    totals = np.r_[2**52, np.zeros(levels // 2 - 1, dtype=np.int64), np.ones(levels // 2, dtype=np.int64)]
+    points, error = LevelLaw(totals, unit).near()
+    ratio = (-ball(unit)).exp()
+    rest = ratio ** (levels // 2) * (1 - ratio ** (levels // 2)) / (1 - ratio)
+    worst = abs(float(arb(2) ** 52 / (arb(2) ** 52 + rest) - arb(float(points[0]))))
+    assert error / 16 < worst < error
+    assert LevelLaw(np.array([1, 2**52]), Fraction(36)).near()[1] >= 2 * (75 + 8) * 2.0**-52
+
+
+@pytest.mark.parametrize("exponent", [3, 36])
+def test_enclosures_of_many_levels_hold_the_chances_and_stay_narrow(exponent):
+    levels = 20_000
+    law = LevelLaw(np.r_[1, np.zeros(levels - 1, dtype=np.int64), 2**51], Fraction(exponent, levels))
+    for bits in (1, 64, 200):
+        enclosed = law.bounds(bits)
+        assert enclosed[1] == (0, 0)
+        with ctx.workprec(400):
+            weight = 2**51 * (-arb(exponent)).exp()
+            chances = [part / (1 + weight) * arb(2) ** bits for part in (1, weight)]
+            assert all(low <= chance <= high for (low, high), chance in zip(enclosed[::levels], chances, strict=True))
+        assert all(high - low <= 2 for low, high in enclosed)
 
 
 def test_a_word_on_a_cut_point_is_settled_by_more_bits():

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
-from chary.mechanisms import Majority
+from chary.mechanisms import MajorityVote
 
 RULES = ["noise", "inverse", "exponential"]
 EPSILON = 0.4
@@ -27,13 +27,13 @@ def brute(lead, moved, step):
 def chain(units, moved, rule):
     """P(yes) for every lead: of so many replaceable units, or of any number of units that come and go."""
     leads = range(-units, units + 1, moved)
-    return np.array([Majority(str(EPSILON), moved, rule).chance(lead) for lead in leads])
+    return np.array([MajorityVote(str(EPSILON), moved, rule).chance(lead) for lead in leads])
 
 
 @pytest.mark.parametrize("moved", [1, 2])
 @pytest.mark.parametrize("lead", [-9, -4, -1, 0, 1, 2, 3, 4, 25])
 def test_the_default_law_is_that_of_brute_force(moved, lead):
-    assert Majority(str(EPSILON), moved).chance(lead) == pytest.approx(brute(lead, moved, EPSILON), abs=1e-14)
+    assert MajorityVote(str(EPSILON), moved).chance(lead) == pytest.approx(brute(lead, moved, EPSILON), abs=1e-14)
 
 
 @pytest.mark.parametrize("r", [1, 2, 7])
@@ -45,7 +45,7 @@ def test_the_formulas_for_an_odd_number_of_units(r):
         "exponential": 1 / (1 + math.exp(-(r - 0.5) * EPSILON)),
     }
     for rule, chance in expected.items():
-        vote = Majority(str(EPSILON), rule=rule)
+        vote = MajorityVote(str(EPSILON), rule=rule)
         assert vote.chance(lead) == pytest.approx(chance, abs=1e-14)
         assert vote.chance(-lead) == pytest.approx(1 - chance, abs=1e-14)
 
@@ -59,7 +59,7 @@ def test_no_neighbours_pass_epsilon_and_some_come_close(rule, units, moved):
 
 
 def test_twice_the_epsilon_is_caught():
-    yes = np.array([Majority("0.8").chance(lead) for lead in range(-41, 42, 2)])
+    yes = np.array([MajorityVote("0.8").chance(lead) for lead in range(-41, 42, 2)])
     assert np.abs(np.diff(np.log(yes))).max() > 1.9 * EPSILON
 
 
@@ -80,13 +80,13 @@ def test_no_private_vote_that_treats_both_answers_alike_is_wrong_less_often(unit
     alike = np.eye(size) + np.eye(size)[::-1]
     for place in np.flatnonzero(leads > 0):
         found = linprog(-np.eye(size)[place], rows, limits, alike, np.ones(size), bounds=(0, 1))
-        assert Majority(str(EPSILON), moved).chance(int(leads[place])) == pytest.approx(-found.fun, abs=1e-9)
+        assert MajorityVote(str(EPSILON), moved).chance(int(leads[place])) == pytest.approx(-found.fun, abs=1e-9)
 
 
 @pytest.mark.parametrize("moved", [1, 2])
 @pytest.mark.parametrize("lead", [1, 2, 5, 30])
 def test_the_rules_are_ordered(moved, lead):
-    noisy, inverse, plain = (Majority(str(EPSILON), moved, rule).chance(lead) for rule in RULES)
+    noisy, inverse, plain = (MajorityVote(str(EPSILON), moved, rule).chance(lead) for rule in RULES)
     assert noisy >= inverse >= plain > 0.5
     assert noisy > inverse or (moved == 2 and lead == 1)
 
@@ -95,17 +95,17 @@ def test_the_rules_are_ordered(moved, lead):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("lead", "moved"), [(3, 2), (0, 2), (-2, 2), (-2, 1), (0, 1)])
 def test_samples_follow_the_law(rule, lead, moved):
-    vote, source, size = Majority(str(EPSILON), moved, rule), noise.Seeded(lead + 10 * moved), 20_000
+    vote, source, size = MajorityVote(str(EPSILON), moved, rule), noise.Seeded(lead + 10 * moved), 20_000
     yes = sum(vote.step(lead, source) for _ in range(size))
     assert stats.binomtest(yes, size, vote.chance(lead)).pvalue > 1e-6
     if lead:
         for wrong in (EPSILON * 2, EPSILON / 2):
-            assert stats.binomtest(yes, size, Majority(str(wrong), moved, rule).chance(lead)).pvalue < 1e-6
+            assert stats.binomtest(yes, size, MajorityVote(str(wrong), moved, rule).chance(lead)).pvalue < 1e-6
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_practically_without_noise(rule):
-    vote, source = Majority(1000, rule=rule), noise.OperatingSystem()
+    vote, source = MajorityVote(1000, rule=rule), noise.OperatingSystem()
     assert [vote.step(lead, source) for lead in (-(10**30), -1, 1, 10**30)] == [False, False, True, True]
     assert vote.event() == Pure(1000)
     assert vote.chance(10**4) == 1
@@ -117,4 +117,10 @@ def test_practically_without_noise(rule):
 )
 def test_parameters_are_checked(epsilon, moved, rule):
     with pytest.raises(InvalidParameter):
-        Majority(epsilon, moved, rule)
+        MajorityVote(epsilon, moved, rule)
+
+
+@pytest.mark.parametrize(("moved", "lead", "answer"), [(1, 4, True), (1, 2, False), (2, 7, True), (2, 5, False)])
+def test_noise_comes_in_steps_of_what_one_unit_moves(moved, lead, answer, monkeypatch):
+    monkeypatch.setattr(noise, "discrete_laplace", lambda source, scale, size: np.array([-3]))
+    assert MajorityVote("0.3", moved).step(lead, noise.Seeded(1)) is answer

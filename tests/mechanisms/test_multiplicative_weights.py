@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chary.accounting.multiplicative_weights import hard_answers_up, weights_alpha, weights_epsilon
+from chary.accounting.synthesis.hard_answers import hard_answers_up, weights_alpha, weights_epsilon
 from chary.errors import InvalidParameter
-from chary.mechanisms.multiplicative_weights import Change, MultiplicativeWeights, Transcript, Weights
+from chary.mechanisms.synthesis.weights_update import Change, MultiplicativeWeights, Transcript, WeightVector
 from tests.mechanisms.matrix_cells import COLUMNS, ROWS, Set
 
 sets = st.lists(st.booleans(), min_size=ROWS * COLUMNS, max_size=ROWS * COLUMNS).map(
@@ -37,7 +37,7 @@ def test_each_hard_answer_lowers_the_potential_by_what_the_theorem_says(update, 
     random = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     alpha, size, margin = data.draw(st.sampled_from([0.02, 0.1, 0.3])), 1000, data.draw(st.floats(0, 1 / 3))
     rule = MultiplicativeWeights(alpha, update)
-    weights, people = Weights(rule, ROWS, COLUMNS, size), people_of(random)
+    weights, people = WeightVector(rule, ROWS, COLUMNS, size), people_of(random)
     for step in range(4):
         cells = Set(random.random((ROWS, COLUMNS)) < 0.4)
         weights.apply(Change(str(step), size, 1.0, float(random.random()), float(random.uniform(0.2, 5))), cells)
@@ -64,7 +64,7 @@ def test_a_step_that_is_too_long_would_raise_the_potential():
 @given(seed=st.integers(0, 10**6), start=st.integers(1, 500), more=st.integers(1, 50))
 def test_growth_raises_the_potential_by_at_most_ln_n_over_t(mixing, seed, start, more):
     random, rule = np.random.default_rng(seed), MultiplicativeWeights(0.1, mixing=mixing)
-    weights, counts = Weights(rule, ROWS, COLUMNS, start), np.zeros(ROWS * COLUMNS)
+    weights, counts = WeightVector(rule, ROWS, COLUMNS, start), np.zeros(ROWS * COLUMNS)
     np.add.at(counts, random.integers(0, len(counts), start), 1)
     weights.apply(Change("", start, 1.0, 0.0, 7.0), Set(random.random((ROWS, COLUMNS)) < 0.5))
     for size in range(start + 1, start + more):
@@ -77,7 +77,7 @@ def test_growth_raises_the_potential_by_at_most_ln_n_over_t(mixing, seed, start,
 @given(sets, st.lists(st.integers(1, 40), min_size=1, max_size=8), st.sampled_from([1.0, 0.5, 0.1]))
 def test_growth_in_batches_is_growth_step_by_step(cells, batches, mixing):
     start = 30
-    weights = Weights(MultiplicativeWeights(0.1, mixing=mixing), ROWS, COLUMNS, start)
+    weights = WeightVector(MultiplicativeWeights(0.1, mixing=mixing), ROWS, COLUMNS, start)
     weights.apply(Change("", start, 1.0, 0.0, 3.0), cells)
     plain, last = weights.shares(start), start + sum(batches)
     for size in range(start + 1, last + 1):
@@ -95,11 +95,11 @@ def test_growth_in_batches_is_growth_step_by_step(cells, batches, mixing):
 def test_the_same_transcript_gives_the_same_bits():
     random = np.random.default_rng(2)
     rule, asked = MultiplicativeWeights(0.1), {str(n): Set(random.random((ROWS, COLUMNS)) < 0.5) for n in range(40)}
-    weights, transcript = Weights(rule, ROWS, COLUMNS, 50), Transcript()
+    weights, transcript = WeightVector(rule, ROWS, COLUMNS, 50), Transcript()
     for size, (name, cells) in enumerate(asked.items(), 50):
         transcript = transcript.then(weights.change(name, cells, 3 * size, float(random.random()), 0.01))
         weights.apply(transcript.changes[-1], cells)
-    again = Weights(rule, ROWS, COLUMNS, 50)
+    again = WeightVector(rule, ROWS, COLUMNS, 50)
     for change in Transcript.load(transcript.dump()).changes:
         again.apply(change, asked[change.query])
     assert again.histogram.weights.tobytes() == weights.histogram.weights.tobytes()
@@ -108,7 +108,7 @@ def test_the_same_transcript_gives_the_same_bits():
 
 def test_weights_stay_within_single_precision():
     rule = MultiplicativeWeights("0.01")
-    weights, cells = Weights(rule, 1, 4, 10), Set(np.array([[True, False, False, False]]))
+    weights, cells = WeightVector(rule, 1, 4, 10), Set(np.array([[True, False, False, False]]))
     for _ in range(60):
         for answer in (0.999, 0.0001):
             weights.apply(weights.change("", cells, 10, answer, 0.0), cells)
@@ -130,7 +130,7 @@ def test_a_published_step_is_that_of_the_paper():
     """exp(-alpha/6 r) with r = f below and 1 - f above, normalised."""
     alpha, cells = 0.3, Set(np.random.default_rng(3).random((ROWS, COLUMNS)) < 0.5)
     for answer, penalty in ((0.0, cells.flags), (1.0, ~cells.flags)):
-        weights = Weights(MultiplicativeWeights(alpha, "published"), ROWS, COLUMNS, 10)
+        weights = WeightVector(MultiplicativeWeights(alpha, "published"), ROWS, COLUMNS, 10)
         weights.apply(weights.change("", cells, 10, answer, 0.0), cells)
         plain = np.exp(-alpha / 6 * penalty)
         assert weights.shares(10) == pytest.approx((plain / plain.sum()).ravel(), rel=1e-6)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from chary.accounting import Joint, ZeroConcentrated
-from chary.accounting.mwem import mwem_error_up, mwem_margins_up
+from chary.accounting.synthesis.mwem_errors import mwem_error_up, mwem_margins_up
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, PermuteAndFlip
-from chary.mechanisms.mwem import MWEM, best_round, missed, weighted
+from chary.mechanisms.synthesis.mwem_fit import MwemRounds, best_round, missed, weighted
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.matrix_cells import Sets, people_of
 
@@ -49,10 +49,10 @@ def masses(noise, far):
 
 def law(sizes, exact, shares, size, far):
     """The logarithms of the exact law of one round, every pick and every noise put through `step` itself."""
-    given_, found = MWEM(**sizes), {}
+    given_, found = MwemRounds(**sizes), {}
     for query in range(len(exact)):
         for drawn, chance in masses(given_.noise, far).items():
-            made = MWEM(**sizes)
+            made = MwemRounds(**sizes)
             made.__dict__.update(chooser=Recorder(query), noise=Fixed(drawn))
             told = made.step(np.array(exact), np.array(shares), size, SOURCE)
             picked = _chances(given_, tuple(made.chooser.seen.tolist()))[query]
@@ -104,7 +104,7 @@ def test_the_law_of_a_round_by_rho_is_rho_over_t_zcdp(rho, exact):
 
 @pytest.mark.parametrize("rounds", [1, 3, 40])
 def test_totals_are_what_was_asked_for(rounds):
-    pure, concentrated = MWEM(rounds, epsilon="0.7"), MWEM(rounds, rho="0.03")
+    pure, concentrated = MwemRounds(rounds, epsilon="0.7"), MwemRounds(rounds, rho="0.03")
     assert isinstance(pure.event, Joint)
     assert pure.event.epsilon == Fraction(7, 10)
     assert sum(rounds * part for part in (pure.chooser.epsilon, 1 / pure.noise.scale)) == Fraction(7, 10)
@@ -123,13 +123,13 @@ def test_errors_are_told_apart_by_parts_of_a_row(sizes):
     for worst in range(3):
         shares = np.full(3, 0.9976)
         shares[worst] = 0.9975
-        assert MWEM(2, **sizes).step(np.full(3, 100), shares, 100, SOURCE).query == worst
+        assert MwemRounds(2, **sizes).step(np.full(3, 100), shares, 100, SOURCE).query == worst
 
 
 @pytest.mark.parametrize("sizes", [{"epsilon": 3}, {"rho": 2}])
 def test_picks_have_the_law_of_errors_in_rows(sizes):
     """By the definitions, for errors that change by one row between neighbours."""
-    made, off = MWEM(2, **sizes), [5.0, 3.0, 1.5]
+    made, off = MwemRounds(2, **sizes), [5.0, 3.0, 1.5]
     found = made.chooser.law([round(1024 * error) for error in off]).probabilities()
     each = 3 / 4 if "epsilon" in sizes else math.sqrt(4 * 2 / 2)
     up = [math.exp(each * (error - 5) / 2) for error in off]
@@ -147,7 +147,7 @@ def test_picks_have_the_law_of_errors_in_rows(sizes):
 def test_errors_are_within_what_is_promised(sizes):
     """Of 100 runs at confidence 4/5 a fifth may err; the law is for the worst data, so here far fewer do."""
     queries, people, rounds, runs, size = Sets(12, 9), people_of(9, 5000), 6, 100, 5000
-    exact, source, mechanism = queries.counts(people), Seeded(17), MWEM(rounds, **sizes)
+    exact, source, mechanism = queries.counts(people), Seeded(17), MwemRounds(rounds, **sizes)
     promised = mwem_margins_up(queries=12, rounds=rounds, confidence="0.8", **sizes)
     least = mwem_error_up(cells=24, queries=12, rounds=rounds, size=size, confidence="0.8", **sizes)
     wrong = farther = 0
@@ -166,7 +166,7 @@ def test_errors_are_within_what_is_promised(sizes):
 @pytest.mark.parametrize("sizes", [{"epsilon": 1}, {"rho": "0.01"}])
 def test_measured_counts_have_the_declared_noise_and_no_other(sizes):
     """A single query, so that all is noise: within its median as often as it should be, and not within 2/3 or 3/2."""
-    made, runs, source = MWEM(4, **sizes), 6000, Seeded(23)
+    made, runs, source = MwemRounds(4, **sizes), 6000, Seeded(23)
     drawn = [made.step(np.array([40]), np.array([0.1]), 100, source).measured - 40 for _ in range(runs)]
     bar = made.noise.error_bar(0.5)
     expected, slack = 2 * made.noise.at_least(bar + 1), 4.9 * 0.5 / math.sqrt(runs)
@@ -179,15 +179,15 @@ def test_measured_counts_have_the_declared_noise_and_no_other(sizes):
 @pytest.mark.parametrize(
     "bad",
     [
-        lambda: MWEM(0, epsilon=1),
-        lambda: MWEM(1001, epsilon=1),
-        lambda: MWEM(2.5, epsilon=1),
-        lambda: MWEM(3),
-        lambda: MWEM(3, epsilon=1, rho=1),
-        lambda: MWEM(3, epsilon=0),
-        lambda: MWEM(3, rho=-1),
-        lambda: MWEM(3, epsilon="nan"),
-        lambda: MWEM(3, epsilon=1e-14),
+        lambda: MwemRounds(0, epsilon=1),
+        lambda: MwemRounds(1001, epsilon=1),
+        lambda: MwemRounds(2.5, epsilon=1),
+        lambda: MwemRounds(3),
+        lambda: MwemRounds(3, epsilon=1, rho=1),
+        lambda: MwemRounds(3, epsilon=0),
+        lambda: MwemRounds(3, rho=-1),
+        lambda: MwemRounds(3, epsilon="nan"),
+        lambda: MwemRounds(3, epsilon=1e-14),
     ],
 )
 def test_bad_parameters_are_refused(bad):

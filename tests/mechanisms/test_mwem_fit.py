@@ -1,4 +1,4 @@
-"""The histogram of MWEM: fits that converge and lower the potential, the same bits, the round that is kept."""
+"""The histogram of MwemRounds: fits that converge and lower the potential, the same bits, the round that is kept."""
 
 import math
 
@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.accounting.mwem import REACH
-from chary.mechanisms.mwem import MWEM, PASSES, STEEPEST, Exponents, Fit, Round, best_round, missed, weighted
+from chary.accounting.synthesis.mwem_errors import REACH
+from chary.mechanisms.synthesis.mwem_fit import (
+    PASSES,
+    STEEPEST,
+    Exponents,
+    Fit,
+    MwemRounds,
+    Round,
+    best_round,
+    missed,
+    weighted,
+)
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.matrix_cells import COLUMNS, ROWS, Sets, people_of
 
@@ -20,7 +30,7 @@ def test_without_noise_the_histogram_converges_to_the_exact_answers(sizes):
     queries, people = Sets(30), people_of(1)
     exact, errors = queries.counts(people), []
     for rounds in (1, 10, 100):
-        found, exponents = MWEM(rounds, **sizes).run(exact, 1000, queries, SOURCE)
+        found, exponents = MwemRounds(rounds, **sizes).run(exact, 1000, queries, SOURCE)
         assert all(told.measured == exact[told.query] for told in found)
         shares = queries.shares(weighted(queries, exponents).weights)
         errors.append(np.abs(shares - exact / 1000).max())
@@ -77,7 +87,7 @@ def test_repeated_measurements_of_a_query_are_averaged():
 
 def test_the_same_rounds_give_the_same_bits_and_extreme_exponents_stay_finite():
     queries, people = Sets(40, 5), people_of(5)
-    found, exponents = MWEM(25, epsilon=1).run(queries.counts(people), 1000, queries, Seeded(4))
+    found, exponents = MwemRounds(25, epsilon=1).run(queries.counts(people), 1000, queries, Seeded(4))
     again = Fit(queries, 1000)
     for told in found[: best_round(found, 1000)]:
         again.learn(told)

@@ -11,8 +11,8 @@ from scipy import stats
 from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
-from chary.mechanisms import NoisyMax
-from chary.mechanisms.noisy_max import largest
+from chary.mechanisms import ReportNoisyMax
+from chary.mechanisms.selection.noisy_max import largest
 from tests.mechanisms.test_exponential import flips, softmax
 
 REACH = 400
@@ -92,7 +92,7 @@ def test_gumbel_noise_is_the_exponential_mechanism():
     chances = [np.trapezoid(unit * x * np.exp(-x) * rest, grid) for x, rest in zip(scaled, others, strict=True)]
     expected = [float(p) for p in softmax(utilities, Fraction(math.exp(-unit)))]
     assert chances == pytest.approx(expected, abs=1e-9)
-    chooser = NoisyMax("0.5", 1, shape="gumbel")
+    chooser = ReportNoisyMax("0.5", 1, shape="gumbel")
     assert chooser.exponential.law(utilities).probabilities() == pytest.approx(expected, abs=1e-12)
 
 
@@ -101,7 +101,7 @@ def test_gumbel_noise_is_the_exponential_mechanism():
 @pytest.mark.parametrize("shape", ["laplace", "exponential", "gumbel"])
 def test_samples_follow_the_law(shape, monotone):
     utilities, size, source = [3, 0, 5, 4], 8000, noise.Seeded(23)
-    chooser = NoisyMax("0.4" if monotone else "0.8", 1, monotone, shape)
+    chooser = ReportNoisyMax("0.4" if monotone else "0.8", 1, monotone, shape)
     counts = np.bincount([chooser.step(utilities, source) for _ in range(size)], minlength=4)
     for step, follows in ((0.4, True), (0.6, False), (0.4 / 1.5, False)):
         ratio = Fraction(math.exp(-step))
@@ -112,17 +112,19 @@ def test_samples_follow_the_law(shape, monotone):
 
 @pytest.mark.statistical
 def test_equals_have_equal_chances():
-    counts = np.bincount([NoisyMax(5, 1).step([7] * 6, source) for source in [noise.Seeded(5)] * 6000], minlength=6)
+    counts = np.bincount(
+        [ReportNoisyMax(5, 1).step([7] * 6, source) for source in [noise.Seeded(5)] * 6000], minlength=6
+    )
     assert stats.chisquare(counts).pvalue > 1e-6
 
 
 @pytest.mark.parametrize("shape", ["laplace", "exponential", "gumbel"])
 def test_practically_without_noise(shape):
     source = noise.OperatingSystem()
-    assert NoisyMax(10**6, 1, shape=shape).step(np.array([4, 2**62, -(2**62)]), source) == 1
-    assert NoisyMax(10**6, 1, shape=shape).step([2**80, 2**80 + 10**4], source) == 1
-    assert NoisyMax(10**6, 1, shape=shape).step([-1, 2**63, 2**63 - 1], source) == 1
-    assert NoisyMax("0.1", 3, shape=shape).event() == Pure("0.1")
+    assert ReportNoisyMax(10**6, 1, shape=shape).step(np.array([4, 2**62, -(2**62)]), source) == 1
+    assert ReportNoisyMax(10**6, 1, shape=shape).step([2**80, 2**80 + 10**4], source) == 1
+    assert ReportNoisyMax(10**6, 1, shape=shape).step([-1, 2**63, 2**63 - 1], source) == 1
+    assert ReportNoisyMax("0.1", 3, shape=shape).event() == Pure("0.1")
 
 
 def test_the_largest_are_all_of_them():
@@ -142,11 +144,17 @@ def test_the_largest_are_all_of_them():
 )
 def test_parameters_are_checked(epsilon, sensitivity, shape):
     with pytest.raises(InvalidParameter):
-        NoisyMax(epsilon, sensitivity, shape=shape)
+        ReportNoisyMax(epsilon, sensitivity, shape=shape)
 
 
 @pytest.mark.parametrize("utilities", [[], [0.5, 1.0], [True, False], [math.nan, 1]])
 @pytest.mark.parametrize("shape", ["laplace", "exponential", "gumbel"])
 def test_utilities_are_integers(utilities, shape):
     with pytest.raises(InvalidParameter):
-        NoisyMax(1, 1, shape=shape).step(utilities, noise.OperatingSystem())
+        ReportNoisyMax(1, 1, shape=shape).step(utilities, noise.OperatingSystem())
+
+
+@pytest.mark.parametrize(("monotone", "times"), [(False, 2), (True, 1)])
+@pytest.mark.parametrize("shape", ["laplace", "exponential"])
+def test_noise_grows_with_the_sensitivity_twice_as_much_where_candidates_part(monotone, times, shape):
+    assert ReportNoisyMax("0.4", 3, monotone, shape).scale == times * 3 / Fraction("0.4")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chary.accounting.multiplicative_weights import hard_answers_up
-from chary.mechanisms.multiplicative_weights import Change, MultiplicativeWeights, Weights
+from chary.accounting.synthesis.hard_answers import hard_answers_up
+from chary.mechanisms.synthesis.weights_update import Change, MultiplicativeWeights, WeightVector
 
 CELLS = 12
 FALLS = {"projected": 2 / 9, "published": 1 / 36}
@@ -43,7 +43,7 @@ def entropy(people, model):
 
 def any_weights(random, rule, size=1000):
     """A histogram that some changes and growth lead to, and people who are nowhere in some cells."""
-    weights = Weights(rule, 1, CELLS, size)
+    weights = WeightVector(rule, 1, CELLS, size)
     for step in range(4):
         cells = Set(random.random(CELLS) < 0.4)
         weights.apply(Change(str(step), size, 1.0, float(random.random()), float(random.uniform(0.1, 10))), cells)
@@ -108,7 +108,7 @@ def test_an_adversary_gets_no_more_hard_answers_than_the_theorem_allows(update, 
     of the answer goes the wrong way, and the new rows go where the histogram expects them least."""
     random, alpha, start = np.random.default_rng(seed), 0.3, 40
     rule = MultiplicativeWeights(alpha, update, mixing)
-    weights, counts, hard = Weights(rule, 1, CELLS, start), np.zeros(CELLS), 0
+    weights, counts, hard = WeightVector(rule, 1, CELLS, start), np.zeros(CELLS), 0
     counts[random.integers(CELLS)] = start
     known = {"alpha": alpha, "cells": CELLS, "start": start, "update": update, "mixing": mixing}
     for size in range(start, 4 * start):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chary.mechanisms import public_histogram
-from chary.mechanisms.multiplicative_weights import MultiplicativeWeights, Weights
-from chary.mechanisms.public_histogram import PublicHistogram
+from chary.mechanisms.synthesis import public_histogram
+from chary.mechanisms.synthesis.public_histogram import PublicHistogram
+from chary.mechanisms.synthesis.weights_update import MultiplicativeWeights, WeightVector
 
 WAYS = ("multiply_pieces", "multiply_stripes", "multiply_gathered")
 
@@ -143,7 +143,7 @@ def test_the_same_changes_give_the_same_bits_with_other_memory():
 def test_many_contradictory_changes_stay_near_exact_ones(changes, growth):
     """Single precision neither overflows nor drifts: against longdouble weights that are normed after each change."""
     random, size = np.random.default_rng(6), 1000
-    weights = Weights(MultiplicativeWeights("0.05"), 8, 32, size)
+    weights = WeightVector(MultiplicativeWeights("0.05"), 8, 32, size)
     exact = np.full((8, 32), 1 / 256, np.longdouble)
     for _ in range(changes):
         cells = single(np.logical_or.outer(random.random(8) < 0.3, random.random(32) < 0.3))

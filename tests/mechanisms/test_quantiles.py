@@ -10,10 +10,11 @@ import pytest
 
 from chary.accounting import Pure, rank_errors_up
 from chary.errors import InvalidParameter
-from chary.mechanisms import InverseSensitivity, Order, Quantiles, RankDistance
-from chary.mechanisms.quantiles import DITHER_BITS
+from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Order, RankDistance
+from chary.mechanisms.numbers.order_statistics import DITHER_BITS
 from chary.noise import Seeded
 from tests.mechanisms.test_inverse_sensitivity import per_outcome
+from tests.noise.helpers import Scripted as Words
 
 LEVELS = ["1/2", "1/4", "3/4", "1/3", "0.9"]
 
@@ -148,9 +149,9 @@ def test_two_places_need_no_half():
             laws = {c: per_outcome(chooser, distance.stretches(order_of(values_of(c), 2))) for c in databases(2, 9)}
             ratio = worst(laws, [(x, y) for x, y in itertools.combinations(laws, 2) if far(x, y) == 1])
             assert 0.9 < ratio <= 1 + 1e-9
-    assert Quantiles(("1/2",), 1, False).narrow(2)
-    assert not Quantiles(("1/2",), 1, False).narrow(3)
-    assert not Quantiles(("1/3", "1/2"), 1, False).narrow(2)
+    assert HalvedQuantiles(("1/2",), 1, False).narrow(2)
+    assert not HalvedQuantiles(("1/2",), 1, False).narrow(3)
+    assert not HalvedQuantiles(("1/3", "1/2"), 1, False).narrow(2)
 
 
 # Privacy of several
@@ -179,6 +180,8 @@ def joint_law(made, values, points, monkeypatch):
         run = Scripted(script)
         monkeypatch.setattr(InverseSensitivity, "step", lambda *asked, run=run: run.step(*asked))
         found = made._halved(order_of(values, points), tuple(made.at), share, None)
+        assert found == sorted(found)
+        assert all(0 <= place < points for place in found)
         law[tuple(found)] += run.chance
         script = following(run)
     assert sum(law.values()) == pytest.approx(1)
@@ -197,7 +200,7 @@ def following(run):
 @pytest.mark.parametrize("replace", [False, True])
 def test_several_quantiles_are_private_together(at, replace, monkeypatch):
     epsilon, points, most = 3.0, 3, 4 if len(at) < 4 else 3
-    made = Quantiles(at, epsilon, replace)
+    made = HalvedQuantiles(at, epsilon, replace)
     laws = {c: joint_law(made, values_of(c), points, monkeypatch) for c in databases(points, most)}
     far = changes if replace else edits
     pairs = [(x, y) for x, y in itertools.combinations(laws, 2) if far(x, y) == 1]
@@ -209,16 +212,46 @@ def test_several_quantiles_are_private_together(at, replace, monkeypatch):
 def test_a_round_that_forgot_its_share_would_be_seen(replace, monkeypatch):
     """The negative control: every round at the whole epsilon breaks the promise."""
     epsilon, points = 3.0, 3
-    made = Quantiles(("1/4", "1/2", "3/4"), epsilon, replace)
-    monkeypatch.setattr(Quantiles, "rounds", 1)
+    made = HalvedQuantiles(("1/4", "1/2", "3/4"), epsilon, replace)
+    monkeypatch.setattr(HalvedQuantiles, "rounds", 1)
     laws = {c: joint_law(made, values_of(c), points, monkeypatch) for c in databases(points, 4)}
     far = changes if replace else edits
     pairs = [(x, y) for x, y in itertools.combinations(laws, 2) if far(x, y) == 1]
     assert max(abs(math.log(laws[x][t] / laws[y][t])) for x, y in pairs for t in laws[x]) > epsilon
 
 
+@pytest.mark.parametrize("at", [("1/2",), ("1/4", "1/2"), ("1/4", "1/2", "3/4")])
+@pytest.mark.parametrize("moves", [1, 2])
+def test_quantiles_of_all_values_share_by_their_number_and_those_of_halves_by_rounds(at, moves, monkeypatch):
+    """A part of a share for each choice is enough only where the choices are made from parts."""
+    asked = []
+    monkeypatch.setattr(
+        InverseSensitivity, "step", lambda self, stretches, source: asked.append((self, stretches.widths.sum())) or 0
+    )
+    made = HalvedQuantiles(at, 3, False, moves)
+    made.step(order_of([1, 2, 2, 5], 9), Seeded(1))
+    halved = moves == 1 and len(at) > 1
+    assert made.grid(9) == asked[0][1] == (9 << DITHER_BITS if halved else 9)
+    assert [chooser.epsilon for chooser, _ in asked] == [Fraction(3, 2 if halved else len(at))] * len(at)
+    assert halved == (asked[-1][1] != asked[0][1])
+
+
+@pytest.mark.parametrize(
+    ("at", "one", "other", "apart"),
+    [
+        (("1/4", "1/2"), (1, 0, 0, 0, 2, 1), (2, 0, 0, 0, 2, 0), 0.793740387),
+        (("0.1", "0.5", "0.9"), (1, 1, 2, 0, 0), (0, 1, 2, 0, 1), 0.466584236),
+    ],
+)
+def test_later_rounds_under_replace_take_half_a_share_for_each_part(at, one, other, apart, monkeypatch):
+    """A value that leaves one part for another moves both: with whole shares the first pair is 1.19 epsilon apart."""
+    epsilon, made = 3.0, HalvedQuantiles(at, 3, True)
+    laws = [joint_law(made, values_of(counts), len(counts), monkeypatch) for counts in (one, other)]
+    assert max(math.log(laws[0][t] / laws[1][t]) for t in laws[0]) == pytest.approx(apart * epsilon, rel=1e-7)
+
+
 def test_chosen_quantiles_ascend_and_stay_on_the_grid(monkeypatch):
-    made = Quantiles(("0.2", "0.4", "0.6", "0.8", "0.9"), 1, True)
+    made = HalvedQuantiles(("0.2", "0.4", "0.6", "0.8", "0.9"), 1, True)
     source = Seeded(5)
     for values in ([], [0], [6], [0, 6], [3] * 50, list(range(7)) * 3):
         for _ in range(20):
@@ -236,9 +269,9 @@ def test_at_practically_infinite_epsilon_they_are_the_quantiles(replace):
     for values in (generator.integers(0, 1000, 997), np.repeat([3, 500, 501], [500, 300, 200]), np.arange(1000)):
         order = order_of(values, 1000)
         at = ("0.11", "0.27", "0.5", "0.73", "0.987")
-        several = Quantiles(at, 10**6, replace).step(order, Seeded(1))
+        several = HalvedQuantiles(at, 10**6, replace).step(order, Seeded(1))
         for q, found in zip(at, several, strict=True):
-            [single] = Quantiles((q,), 10**6, replace).step(order, Seeded(1))
+            [single] = HalvedQuantiles((q,), 10**6, replace).step(order, Seeded(1))
             for place, slack in ((single, 0), (found, 3)):
                 assert (values < place).sum() <= float(q) * values.size + slack
                 assert (values > place).sum() <= (1 - float(q)) * values.size + slack
@@ -251,7 +284,7 @@ def test_rank_errors_are_seldom_exceeded(replace):
     generator, source = np.random.default_rng(1), Seeded(3)
     values = np.sort(generator.integers(0, 10_000, 3000))
     at = ("0.1", "0.25", "0.5", "0.75", "0.9")
-    made = Quantiles(at, "0.5", replace)
+    made = HalvedQuantiles(at, "0.5", replace)
     order = order_of(values, 10_000)
     limits = rank_errors_up(
         epsilon=made.epsilon, at=made.at, points=made.grid(10_000), beta="0.05", replace=replace, moves=1
@@ -276,6 +309,9 @@ def test_equal_values_are_told_apart_by_their_own_coins():
     assert set((fine.places >> DITHER_BITS).tolist()) == {2, 5}
     assert fine.counts.max() < 12
     assert np.all(np.diff(fine.places) > 0)
+    assert 2300 < fine.places.size < 2800
+    first = order_of([0, 0, 3], 4).dithered(Words([1, 1, 2**15 + 7]))
+    assert (first.places.tolist(), first.counts.tolist()) == ([1, (3 << DITHER_BITS) + 7], [2, 1])
 
 
 def test_a_part_is_what_lies_between():
@@ -284,7 +320,7 @@ def test_a_part_is_what_lies_between():
 
 
 def test_units_of_many_values_take_a_round_for_each_quantile():
-    made = Quantiles(("0.25", "0.5", "0.75"), 3, False, moves=4)
+    made = HalvedQuantiles(("0.25", "0.5", "0.75"), 3, False, moves=4)
     assert (made.rounds, made.event(), made.grid(10)) == (3, Pure(3), 10)
     assert made.step(order_of(list(range(100)) * 40, 100), Seeded(2)) == pytest.approx([25, 50, 75], abs=8)
 
@@ -292,9 +328,19 @@ def test_units_of_many_values_take_a_round_for_each_quantile():
 @pytest.mark.parametrize("at", [(), (0,), (1,), ("0.5", "0.5"), ("0.6", "0.5"), (-1,), ("1e-7",), ("x",), (math.nan,)])
 def test_bad_quantiles(at):
     with pytest.raises(InvalidParameter):
-        Quantiles(at, 1, False)
+        HalvedQuantiles(at, 1, False)
+    for q in set(at) - {"0.5", "0.6"}:
+        with pytest.raises(InvalidParameter):
+            RankDistance(q, replace=False)
+
+
+def test_units_of_no_values():
+    with pytest.raises(InvalidParameter):
+        RankDistance("0.5", False, 0)
+    with pytest.raises(InvalidParameter):
+        HalvedQuantiles(("0.5",), 1, False, 0)
 
 
 def test_quantiles_of_a_common_denominator_that_is_too_large():
     with pytest.raises(InvalidParameter, match="million"):
-        Quantiles(("1/99991", "2/99989"), 1, False)
+        HalvedQuantiles(("1/99991", "2/99989"), 1, False)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary import RandomizedResponse
+from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
+from chary.mechanisms import RandomizedResponse
 from chary.noise import Seeded
 from tests.noise.helpers import Scripted
 
@@ -58,6 +59,14 @@ def ones_law(yes, units, lie):
         ones = sum(told ^ (place < yes) for place, told in enumerate(lies))
         law[ones] += math.prod(lie if told else 1 - lie for told in lies)
     return law
+
+
+def test_counting_the_answers_is_answering_and_counting(monkeypatch):
+    for lies in product((False, True), repeat=4):
+        monkeypatch.setattr(noise, "bernoulli", lambda source, chance, size, lies=lies: np.array(lies))
+        for yes in range(5):
+            truth = [unit < yes for unit in range(4)]
+            assert RandomizedResponse(1).ones(yes, 4, Seeded(1)) == sum(RandomizedResponse(1).answers(truth))
 
 
 @pytest.mark.parametrize("epsilon", ["0.3", 1, 4])

@@ -12,7 +12,7 @@ from scipy import stats
 
 from chary.accounting import SparseNoise, sparse_noise
 from chary.errors import InvalidParameter
-from chary.mechanisms import Crossed, HiddenThreshold, Laplace, SparseVector
+from chary.mechanisms import Crossed, HiddenThreshold, Laplace, SparseVectorMachine
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.sparse_laws import Round, pmf
 
@@ -128,7 +128,7 @@ def summed(machine, values):
 
 @pytest.mark.parametrize("form", SIZES)
 def test_the_machine_follows_the_definition(monkeypatch, form):
-    machine = SparseVector(SIZES[form], 1)
+    machine = SparseVectorMachine(SIZES[form], 1)
     found, expected = enumerated(monkeypatch, machine, [0, -1, 1]), summed(machine, [0, -1, 1])
     assert found.keys() == expected.keys()
     assert all(found[key] == pytest.approx(expected[key], rel=1e-12) for key in expected)
@@ -144,7 +144,7 @@ NOISES = st.integers(-9, 9)
     st.integers(1, 12),
 )
 def test_all_at_once_is_one_by_one_under_the_same_noise(form, stream, thresholds, chunk):
-    machine = SparseVector(SIZES[form], 1)
+    machine = SparseVectorMachine(SIZES[form], 1)
     values, noise = (np.array(column) for column in zip(*stream, strict=True))
 
     def asked(size):
@@ -167,7 +167,7 @@ def test_all_at_once_is_one_by_one_under_the_same_noise(form, stream, thresholds
 def test_samples_follow_the_law(form):
     """How many of 6 tests are made until two are above; a test noise of 3/2 would be noticed."""
     sizes = sparse_noise(epsilon=2, hits=2, form=form)
-    machine, source, gaps, runs = SparseVector(sizes, 1), Seeded(7), [-4, 2, 0, -3, 1, -1], 8000
+    machine, source, gaps, runs = SparseVectorMachine(sizes, 1), Seeded(7), [-4, 2, 0, -3, 1, -1], 8000
     drawn = Counter(machine.step(machine.start(source), np.array(gaps), 0, source)[1].tested for _ in range(runs))
     observed = [drawn[size] for size in range(2, 7)]
     law, wrong = (
@@ -196,7 +196,7 @@ def lengths(a_round, redrawn, gaps):
 
 def test_values_have_noise_of_their_own():
     sizes = sparse_noise(epsilon=1, hits=500, values=True)
-    machine, source = SparseVector(sizes, 1), Seeded(3)
+    machine, source = SparseVectorMachine(sizes, 1), Seeded(3)
     _, crossed = machine.step(machine.start(source), np.full(500, 10**7), 0, source)
     assert crossed.tested == 500
     scale = np.mean(np.abs(np.array(crossed.values) - 10**7)) / float(sizes.answer)
@@ -204,7 +204,7 @@ def test_values_have_noise_of_their_own():
 
 
 def test_it_ends_at_the_last_hit_and_then_refuses():
-    machine, source = SparseVector(sparse_noise(epsilon=10**6, hits=2), 1), OperatingSystem()
+    machine, source = SparseVectorMachine(sparse_noise(epsilon=10**6, hits=2), 1), OperatingSystem()
     state, crossed = machine.step(machine.start(source), np.array([0, 7, 0]), 5, source)
     assert (crossed, state.used) == (Crossed(3, [1], None), 1)
     state, crossed = machine.step(state, np.array([2**70, 7], dtype=object), 5, source)
@@ -216,7 +216,7 @@ def test_it_ends_at_the_last_hit_and_then_refuses():
 def test_only_the_published_form_draws_a_new_threshold():
     shifts = {}
     for form in ("tuned", "published"):
-        machine, source = SparseVector(sparse_noise(epsilon="0.001", hits=3, form=form), 1), Seeded(1)
+        machine, source = SparseVectorMachine(sparse_noise(epsilon="0.001", hits=3, form=form), 1), Seeded(1)
         first = machine.start(source)
         missed, _ = machine.step(first, np.array([-(10**9)]), 0, source)
         hit, _ = machine.step(missed, np.array([10**9]), 0, source)
@@ -237,9 +237,17 @@ def test_the_hidden_threshold_is_stored_and_not_shown():
 @pytest.mark.parametrize("sensitivity", [0, -1, 0.5, True])
 def test_sensitivities_are_whole(sensitivity):
     with pytest.raises(InvalidParameter):
-        SparseVector(SIZES["tuned"], sensitivity)
+        SparseVectorMachine(SIZES["tuned"], sensitivity)
 
 
 def test_noise_out_of_range_is_refused():
     with pytest.raises(InvalidParameter, match="scale"):
-        SparseVector(sparse_noise(epsilon="1e-13", hits=1), 1)
+        SparseVectorMachine(sparse_noise(epsilon="1e-13", hits=1), 1)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 3])
+def test_all_noise_grows_with_the_sensitivity(sensitivity):
+    sizes = sparse_noise(epsilon=1, hits=2, values=True)
+    made = SparseVectorMachine(sizes, sensitivity)
+    scales = [law.scale for law in (*made._laws(), made.answers)]
+    assert scales == [sensitivity * scale for scale in (sizes.threshold, sizes.test, sizes.answer)]

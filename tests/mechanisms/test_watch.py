@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.mechanisms import Laplace, Watch
+from chary.mechanisms import BarTests, Laplace
 from chary.noise import OperatingSystem
 from tests.mechanisms.laws import Given, epsilon_of, moment, price_of, transcripts, worst_ratio
 
@@ -18,7 +18,7 @@ def watched(threshold, most):
     """Everything a watch publishes: how many were tested, which hit, with which values."""
 
     def run(*noise):
-        found = Watch(Given(noise), threshold, most).step(np.zeros(len(noise), dtype=np.int64), None)
+        found = BarTests(Given(noise), threshold, most).step(np.zeros(len(noise), dtype=np.int64), None)
         return found.tested, tuple(found.positions), tuple(found.noisy)
 
     return run
@@ -74,7 +74,9 @@ def test_a_watch_is_private_at_the_sum_over_differing_keys_and_attains_it(differ
 
 
 def exact(threshold, most, values):
-    found = Watch(Laplace.for_epsilon(1000, sensitivity=1), threshold, most).step(np.array(values), OperatingSystem())
+    found = BarTests(Laplace.for_epsilon(1000, sensitivity=1), threshold, most).step(
+        np.array(values), OperatingSystem()
+    )
     return found.tested, found.positions, found.noisy
 
 

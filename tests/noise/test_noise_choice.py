@@ -10,7 +10,7 @@ from flint import arb
 from scipy import stats
 
 from chary.errors import InvalidParameter
-from chary.noise import ExponentialLaw, FiniteLaw, OperatingSystem, Seeded
+from chary.noise import ExponentialLaw, FiniteLaw, OperatingSystem, RationalLaw, Seeded
 
 from .helpers import ALPHA, Scripted, ball, leading_bits, split
 
@@ -67,6 +67,47 @@ def test_float_cut_points_err_by_less_than_their_bound(size, spread):
     points, error = law.near()
     exact = np.array([low / 2**128 for low, _ in law.cuts(128)])
     assert np.abs(points - exact).max() < error < 1e-10
+
+
+def test_float_cut_points_of_many_outcomes_err_with_their_number_and_stay_within_the_bound():
+    """Sums of equal weights round the same way again and again: a bound that forgot the size would be too small."""
+    size, unit = 2**17, Fraction(1, 10)
+    points, error = ExponentialLaw(np.r_[0, np.ones(size - 1, dtype=np.int64)], unit).near()
+    weight = (-ball(unit)).exp()
+    exact = {k: (1 + weight * k) / (1 + weight * (size - 1)) for k in range(0, size - 1, 1499)}
+    worst = max(abs(float(exact[k] - arb(float(points[k])))) for k in exact)
+    assert 100 * error / size < worst < error
+    assert error >= size * (2 * 2.0**-49 + 2 * 2.0**-53)
+
+
+@pytest.mark.parametrize("gap", [0, 400])
+def test_bounds_of_many_outcomes_stay_narrow(gap):
+    law = ExponentialLaw([gap, *([0] * 3000)], Fraction(-1, 40))
+    for bits in (1, 64, 200):
+        assert all(high - low <= 2 for low, high in [*law.bounds(bits), *law.cuts(bits)])
+
+
+def test_weights_err_by_less_than_two_to_the_minus_49():
+    law = ExponentialLaw(list(range(60)), Fraction(1, 10) + Fraction(1, 2**57))
+    for gap, weight in enumerate(law.near_weights().tolist()):
+        assert abs(float((-ball(gap * law._unit)).exp() - arb(weight))) < 2**-49
+
+
+class Halves(FiniteLaw):
+    """A law whose cut point is a float."""
+
+    size = 2
+
+    def bounds(self, bits):
+        return [(1 << bits >> 1, 1 << bits >> 1)] * 2
+
+    def near(self):
+        return np.array([0.5]), 0.0
+
+
+def test_a_word_that_rounds_to_a_cut_point_is_below_it_all_the_same():
+    assert Halves().draw(Scripted([2**63 - 1])) == 0
+    assert Halves().draw(Scripted([2**63])) == 1
 
 
 def test_words_near_a_cut_point_are_decided_exactly_and_others_by_one_word():
@@ -142,3 +183,33 @@ def test_poor_floats_cost_time_only():
     counts = np.bincount([law.draw(source) for _ in range(9000)])
     assert stats.chisquare(counts).pvalue > ALPHA
     assert list(accumulate(law.probabilities())) == pytest.approx([1 / 3, 2 / 3, 1])
+
+
+@pytest.mark.parametrize(
+    "chances",
+    [["1/3", "1/2", "1/6"], ["1/2", "1/2"], [1], [0, 1, 0], ["1/3"] * 3, [f"1/{10**30}", f"{10**30 - 1}/{10**30}"]],
+)
+def test_a_stated_law_is_exact(chances):
+    stated = [Fraction(chance) for chance in chances]
+    law = RationalLaw(stated)
+    assert law.size == len(stated)
+    for bits in (1, 8, 64, 200):
+        for (lower, upper), chance in zip(law.bounds(bits), stated, strict=True):
+            assert lower <= chance * 2**bits <= upper <= lower + 1
+    points, error = law.near()
+    cuts = [sum(stated[: place + 1]) for place in range(len(stated) - 1)]
+    assert all(abs(Fraction(point) - cut) < Fraction(error) for point, cut in zip(points, cuts, strict=True))
+    drawn = {law.draw(Seeded(seed)) for seed in range(200)}
+    assert drawn <= {place for place, chance in enumerate(stated) if chance}
+
+
+@pytest.mark.parametrize("chances", [[], ["1/2"], ["1/2", "2/3"], ["3/2", "-1/2"]])
+def test_what_adds_up_to_no_law_is_refused(chances):
+    with pytest.raises(InvalidParameter, match="exact rationals"):
+        RationalLaw([Fraction(chance) for chance in chances])
+
+
+@pytest.mark.parametrize("chances", [[0.5, 0.5], [True, False], ["1"]])
+def test_floats_are_no_exact_probabilities(chances):
+    with pytest.raises(InvalidParameter, match="exact rationals"):
+        RationalLaw(chances)

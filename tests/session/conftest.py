@@ -1,6 +1,6 @@
 import pytest
 
-from tests.session.growing_sparse_kit import any_threshold
+from tests.calls.growing.growing_sparse_kit import any_threshold
 from tests.session.kit import PUBLIC, sessions, visits
 
 __all__ = ["any_threshold"]

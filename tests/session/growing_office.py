@@ -3,6 +3,7 @@
 import polars as pl
 
 from chary import Budget, count
+from chary.calls import ContinualCount, GrowingSparse, Schedule, SparseWeights, Weights
 from chary.errors import BudgetRefused
 from chary.growing import CountsBox, MWEMBox, QuantilesBox, SmallDatabaseBox
 
@@ -32,20 +33,17 @@ def people(first, last):
 
 def opening(session, call):
     """Every kind that stays open: opened, or opened again by its number in `call`."""
-
-    def terms(name, **first):
-        return {"call": call[name]} if call else first
-
+    boxes = {name: box(session.schema) for name, box in BOXES.items()}
+    if call:
+        follow = {name: {"bring": box, "follow": True} for name, box in boxes.items()} | {"count": {"follow": True}}
+        return {name: session.resume(number, **follow.get(name, {})) for name, number in call.items()}
     paid = {"epsilon": EPSILON, "beta": BETA, "growth": "0.5"}
-    made = {
-        name: session.schedule(box(session.schema), on_append=True, **terms(name, **paid))
-        for name, box in BOXES.items()
-    }
+    made = {name: session.start(Schedule(box, **paid), follow=True) for name, box in boxes.items()}
     histogram = {"universe": UNIVERSE, "alpha": "0.3", "epsilon": EPSILON}
-    made["weights"] = session.multiplicative_weights(**terms("weights", **histogram, follow_size=False))
-    made["rounds"] = session.sparse_multiplicative_weights(**terms("rounds", **histogram, rounds=2))
-    made["above"] = session.growing_sparse_vector(**terms("above", above="0.5", epsilon=EPSILON, values=True))
-    made["count"] = session.continual_count("ill", on_append=True, **terms("count", steps=4, epsilon=EPSILON))
+    made["weights"] = session.start(Weights(**histogram, follow_size=False))
+    made["rounds"] = session.start(SparseWeights(**histogram, rounds=2))
+    made["above"] = session.start(GrowingSparse(above="0.5", epsilon=EPSILON, values=True))
+    made["count"] = session.start(ContinualCount("ill", steps=4, epsilon=EPSILON), follow=True)
     return made
 
 
@@ -54,7 +52,7 @@ def calls(made):
 
 
 def told(made):
-    return {name: len(each.results) for name, each in made.items() if hasattr(each, "results")}
+    return {name: len(each.state.results) for name, each in made.items() if hasattr(each.state, "results")}
 
 
 def exhaust(session):

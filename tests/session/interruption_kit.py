@@ -43,7 +43,7 @@ def hits_of_threads(number, sparse, moved):
         start.wait()
         while True:
             try:
-                found += sparse.test(count()).above
+                found += sparse.ask(count()).above
             except moved:
                 continue
             except BudgetRefused:

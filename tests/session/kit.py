@@ -1,5 +1,6 @@
 """Shared by the tests of sessions: a small table with values that must never be seen, and how to look for them."""
 
+import copy
 import traceback
 from contextlib import contextmanager
 from fractions import Fraction
@@ -9,6 +10,8 @@ import pandas as pd
 import chary
 from chary import Budget
 from chary.amounts import Amount
+from chary.filters import Price
+from chary.spine.interaction import Interaction, Touched
 
 SECRET_NUMBER = 987654321
 SECRET_NAME = "SECRETNAME"
@@ -16,6 +19,7 @@ CLINICS = ["north", "south", "east"]
 # So large that noise at epsilon=1000 is zero but once in 10^400.
 NO_NOISE = Budget(epsilon=10**6, delta=1e-6)
 PLENTY = 1000
+PAID = Price(Amount(1), Amount(0))
 USUAL = Budget(epsilon=1, delta=1e-6)
 # Each row is a unit, and how many there are is public.
 PUBLIC = {"privacy_unit": None, "relation": "replace"}
@@ -51,6 +55,19 @@ def sessions(**usual):
         session.close()
 
 
+def answers(session: chary.Session, interaction: Interaction, value: int, times: int) -> list[dict]:
+    """What so many runs answer when the value is this one, the first of them also through the session.
+
+    Laws need many runs, and no ledger: the session's own noise must begin anew for the first one to be the same.
+    """
+    source = copy.deepcopy(session.spine.source)
+    touched = Touched([value], source, None, None, PAID)
+    found = [interaction.run(touched).answer for _ in range(times)]
+    session.spine.perform(interaction, None)
+    assert session.history[-1].answer == found[0]
+    return found
+
+
 def error_texts(error: BaseException | None) -> str:
     """Everything an error shows: itself, its traceback, its causes and contexts."""
     shown = []
@@ -65,6 +82,12 @@ def error_texts(error: BaseException | None) -> str:
 def shows_data(text: str) -> bool:
     """Whether a sentinel occurs in the text, in any of its spellings."""
     return any(secret in text for secret in (str(SECRET_NUMBER), "987,654,321", "9.8765", SECRET_NAME))
+
+
+def recorded(session: chary.Session) -> chary.Session:
+    """The session, once its dataset is in the ledger; nothing was asked."""
+    session.set_share("analyst", 1)
+    return session
 
 
 def spent(session: chary.Session) -> Amount:

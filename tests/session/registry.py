@@ -1,7 +1,67 @@
 """One line for each kind of call: what every kind must do is tested in test_every_kind.py."""
 
+from dataclasses import replace
+from fractions import Fraction
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+
 from chary import Algorithm, count
+from chary.calls import (
+    MWEM,
+    AboveThreshold,
+    AgreedTests,
+    Agreement,
+    Between,
+    Choose,
+    Classify,
+    ClearLabel,
+    Compute,
+    ContinualCount,
+    Decide,
+    GrowingSparse,
+    Histogram,
+    Individual,
+    Label,
+    Majority,
+    Marginal,
+    Mode,
+    MostCommon,
+    NoisyMax,
+    Quantile,
+    Quantiles,
+    Race,
+    Randomized,
+    Revise,
+    Schedule,
+    Select,
+    Share,
+    Sketch,
+    SmallDatabase,
+    SparseVector,
+    SparseWeights,
+    Test,
+    Top,
+    Track,
+    Twice,
+    Weights,
+)
+from chary.calls.gaussian.run_state import RunState
+from chary.calls.growing.open_rounds import GrowingRoundState as GrowingState
+from chary.calls.growing.running_questions import Progress
+from chary.calls.sketches.sketching import Line
+from chary.calls.weights.sparse_histogram_questions import HistogramRound as WeightsState
+from chary.data.queries.elements import Mark
 from chary.growing import CountsBox
+from chary.mechanisms import Distinct, HiddenThreshold, Laplace
+from chary.mechanisms.growing.binary_tree import BinaryTree
+from chary.mechanisms.synthesis.weights_update import Change, Transcript
+from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.thresholds.held_outcomes import Held
+from chary.noise import Seeded
+from chary.noise.normal import Deviate
+from tests.calls.samples import AFTER, SAMPLES
 
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
@@ -18,26 +78,27 @@ def fixed(value, epsilon="0.01"):
 def revise(session, name):
     """Needs a held outcome."""
     held = session.release_if(count(), above=EXTREME, epsilon="0.01", request=f"held {name}")
-    return lambda key: session.revise(held.call, above=-EXTREME, request=key)
+    return lambda key: session.ask(Revise(held.call, above=-EXTREME), request=key)
 
 
 def best_of_call(session, name):
     """Needs two targets side by side."""
-    race = session.best_of(["a", "b"], request=f"race {name}")
-    return lambda key: race.call(fixed(1), priors={"a": 1, "b": 2}, request=key)
+    race = session.start(Race(["a", "b"]), request=f"race {name}")
+    return lambda key: race.ask(fixed(1), priors={"a": 1, "b": 2}, request=key)
 
 
 def individual_ask(session, name):
     """Needs an open stream."""
-    stream = session.individual(epsilon="0.02", hits=2, request=f"stream {name}")
-    return lambda key: stream.release_if(count(), above=-EXTREME, request=key)
+    stream = session.start(Individual(epsilon="0.02", hits=2), request=f"stream {name}")
+    return lambda key: stream.ask(count(), above=-EXTREME, request=key)
 
 
 def sparse(ask):
     """Needs an open sparse vector."""
 
     def prepared(session, name):
-        opened = session.sparse_vector(above=-EXTREME, hits=3, epsilon="0.01", values=True, request=f"sparse {name}")
+        opening = SparseVector(above=-EXTREME, hits=3, epsilon="0.01", values=True)
+        opened = session.start(opening, request=f"sparse {name}")
         return lambda key: ask(opened, key)
 
     return prepared
@@ -47,7 +108,7 @@ def gaussian_run(ask):
     """Needs an open run of threshold tests."""
 
     def prepared(session, name):
-        run = session.above_threshold(**RUN, request=f"run {name}")
+        run = session.start(AboveThreshold(**RUN), request=f"run {name}")
         return lambda key: ask(run, key)
 
     return prepared
@@ -55,26 +116,26 @@ def gaussian_run(ask):
 
 def sketch_release_if(session, name):
     """Needs a sketch."""
-    sketch = session.sketch(epsilon="0.01", registers=64, request=f"sketch {name}")
-    return lambda key: sketch.release_if(above=0, request=key)
+    sketch = session.start(Sketch(epsilon="0.01", registers=64), request=f"sketch {name}")
+    return lambda key: sketch.ask(above=0, request=key)
 
 
 def growing_sparse(session, name):
     """A sparse vector on a growing table."""
-    return session.growing_sparse_vector(above="0.5", epsilon="0.01", values=True, request=f"growing {name}")
+    return session.start(GrowingSparse(above="0.5", epsilon="0.01", values=True), request=f"growing {name}")
 
 
 def growing_sparse_round(session, name):
     """Needs a growing sparse vector without an open round."""
     opened = growing_sparse(session, name)
-    return lambda key: opened.begin(request=key)
+    return lambda key: opened.ask(request=key)
 
 
 def growing_sparse_test(session, name):
     """Needs a growing sparse vector with an open round."""
     opened = growing_sparse(session, name)
-    opened.begin(request=f"round {name}")
-    return lambda key: opened.test(count(), above=0, request=key)
+    opened.ask(request=f"round {name}")
+    return lambda key: opened.ask(count(), above=0, request=key)
 
 
 SIXTIES = CountsBox(count("age >= 60"))
@@ -82,19 +143,19 @@ SIXTIES = CountsBox(count("age >= 60"))
 
 def scheduled_run(session, name):
     """Needs an open schedule."""
-    schedule = session.schedule(SIXTIES, epsilon="0.01", beta="0.05", request=f"schedule {name}")
-    return lambda key: schedule.run(request=key)
+    schedule = session.start(Schedule(SIXTIES, epsilon="0.01", beta="0.05"), request=f"schedule {name}")
+    return lambda key: schedule.ask(request=key)
 
 
 def continual_step(session, name):
     """Needs an open continual count."""
-    counting = session.continual_count(steps=100, epsilon="0.01", request=f"continual {name}")
-    return lambda key: counting.step(request=key)
+    counting = session.start(ContinualCount(steps=100, epsilon="0.01"), request=f"continual {name}")
+    return lambda key: counting.ask(request=key)
 
 
 def multiplicative_weights(session, request):
     """A public histogram over the clinics."""
-    return session.multiplicative_weights(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01", request=request)
+    return session.start(Weights(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
 
 
 def multiplicative_weights_ask(session, name):
@@ -105,8 +166,7 @@ def multiplicative_weights_ask(session, name):
 
 def sparse_weights(session, request):
     """The same with rounds that are paid for once."""
-    universe = {"clinic": CLINICS}
-    return session.sparse_multiplicative_weights(universe=universe, alpha="0.1", epsilon="0.01", request=request)
+    return session.start(SparseWeights(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
 
 
 def sparse_weights_ask(session, name):
@@ -125,77 +185,167 @@ def asked(ask):
     return lambda session, name: lambda key: ask(session, key)
 
 
+def agreed_tests(session, request):
+    """A run of few tests, whose hits come with values."""
+    call = AgreedTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3")
+    return session.start(call, request=request)
+
+
+def agreed(ask):
+    """Needs an open run of agreed tests."""
+
+    def prepared(session, name):
+        run = agreed_tests(session, f"agreed {name}")
+        return lambda key: ask(run, key)
+
+    return prepared
+
+
 # Given a session and a name, each prepares what it needs and returns how to ask under a request key.
 KINDS = {
     "release": asked(lambda s, key: s.release(count(), epsilon="0.01", request=key)),
     "release of keys": asked(lambda s, key: s.release(count().by("clinic", CLINICS), rho="0.0001", request=key)),
     "release by delta": asked(lambda s, key: s.release(count(), epsilon="0.1", delta="1e-7", request=key)),
-    "histogram": asked(lambda s, key: s.histogram("age", bins=[0, 18, 65, 120], epsilon="0.01", request=key)),
-    "marginal": asked(lambda s, key: s.marginal({"clinic": CLINICS, "age": [20, 44]}, epsilon="0.01", request=key)),
-    "quantiles": asked(lambda s, key: s.quantiles("age", [0.25, 0.5], **AGES, request=key)),
-    "quantile": asked(lambda s, key: s.quantile("age", 0.5, **AGES, request=key)),
-    "mode": asked(lambda s, key: s.mode(count().by("clinic", CLINICS), epsilon="0.01", request=key)),
-    "fraction": asked(lambda s, key: s.fraction("age >= 44", epsilon="0.01", request=key)),
-    "test": asked(lambda s, key: s.test(count(), above=51, epsilon="0.01", request=key)),
+    "histogram": asked(lambda s, key: s.ask(Histogram("age", bins=[0, 18, 65, 120], epsilon="0.01"), request=key)),
+    "marginal": asked(
+        lambda s, key: s.ask(Marginal({"clinic": CLINICS, "age": [20, 44]}, epsilon="0.01"), request=key)
+    ),
+    "quantiles": asked(lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES), request=key)),
+    "quantile": asked(lambda s, key: s.ask(Quantile("age", 0.5, **AGES), request=key)),
+    "mode": asked(lambda s, key: s.ask(Mode(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
+    "fraction": asked(lambda s, key: s.ask(Share("age >= 44", epsilon="0.01"), request=key)),
+    "test": asked(lambda s, key: s.ask(Test(count(), above=51, epsilon="0.01"), request=key)),
     "release_if": asked(lambda s, key: s.release_if(count(), above=-EXTREME, epsilon="0.01", request=key)),
     "revise": revise,
     "watch": asked(lambda s, key: s.watch(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)),
-    "call": asked(lambda s, key: s.call(fixed([1, "a"]), prior=2, request=key)),
-    "call of a rho": asked(lambda s, key: s.call(Algorithm("zcdp", lambda rows, source: 1, rho="0.0001"), request=key)),
-    "track": asked(lambda s, key: s.track(count(), step=100, epsilon="0.01").ask(request=key)),
-    "call_twice": asked(lambda s, key: s.call_twice(fixed(1), request=key)),
-    "between": asked(lambda s, key: s.between(count(), low=-EXTREME, high=EXTREME, epsilon="0.01", request=key)),
-    "decide": asked(lambda s, key: s.decide(count(), above=51, epsilon="0.01", request=key)),
-    "classify": asked(lambda s, key: s.classify(count().by("clinic", CLINICS), epsilon="0.01", request=key)),
-    "best_of": asked(lambda s, key: s.best_of(["a", "b", "c"], request=key)),
+    "call": asked(lambda s, key: s.ask(Compute(fixed([1, "a"]), prior=2), request=key)),
+    "call of a rho": asked(
+        lambda s, key: s.ask(Compute(Algorithm("zcdp", lambda rows, source: 1, rho="0.0001")), request=key)
+    ),
+    "track": asked(lambda s, key: s.ask(Track(count(), step=100, epsilon="0.01"), request=key)),
+    "call_twice": asked(lambda s, key: s.ask(Twice(fixed(1)), request=key)),
+    "between": asked(lambda s, key: s.ask(Between(count(), low=-EXTREME, high=EXTREME, epsilon="0.01"), request=key)),
+    "decide": asked(lambda s, key: s.ask(Decide(count(), above=51, epsilon="0.01"), request=key)),
+    "classify": asked(lambda s, key: s.ask(Classify(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
+    "best_of": asked(lambda s, key: s.start(Race(["a", "b", "c"]), request=key).call),
     "best_of_call": best_of_call,
-    "top": asked(lambda s, key: s.top(count().by("clinic", CLINICS), k=2, epsilon="0.01", request=key)),
-    "top of algorithms": asked(lambda s, key: s.top([scoring(1), scoring(2)], k=1, request=key)),
-    "select": asked(lambda s, key: s.select([scoring(1), scoring(2)], above=2, request=key)),
-    "individual_stream": asked(lambda s, key: s.individual(epsilon="0.02", hits=2, request=key)),
+    "top": asked(lambda s, key: s.ask(Top(count().by("clinic", CLINICS), k=2, epsilon="0.01"), request=key)),
+    "top of algorithms": asked(lambda s, key: s.ask(Top([scoring(1), scoring(2)], k=1), request=key)),
+    "select": asked(lambda s, key: s.ask(Select([scoring(1), scoring(2)], above=2), request=key)),
+    "individual_stream": asked(lambda s, key: s.start(Individual(epsilon="0.02", hits=2), request=key).call),
     "individual_ask": individual_ask,
-    "sparse_vector": asked(lambda s, key: s.sparse_vector(above=51, hits=2, epsilon="0.01", request=key).call),
-    "sparse_test": sparse(lambda opened, key: opened.test(count(), request=key)),
-    "sparse_watch": sparse(lambda opened, key: opened.watch(count().by("clinic", CLINICS[:1]), request=key)),
+    "sparse_vector": asked(lambda s, key: s.start(SparseVector(above=51, hits=2, epsilon="0.01"), request=key).call),
+    "sparse_test": sparse(lambda opened, key: opened.ask(count(), request=key)),
+    "sparse_watch": sparse(lambda opened, key: opened.ask(count().by("clinic", CLINICS[:1]), request=key)),
     "growing_sparse_vector": asked(
-        lambda s, key: s.growing_sparse_vector(above="0.5", epsilon="0.01", request=key).call
+        lambda s, key: s.start(GrowingSparse(above="0.5", epsilon="0.01"), request=key).call
     ),
     "growing_sparse_round": growing_sparse_round,
     "growing_sparse_test": growing_sparse_test,
     "noisy_max_gaussian": asked(
-        lambda s, key: s.noisy_max_gaussian(count().by("clinic", CLINICS), low=0, high=100, epsilon="0.01", request=key)
+        lambda s, key: s.ask(NoisyMax(count().by("clinic", CLINICS), low=0, high=100, epsilon="0.01"), request=key)
     ),
-    "above_threshold": asked(lambda s, key: s.above_threshold(**RUN, request=key).call),
-    "above_threshold_test": gaussian_run(lambda run, key: run.test(count(), request=key)),
-    "above_threshold_test of keys": gaussian_run(
-        lambda run, key: run.watch(count().by("clinic", CLINICS), request=key)
-    ),
+    "above_threshold": asked(lambda s, key: s.start(AboveThreshold(**RUN), request=key).call),
+    "above_threshold_test": gaussian_run(lambda run, key: run.ask(count(), request=key)),
+    "above_threshold_test of keys": gaussian_run(lambda run, key: run.ask(count().by("clinic", CLINICS), request=key)),
     "multiplicative_weights": asked(lambda s, key: multiplicative_weights(s, key).call),
     "multiplicative_weights_ask": multiplicative_weights_ask,
     "sparse_weights": asked(lambda s, key: sparse_weights(s, key).call),
     "sparse_weights_ask": sparse_weights_ask,
-    "small_database": asked(lambda s, key: s.small_database(**SMALL, rows=4, request=key)),
-    "small_database of the best size": asked(lambda s, key: s.small_database(**SMALL, request=key)),
+    "small_database": asked(lambda s, key: s.ask(SmallDatabase(**SMALL, rows=4), request=key)),
+    "small_database of the best size": asked(lambda s, key: s.ask(SmallDatabase(**SMALL), request=key)),
     "mwem": asked(
-        lambda s, key: s.mwem(
-            universe={"clinic": CLINICS}, queries=["clinic = 'north'"], rounds=2, epsilon="0.01", request=key
+        lambda s, key: s.ask(
+            MWEM(universe={"clinic": CLINICS}, queries=["clinic = 'north'"], rounds=2, epsilon="0.01"), request=key
         )
     ),
-    "sketch": asked(lambda s, key: s.sketch(epsilon="0.01", registers=64, request=key)),
+    "sketch": asked(lambda s, key: s.start(Sketch(epsilon="0.01", registers=64), request=key).call),
     "sketch_release_if": sketch_release_if,
-    "choose": asked(lambda s, key: s.choose(count().by("clinic", CLINICS), epsilon="0.01", request=key)),
-    "most_common": asked(lambda s, key: s.most_common("clinic", among=CLINICS, epsilon="0.01", request=key)),
-    "majority": asked(lambda s, key: s.majority("age >= 44", epsilon="0.01", request=key)),
-    "randomized": asked(lambda s, key: s.randomized("age >= 44", epsilon="0.01", request=key)),
-    "schedule": asked(lambda s, key: s.schedule(SIXTIES, epsilon="0.01", beta="0.05", request=key).call),
+    "choose": asked(lambda s, key: s.ask(Choose(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
+    "most_common": asked(lambda s, key: s.ask(MostCommon("clinic", among=CLINICS, epsilon="0.01"), request=key)),
+    "majority": asked(lambda s, key: s.ask(Majority("age >= 44", epsilon="0.01"), request=key)),
+    "randomized": asked(lambda s, key: s.ask(Randomized("age >= 44", epsilon="0.01"), request=key)),
+    "schedule": asked(lambda s, key: s.start(Schedule(SIXTIES, epsilon="0.01", beta="0.05"), request=key).call),
     "scheduled_run": scheduled_run,
-    "continual_count": asked(lambda s, key: s.continual_count(steps=100, epsilon="0.01", request=key).call),
-    "continual_count by the root": asked(lambda s, key: s.continual_count(steps=9, rho="0.0001", request=key).call),
+    "continual_count": asked(lambda s, key: s.start(ContinualCount(steps=100, epsilon="0.01"), request=key).call),
+    "continual_count by the root": asked(
+        lambda s, key: s.start(ContinualCount(steps=9, rho="0.0001"), request=key).call
+    ),
     "continual_step": continual_step,
-    "label": asked(lambda s, key: s.label(0, epsilon="0.01", request=key)),
-    "label of a guess": asked(lambda s, key: s.label(0, guess="yes", epsilon="0.01", request=key)),
-    "label_clear": asked(lambda s, key: s.label_clear(0, epsilon="0.01", request=key)),
-    "agreement": asked(lambda s, key: s.agreement(0, above=90, expect="low", epsilon="0.01", request=key)),
+    "label": asked(lambda s, key: s.ask(Label(0, epsilon="0.01"), request=key)),
+    "label of a guess": asked(lambda s, key: s.ask(Label(0, guess="yes", epsilon="0.01"), request=key)),
+    "label_clear": asked(lambda s, key: s.ask(ClearLabel(0, epsilon="0.01"), request=key)),
+    "agreement": asked(lambda s, key: s.ask(Agreement(0, above=90, expect="low", epsilon="0.01"), request=key)),
+}
+
+
+# Kinds that came after the ledgers were written that are kept.
+NEWER = {
+    "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
+    "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),
+    "agreed_watch": agreed(lambda run, key: run.ask(count().by("clinic", CLINICS), above=-EXTREME, request=key)),
+}
+
+
+def sampled(kind):
+    """The sample of a kind, after the earlier call that it may need."""
+
+    def prepared(session, name):
+        call = AFTER[kind](session, f"before {name}") if kind in AFTER else SAMPLES[kind]()
+        return lambda key: session.ask(call, request=key)
+
+    return prepared
+
+
+# All of them: kinds that are not named above are asked as their samples are. A
+# coverage is many calls, and a noisy maximum has another name above.
+KNOWN = KINDS | NEWER
+EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "noisy_max"})}
+
+
+def units(*ids):
+    return pa.table({"unit": pa.array(ids, pa.int64()), "used": pa.array([1] * len(ids), pa.int64())})
+
+
+def line(upto, raised):
+    sketch = Distinct("0.01", 64).start(Seeded(1))
+    registers = bytes([sketch.distinct.least + raised] * 64)
+    return Line(replace(sketch, registers=registers), 3, paid=True, mark=Mark("rows", upto))
+
+
+def tree_state(noise):
+    """The state of a continual count of three keys after seven steps whose every noise is this."""
+    tree = BinaryTree.for_epsilon("0.1", steps=100, keys=3)
+    state = tree.start()
+    drawn = patch.object(Laplace, "draw", lambda self, source, size: np.array([noise] * size, dtype=np.int64))
+    with drawn:
+        for step in range(1, 8):
+            state = tree.tell(step, state, np.zeros(3, dtype=np.int64), Seeded(1))[1]
+    return Progress(7, 2, 9, state).dump()
+
+
+CHANGES = Transcript((Change("half = 0", 9, 1.0, 0.0, 1.5),))
+# States of one length in the ledger: whatever is secret in them is as short and as long as it gets. By the kinds of
+# calls beside which they are kept.
+SECRETS = {
+    "release_if": [Held(0, 0, 5), Held(-(2**62), 2**62, 5), Held(-1.2345678901234567e-300, -(2**62), 5)],
+    "individual_stream": [Counters(2, 3), Counters(2, 3, units(7)), Counters(2, 3, units(*range(0, 10**9, 10**6)))],
+    "sparse_vector": [HiddenThreshold(0), HiddenThreshold(-(2**62)), HiddenThreshold(10**300)],
+    "growing_sparse_vector": [GrowingState(2, 9, Fraction(1, 3), shift) for shift in (0, -(2**62))],
+    "above_threshold": [RunState(Deviate(floor, 64), 5, 0.125) for floor in (0, -(2**64), 2**1000)],
+    "sparse_weights": [WeightsState(CHANGES, 1, 9, shift) for shift in (0, -(2**62))],
+    "sketch": [line(0, 0), line(10**15, 5)],
+    "continual_count": [tree_state(0), tree_state(-(10**9))],
+}
+# Kinds that keep a state of which all is public, or whose length is that of numbers of a fixed size.
+UNPADDED = {
+    "agreed_tests",
+    "agreed_test",
+    "agreed_watch",
+    "best_of",
+    "multiplicative_weights",
+    "schedule",
+    "continual_count by the root",
 }
 # What never costs anything itself, what is asked of votes instead of a table, and what needs a public number of units.
 FREE = {

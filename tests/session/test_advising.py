@@ -1,6 +1,7 @@
 """Advice: errors that are kept, calls that run and fit, the order, refusals, and nothing read or charged."""
 
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -10,18 +11,21 @@ import pytest
 from scipy.stats import binom
 
 import chary
-from chary import Budget, BudgetRefused, advise, count
+from chary import Budget, BudgetRefused, count
+from chary.advise import advise, advise_for
 from chary.amounts import Amount
+from chary.calls import AboveThreshold, AgreedTests, ReleaseIf, SparseVector, Test
+from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.errors import CharyError, InvalidParameter
-from chary.filters import sizing
-from chary.mechanisms import Laplace, SparseVector
+from chary.filters import RenyiFilter, sizing
+from chary.mechanisms import Gaussian, Laplace
 from chary.noise import Seeded
-from chary.session.sparse import OpenSparse
 from tests.session.kit import USUAL, spent, visits
 
 ALPHA = 1e-6
 DELTA = 1e-6
 HIT, MISS = -(10**12), 10**12
+CALLS = {"SparseVector": SparseVector, "AboveThreshold": AboveThreshold, "AgreedTests": AgreedTests}
 
 
 def named(advice):
@@ -37,7 +41,13 @@ def kept(runs, successes):
     return binom.cdf(successes, runs, 0.95) > ALPHA
 
 
-SPARSE = ["sparse vector, published", "sparse vector, tuned", "sparse vector, tuned, monotone"]
+SPARSE = {
+    "sparse vector, published": {"form": "published"},
+    "sparse vector, tuned": {"form": "tuned", "monotone": False},
+    "sparse vector, tuned, monotone": {"form": "tuned", "monotone": True},
+    "sparse vector, one-sided": {"form": "one-sided", "monotone": False, "tests": 120},
+    "sparse vector, one-sided, monotone": {"form": "one-sided", "monotone": True, "tests": 120},
+}
 
 
 def crossings(option, error, made, tests, hits, runs):
@@ -58,9 +68,7 @@ def crossings(option, error, made, tests, hits, runs):
 def test_sparse_vectors_keep_their_error_and_not_two_thirds_of_it(name):
     tests, hits, runs = 120, 4, 300
     option = named(advise(epsilon=1, tests=tests, hits=hits))[name]
-    form = {"form": "published"} if "published" in name else {"monotone": "monotone" in name}
-    made = OpenSparse(chary.Neighbouring("add/remove", None), 0, hits, option.epsilon, values=True, **form)
-    assert isinstance(made.mechanism, SparseVector)
+    made = OpenSparse(chary.Neighbouring("add/remove", None), 0, hits, option.epsilon, values=True, **SPARSE[name])
     assert kept(runs, crossings(option, int(option.error), made, tests, hits, runs))
     assert not kept(runs, crossings(option, int(option.error) * 2 // 3, made, tests, hits, runs))
 
@@ -103,16 +111,16 @@ def test_gaussian_values_keep_their_error():
 
 def spend(session, option, tests, hits):
     """Do what the option is for, by its own call: misses, then hits, each wherever it can."""
-    query, names = count(), {"session": session, "query": count()}
+    query, names = count(), CALLS | {"session": session, "query": count()}
     if "release(" in option.code:
         for _ in range(tests):
             eval(option.code, names)
         return lambda: eval(option.code, names)
-    if "sparse_vector" in option.code:
+    if "start(" in option.code:
         opened = eval(option.code, names | {"above": 0})
         for bar in [MISS] * (tests - hits) + [HIT] * hits:
-            assert opened.test(query, above=bar).above == (bar == HIT)
-        return lambda: opened.test(query)
+            assert opened.ask(query, above=bar).above == (bar == HIT)
+        return lambda: opened.ask(query, above=HIT)
     for bar in [MISS] * (tests - hits) + [HIT] * hits:
         found = eval(option.code, names | {"above": bar})
         assert getattr(found, "published", found) == (bar == HIT)
@@ -150,12 +158,12 @@ def test_every_call_of_a_new_dataset_runs_fits_and_is_the_last(opened_by, delta,
 @pytest.mark.parametrize("kind", ["renyi", "pure", "exact"])
 def test_calls_for_what_is_left_run_and_fit(opened, kind):
     terms = {"filter": kind} if kind == "pure" else {"filter": kind, "grain": 0.02}
-    for position in range(6):
+    for position in range(12):
         session = opened(budget=USUAL, **terms)
         for _ in range(3):
             session.release(count(), epsilon=0.02)
         before = session.spent.share
-        options = [option for option in session.advise(tests=12, hits=4).options if option.code is not None]
+        options = [option for option in advise_for(session, tests=12, hits=4).options if option.code is not None]
         assert all(option.opening is None for option in options)
         if position < len(options):
             another = spend(session, options[position], 12, 4)
@@ -167,7 +175,7 @@ def test_calls_for_what_is_left_run_and_fit(opened, kind):
 
 def test_a_watch_by_keys_is_offered_where_it_is_the_same(opened):
     session = opened(budget=USUAL, filter="renyi", grain=0.02)
-    option = named(session.advise(tests=3, hits=3))["target charging, renyi filter"]
+    option = named(advise_for(session, tests=3, hits=3))["target charging, renyi filter"]
     query = count().by("clinic", ["north", "south", "east"])
     found = eval(option.by_key, {"session": session, "query": query, "above": HIT})
     assert (found.hits, session.spent.share) == (3, pytest.approx(option.share))
@@ -175,14 +183,14 @@ def test_a_watch_by_keys_is_offered_where_it_is_the_same(opened):
 
 def test_gaussian_runs_fit_wherever_the_hits_lie(opened):
     budget, terms = Budget(epsilon=100), {"values": False, "low": 0, "high": 51, "above": "25.5"}
-    option = named(opened(budget=budget).advise(tests=12, hits=3, **terms))["Gaussian above threshold"]
+    option = named(advise_for(opened(budget=budget), tests=12, hits=3, **terms))["Gaussian above threshold"]
     assert option.test_deviation < 2
     for spread in ([4] * 3, [1, 1, 10], [10, 1, 1]):
         session = opened(budget=budget)
         for steps in spread:
-            run = eval(option.code, {"session": session})
-            answers = [run.test(count("age > 1000")) for _ in range(steps - 1)] + [run.test(count())]
-            assert answers == [False] * (steps - 1) + [True]
+            run = eval(option.code, CALLS | {"session": session})
+            answers = [run.ask(count("age > 1000")) for _ in range(steps - 1)] + [run.ask(count())]
+            assert [answer.hit for answer in answers] == [False] * (steps - 1) + [True]
         assert session.spent.share <= option.share <= 1
 
 
@@ -190,10 +198,11 @@ def test_the_smallest_error_is_first_and_the_best_has_a_call():
     advice = advise(epsilon=1, delta=DELTA, tests=10_000, hits=60)
     errors = [(option.error, option.share) for option in advice.options]
     assert errors == sorted(errors)
-    assert advice.options[0].mechanism == "target charging, exact curve"
-    assert advice.best.mechanism == "target charging, exact filter"
+    # The sharpest tests need less than half of what Laplace tests by the exact curve need, which were first before.
+    assert advice.best.mechanism == advice.options[0].mechanism == "sharp test, agreed number of tests"
+    assert named(advice)["target charging, exact curve"].error > 2 * advice.best.error
     few = advise(epsilon=1, delta=DELTA, tests=10_000, hits=3)
-    assert few.best.mechanism == "sparse vector, tuned, monotone"
+    assert few.best.mechanism == "sparse vector, one-sided, monotone"
     assert all(option.error >= max(option.test_error, option.value_error) for option in few.options)
 
 
@@ -234,24 +243,24 @@ def test_the_menu_of_an_exact_filter_has_an_end(monkeypatch):
 
 def test_a_session_says_what_its_filter_has_no_price_for(opened):
     told = reasons(
-        opened(budget=USUAL, filter="exact", grain=0.02).advise(tests=9, hits=2, values=False, low=0, high=9)
+        advise_for(opened(budget=USUAL, filter="exact", grain=0.02), tests=9, hits=2, values=False, low=0, high=9)
     )
     assert "menu" in told["Gaussian above threshold"]
     assert "set aside" in told["sparse vector, published, delta"]
     pure = opened(budget=USUAL, filter="pure", approximate_delta=DELTA)
-    assert "sparse vector, published, delta" in named(pure.advise(tests=9, hits=2))
-    assert "no pure epsilon" in reasons(pure.advise(tests=9, hits=2))["plain composition, Gaussian"]
+    assert "sparse vector, published, delta" in named(advise_for(pure, tests=9, hits=2))
+    assert "no pure epsilon" in reasons(advise_for(pure, tests=9, hits=2))["plain composition, Gaussian"]
 
 
 def test_a_budget_nearly_used_up(opened):
     session = opened(budget=Budget(epsilon=1))
-    fresh = session.advise(tests=10, hits=2)
+    fresh = advise_for(session, tests=10, hits=2)
     session.release(count(), epsilon="0.999")
-    left = session.advise(tests=10, hits=2)
+    left = advise_for(session, tests=10, hits=2)
     assert named(left)["sparse vector, tuned"].epsilon == Fraction(1, 1000)
     assert named(left)["sparse vector, tuned"].error > 900 * named(fresh)["sparse vector, tuned"].error
     session.release(count(), epsilon="0.001")
-    nothing = session.advise(tests=10, hits=2)
+    nothing = advise_for(session, tests=10, hits=2)
     assert (nothing.options, nothing.best) == ((), None)
     assert "0 % of the budget" in reasons(nothing)["target charging, pure filter"]
     assert "does not apply" in str(nothing)
@@ -260,15 +269,15 @@ def test_a_budget_nearly_used_up(opened):
 def test_an_analysts_cap_counts(opened):
     session = opened(budget=Budget(epsilon=1))
     session.set_share("analyst", 0.25)
-    option = named(session.advise(tests=10, hits=2))["sparse vector, tuned"]
+    option = named(advise_for(session, tests=10, hits=2))["sparse vector, tuned"]
     assert (option.epsilon, option.share) == (Fraction(1, 4), 0.25)
 
 
 def test_comparisons_are_for_a_whole_budget(opened):
     session = opened(budget=USUAL)
-    assert "target charging, published bound" in named(session.advise(tests=10, hits=2))
+    assert "target charging, published bound" in named(advise_for(session, tests=10, hits=2))
     session.release(count(), epsilon=0.01)
-    after = session.advise(tests=10, hits=2)
+    after = advise_for(session, tests=10, hits=2)
     assert "target charging, published bound" not in named(after)
     assert "not all of this one is left" in reasons(after)["target charging, published bound"]
 
@@ -276,7 +285,7 @@ def test_comparisons_are_for_a_whole_budget(opened):
 def test_nothing_is_read_and_nothing_is_charged(opened):
     steps = []
     session = opened(budget=USUAL, on_step=steps.append)
-    session.advise(tests=10, hits=2)
+    advise_for(session, tests=10, hits=2)
     assert (spent(session), session.history, steps) == (Amount(0), [], [])
 
 
@@ -300,13 +309,15 @@ def test_nothing_is_read_and_nothing_is_charged(opened):
         {"grid": -1},
         {"confidence": 1},
         {"confidence": 0},
+        {"per_unit": 0},
+        {"per_unit": 1.5},
     ],
     ids=str,
 )
 def test_bad_input_is_refused(opened, wrong):
     session = opened(budget=USUAL)
     with pytest.raises(InvalidParameter):
-        session.advise(**({"tests": 10, "hits": 2} | wrong))
+        advise_for(session, **({"tests": 10, "hits": 2} | wrong))
     with pytest.raises(InvalidParameter):
         advise(**({"epsilon": 1, "delta": DELTA, "tests": 10, "hits": 2} | wrong))
 
@@ -331,18 +342,167 @@ def test_figures_are_rounded_up_in_the_table():
     assert advice.as_dict()["options"][0]["epsilon"] == 1.0
 
 
-@pytest.mark.parametrize("position", range(4))
+@pytest.mark.parametrize("position", range(7))
 def test_a_series_is_asked_whole(position):
     rows = pl.DataFrame({"trips": [500] * 3 + [0] * 27})
     with chary.open_series(rows, column="trips", sensitivity=2, ledger=":memory:", budget=USUAL) as session:
-        advice = session.advise(tests=30, hits=3, sensitivity=2)
+        advice = advise_for(session, tests=30, hits=3, sensitivity=2)
         assert "bounded change" in reasons(advice)["sparse vector, tuned, monotone"]
         option = [option for option in advice.options if option.code is not None][position]
-        names = {"session": session, "query": session.series(), "above": 250}
+        names = CALLS | {"session": session, "query": session.series(), "above": 250}
         found = eval(option.code, names)
-        if "sparse_vector" in option.code:
-            found.watch(session.series(), above=HIT)
+        if "start(" in option.code:
+            found.ask(session.series(), above=HIT)
         assert session.spent.share <= option.share * (1 + 1e-9)
         assert session.spent.share > 0 or "watch" in option.code
         if "release(" in option.code:
             assert max(abs(value - 500 * (key < 3)) for key, value in enumerate(found.values)) < 3 * option.error
+
+
+SHARP = ["sharp test", "sharp test, balanced"]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", SHARP)
+def test_sharp_tests_and_their_values_keep_their_errors(name):
+    tests, hits, sensitivity, runs = 200, 30, 3, 400
+    option = named(advise(epsilon=1, delta=DELTA, tests=tests, hits=hits, sensitivity=sensitivity))[name]
+    filter_, called = RenyiFilter.best(USUAL, grain=grain_of(option)), asked(option)
+    made = called.sharpness(filter_, sensitivity, Fraction(1), called.value_share)
+
+    def told_rightly(distance):
+        """In how many runs all tests are right, half of them so far below and half above the bar."""
+        offsets = np.repeat([-distance, distance], tests // 2)
+        drawn = made.sampler.hits(np.tile(offsets + made.bar, runs), Seeded(15)).reshape(runs, tests)
+        return np.count_nonzero((drawn == (offsets >= 0)).all(axis=1))
+
+    assert kept(runs, told_rightly(int(option.test_error)))
+    assert not kept(runs, told_rightly(int(option.test_error) * 2 // 3))
+    drawn = Gaussian.for_rho(made.value_rho, l2_squared=sensitivity**2).draw(Seeded(16), hits * runs)
+    assert drawn.std() == pytest.approx(option.value_deviation, rel=0.02)
+    farthest = np.abs(drawn).reshape(runs, hits).max(axis=1)
+    assert kept(runs, np.count_nonzero(farthest <= option.value_error))
+    assert not kept(runs, np.count_nonzero(farthest <= option.value_error * 2 / 3))
+
+
+def grain_of(option):
+    return Fraction(re.search(r"grain=([0-9.]+)", option.opening)[1])
+
+
+def asked(option):
+    """The call that its code makes."""
+    kind, given = re.fullmatch(r"session\.(\w+)\((.*)\)", option.code).groups()
+    made = {"test": Test, "release_if": ReleaseIf}[kind]
+    return eval(f"made({given})", {"made": made, "query": count(), "above": 100})
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_sharp_call_is_quoted_with_the_error_of_the_advice(opened_by, values):
+    option = named(advise(epsilon=1, delta=DELTA, tests=500, hits=6, values=values, confidence=0.9))["sharp test"]
+    with opened_by(option) as session:
+        assert session.quote(asked(option), tests=500, confidence=0.9).within.error == option.test_error
+
+
+@pytest.mark.parametrize("name", SHARP)
+def test_keys_are_watched_at_the_price_of_single_tests(opened_by, name):
+    option = named(advise(epsilon=1, delta=DELTA, tests=300, hits=3))[name]
+    query = count().by("clinic", ["north", "south", "east"])
+    with opened_by(option) as session:
+        found = eval(option.by_key, {"session": session, "query": query, "above": HIT})
+        assert found.hits == 3
+        assert session.spent.share == pytest.approx(option.share, rel=1e-9)
+        with pytest.raises(BudgetRefused):
+            eval(option.code, {"session": session, "query": count(), "above": HIT})
+
+
+def test_the_price_of_a_hit_is_split_between_test_and_value():
+    terms = {"epsilon": 1, "delta": DELTA, "tests": 10_000, "hits": 20}
+    usual, balanced = (named(advise(**terms))[name] for name in SHARP)
+    alone = named(advise(**terms, values=False))["sharp test"]
+    assert alone.test_error < balanced.test_error < usual.test_error
+    assert balanced.error < usual.error
+    assert usual.value_error < balanced.value_error
+    assert balanced.value_error == pytest.approx(balanced.test_error, rel=0.1)
+    assert alone.by_key is None
+
+
+def test_what_wins_turns_on_how_many_hits_and_tests():
+    few, many, small = (
+        advise(epsilon=1, delta=DELTA, tests=tests, hits=hits) for tests, hits in ((10_000, 2), (10_000, 40), (30, 20))
+    )
+    assert "sparse vector" in few.best.mechanism
+    assert "sharp test" in many.best.mechanism
+    # Where nearly all are to hit, releasing everything is best.
+    assert small.best.mechanism == "plain composition, Gaussian"
+
+
+def test_an_agreed_number_of_tests_errs_less():
+    for values in (True, False):
+        for hits in (3, 30):
+            found = named(advise(epsilon=1, delta=DELTA, tests=1000, hits=hits, values=values))
+            assert found["sharp test, agreed number of tests"].error < found["sharp test"].error
+
+
+@pytest.mark.parametrize("terms", [{}, {"confidence": 0.9}, {"per_unit": 5}], ids=str)
+def test_an_agreed_run_is_as_accurate_as_advised(opened_by, terms):
+    found = advise(epsilon=1, delta=DELTA, tests=500, hits=6, **terms)
+    option = named(found)["sharp test, agreed number of tests"]
+    with opened_by(option) as session:
+        run = eval(option.code, CALLS | {"session": session})
+        told = run.state.accuracy(tests=500, confidence=terms.get("confidence", 0.95))
+        assert told.error == option.test_error
+        assert run.state.tests == terms.get("per_unit", 500)
+
+
+def test_without_values_nothing_is_balanced(opened):
+    told = reasons(advise(epsilon=1, delta=DELTA, tests=10, hits=2, values=False))
+    assert "values=True" in told["sharp test, balanced"]
+    assert "delta" in reasons(advise(epsilon=1, tests=10, hits=2))["sharp test"]
+    assert "delta" in reasons(advise(epsilon=1, tests=10, hits=2))["sharp test, agreed number of tests"]
+    released = reasons(advise_for(opened(budget=Budget(epsilon=1)), tests=9, hits=2))
+    assert "take a sparse vector" in released["sharp test, agreed number of tests"]
+
+
+def test_a_pure_session_says_that_it_has_no_price_for_sharp_tests(opened):
+    told = reasons(advise_for(opened(budget=Budget(epsilon=1)), tests=9, hits=2))
+    assert "no price for a sharp test" in told["sharp test"]
+
+
+@pytest.mark.parametrize("per_unit", [1, 2])
+def test_keys_that_units_do_not_share_are_released_together(opened_by, per_unit):
+    advice = advise(epsilon=1, delta=DELTA, tests=3, hits=3, per_unit=per_unit)
+    assert "plain composition" in advice.best.mechanism
+    query = count().by("clinic", ["north", "south", "east"], keep_per_unit=per_unit)
+    asked = [option for option in advice.options if option.code is not None and "start(" not in option.code]
+    assert {re.search(r"\.(\w+)", option.code)[1] for option in asked} == {"release", "watch"}
+    for option in asked:
+        assert option.by_key in (None, option.code)
+        with opened_by(option) as session:
+            names = {"session": session, "query": query, "above": HIT}
+            found = eval(option.code, names)
+            assert "release" in option.code or found.hits == 3
+            assert session.spent.share == pytest.approx(option.share, rel=1e-9)
+            with pytest.raises(BudgetRefused):
+                session.release(count(), epsilon=0.02)
+
+
+def test_what_units_do_not_share_costs_less():
+    terms = {"epsilon": 1, "delta": DELTA, "tests": 500, "hits": 12}
+    shared, apart = (named(advise(**terms, per_unit=number)) for number in (None, 2))
+    unlike = {name for name, option in shared.items() if apart[name].error < option.error}
+    assert unlike == {name for name in shared if "sparse" not in name}
+    assert {name: option.error for name, option in named(advise(**terms, per_unit=500)).items()} == {
+        name: option.error for name, option in shared.items()
+    }
+
+
+def test_a_series_without_values_is_watched_all_the_same():
+    rows = pl.DataFrame({"trips": [500] * 3 + [0] * 27})
+    with chary.open_series(rows, column="trips", ledger=":memory:", budget=USUAL, sensitivity=1) as session:
+        option = named(advise_for(session, tests=30, hits=3, values=False, above=250))["sharp test"]
+        assert (option.value_error, option.code) == (None, option.by_key)
+        found = eval(option.code, {"session": session, "query": session.series()})
+        assert len(found.keys) == 30
+        assert session.spent.share <= option.share
+        with pytest.raises(InvalidParameter, match="per_unit"):
+            advise_for(session, tests=30, hits=3, per_unit=1)

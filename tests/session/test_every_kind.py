@@ -1,17 +1,22 @@
 """What every kind of call must do, whatever it asks: see registry.py."""
 
 import json
+import pickle
+from inspect import signature
 
 import pytest
 
 from chary import Budget, BudgetRefused
 from chary.amounts import Amount
+from chary.answer import Answer, Table
+from chary.calls import Run
 from chary.data import Ballots
+from chary.mechanisms.padding import MARK, unpadded
 from chary.noise import Seeded
-from chary.session import STEPS, open_rows
+from chary.session import STEPS, open_rows, plain_composition
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import spent
-from tests.session.registry import FREE, KINDS, OF_REPLACED, OF_ROWS, OF_VOTES
+from tests.session.registry import EVERY, FREE, OF_REPLACED, OF_ROWS, OF_VOTES, SECRETS, UNPADDED
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
 
@@ -20,9 +25,9 @@ def last(session):
     return session.history[-1]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EVERY)
 def kind(request):
-    return KINDS[request.param]
+    return EVERY[request.param]
 
 
 @pytest.fixture
@@ -52,13 +57,33 @@ def test_a_repeated_request_is_the_same_and_free_also_after_a_restart(opened, ki
     assert spent(again) == paid
 
 
+def test_an_answer_is_of_one_family_and_knows_its_price(opened, kind):
+    session = opened(**ROOM)
+    answer = kind(session, "one")(None)
+    if isinstance(answer, (Run, int)):
+        return
+    entry = last(session)
+    assert isinstance(answer, Answer)
+    assert answer.call == entry.call
+    assert answer.charged.amount == session.spine.ledger.call(entry.call).charged
+    assert answer.left == session.remaining
+    told = answer.to_dict()
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert {"call", "value", "interval", "hit", "charged", "left"} <= told.keys()
+    copied = pickle.loads(pickle.dumps(answer))
+    assert copied.to_dict() == {name: told[name] for name in told.keys() - {"charged", "left"}}
+    assert "<table>" in answer._repr_html_()
+    if isinstance(answer, Table):
+        assert len(answer) == len(answer.to_arrow()) == len(answer.rows()) == len(list(answer))
+
+
 def test_the_question_is_plain_json_and_names_its_kind(opened, kind):
     session = opened(**ROOM)
     kind(session, "one")(None)
     question = last(session).question
     assert json.loads(json.dumps(question, allow_nan=False)) == question
     assert last(session).kind == session.spine.ledger.call(last(session).call).kind
-    assert session.plain_composition.calls >= 0
+    assert plain_composition(session).calls >= 0
 
 
 def test_what_is_charged_is_at_most_what_was_reserved(opened, kind):
@@ -68,6 +93,29 @@ def test_what_is_charged_is_at_most_what_was_reserved(opened, kind):
         call = session.spine.ledger.call(last(session).call)
         assert call.price.fits_into(call.worst)
     assert session.spine.ledger.verify().ok
+
+
+def test_a_secret_state_has_a_public_length(opened, kind, request):
+    """Which it is for each kind is asked below."""
+    session = opened(**ROOM)
+    kind(session, "one")(None)
+    ledger = session.spine.ledger
+    kept = {call.kind: ledger.secret(call.number) for call in ledger.calls("data") if ledger.secret(call.number)}
+    if request.node.callspec.params["kind"] not in UNPADDED and not kept.keys() <= UNPADDED:
+        assert all(MARK in secret for secret in kept.values())
+        assert kept.keys() <= SECRETS.keys()
+
+
+@pytest.mark.parametrize("states", SECRETS.values(), ids=SECRETS.keys())
+def test_the_length_of_a_state_tells_nothing_of_what_is_secret_in_it(states):
+    dumped = [state if isinstance(state, bytes) else state.dump() for state in states]
+    assert len(set(dumped)) == len(dumped)
+    assert len({len(state) for state in dumped}) == 1
+    for state in {type(state) for state in states if hasattr(type(state), "load")}:
+        for data in dumped:
+            more = ("0",) if "call" in signature(state.load).parameters else ()
+            read, old = state.load(data, *more), state.load(unpadded(data), *more)
+            assert read.dump() == old.dump() == data
 
 
 @pytest.mark.parametrize("step", STEPS)

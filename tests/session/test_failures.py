@@ -6,6 +6,8 @@ import chary
 from chary import Budget, EngineFailure, count, mean, total
 from chary.accounting import Targeted
 from chary.amounts import Amount
+from chary.data.engines.duckdb.asking.plan import EnginePlan
+from chary.errors import LedgerBusy
 from chary.session import STEPS
 from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent
 
@@ -36,13 +38,13 @@ class At:
 
 
 def drop_rows(session):
-    with session.spine.rows._engine.connection() as connection:
+    with session.spine.rows.held.database.connection() as connection:
         connection.execute("DROP TABLE temp.main.chary_rows")
 
 
 def poison(session):
     """Rows whose every reading fails with a message full of data."""
-    with session.spine.rows._engine.connection() as connection:
+    with session.spine.rows.held.database.connection() as connection:
         connection.execute("ALTER TABLE temp.main.chary_rows RENAME TO chary_old")
         value = f"CASE WHEN note = 'none' THEN '{SECRET_NAME}' ELSE '{SECRET_NUMBER}' || note END"
         broken = ", ".join(
@@ -54,7 +56,7 @@ def poison(session):
 
 BREAKS = {
     "closed": lambda session: session.spine.rows.close(),
-    "connection": lambda session: session.spine.rows._engine._connection.close(),
+    "connection": lambda session: session.spine.rows.held.database._connection.close(),
     "dropped": drop_rows,
     "poisoned": poison,
 }
@@ -74,6 +76,36 @@ def test_a_failing_engine_shows_nothing_and_keeps_the_charge(opened, ask, damage
     assert spent(session) != Amount(0)
     assert entry.share == session.spent.share
     assert "evaluated" not in at.seen
+
+
+@pytest.mark.parametrize("ask", CALLS.values(), ids=CALLS.keys())
+def test_an_interruption_inside_of_the_engine_is_no_failure_of_the_engine(opened, ask, monkeypatch):
+    def interrupted(plan, connection):
+        raise RuntimeError("Query interrupted")
+
+    session = opened()
+    with monkeypatch.context() as patched:
+        patched.setattr(EnginePlan, "_run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ask(session)
+    [entry] = session.history
+    assert entry.state == "reserved"
+    ask(session)
+
+
+def test_an_interruption_is_told_even_where_the_reservation_cannot_be_given_back(opened):
+    """It stays charged then, and the key is free all the same."""
+
+    def broken(reservation):
+        raise LedgerBusy("another process held the ledger for too long: try again")
+
+    session = opened(on_step=At("reserved", lambda: 1 / 0))
+    session.spine.ledger.void, session.spine.on_step.armed = broken, True
+    with pytest.raises(ZeroDivisionError):
+        session.release(count(), epsilon="0.1", request="key")
+    assert [entry.state for entry in session.history] == ["reserved"]
+    session.release(count(), epsilon="0.1", request="key")
+    assert [entry.state for entry in session.history] == ["reserved", "settled"]
 
 
 def test_an_interrupted_call_is_charged_its_worst_price(opened, place):

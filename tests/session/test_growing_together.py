@@ -9,9 +9,12 @@ import pytest
 
 import chary
 from chary import Algorithm, count
+from chary.calls import MWEM, Compute, ContinualCount, GrowingSparse, Schedule, SmallDatabase, SparseWeights, Weights
 from chary.errors import BudgetRefused, InvalidParameter, NoPrice, UnknownHeld
 from chary.growing import AlgorithmBox, CountsBox
+from chary.mechanisms.padding import unpadded
 from chary.noise import Seeded
+from chary.session import plain_composition
 from tests.session.growing_office import (
     BETA,
     BUDGET,
@@ -42,19 +45,19 @@ def office(opened):
 def test_what_was_paid_goes_on_when_the_budget_is_spent(office, options):
     session = office(**options)
     made = opening(session, {})
-    made["above"].begin()
+    made["above"].ask()
     exhaust(session)
-    spent, plain = session.spent, session.plain_composition
+    spent, plain = session.spent, plain_composition(session)
     session.append(people(900, 2700))
     assert told(made) == {"counts": 2, "quantiles": 2, "small": 2, "mwem": 2, "count": 2}
     assert made["rounds"].ask("ill").verified
     assert not made["weights"].ask("ward = 2").verified
-    assert made["above"].test(count(), above=-10).above
-    for refused in (made["above"].begin, lambda: made["weights"].ask("ill", must_verify=True)):
+    assert made["above"].ask(count(), above=-10).above
+    for refused in (made["above"].ask, lambda: made["weights"].ask("ill", must_verify=True)):
         with pytest.raises(BudgetRefused):
             refused()
-    made["count"].step()
-    assert (session.spent, session.plain_composition) == (spent, plain)
+    made["count"].ask()
+    assert (session.spent, plain_composition(session)) == (spent, plain)
     assert session.spine.ledger.verify().ok
 
 
@@ -63,7 +66,7 @@ def test_all_go_on_after_a_restart_and_one_append(office, tmp_path):
     with office(**where) as session:
         made = opening(session, {})
         numbers, hard = calls(made), made["weights"].ask("ill").hard
-        made["above"].begin()
+        made["above"].ask()
         spent = session.spent
     again = office(people(0, 1800), budget=None, **where)
     reopened = opening(again, numbers)
@@ -72,8 +75,8 @@ def test_all_go_on_after_a_restart_and_one_append(office, tmp_path):
     assert again.spent == spent
     assert told(reopened)["count"] == 3
     assert told(reopened)["counts"] >= 2
-    assert reopened["above"].rounds == 1
-    assert len(reopened["weights"].changes) == hard
+    assert reopened["above"].state.rounds == 1
+    assert len(reopened["weights"].state.changes) == hard
 
 
 def test_a_number_opens_nothing_of_another_kind_or_dataset(office, tmp_path):
@@ -82,9 +85,11 @@ def test_a_number_opens_nothing_of_another_kind_or_dataset(office, tmp_path):
     with pytest.raises(UnknownHeld):
         opening(office(ledger=ledger, dataset="another"), numbers)
     session = office(ledger=ledger, budget=None)
-    for name, other in (("counts", "weights"), ("weights", "rounds"), ("rounds", "above"), ("count", "counts")):
-        with pytest.raises((UnknownHeld, InvalidParameter)):
+    for name, other in (("counts", "weights"), ("counts", "quantiles"), ("small", "above"), ("count", "counts")):
+        with pytest.raises(InvalidParameter):
             opening(session, numbers | {name: numbers[other]})
+    kinds = {"weights": "multiplicative_weights", "rounds": "sparse_weights", "above": "growing_sparse_vector"}
+    assert {name: session.resume(numbers[name]).kind for name in kinds} == kinds
 
 
 def test_a_share_that_is_spent_leaves_the_other_analysts_alone(office, tmp_path):
@@ -93,13 +98,13 @@ def test_a_share_that_is_spent_leaves_the_other_analysts_alone(office, tmp_path)
     alice.set_share("alice", Fraction(alice.spent.amount.main, alice.spine.filter.capacity.main))
     before = bob.spent
     with pytest.raises(BudgetRefused):
-        made["above"].test(count("ill"))
+        made["above"].ask(count("ill"))
     assert not made["weights"].ask("ill").verified
     assert (bob.spent, alice.remaining.share < 1e-9) == (before, True)
-    theirs = bob.growing_sparse_vector(call=made["above"].call)
-    assert not theirs.test(count("ill"), above=10).above
-    assert not made["above"].test(count("ill"), above=10).above
-    assert bob.multiplicative_weights(call=made["weights"].call).ask("ill").verified
+    theirs = bob.resume(made["above"].call)
+    assert not theirs.ask(count("ill"), above=10).above
+    assert not made["above"].ask(count("ill"), above=10).above
+    assert bob.resume(made["weights"].call).ask("ill").verified
     assert bob.spent.share > before.share
 
 
@@ -109,7 +114,7 @@ def test_entry_budgets_hold_all_kinds(opened, options):
     limited = {"entries_of": "household", "entries_per_unit": 2, "dataset": "people", "ledger": ":memory:"}
     with chary.open_stream(people(0, 900), **limited, **options) as session:
         made = opening(session, {})
-        made["above"].test(count("ill"))
+        made["above"].ask(count("ill"))
         session.append(people(900, 1800))
         assert told(made)["count"] == 2
         epsilon, delta = options["budget"].exact
@@ -119,38 +124,38 @@ def test_entry_budgets_hold_all_kinds(opened, options):
 
 def test_a_quote_makes_nothing(office):
     session = office()
-    quotes, before = session.quotes, session.history
-    paid = {"rho": "0.002", "beta": BETA, "on_append": True}
+    before = session.history
+    paid = {"rho": "0.002", "beta": BETA}
     histogram = {"universe": UNIVERSE, "alpha": "0.3"}
     asked = {"universe": UNIVERSE, "queries": QUERIES}
     charged = [
-        quotes.schedule(CountsBox(count(), gaussian=True), **paid),
-        quotes.continual_count("ill", steps=4, rho="0.002", on_append=True),
-        quotes.sparse_multiplicative_weights(**histogram, rho="0.002"),
-        quotes.mwem(**asked, rounds=2, rho="0.002"),
-        quotes.small_database(**asked, epsilon=EPSILON),
-        quotes.call(Algorithm("one", lambda rows, source: 1, rho="0.002")),
+        session.quote(Schedule(CountsBox(count(), gaussian=True), **paid)),
+        session.quote(ContinualCount("ill", steps=4, rho="0.002")),
+        session.quote(SparseWeights(**histogram, rho="0.002")),
+        session.quote(MWEM(**asked, rounds=2, rho="0.002")),
+        session.quote(SmallDatabase(**asked, epsilon=EPSILON)),
+        session.quote(Compute(Algorithm("one", lambda rows, source: 1, rho="0.002"))),
     ]
     assert all(0 < quote.most_charged < 0.02 and "of these fit" in str(quote) for quote in charged)
     free = [
-        quotes.multiplicative_weights(**histogram, epsilon=EPSILON),
-        quotes.growing_sparse_vector(above="0.5", epsilon=EPSILON),
+        session.quote(Weights(**histogram, epsilon=EPSILON)),
+        session.quote(GrowingSparse(above="0.5", epsilon=EPSILON)),
     ]
     assert {str(quote) for quote in free} == {"this call itself is free"}
-    assert (session.history, session.followers, session.spent.share) == (before, [], 0)
+    assert (session.history, session._followers, session.spent.share) == (before, [], 0)
 
 
 @pytest.mark.parametrize("rho", [None, "0.002"])
 def test_plain_composition_counts_what_an_opening_paid_for_once(office, rho):
     session = office()
     size = {"epsilon": EPSILON} if rho is None else {"rho": rho}
-    schedule = session.schedule(CountsBox(count()), **size, beta=BETA)
-    weights = session.sparse_multiplicative_weights(universe=UNIVERSE, alpha="0.3", **size, rounds=2)
-    before = session.plain_composition
+    schedule = session.start(Schedule(CountsBox(count()), **size, beta=BETA))
+    weights = session.start(SparseWeights(universe=UNIVERSE, alpha="0.3", **size, rounds=2))
+    before = plain_composition(session)
     assert before.calls == 2
-    schedule.run()
+    schedule.ask()
     weights.ask("ill")
-    assert session.plain_composition == before
+    assert plain_composition(session) == before
 
 
 def test_what_remains_is_the_scarcer_of_epsilon_and_the_delta_set_aside(office):
@@ -158,33 +163,33 @@ def test_what_remains_is_the_scarcer_of_epsilon_and_the_delta_set_aside(office):
     assert session.remaining.share == 1
     session.release(count(), epsilon=2)
     assert session.remaining.share == pytest.approx(1 - session.spent.share)
-    session.call(Algorithm("fails", lambda rows, source: 1, epsilon="0.01", delta="9e-9"))
+    session.ask(Compute(Algorithm("fails", lambda rows, source: 1, epsilon="0.01", delta="9e-9")))
     assert session.remaining.share == pytest.approx(0.1)
     with pytest.raises(BudgetRefused, match=r"a delta of 9e-09 and 1e-09 is left of what was set aside"):
-        session.call(Algorithm("fails", lambda rows, source: 2, epsilon="0.01", delta="9e-9"))
+        session.ask(Compute(Algorithm("fails", lambda rows, source: 2, epsilon="0.01", delta="9e-9")))
 
 
 def test_a_histogram_without_hard_answers_promises_nothing(office):
     session = office()
-    weights = session.multiplicative_weights(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON)
-    assert weights.quote().reached < math.inf
+    weights = session.start(Weights(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON))
+    assert weights.state.standing().reached < math.inf
     exhaust(session)
-    quote = weights.quote()
+    quote = weights.state.standing()
     assert (quote.hard_left, quote.reached) == (0, math.inf)
     assert str(quote).endswith("the histogram answers alone, unverified")
 
 
 def test_what_has_no_price_says_what_to_write_instead(office):
     session = office(**FILTERS["exact"])
-    weights = session.multiplicative_weights(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON)
+    weights = session.start(Weights(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON))
     session.append(people(900, 1800))
-    for ask in (weights.quote, lambda: weights.ask("ill")):
+    for ask in (weights.state.standing, lambda: weights.ask("ill")):
         with pytest.raises(NoPrice, match=r"epsilon 0\.05 is not on the menu .* follow_size=False"):
             ask()
-    assert 0 <= weights.estimate("ill") <= 1
+    assert 0 <= weights.state.estimate("ill") <= 1
     gaussian = CountsBox(count(), gaussian=True)
     with pytest.raises(InvalidParameter, match="Gaussian noise is for schedules with rho="):
-        session.schedule(gaussian, epsilon=EPSILON, beta=BETA)
+        session.start(Schedule(gaussian, epsilon=EPSILON, beta=BETA))
 
 
 def test_one_follower_that_fails_leaves_the_others_their_turn(office):
@@ -196,7 +201,9 @@ def test_one_follower_that_fails_leaves_the_others_their_turn(office):
             raise ValueError("people of ward 7")
         return Algorithm("one", lambda rows, source: 1, rho=epsilon**2 / 2)
 
-    broken = session.schedule(AlgorithmBox(make, law=(1, 1)), rho="0.002", beta=BETA, exponent="0.1", on_append=True)
+    broken = session.start(
+        Schedule(AlgorithmBox(make, law=(1, 1)), rho="0.002", beta=BETA, exponent="0.1"), follow=True
+    )
     made = opening(session, {})
     fails.append(True)
     with pytest.warns(RuntimeWarning, match="of the 6 that follow, 1 failed: ValueError") as seen:
@@ -207,28 +214,35 @@ def test_one_follower_that_fails_leaves_the_others_their_turn(office):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.append(people(2700, 2701))
-    assert [run.size for run in broken.results] == [900, 2701]
+    assert [run.size for run in broken.state.results] == [900, 2701]
 
 
 def test_what_is_public_shows_no_secret_state(office):
     session = office(unsafe_noise=Seeded(1))
-    above = session.growing_sparse_vector(above="0.5", epsilon="1e-5")
-    above.begin()
-    rounds = session.sparse_multiplicative_weights(universe=UNIVERSE, alpha="0.3", epsilon="1e-3", rounds=50)
+    above = session.start(GrowingSparse(above="0.5", epsilon="1e-5"))
+    above.ask()
+    rounds = session.start(SparseWeights(universe=UNIVERSE, alpha="0.3", epsilon="1e-3", rounds=50))
     while rounds.ask("ill").hard:
         continue
-    shown = json.dumps(list(session.spine.ledger.export("people"))) + repr([session.history, above, rounds])
-    hidden = [json.loads(session.spine.ledger.secret(opened.call).splitlines()[0])[-1] for opened in (above, rounds)]
+    shown = json.dumps(list(session.spine.ledger.export("people"))) + repr(
+        [session.history, above, above.state, rounds, rounds.state]
+    )
+    kept = [unpadded(session.spine.ledger.secret(opened.call)) for opened in (above, rounds)]
+    hidden = [json.loads(state.splitlines()[0])[-1] for state in kept]
     assert all(type(shift) is int and abs(shift) > 10_000 for shift in hidden)
     assert not [shift for shift in hidden if str(abs(shift)) in shown]
 
 
 def test_a_tiny_price_is_never_told_as_nothing(office):
     session = office()
-    session.schedule(CountsBox(count(), gaussian=True), rho="1e-9", beta=BETA).run()
-    session.mwem(universe=UNIVERSE, queries=QUERIES, rounds=2, epsilon="1e-6")
+    session.start(Schedule(CountsBox(count(), gaussian=True), rho="1e-9", beta=BETA)).ask()
+    session.ask(MWEM(universe=UNIVERSE, queries=QUERIES, rounds=2, epsilon="1e-6"))
     assert session.spent.share > 0
-    told = [str(session.spent), session.statement(), str(session.quotes.continual_count("ill", steps=2, rho="1e-9"))]
+    told = [
+        str(session.spent),
+        session.statement(),
+        str(session.quote(ContinualCount("ill", steps=2, rho="1e-9"))),
+    ]
     for zero in (" 0 %", "0.0 ", "0.00 ", "0.000", "(0, ", "delta 0,"):
         assert zero not in " ".join(["", *told])
     assert session.history[0].question["rho"] == "1/1000000000"

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 from chary import Budget
-from chary.data import Ballots, Neighbouring, Relation, Table
+from chary.calls import Algorithm, Compute
+from chary.data import Ballots, Neighbouring, Relation, RowTable
 from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, LedgerMismatch
-from chary.session import Algorithm, open_rows
-from tests.session.kit import USUAL
+from chary.session import open_rows
+from tests.session.kit import USUAL, recorded
 
 
 def votes(options=("cat", "dog")):
@@ -26,7 +27,7 @@ def test_the_rows_given_are_the_ones_asked():
 
 def test_a_reopened_ledger_remembers_the_budget_and_refuses_other_rows(tmp_path):
     ledger = tmp_path / "votes.ledger"
-    open_rows(votes(), dataset="votes", ledger=ledger, budget=USUAL, grain="0.02", filter="exact").close()
+    recorded(open_rows(votes(), dataset="votes", ledger=ledger, budget=USUAL, grain="0.02", filter="exact")).close()
     with open_rows(votes(), dataset="votes", ledger=ledger) as session:
         assert session.spine.filter.budget == USUAL
         assert session.spine.filter.kind == "exact"
@@ -57,11 +58,11 @@ def test_rows_are_closed_when_the_session_cannot_be_opened():
 def test_votes_are_not_read_row_by_row():
     with open_rows(votes(), dataset="votes", ledger=":memory:", budget=USUAL) as session:
         with pytest.raises(InvalidQuery):
-            session.call(Algorithm("all", lambda rows, source: 1, epsilon="0.1"))
+            session.ask(Compute(Algorithm("all", lambda rows, source: 1, epsilon="0.1")))
         assert session.spent.share == 0
 
 
 def test_a_table_is_rows_too():
-    rows = Table.open(pd.DataFrame({"age": [1, 2]}), neighbouring=Neighbouring(Relation.ADD_REMOVE, None))
+    rows = RowTable.open(pd.DataFrame({"age": [1, 2]}), neighbouring=Neighbouring(Relation.ADD_REMOVE, None))
     with open_rows(rows, dataset="people", ledger=":memory:", budget=USUAL) as session:
         assert session.spent.share == 0

@@ -1,12 +1,16 @@
 """What is charged, under each of the filters."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 
 from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, count, mean, total
 from chary.accounting import Approximate, DiscreteLaplace, Joint, Pure, Repeated, Targeted, ZeroConcentrated
 from chary.amounts import Amount
+from chary.calls import Release, Test, Watch
+from chary.mechanisms import Laplace
+from chary.spine.interaction import laplace_for
 from tests.session.kit import CLINICS, NO_NOISE, USUAL, spent, steps
 
 SURE, NEVER = -(10**6), 10**9
@@ -111,7 +115,7 @@ def test_ten_tenths_fit_into_one_and_the_eleventh_is_refused_untouched(opened, p
 
 
 def test_ordinary_releases_end_at_the_capacity(charging):
-    while charging.quote(count(), epsilon="0.04").fits:
+    while charging.quote(Release(count(), epsilon="0.04")).fits:
         charging.release(count(), epsilon="0.04")
     with pytest.raises(BudgetRefused):
         charging.release(count(), epsilon="0.04")
@@ -242,7 +246,7 @@ def test_delta_set_aside_pays_for_approximate_events(opened):
     assert session.spine.filter.price(Approximate("0.01", "1e-7")).hit.delta == 10**11
     assert session.spine.filter.capacity.delta == 4 * 10**11
     hits = [
-        opened(grain="0.02", approximate_delta=aside).quote(count(), epsilon="0.02", above=1).hits_left
+        opened(grain="0.02", approximate_delta=aside).quote(Test(count(), epsilon="0.02", above=1)).hits_left
         for aside in (0, "4e-7", "9.9e-7")
     ]
     assert hits[0] > hits[1] > hits[2]
@@ -286,7 +290,7 @@ def test_a_price_too_large_to_count_is_refused_like_any_other(opened, filter_):
         with pytest.raises(BudgetRefused):
             ask()
     assert spent(session) == Amount(0)
-    assert session.quote(many, above=5, epsilon=5).fits is False
+    assert session.quote(Watch(many, above=5, epsilon=5)).fits is False
 
 
 def test_small_prices_do_not_vanish(opened):
@@ -297,3 +301,8 @@ def test_small_prices_do_not_vanish(opened):
 
 def test_usual_budget_is_what_the_fixture_says(opened):
     assert opened().spine.filter.budget == USUAL
+
+
+def test_a_change_that_is_no_multiple_of_the_largest_single_one_counts_as_the_next():
+    moved = SimpleNamespace(sensitivity=lambda near: 2, l1=lambda near: 5)
+    assert laplace_for(moved, None, 1) == Laplace.for_epsilon(1, sensitivity=2, times=3)

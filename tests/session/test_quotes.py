@@ -8,6 +8,7 @@ import pytest
 
 from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
 from chary.amounts import Amount
+from chary.calls import Release, Test, Watch
 from tests.session.kit import CLINICS, spent
 
 NEVER, SURE = 10**9, -(10**9)
@@ -25,14 +26,14 @@ def charged_share(session, ask):
 def test_a_quote_is_what_is_then_charged(opened, place, kind):
     session = opened(ledger=place, filter=kind, grain="0.02")
     for ask in (session.test, session.release_if):
-        quote = session.quote(count(), above=5, epsilon="0.02")
+        quote = session.quote(Test(count(), above=5, epsilon="0.02"))
         assert charged_share(session, lambda ask=ask: ask(count(), above=SURE, epsilon="0.02")) == quote.price_if_hit
         assert charged_share(session, lambda ask=ask: ask(count(), above=NEVER, epsilon="0.02")) == quote.price_if_miss
-    quote = session.quote(KEYED, above=5, epsilon="0.02")
+    quote = session.quote(Watch(KEYED, above=5, epsilon="0.02"))
     worst = charged_share(session, lambda: session.watch(KEYED, above=SURE, epsilon="0.02"))
     assert worst == pytest.approx(quote.most_charged, rel=1e-12)
     assert quote.most_charged == 2 * quote.price_if_hit
-    quote = session.quote(count(), epsilon="0.04")
+    quote = session.quote(Release(count(), epsilon="0.04"))
     assert charged_share(session, lambda: session.release(count(), epsilon="0.04")) == quote.price_if_hit
     assert quote.price_if_hit == quote.price_if_miss == quote.most_charged
 
@@ -41,7 +42,7 @@ def test_a_quote_for_gaussian_noise_and_for_a_mean(opened):
     session = opened()
     middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
     for query, size in ((count(), {"rho": "0.001"}), (middle, {"epsilon": "0.1"}), (KEYED, {"rho": "0.001"})):
-        quote = session.quote(query, **size)
+        quote = session.quote(Release(query, **size))
         expected = charged_share(session, lambda query=query, size=size: session.release(query, **size))
         assert quote.most_charged == pytest.approx(expected, rel=1e-12)
         assert quote.epsilon == (None if "rho" in size else 0.1)
@@ -52,22 +53,22 @@ def test_a_quote_neither_charges_nor_reads(opened, place):
     session = opened(ledger=place, on_step=seen.append)
     session.spine.rows.close()
     for query in (count(), COSTS, KEYED, mean("cost", bounds=(0, 20), rows_per_unit=1)):
-        session.quote(query, epsilon="0.02")
-    session.quote(count(), above=5, epsilon="0.02", distance=3)
+        session.quote(Release(query, epsilon="0.02"))
+    session.quote(Test(count(), above=5, epsilon="0.02"), distance=3)
     assert seen == []
     assert (spent(session), session.history) == (Amount(0), [])
 
 
 def test_hits_left_counts_down_to_the_refusal(opened):
     session = opened(filter="exact", grain="0.02", budget=Budget(epsilon="0.4", delta=1e-6))
-    first = session.quote(count(), above=5, epsilon="0.02").hits_left
+    first = session.quote(Test(count(), above=5, epsilon="0.02")).hits_left
     assert first > 2
     for left in range(first, 0, -1):
-        quote = session.quote(count(), above=5, epsilon="0.02")
+        quote = session.quote(Test(count(), above=5, epsilon="0.02"))
         assert (quote.hits_left, quote.fits) == (left, True)
         session.test(count(), above=SURE, epsilon="0.02")
-    assert session.quote(count(), above=5, epsilon="0.02").hits_left == 0
-    assert not session.quote(count(), above=5, epsilon="0.02").fits
+    assert session.quote(Test(count(), above=5, epsilon="0.02")).hits_left == 0
+    assert not session.quote(Test(count(), above=5, epsilon="0.02")).fits
     with pytest.raises(BudgetRefused):
         session.test(count(), above=NEVER, epsilon="0.02")
 
@@ -81,13 +82,13 @@ def brute_wrong(scale, distance):
 
 @pytest.mark.parametrize("distance", [0, 1, 30, 100, -1, -30, -100])
 def test_wrong_call_is_the_exact_chance(opened, distance):
-    quote = opened().quote(count(), above=500, epsilon="0.02", distance=distance)
+    quote = opened().quote(Test(count(), above=500, epsilon="0.02"), distance=distance)
     assert quote.wrong_call == pytest.approx(brute_wrong(50, distance), rel=1e-9)
     assert quote.distance == distance
 
 
 def test_wrong_call_counts_grid_steps(opened):
-    quote = opened().quote(COSTS, above=500, epsilon=1, distance=50)
+    quote = opened().quote(Test(COSTS, above=500, epsilon=1), distance=50)
     assert quote.wrong_call == pytest.approx(brute_wrong(80, 100), rel=1e-9)
 
 
@@ -96,49 +97,57 @@ def test_error_bar_is_the_least_half_width(opened):
     whole = math.fsum(math.exp(-abs(k) / 50) for k in range(-3000, 3001))
     inside = itertools.accumulate((2 * math.exp(-k / 50) / whole for k in range(1, 3000)), initial=1 / whole)
     bar = next(m for m, mass in enumerate(inside) if mass >= 0.95)
-    quote = session.quote(count(), above=500, epsilon="0.02")
+    quote = session.quote(Test(count(), above=500, epsilon="0.02"))
     assert quote.error_bar == quote.distance == bar
     assert session.release(count(), epsilon="0.02").error_bar == bar
     assert session.release_if(count(), above=NEVER, epsilon="0.02").error_bar == bar
-    assert session.quote(COSTS, epsilon="0.5").error_bar % 0.5 == 0
+    assert session.quote(Release(COSTS, epsilon="0.5")).error_bar % 0.5 == 0
 
 
 def test_a_mean_has_no_error_bar_of_its_own(opened):
     middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
-    quote = opened().quote(middle, above=5, epsilon="0.02")
+    quote = opened().quote(Test(middle, above=5, epsilon="0.02"))
     assert (quote.error_bar, quote.distance, quote.wrong_call) == (None, None, None)
 
 
 def test_a_quote_tells_its_figures(opened):
-    quote = opened().quote(count(), above=500, epsilon="0.02", distance=10)
+    quote = opened().quote(Test(count(), above=500, epsilon="0.02"), distance=10)
     assert quote.as_dict()["hits_left"] == quote.hits_left
     for told in ("of the budget", "a miss is free", "of these fit", "wrong"):
         assert told in str(quote)
-    assert "a miss costs" in str(opened().quote(count(), epsilon="0.02"))
+    released = str(opened().quote(Release(count(), epsilon="0.02")))
+    assert "% of the budget is charged, whatever comes out" in released
+    assert "hit" not in released
+
+
+def test_a_quote_tells_on_which_side_of_the_threshold(opened):
+    session, call = opened(), Test(count(), above=500, epsilon="0.02")
+    assert "a value 150 above the threshold is called wrongly" in str(session.quote(call))
+    assert "a value 10 below the threshold is called wrongly" in str(session.quote(call, distance=-10))
 
 
 def test_a_quote_against_a_share(opened):
     session = opened()
     session.set_share("analyst", Fraction(1, 10**6))
-    assert not session.quote(count(), epsilon="0.1").fits
+    assert not session.quote(Release(count(), epsilon="0.1")).fits
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "ask",
     [
-        {},
-        {"above": 5},
-        {"epsilon": 1, "rho": 1},
-        {"epsilon": 0},
-        {"epsilon": "0.02", "above": float("nan")},
-        {"epsilon": "0.02", "above": 5, "distance": float("nan")},
-        {"epsilon": "0.02", "above": 5, "rho": 1},
-        {"rho": 1, "above": 5},
+        lambda s: s.quote(Release(count())),
+        lambda s: s.quote(Test(count(), above=5)),
+        lambda s: s.quote(Release(count(), epsilon=1, rho=1)),
+        lambda s: s.quote(Release(count(), epsilon=0)),
+        lambda s: s.quote(Test(count(), above=float("nan"), epsilon="0.02")),
+        lambda s: s.quote(Test(count(), above=5, epsilon="0.02"), distance=float("nan")),
+        lambda s: s.quote(Test(count(), above=5, epsilon="0.02", rho=1)),
+        lambda s: s.quote(Test(count(), above=5, rho=1)),
     ],
 )
-def test_bad_quotes_are_refused(opened, arguments):
+def test_bad_quotes_are_refused(opened, ask):
     with pytest.raises(InvalidParameter):
-        opened().quote(count(), **arguments)
+        ask(opened())
 
 
 @pytest.mark.parametrize(
@@ -147,9 +156,17 @@ def test_bad_quotes_are_refused(opened, arguments):
 def test_what_would_be_refused_gets_no_quote(opened, query):
     session = opened()
     with pytest.raises(InvalidQuery):
-        session.quote(query, epsilon="0.02")
+        session.quote(Release(query, epsilon="0.02"))
 
 
 def test_a_mean_with_a_bar_off_the_grid_gets_no_quote(opened):
     with pytest.raises(InvalidInput):
-        opened().quote(mean("cost", bounds=(0, 20), rows_per_unit=1), above="5.5", epsilon="0.02")
+        opened().quote(Test(mean("cost", bounds=(0, 20), rows_per_unit=1), above="5.5", epsilon="0.02"))
+
+
+def test_a_watch_that_halts_is_charged_no_more_than_is_left(opened):
+    session = opened()
+    session.release(count(), epsilon="0.3")
+    quote = session.quote(Watch(count().by("age", range(1000)), above=0, epsilon="0.05"))
+    assert quote.most_charged == pytest.approx(session.remaining.share)
+    assert quote.most_charged > (quote.hits_left - 1) * quote.price_if_hit

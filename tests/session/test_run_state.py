@@ -6,18 +6,30 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from chary.calls import AboveThreshold
+from chary.calls.gaussian import run_state
+from chary.calls.gaussian.run_state import RunState
+from chary.calls.gaussian.threshold_runs import OpenThreshold
+from chary.data import Neighbouring
 from chary.noise import Deviate, Seeded, deviate
-from chary.session import run_state
-from chary.session.run_state import RunState, RunTerms
 
-TERMS = RunTerms("0.5", "0.2", None, 0, 1)
+
+def terms(threshold, threshold_noise, query_noise, low, high, sensitivity=None):
+    """What the steps of a run with these terms are priced by."""
+    noises = {"threshold_noise": threshold_noise, "query_noise": query_noise}
+    return AboveThreshold(threshold=threshold, **noises, low=low, high=high, sensitivity=sensitivity).terms
+
+
+RUN = {"threshold": "1/3", "threshold_noise": 2, "low": 0, "high": 1}
+USUAL = Neighbouring("add/remove", "u")
+TERMS = terms("0.5", "0.2", None, 0, 1)
 
 
 @pytest.mark.parametrize("threshold", ["-0.5", "0", "0.4", "1", "1.6"])
 @pytest.mark.parametrize("noises", [("0.1", None), ("0.5", "0.1"), ("0.1", "2"), ("3", None)])
 def test_halting_never_costs_less_than_the_steps_before(threshold, noises):
     """h(t) >= r(t-1), and r rises: what is charged for a step is never negative."""
-    losses = RunTerms(threshold, *noises, 0, 1).losses(Fraction(1, 20), 200)
+    losses = terms(threshold, *noises, 0, 1).losses(Fraction(1, 20), 200)
     assert (losses.halted[1:] >= losses.running[:-1] * (1 - 1e-12)).all()
     assert (np.diff(losses.running) >= -1e-12 * losses.running[1:]).all()
     assert losses.halted.min() > 0
@@ -36,18 +48,18 @@ def test_losses_of_a_growing_run_are_computed_seldom_and_agree(monkeypatch):
     monkeypatch.setattr(
         run_state, "above_threshold_epsilons_up", lambda most, **terms: asked.append(most) or computed(most, **terms)
     )
-    terms = RunTerms("0.5", "0.2", None, 0, "1.001")
-    found = [terms.losses(Fraction(1, 10), step).of(step, halted=False) for step in range(1, 301)]
+    wide = terms("0.5", "0.2", None, 0, "1.001")
+    found = [wide.losses(Fraction(1, 10), step).of(step, halted=False) for step in range(1, 301)]
     assert asked == [64, 128, 256, 512]
-    assert found == pytest.approx(terms.losses(Fraction(1, 10), 300).running[:300], rel=1e-9)
+    assert found == pytest.approx(wide.losses(Fraction(1, 10), 300).running[:300], rel=1e-9)
 
 
 def test_terms_are_stored_and_read():
-    for terms in (TERMS, RunTerms("1/3", 2, 7, "-1/7", Fraction(22, 7), "0.25")):
-        again = RunTerms.from_body(json.loads(json.dumps(terms.body())))
-        assert again.body() == terms.body()
-        assert again.mechanism == terms.mechanism
-        assert again.bounds == terms.bounds
+    for given in (RUN, RUN | {"query_noise": 7, "low": "-1/7", "high": Fraction(22, 7), "sensitivity": "0.25"}):
+        opening = OpenThreshold(AboveThreshold(**given), USUAL)
+        again = OpenThreshold(AboveThreshold(**json.loads(opening.text())), USUAL)
+        assert again.body() == opening.body()
+        assert again.call.terms == opening.call.terms
 
 
 def test_a_state_is_stored_and_read_bit_by_bit():

@@ -20,6 +20,7 @@ from chary.accounting import (
     capacity_down,
     hit_price_up,
 )
+from chary.calls import Revise
 from chary.noise import Seeded
 
 STEP = 10**15
@@ -169,7 +170,7 @@ class Books(RuleBasedStateMachine):
     def revise(self, data, above):
         call = data.draw(st.sampled_from(sorted(self.floors)))
         floor, epsilon = self.floors[call]
-        ask = lambda: self.session.revise(call, above=above)  # noqa: E731
+        ask = lambda: self.session.ask(Revise(call, above=above))  # noqa: E731
         if floor is None or above >= floor:
             with pytest.raises(UnknownHeld if floor is None else InvalidParameter):
                 ask()

@@ -7,6 +7,7 @@ import pytest
 import chary
 from chary import Budget, BudgetRefused, InvalidParameter, RequestConflict, count, mean, total
 from chary.amounts import Amount
+from chary.calls import Release, Revise
 from chary.ledger import MemoryLedger, SqlLedger
 from tests.session.kit import CLINICS, USUAL, spent, visits
 
@@ -40,8 +41,8 @@ def test_a_share_caps_one_analyst_only(pair):
     with pytest.raises(BudgetRefused) as refusal:
         bob.release(count(), epsilon="0.1")
     assert "0 % is left" in str(refusal.value)
-    assert (bob.remaining.share, bob.quote(count(), epsilon="0.1").fits) == (0, False)
-    assert alice.quote(count(), epsilon="0.1").fits
+    assert (bob.remaining.share, bob.quote(Release(count(), epsilon="0.1")).fits) == (0, False)
+    assert alice.quote(Release(count(), epsilon="0.1")).fits
     alice.release(count(), epsilon="0.8")
     assert spent(alice) == alice.spine.filter.capacity
 
@@ -123,8 +124,8 @@ def test_a_repeated_revision_is_answered_identically(opened, tmp_path):
     first.close()
     again = opened(ledger=path)
     assert again.release_if(count(), above=NEVER, epsilon="0.02", request="first") == held
-    assert again.revise(held.call, above=NEVER - 1, request="second") == lower
-    assert again.revise(held.call, above=SURE, request="third") == published
+    assert again.ask(Revise(held.call, above=NEVER - 1), request="second") == lower
+    assert again.ask(Revise(held.call, above=SURE), request="third") == published
     assert spent(again) == charged
 
 
@@ -206,6 +207,6 @@ def test_a_voided_call_leaves_its_key_free(opened):
 def test_answers_are_equal_and_convertible(opened):
     session = opened()
     answer = session.release(count(), epsilon="0.1", request="key")
-    assert isinstance(answer, chary.Answer)
+    assert isinstance(answer, chary.calls.Answer)
     assert float(answer) == answer.value
     assert session.spine.filter.budget == USUAL

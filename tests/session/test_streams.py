@@ -12,7 +12,7 @@ import pytest
 import chary
 from chary import Budget, InvalidInput, InvalidParameter, LedgerMismatch, SchemaMismatch, count
 from chary.session import entry_budget, unit_budget
-from tests.session.kit import error_texts, shows_data, visits
+from tests.session.kit import error_texts, recorded, shows_data, visits
 
 WHOSE = {"entries_of": "patient", "entries_per_unit": 3, "dataset": "visits"}
 # A million epsilon for each entry, without a delta that so much would leave nothing of.
@@ -73,7 +73,7 @@ def test_entries_of_nobody_are_units_of_their_own(streamed):
 
 def test_the_ledger_holds_the_limit(streamed, tmp_path):
     options = {"ledger": tmp_path / "v.ledger", "budget": Budget(epsilon=3, delta=1e-6)}
-    streamed(**options).close()
+    recorded(streamed(**options)).close()
     streamed(**options).close()
     others = [{"entries_per_unit": 4}, {"entries_of": "note", "entries_per_unit": 1000}]
     for other in [*others, {"budget": Budget(epsilon=1, delta=1e-6)}]:

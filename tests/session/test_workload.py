@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from chary import InvalidQuery, Universe, count
+from chary.calls.workload import condition, conditions, region
 from chary.data import Predicate
-from chary.session.workload import condition, conditions, region
 
 UNIVERSE, SCHEMA = Universe({"sex": ["f", "m"]}), {"sex": "string"}
 FEMALE = Predicate.parse("sex = 'f'")

@@ -14,7 +14,7 @@ from chary.amounts import Amount
 from chary.data import Ballots
 from chary.mechanisms import CountSketch, Estimator, Exponential, FlajoletMartin, SecondMoment, new_key, rank_utilities
 from chary.noise import Seeded
-from chary.session.interaction import Touched
+from chary.spine.interaction import Touched
 from chary.streaming import ItemFrequency, RobustStream, cancelling
 from chary.streaming.banks import Copies, SecondMoments, bank_of
 from chary.streaming.medians import ChangedMedian
@@ -153,6 +153,19 @@ def test_a_copy_that_fails_is_silent_for_good():
     assert stream.answer().value == pytest.approx(1000, rel=0.6)
 
 
+def test_a_copy_that_failed_once_does_not_come_back():
+    class Once(Told):
+        def update(self, item):
+            super().update(item)
+            if item == 13:
+                raise RuntimeError("out of coins")
+
+    bank = Copies(Once, keys(3))
+    for item, fine in ((7, True), (13, False), (7, False)):
+        bank.update(item)
+        assert (bank.estimates() == 7).tolist() == [fine] * 3
+
+
 def test_an_answer_within_the_band_is_free_and_a_change_is_charged():
     stream = stream_of()
     price = stream._session.spine.filter.price(Targeted(stream._epsilon)).hit
@@ -165,6 +178,33 @@ def test_an_answer_within_the_band_is_free_and_a_change_is_charged():
     assert stream.spent.amount == Amount(5 * price.main)
     assert stream.last == 0
     assert repr(stream) == "RobustStream(800 copies, 11 answers, 5 changes)"
+
+
+def test_each_copy_has_a_key_of_its_own():
+    made = []
+    stream_of(lambda key: made.append(key) or Told(key))
+    assert len(set(made)) == len(made) == 800
+
+
+@pytest.mark.parametrize("band", [1, 2, 3])
+def test_an_answer_stays_within_its_band_and_no_further(band):
+    """Each copy says the same, so the median is the cell of what they say, as good as always."""
+    stream = stream_of(band=band, copies=2000, step=1)
+    values = stream._grid.values
+    for cell, changed in ((4, True), (4 + band, False), (4 - band, False), (5 + band, True), (4, True), (0, True)):
+        stream.update(values[cell])
+        assert stream.answer().changed is changed, cell
+
+
+@pytest.mark.parametrize("hits", [3, 12])
+def test_the_least_number_of_copies_is_that_at_which_the_median_is_found(hits):
+    """With half as many copies as are asked for the middle half of all votes is left with a chance of 1 in 100."""
+    ample = stream_of(hits=hits, copies=5000)
+    cells, epsilon = len(ample._grid.values), float(ample._epsilon)
+    least = math.ceil(4 * 2 / epsilon * math.log(cells / 0.01))
+    assert stream_of(hits=hits, copies=least).copies == least
+    with pytest.raises(InvalidParameter, match=f"take {least}"):
+        stream_of(hits=hits, copies=least - 1)
 
 
 def test_answers_are_refused_when_the_changes_are_used_up():
@@ -254,6 +294,16 @@ def test_an_answer_has_its_law():
     assert stats.chisquare(observed, expected * 4000)[1] > ALPHA
     other = changed(votes, last, 1, epsilon="0.75")
     assert stats.chisquare(observed, np.array([other[cell] for cell in sorted(law)]) * 4000)[1] < ALPHA
+
+
+@pytest.mark.parametrize("most", [1, 200, 400])
+def test_the_risk_covers_that_the_median_leaves_the_copies_that_are_right(most):
+    """All that are right say one cell, the others the worst: the exact chance of another cell."""
+    stream = stream_of(hits=None, epsilon="0.05", copies=1300, largest=1000)
+    votes = np.zeros(len(stream._grid.values), dtype=np.int64)
+    votes[-1], votes[0] = stream.copies - most, most
+    law = Exponential("0.05", sensitivity=1).law(rank_utilities(votes)).probabilities()
+    assert 1 - law[-1] <= stream._risk(1e-300, most) <= 4 * (1 - law[-1])
 
 
 @pytest.mark.parametrize("wrong", [0.01, 0.1])

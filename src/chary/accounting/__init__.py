@@ -1,15 +1,5 @@
 """Pure mathematics of privacy loss: events, composition, Renyi orders, target charging. No state, no I/O."""
 
-from chary.accounting.accuracy import (
-    exponential_loss_up,
-    flip_loss_up,
-    laplace_loss_up,
-    share_error_up,
-    share_interval,
-    utility_loss_up,
-    vote_lead_up,
-)
-from chary.accounting.boundary import boundary_epsilon_up, boundary_q_down
 from chary.accounting.calibration import (
     PlainNoise,
     charging_size,
@@ -18,19 +8,24 @@ from chary.accounting.calibration import (
     largest_size,
     plain_noise,
 )
-from chary.accounting.charging import exact_tail_total, not_prior_q, published_total
-from chary.accounting.composition import Composition, compose, convex_upper, optimal_delta, optimal_total
-from chary.accounting.curve import exact_delta, exact_total
-from chary.accounting.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
-from chary.accounting.discrete_gaussian import (
+from chary.accounting.charging.boundary_sizes import boundary_epsilon_up, boundary_q_down
+from chary.accounting.charging.charging_curve import exact_delta, exact_total
+from chary.accounting.charging.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
+from chary.accounting.charging.hit_prices import hit_price_up
+from chary.accounting.charging.lattice import MenuCall, lattice_curves, target_total
+from chary.accounting.charging.planner import Plan, plan, trade_offs
+from chary.accounting.charging.published_charging import exact_tail_total, not_prior_q, published_total
+from chary.accounting.charging.target_rates import between_q_down, twice_q_down
+from chary.accounting.composition import Composition, compose, convex_upper
+from chary.accounting.events import Approximate, Asymmetric, Event, ExPost, Joint, Pure, Repeated
+from chary.accounting.gaussian.discrete_gaussian import (
     discrete_gaussian_delta_up,
     discrete_gaussian_variance,
     zero_concentrated_rho_down,
 )
-from chary.accounting.events import Approximate, Event, ExPost, Joint, Pure, Repeated
-from chary.accounting.gaussian import gaussian_delta, gaussian_sigma
-from chary.accounting.gaussian_runs import runs_epsilon_up, runs_noise
-from chary.accounting.gaussian_selection import (
+from chary.accounting.gaussian.gaussian_curve import gaussian_delta, gaussian_sigma
+from chary.accounting.gaussian.run_losses import runs_epsilon_up, runs_noise
+from chary.accounting.gaussian.selection_losses import (
     above_threshold_epsilons_up,
     above_threshold_noise,
     halted_epsilon_up,
@@ -38,55 +33,107 @@ from chary.accounting.gaussian_selection import (
     noisy_max_noise,
     running_epsilon_up,
 )
-from chary.accounting.lattice import Call, lattice_curves, target_total
-from chary.accounting.lower_bounds import (
+from chary.accounting.group_privacy import group_privacy_up, sampler_delta_up
+from chary.accounting.inference.gaussian_law import GaussianLaw
+from chary.accounting.inference.largest import Reach, chosen_reach_up
+from chary.accounting.inference.lists import (
+    benjamini_hochberg_list,
+    e_value_list,
+    fdr,
+    online_list,
+    spending_list,
+)
+from chary.accounting.inference.noise_laws import LaplaceLaw, NoiseLaw
+from chary.accounting.inference.publications import Interval, Publication
+from chary.accounting.inference.ratios import mean_interval
+from chary.accounting.inference.supports import Support
+from chary.accounting.inference.together import (
+    confidence_at,
+    confidence_of_each,
+    error_of_all_up,
+    false_alarms_up,
+    least_bar,
+    margin_up,
+)
+from chary.accounting.log_moments import capacity_down, choose_order, epsilon_up
+from chary.accounting.noise_events import DiscreteLaplace, ZeroConcentrated
+from chary.accounting.optimal_composition import optimal_delta, optimal_total
+from chary.accounting.sharp.half_widths import sharp_width
+from chary.accounting.sharp.next_chance import next_miss_up, tail_down
+from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp.sharp_table import SharpTable, sharp_table
+from chary.accounting.sparse.noise_split import SparseNoise, sparse_noise, tuned_shares
+from chary.accounting.sparse.one_sided import OneSidedNoise, one_sided_noise
+from chary.accounting.sparse.one_sided_errors import one_sided_error_up, sparse_half_width_up
+from chary.accounting.sparse.repeated_sparse import (
+    SparseRounds,
+    joint_delta,
+    sparse_rounds,
+    unit_deviation,
+    usual_rounds,
+)
+from chary.accounting.sparse.sparse_errors import error_up, published_error
+from chary.accounting.synthesis.hard_answers import hard_answers_up, weights_alpha, weights_epsilon
+from chary.accounting.target_events import BestOf, BoundaryCall, Extendable, NarrowChoice, Targeted, TwiceCall
+from chary.accounting.utility.choice_errors import (
+    exponential_loss_up,
+    flip_loss_up,
+    laplace_loss_up,
+    share_error_up,
+    share_interval,
+    utility_loss_up,
+    vote_lead_up,
+)
+from chary.accounting.utility.joint_errors import (
+    crossing_error_up,
+    gaussian_error_up,
+    laplace_deviation,
+    laplace_error_up,
+)
+from chary.accounting.utility.lower_bounds import (
     discrete_chance_up,
     linear_loss_down,
     loss_down,
     published_loss_down,
     variance_down,
 )
-from chary.accounting.multiplicative_weights import hard_answers_up, weights_alpha, weights_epsilon
-from chary.accounting.noise_accuracy import (
-    crossing_error_up,
-    gaussian_error_up,
-    laplace_deviation,
-    laplace_error_up,
-)
-from chary.accounting.noise_events import DiscreteLaplace, ZeroConcentrated
-from chary.accounting.planning import Plan, plan, trade_offs
-from chary.accounting.prices import hit_price_up
-from chary.accounting.quantile_accuracy import rank_error_up, rank_errors_up
-from chary.accounting.renyi import capacity_down, choose_order, epsilon_up
-from chary.accounting.sparse_accuracy import error_up, published_error
-from chary.accounting.sparse_rounds import SparseRounds, joint_delta, sparse_rounds, unit_deviation, usual_rounds
-from chary.accounting.sparse_vector import SparseNoise, sparse_noise, tuned_shares
-from chary.accounting.target_events import BestOf, BoundaryCall, Extendable, NarrowChoice, Targeted, TwiceCall
-from chary.accounting.targets import between_q_down, twice_q_down
+from chary.accounting.utility.rank_errors import rank_error_up, rank_errors_up
 
 __all__ = [
     "Approximate",
+    "Asymmetric",
     "BestOf",
     "BoundaryCall",
-    "Call",
     "Composition",
     "DiscreteLaplace",
     "Event",
     "ExPost",
     "Extendable",
+    "GaussianLaw",
+    "Interval",
     "Joint",
+    "LaplaceLaw",
+    "MenuCall",
     "NarrowChoice",
+    "NoiseLaw",
+    "OneSidedNoise",
     "PlainNoise",
     "Plan",
+    "Publication",
     "Pure",
+    "Reach",
     "Repeated",
+    "SharpTable",
+    "SharpTest",
     "SparseNoise",
     "SparseRounds",
+    "Support",
     "Targeted",
     "TwiceCall",
     "ZeroConcentrated",
     "above_threshold_epsilons_up",
     "above_threshold_noise",
+    "benjamini_hochberg_list",
     "between_q_down",
     "boundary_epsilon_up",
     "boundary_price_up",
@@ -94,24 +141,32 @@ __all__ = [
     "capacity_down",
     "charging_size",
     "choose_order",
+    "chosen_reach_up",
     "compose",
+    "confidence_at",
+    "confidence_of_each",
     "convex_upper",
     "crossing_error_up",
     "discrete_chance_up",
     "discrete_gaussian_delta_up",
     "discrete_gaussian_variance",
+    "e_value_list",
     "epsilon_up",
+    "error_of_all_up",
     "error_up",
     "exact_delta",
     "exact_tail_total",
     "exact_total",
     "exponential_loss_up",
+    "false_alarms_up",
+    "fdr",
     "flip_loss_up",
     "four_digits_down",
     "four_digits_up",
     "gaussian_delta",
     "gaussian_error_up",
     "gaussian_sigma",
+    "group_privacy_up",
     "halted_epsilon_up",
     "hard_answers_up",
     "hit_price_up",
@@ -121,12 +176,19 @@ __all__ = [
     "laplace_loss_up",
     "largest_size",
     "lattice_curves",
+    "least_bar",
     "linear_loss_down",
     "loss_down",
+    "margin_up",
+    "mean_interval",
     "narrow_price_up",
+    "next_miss_up",
     "noisy_max_epsilon_up",
     "noisy_max_noise",
     "not_prior_q",
+    "one_sided_error_up",
+    "one_sided_noise",
+    "online_list",
     "optimal_delta",
     "optimal_total",
     "plain_noise",
@@ -139,10 +201,16 @@ __all__ = [
     "running_epsilon_up",
     "runs_epsilon_up",
     "runs_noise",
+    "sampler_delta_up",
     "share_error_up",
     "share_interval",
+    "sharp_table",
+    "sharp_width",
+    "sparse_half_width_up",
     "sparse_noise",
     "sparse_rounds",
+    "spending_list",
+    "tail_down",
     "target_total",
     "trade_offs",
     "tuned_shares",

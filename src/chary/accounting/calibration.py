@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting.composition import LARGEST_TIMES, MARGIN, optimal_delta
-from chary.accounting.gaussian import gaussian_sigma
+from chary.accounting.composition import LARGEST_TIMES
+from chary.accounting.gaussian.gaussian_curve import gaussian_sigma
+from chary.accounting.optimal_composition import MARGIN, optimal_delta
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
 
+# Four digits are short to read and to keep in a ledger, and lose a thousandth at most, on the side that fits.
 _DIGITS: Final = 4
+# A ten-thousandth of a size is nothing that can be measured, and only `low`, which was seen to fit, is returned.
 _CLOSE: Final = 1.0001
+# 2**-80 is 1e-24: whatever does not fit there never fits, and the search must end.
 _HALVINGS: Final = 80
+# A total may be infinite: no step divides by more than this. Secants stay 1/20 of the way from both ends, so that each
+# shortens the bracket even where the function is far from straight.
+_FAR: Final = 1e6
+_EDGE: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ def plain_noise(*, epsilon: Number, delta: Number, tests: int) -> PlainNoise:
     total, failure = float(positive(epsilon, "epsilon")), float(probability(delta, "delta"))
     if whole(tests, "tests") > LARGEST_TIMES:
         raise InvalidParameter(f"optimal composition is worked out for at most {LARGEST_TIMES} tests")
+    # The float of a delta may be above it by half a unit: the margin of 1e-11 covers that many times over.
     room = failure * (1 - MARGIN)
     laplace = math.sqrt(2) / largest_size(lambda size: optimal_delta(size, tests, total) <= room, total)
     gaussian = gaussian_sigma(epsilon=epsilon, delta=failure, sensitivity=math.sqrt(tests))
@@ -98,4 +107,32 @@ def charging_size(total: Callable[..., float], *, epsilon: Number, delta: Number
     0.01261
     """
     most = float(positive(epsilon, "epsilon"))
-    return Fraction(largest_size(lambda size: total(epsilon_per_call=size, hits=hits, delta=delta) <= most, most))
+
+    def reached(size: float) -> float:
+        """Of what there is."""
+        return total(epsilon_per_call=size, hits=hits, delta=delta) / most
+
+    return Fraction(_where_one(reached, most))
+
+
+def _where_one(reached: Callable[[float], float], most: float) -> float:
+    """Like `largest_size`, for a rising function that is at most 1 where a size fits: by secants of logarithms.
+
+    Every other step halves, and the secants aim a little to the left, where sizes fit.
+    """
+    high, above = most, reached(most)
+    if above <= 1:
+        return most
+    low, below = most / 2, reached(most / 2)
+    while below > 1:
+        high, above = low, below
+        low /= max(2.0, min(below, _FAR))
+        below = reached(low)
+    halve = False
+    while high > low * _CLOSE:
+        share = 0.5 if halve or not below > 0 else math.log(below) / (math.log(below) - math.log(above))
+        middle = low * (high / low) ** min(max(share, _EDGE), 1 - _EDGE)
+        found = reached(middle)
+        low, below, high, above = (middle, found, high, above) if found <= 1 else (low, below, middle, found)
+        halve = not halve
+    return low

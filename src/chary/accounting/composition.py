@@ -1,20 +1,29 @@
 """Composition of k equal epsilon-DP computations by each classical theorem (theory 1.1).
 
-The figures are upper bounds in float64 with a relative margin that covers the rounding.
+The figures are upper bounds in float64 with a margin that covers the rounding.
 """
 
 import math
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from chary.accounting.binomial import Floats, surplus
+from chary.accounting.optimal_composition import MARGIN, concentrated_total, optimal_total
+from chary.accounting.rounding import float_down, float_up
 from chary.errors import InvalidParameter
-from chary.numbers import Number, positive, probability, whole
+from chary.numbers import Number, plain, positive, probability, whole
 
-MARGIN = 1e-11
+# Ten million calls take `optimal_delta` some 50,000 terms and a fraction of a second; more are for `renyi_total`.
 LARGEST_TIMES = 10**7
+# exp(700) is still a float, with room for a factor of 10**4; below 1e-300 products of small factors lose their digits.
+LARGEST_EPSILON = 700
+SMALLEST = Fraction(1, 10**300)
+# For small arguments only the form with sinh avoids cancellation, for large ones only the other avoids overflow; 30
+# lies where both are good.
+LARGEST_SINH = 30
 
 
 @dataclass(frozen=True)
@@ -39,27 +48,46 @@ class Composition:
 def compose(*, epsilon: Number, times: int, delta: Number) -> Composition:
     """All five totals for `times` computations that are each epsilon-DP.
 
+    Errors: `InvalidParameter` for an epsilon above 700, a delta below 1e-300 and more than ten million computations.
+
     >>> compose(epsilon=0.1, times=100, delta=1e-6).basic
     10.0
     """
-    eps, k, d = float(positive(epsilon, "epsilon")), whole(times, "times"), float(probability(delta, "delta"))
+    eps, k, d = moderate_up(epsilon), whole(times, "times"), failing_down(delta)
     if k > LARGEST_TIMES:
         raise InvalidParameter(f"times must be at most {LARGEST_TIMES}")
-    spread = eps * math.sqrt(2 * k * -math.log(d))
-    advanced = spread + k * eps * math.expm1(eps) if eps < 700 else math.inf
-    return Composition(k * eps, advanced, spread + k * eps**2 / 2, renyi_total(eps, k, d), optimal_total(eps, k, d))
+    zcdp = concentrated_total(eps, k, d)
+    advanced = zcdp + k * eps * (math.expm1(eps) - eps / 2) * (1 + MARGIN)
+    basic = float_up(k * positive(epsilon, "epsilon"))
+    return Composition(basic, advanced, zcdp, renyi_total(eps, k, d), optimal_total(eps, k, d))
 
 
-def log_moment(order: float, epsilon: float) -> float:
-    """`ln((e^(a eps) + e^((1-a) eps)) / (1 + e^eps))`, stable for tiny and for large arguments.
+def moderate_up(epsilon: Number) -> float:
+    """An epsilon of a call as a float, rounded up; `InvalidParameter` beyond what its exponential allows."""
+    size = positive(epsilon, "epsilon")
+    if not SMALLEST <= size <= LARGEST_EPSILON:
+        raise InvalidParameter(f"the epsilon of a call must be from 1e-300 to {LARGEST_EPSILON}, got {plain(size)}")
+    return float_up(size)
 
-    >>> log_moment(2, 0.1)
+
+def failing_down(delta: Number) -> float:
+    """A delta as a float, rounded down; `InvalidParameter` below 1e-300, where floats lose their digits."""
+    chance = probability(delta, "delta")
+    if chance < SMALLEST:
+        raise InvalidParameter("delta must be at least 1e-300")
+    return float_down(chance)
+
+
+def log_moment(less: float, epsilon: float) -> float:
+    """`ln((e^(a eps) + e^((1-a) eps)) / (1 + e^eps))` at the order a = 1 + less, stable for tiny and large arguments.
+
+    >>> log_moment(1, 0.1)
     0.009958...
     """
-    if order * epsilon > 30:
-        return (order - 1) * epsilon - math.log1p(math.exp(-epsilon)) + math.log1p(math.exp((1 - 2 * order) * epsilon))
-    rise = 2 * math.sinh(order * epsilon / 2) * math.sinh((order - 1) * epsilon / 2) / math.cosh(epsilon / 2)
-    return math.log1p(rise)
+    order = 1 + less
+    if order * epsilon > LARGEST_SINH:
+        return less * epsilon - math.log1p(math.exp(-epsilon)) + math.log1p(math.exp(-(1 + 2 * less) * epsilon))
+    return math.log1p(2 * math.sinh(order * epsilon / 2) * math.sinh(less * epsilon / 2) / math.cosh(epsilon / 2))
 
 
 def renyi_total(epsilon: float, times: int, delta: float) -> float:
@@ -69,74 +97,43 @@ def renyi_total(epsilon: float, times: int, delta: float) -> float:
     True
     """
 
-    def total(x: float) -> float:
-        order = 1 + math.exp(x)
-        moment = times * log_moment(order, epsilon)
-        return moment / (order - 1) + math.log1p(-1 / order) - math.log(delta * order) / (order - 1)
+    def parts(x: float) -> tuple[float, float, float]:
+        less = math.exp(x)
+        return (
+            times * log_moment(less, epsilon) / less,
+            -(math.log(delta) + math.log1p(less)) / less,
+            x - math.log1p(less),
+        )
 
-    grid = np.linspace(math.log(1e-6), math.log(1e9 / epsilon), 600)
+    def total(x: float) -> float:
+        return sum(parts(x))
+
+    # Every order gives a valid total, so the grid only has to be near the best one: from (1e-6, nearly Kullback and
+    # Leibler) to where an order costs what the pure bound does.
+    grid = np.linspace(math.log(1e-6), math.log(1e9) - math.log(epsilon), 600)
     best = int(np.argmin([total(x) for x in grid]))
     bounds = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     found = scipy.optimize.minimize_scalar(total, bounds=bounds, method="bounded", options={"xatol": 1e-10})
-    return max(0.0, min(float(found.fun), total(grid[best]))) * (1 + MARGIN)
+    at = parts(float(found.x if found.fun < total(grid[best]) else grid[best]))
+    # The parts have both signs: the margin is one of their sizes, not of their sum.
+    return max(0.0, sum(at) + MARGIN * sum(map(abs, at)))
 
 
-def optimal_delta(epsilon: float, times: int, total: float) -> float:
-    """The exact delta of k epsilon-DP computations at a total epsilon (Kairouz-Oh-Viswanath).
-
-    >>> optimal_delta(0.1, 1, 0.1)
-    0.0
-    """
-    terms = np.arange(_terms(epsilon, times, total))
-    p = 1 / (1 + math.exp(-epsilon))
-    gains = scipy.stats.binom.logpmf(terms, times, 1 - p)
-    ratio = np.expm1(np.minimum(0.0, total - (times - 2 * terms) * epsilon))
-    return float(np.sum(-np.exp(gains) * ratio))
-
-
-def optimal_total(epsilon: float, times: int, delta: float) -> float:
-    """The least epsilon at which k computations are (epsilon, delta)-DP: between the kinks delta is linear in e^eps.
-
-    >>> round(optimal_total(0.1, 1, 1e-9), 6)
-    0.1
-    """
-    target = delta * (1 - MARGIN)
-    if optimal_delta(epsilon, times, 0.0) <= target:
-        return 0.0
-    low, high = 0, times // 2 + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        kink = (times - 2 * middle) * epsilon
-        low, high = (middle, high) if kink > 0 and optimal_delta(epsilon, times, kink) <= target else (low, middle)
-    return max(0.0, _between_kinks(epsilon, times, low, target)) * (1 + MARGIN)
-
-
-def _between_kinks(epsilon: float, times: int, last: int, target: float) -> float:
-    """Solve `P(i <= last) - e^x Q(i <= last) = target` relative to the kink just above, where the last term is 0."""
-    terms = np.arange(last + 1)
-    p = 1 / (1 + math.exp(-epsilon))
-    kink = (times - 2 * last) * epsilon
-    gains = np.exp(scipy.stats.binom.logpmf(terms, times, 1 - p))
-    shifted = gains * np.exp(2.0 * (terms - last) * epsilon)
-    missing = target - optimal_delta(epsilon, times, kink)
-    return kink + math.log1p(-min(missing / float(np.sum(shifted)), 1 - 1e-300))
-
-
-def _terms(epsilon: float, times: int, total: float) -> int:
-    """How many i have `(k - i) eps > total + i eps`."""
-    return max(0, min(times, math.ceil((times - total / epsilon) / 2)) + 1)
-
-
-def convex_upper(deltas: NDArray[np.float64], step: float, delta: float) -> float:
-    """The epsilon at which a decreasing curve sampled at 0, step, 2*step, ... passes `delta`.
+def convex_upper(deltas: Floats, step: float, delta: float) -> float:
+    """The epsilon at which a decreasing curve sampled at 0, step, 2*step, ... passes `delta`; infinite if it does not.
 
     A privacy curve is convex in e^epsilon, so interpolating linearly in e^epsilon between samples rounds up.
 
-    >>> convex_upper(np.array([0.5, 0.1, 0.0]), 1.0, 0.1)
+    >>> round(convex_upper(np.array([0.5, 0.1, 0.0]), 1.0, 0.1), 9)
     1.0
     """
     index = int(np.argmax(deltas <= delta))
-    if index == 0:
-        return 0.0
-    share = (deltas[index - 1] - delta) / (deltas[index - 1] - deltas[index])
-    return (index - 1) * step + math.log1p(share * math.expm1(step))
+    if deltas[index] > delta:
+        return math.inf
+    return between(float(deltas[index - 1]), float(deltas[index]), index, step, delta) if index else 0.0
+
+
+def between(above: float, below: float, index: int, step: float, delta: float) -> float:
+    """The same for two samples, the second of which is the first that is not above delta."""
+    share = (above - delta) / (above - below)
+    return ((index - 1) * step + math.log1p(share * math.expm1(step))) * surplus(1)

@@ -13,6 +13,7 @@ from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise, up
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, positive, probability, whole
 
+# One step of the amounts of ledgers; down to it the guard of 1e-30 in `upper` covers every formula of a price.
 SMALLEST_EPSILON = Fraction(1, 10**15)
 
 
@@ -59,6 +60,15 @@ class Event(ABC):
         """
         return None
 
+    def miss_price_up(self, order: Fraction) -> Fraction:
+        """What a miss costs at this order where a hit has a price; 0 unless misses were given one too."""
+        return Fraction(0)
+
+    @property
+    def otherwise(self) -> str:
+        """What to do where a filter has no price for this event because it has no pure bound; "" for the usual."""
+        return ""
+
     @property
     def listed(self) -> tuple[Fraction | None, Fraction | None]:
         """The size and the q under which a menu lists this event: None is NotPrior, 1 an ordinary release."""
@@ -88,6 +98,34 @@ class Pure(Event):
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class Asymmetric(Event):
+    """Neighbours in one order have outcomes at most e^bound times likelier, in the other order at most e^reverse.
+
+    Which of two neighbours is which is the same for all outcomes, such as the one with fewer rows. Priced as the worst
+    law with such losses, which has two outcomes, in the dearer order (docs/theory.md).
+
+    >>> uneven, order = Asymmetric("0.1", "0.07"), Fraction(2)
+    >>> uneven.epsilon, round(float(uneven.log_moment_up(order) / Pure("0.1").log_moment_up(order)), 2)
+    (Fraction(1, 10), 0.71)
+    """
+
+    bound: Number
+    reverse: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        object.__setattr__(self, "reverse", per_call(self.reverse))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return max(Fraction(self.bound), Fraction(self.reverse))
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        bound, reverse = Fraction(self.bound), Fraction(self.reverse)
+        return max(two_point_log_moment_up(order, bound, reverse), two_point_log_moment_up(order, reverse, bound))
 
 
 @dataclass(frozen=True)
@@ -189,6 +227,19 @@ class Joint(Event):
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return sum((event.log_moment_up(order) for event in self.events), Fraction(0))
+
+
+def two_point_log_moment_up(order: Fraction, up: Fraction, down: Fraction) -> Fraction:
+    """The most at order a with all log-ratios from -down to up: those two alone, weighted so that ratios have mean 1.
+
+    `ln(((1 - e^-down) e^(a up) + (e^up - 1) e^(-a down)) / (e^up - e^-down))`: the chord of the convex t^a.
+    """
+    if order * max(up, down) > LARGEST_EXPONENT:
+        return (order - 1) * up
+    with precise():
+        a, u, d = decimal(order), decimal(up), decimal(down)
+        high, low = u.exp(), (-d).exp()
+        return upper((((1 - low) * (a * u).exp() + (high - 1) * (-a * d).exp()) / (high - low)).ln())
 
 
 def randomized_response_log_moment_up(order: Fraction, epsilon: Fraction) -> Fraction:

@@ -10,16 +10,18 @@ from contextlib import contextmanager
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 
+# The price of the smallest call is of the size (1e-15)**2: at 60 digits 30 are left beside it for guard and rounding.
 DIGITS = 60
 GUARD = Fraction(1, 10**30)
 _CONTEXT = Context(prec=DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
+# Beyond it callers take the pure bound, or no price: decimals would still do, but no budget could pay.
 LARGEST_EXPONENT = 10**6
 
 
 @contextmanager
-def precise() -> Iterator[None]:
-    """Decimal arithmetic at 60 digits inside the block."""
-    with localcontext(_CONTEXT):
+def precise(more: int = 0) -> Iterator[None]:
+    """Decimal arithmetic at 60 digits, and so many more, inside the block."""
+    with localcontext(_CONTEXT, prec=DIGITS + more):
         yield
 
 

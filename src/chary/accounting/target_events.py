@@ -6,12 +6,12 @@ Like all events they are stored in ledgers: a class here is never removed and ne
 from dataclasses import dataclass
 from fractions import Fraction
 
-from chary.accounting.boundary import boundary_epsilon_up, boundary_q_down
-from chary.accounting.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
+from chary.accounting.charging.boundary_sizes import boundary_epsilon_up, boundary_q_down
+from chary.accounting.charging.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
+from chary.accounting.charging.hit_prices import hit_price_up
+from chary.accounting.charging.target_rates import twice_q_down
 from chary.accounting.events import Event, failing, per_call, randomized_response_log_moment_up
 from chary.accounting.exponentials import decimal, precise, upper
-from chary.accounting.prices import hit_price_up
-from chary.accounting.targets import twice_q_down
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, whole
 
@@ -32,7 +32,8 @@ class Targeted(Event):
         object.__setattr__(self, "bound", per_call(self.bound))
         object.__setattr__(self, "failure", failing(self.failure))
         if self.q is not None:
-            q = positive(self.q, "q")
+            # One that follows from a law may be smaller than any that can be written.
+            q = self.q if isinstance(self.q, Fraction) and self.q > 0 else positive(self.q, "q")
             if q > 1:
                 raise InvalidParameter("q must be at most 1")
             object.__setattr__(self, "q", q)

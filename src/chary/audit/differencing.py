@@ -12,13 +12,15 @@ import scipy
 
 from chary.audit.limits import guess_limit
 from chary.audit.simulating import Progress, attacked, checked, generator, largest_size
-from chary.data import Neighbouring, Table, count
+from chary.calls import NoisyNumber
+from chary.data import Neighbouring, RowTable, count
 from chary.filters import Budget
 from chary.numbers import Number, whole
-from chary.session import Answer, Session
+from chary.session import Session
 
 EVERYBODY = count("secret")
 ALL_BUT_ONE = count("secret AND person <> 0")
+# An interval so wide that an honest attack leaves it once in a thousand runs.
 SURE = 0.999
 
 
@@ -123,7 +125,7 @@ class _Attack:
 
 def _asked(session: Session, question: Any, size: dict[str, Any]) -> float:
     answer = session.release(question, **size)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, NoisyNumber)
     return float(answer)
 
 
@@ -139,8 +141,8 @@ def _against_sessions(
     """Whether each guess was right. The tables are opened once, every session has its own ledger."""
     each = Neighbouring("replace", None)
     with (
-        closing(Table.open(worlds[0], neighbouring=each)) as without,
-        closing(Table.open(worlds[1], neighbouring=each)) as having,
+        closing(RowTable.open(worlds[0], neighbouring=each)) as without,
+        closing(RowTable.open(worlds[1], neighbouring=each)) as having,
     ):
         tables = (without, having)
         size = largest_size(attacked(without, budget, rng, seed), EVERYBODY, attack.questions)

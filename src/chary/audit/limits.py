@@ -11,6 +11,7 @@ from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import Number
 
+# exp(700) is still a float, and a limit of 1 is attained long before.
 LARGEST = 700
 
 

@@ -12,13 +12,15 @@ import pyarrow as pa
 
 from chary.audit.limits import value_limit
 from chary.audit.simulating import attacked, checked, generator
-from chary.data import Neighbouring, Table, count
+from chary.calls import NoisyNumbers
+from chary.data import Neighbouring, RowTable, count
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Budget
 from chary.numbers import Number
-from chary.session import Answers
 
+# Types whose values are the same for everybody who writes them down: joining on fractions would miss by rounding.
 KEY_TYPES = ("boolean", "int64", "string", "date", "timestamp")
+# One count for each person and value, all asked at once: it bounds time and memory.
 MOST_QUESTIONS = 500_000
 Value = Any
 Person = tuple[Value, ...]
@@ -105,7 +107,8 @@ def linkage(
     ((0, 0, 279), True)
     """
     budget, rng, names = checked(epsilon), generator(seed), _named(quasi, sensitive)
-    with closing(Table.open(rows, neighbouring=Neighbouring("replace", None), table=table)) as opened:
+    whole = Neighbouring("replace", None)
+    with closing(RowTable.open(rows, neighbouring=whole, table=table, infer_types=True)) as opened:
         everybody = opened.snapshot(names).run()
         _check_types(opened.schema, names)
         people = _complete(everybody)
@@ -179,7 +182,7 @@ def _revealed(people: pa.Table, names: Sequence[str]) -> int:
 
 
 def _guesses(
-    opened: Table,
+    opened: RowTable,
     budget: Budget,
     truth: Mapping[Person, Value],
     asked: tuple[Sequence[str], Sequence[Value]],
@@ -196,7 +199,7 @@ def _guesses(
         raise InvalidParameter(f"this takes more than {MOST_QUESTIONS} counts: name columns with fewer values")
     keys = [(*person, value) for person in truth for value in values]
     answers = attacked(opened, budget, rng, seed).release(count().by(list(names), keys), epsilon=budget.exact[0])
-    assert isinstance(answers, Answers)
+    assert isinstance(answers, NoisyNumbers)
     half = float(budget.exact[0]) / 2
     noisy = np.asarray(answers.values).reshape(len(truth), len(values))
     common = Counter(truth.values())

@@ -14,15 +14,19 @@ from scipy.special import ndtr, ndtri
 
 from chary.audit.limits import advantage_limit, auc_limit, roc_limit
 from chary.audit.simulating import Progress, checked, generator, largest_size, source_of
+from chary.calls import NoisyNumbers
 from chary.data import count
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import Number, probability, whole
-from chary.session import Answers, open
+from chary.session import open
 
+# One outsider in twenty: the usual point at which attacks are compared. The curve is told at every hundredth.
 FPR = 0.05
 GRID = 101
+# Scores take an array of floats of that size: 160 megabytes.
 MOST_CELLS = 20_000_000
+# Shares of 0 and 1 alone have no spread, and 0/0 would be NaN.
 TINY = 1e-300
 Bits = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -235,7 +239,7 @@ def _published(members: Bits, budget: Budget, rng: np.random.Generator, seed: in
     whose: dict[str, Any] = {"privacy_unit": "person", "relation": "replace"}
     with open(having, **whose, ledger=":memory:", budget=budget, unsafe_noise=source) as session:
         answers = session.release(question, **largest_size(session, question, 1))
-    assert isinstance(answers, Answers)
+    assert isinstance(answers, NoisyNumbers)
     return np.asarray(answers.values, dtype=np.float64) / len(members)
 
 

@@ -8,12 +8,15 @@ import numpy as np
 
 from chary import noise
 from chary.audit.limits import sizes
+from chary.calls import Release
 from chary.data import Count, Rows
 from chary.filters import Budget
 from chary.numbers import Number, whole
 from chary.session import Session, open_rows
 
 Progress = Callable[[int, int], None]
+# Any small rho tells the price of a unit of it, which is linear. A thousandth less than the quotient, and whole steps
+# downwards, keep the roundings of so many prices within the budget.
 PROBE = Fraction(1, 1000)
 MARGIN = Fraction(999, 1000)
 STEPS = 10**12
@@ -48,7 +51,7 @@ def largest_size(session: Session, question: Count, questions: int) -> dict[str,
     epsilon, delta = session.spine.filter.budget.exact
     if not delta:
         return {"epsilon": _down(epsilon / questions)}
-    share = session.quote(question, rho=PROBE).price_if_hit
+    share = session.quote(Release(question, rho=PROBE)).price_if_hit
     rho = PROBE * MARGIN / Fraction(share) / questions
     return {"rho": _down(rho)}
 

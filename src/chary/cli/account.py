@@ -3,18 +3,23 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from chary import accounting
 from chary.accounting import BoundaryCall, Targeted, hit_price_up
-from chary.cli.options import AsJson
+from chary.cli.asking.options import AsJson
+from chary.cli.interval_account import interval
 from chary.cli.output import show_json, show_pairs
+from chary.cli.sharp_account import sharp, within
+from chary.cli.spinner import spinning
 from chary.errors import InvalidParameter
 from chary.numbers import exact, probability, whole
 
 app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting; they touch no data.")
+for command in (interval, sharp, within):
+    app.command()(command)
 PerCall = Annotated[str, typer.Option("--epsilon-per-call", help="Epsilon of each call.")]
 Target = Annotated[str | None, typer.Option("--q", help="The q of a q-target (default: NotPrior).")]
 Delta = Annotated[str, typer.Option("--delta", help="Total delta.")]
@@ -32,14 +37,12 @@ def charging(
 ) -> None:
     """Total epsilon of target charging: exact curve, exact tail, published bound."""
     each = probability(delta, "delta") / whole(targets, "targets")
-    if q is None:
-        best = accounting.exact_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=each)
-    else:
-        best = accounting.target_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=each, q=q)
-    tail = accounting.exact_tail_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=each, q=q)
-    bound = accounting.published_total(epsilon_per_call=epsilon_per_call, hits=hits, delta=each, q=q)
-    figures = {"exact": best, "exact_tail": tail, "published": bound}
-    _show(figures, as_json)
+    asked: dict[str, Any] = {"epsilon_per_call": epsilon_per_call, "hits": hits, "delta": each}
+    with spinning("adding up"):
+        best = accounting.exact_total(**asked) if q is None else accounting.target_total(**asked, q=q)
+        tail = accounting.exact_tail_total(**asked, q=q)
+        bound = accounting.published_total(**asked, q=q)
+    _show({"exact": best, "exact_tail": tail, "published": bound}, as_json)
 
 
 @app.command()

@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from chary.cli.options import AsJson
-from chary.cli.output import console, show_json, show_table
+from chary.advise import Advice
+from chary.advise.advice import HEADINGS, row
+from chary.advise.adviser import advice_within
+from chary.advise.adviser import advise as advice_for
+from chary.advise.affording import Room, Wanted
+from chary.cli.commands import Found, Shown, plainly
+from chary.cli.output import console, show_table
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
 from chary.ledger import SqlLedger, Terms
-from chary.session import Advice
-from chary.session.advice import HEADINGS, row
-from chary.session.advising import advice_within
-from chary.session.advising import advise as advice_for
-from chary.session.affording import Room, Wanted
 from chary.session.opening import held_filter
-from chary.session.spine import left_of
+from chary.spine.spending import left_of
 
 Book = Annotated[Path | None, typer.Argument(help="Ledger file: advice for what is left (default: a new dataset).")]
 Tests = Annotated[int, typer.Option(help="How many tests.")]
@@ -25,9 +25,11 @@ Hits = Annotated[int, typer.Option(help="How many of them are expected to be abo
 Values = Annotated[bool, typer.Option(help="Whether each hit is to come with a noisy value.")]
 Bound = Annotated[str | None, typer.Option(help="Public bound of all values.")]
 Above = Annotated[str | None, typer.Option(help="The threshold (default: the middle of the range).")]
+PerUnit = Annotated[int | None, typer.Option(help="The tests are keys: of how many one unit is in at most.")]
 Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down (default: if neighbours add).")]
 
 
+@plainly
 def advise(
     ledger: Book = None,
     *,
@@ -42,15 +44,21 @@ def advise(
     sensitivity: Annotated[str, typer.Option(help="How far one unit moves each single question.")] = "1",
     grid: Annotated[str, typer.Option(help="The common step of the questions.")] = "1",
     monotone: Monotone = None,
+    per_unit: PerUnit = None,
     relation: Annotated[str | None, typer.Option(help="Neighbours of a new dataset (default: add/remove).")] = None,
     confidence: Annotated[str, typer.Option(help="How sure the errors are.")] = "0.95",
     dataset: Annotated[str | None, typer.Option(help="One dataset of the ledger, if it has several.")] = None,
     analyst: Annotated[str, typer.Option(help="Who asks, with a cap of its own perhaps.")] = "analyst",
-    as_json: AsJson = False,
-) -> None:
+) -> Found:
     """Every way to run so many threshold tests, with its error, its price and the call to write; best first."""
     terms: dict[str, Any] = {"tests": tests, "hits": hits, "values": values, "low": low, "high": high, "above": above}
-    terms |= {"sensitivity": sensitivity, "grid": grid, "monotone": monotone, "confidence": confidence}
+    terms |= {
+        "sensitivity": sensitivity,
+        "grid": grid,
+        "monotone": monotone,
+        "confidence": confidence,
+        "per_unit": per_unit,
+    }
     if ledger is None:
         if epsilon is None:
             raise InvalidParameter("give the budget of a new dataset, such as --epsilon 1 --delta 1e-6, or a ledger")
@@ -59,10 +67,7 @@ def advise(
         raise InvalidParameter("the ledger holds the budget: leave --epsilon, --delta and --relation out")
     else:
         found = _left(ledger, dataset, analyst, terms)
-    if as_json:
-        show_json(found.as_dict())
-    else:
-        _show(found)
+    yield Shown(found.as_dict(), lambda _: _show(found))
 
 
 def _left(file: Path, dataset: str | None, analyst: str, terms: dict[str, Any]) -> Advice:

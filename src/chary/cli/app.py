@@ -1,48 +1,57 @@
 """The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused."""
 
-import sys
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from chary.cli import account, attacks, books, export
-from chary.cli.advising import advise
-from chary.cli.changes import track
-from chary.cli.choose import choose
-from chary.cli.choosing import cover, top
-from chary.cli.clear import between, classify, decide
-from chary.cli.commands import quote, release, test, watch
-from chary.cli.grow import grow
+from chary.cli.doors import Lazy, found, group_of
 from chary.cli.output import console, errors
-from chary.cli.planning import plan
-from chary.cli.quantiles import histogram, quantiles
-from chary.cli.sketches import distinct
-from chary.cli.sparse import sparse
-from chary.cli.story import demo
-from chary.cli.weights import ask
 from chary.errors import BudgetRefused, CharyError
 
+# 2 is what shells take for wrong usage; 1 is left to what nobody foresaw, so that it is never taken for a refusal.
 OK, BAD_INPUT, REFUSED = 0, 2, 3
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
-)
-PANELS = {
-    "First steps": (demo,),
-    "Paid by hits": (ask, watch, test, track, top, cover, between, decide, classify, distinct, sparse),
-    "Always charged": (release, choose, quantiles, histogram, grow),
-    "Before you ask": (quote, plan, advise),
+# Names and lines stand here, and not beside the commands, so that `chary --help` loads none of them.
+DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "First steps": {
+        "demo": ("demo_command:demo", "A growing panel, watched, asked, interrupted, reopened; ten seconds."),
+        "init": ("asking.configuring:init", "Write what every command on a file repeats into a chary.toml."),
+        "config": ("asking.configuring:config", "Which options hold for a file, and where each comes from."),
+        "ask": ("asking.kinds:ask", "Ask any kind of call: chary ask FILE KIND."),
+        "resume": ("asking.runs:resume", "Ask what an earlier call left open, one question or many."),
+    },
+    "Paid by hits": {
+        "watch": ("asking.kinds:watch", "Test every key or every row of a series; only hits are charged."),
+        "test": ("asking.kinds:test", "Is one number at or above a threshold? Yes is charged, no is free."),
+        "track": ("asking.kinds:track", "An answer that is charged again only when it has changed."),
+        "top": ("asking.kinds:top", "The best of many keys; only those that are told are charged."),
+        "cover": ("asking.kinds:cover", "Keys that cover many units together; only those told are charged."),
+        "between": ("asking.kinds:between", "Below, between or above two bars; only between is charged."),
+        "decide": ("asking.kinds:decide", "Yes or no; charged only where the number is near the bar."),
+        "classify": ("asking.kinds:classify", "The largest key; charged only where the two largest are near."),
+        "weights": ("asking.weights:weights", "Shares of rows from a public histogram; charged where it was off."),
+        "distinct": ("asking.runs:distinct", "How many distinct units or values; one sketch is charged once."),
+        "sparse": ("asking.runs:sparse", "Keys above a hidden threshold, until so many were; charged once."),
+    },
+    "Always charged": {
+        "release": ("asking.kinds:release", "A noisy count, total or mean, with keys or without."),
+        "choose": ("asking.kinds:choose", "The key with the largest value, without the value."),
+        "quantiles": ("asking.kinds:quantiles", "Quantiles of a column."),
+        "histogram": ("asking.kinds:histogram", "How many units are in each bin of a column."),
+        "grow": ("asking.grow:grow", "Counts of growing rows, told again as they grow; charged when it begins."),
+    },
+    "Before you ask": {
+        "plan": ("planning:plan", "What fits into a budget."),
+        "advise": ("advising:advise", "Every way to run so many threshold tests, best first."),
+        "quote": ("asking.kinds:quote", "What any kind of call would cost and how accurate it would be; free."),
+        "account": ("account:app", "Calculators of privacy accounting; they touch no data."),
+    },
+    "Records and demonstrations": {
+        "ledger": ("ledger_commands:app", "The durable record of what was revealed."),
+        "export": ("export:app", "What was published, as files."),
+        "attack": ("attack_commands:app", "Attacks on exact answers, and how far they get against a session."),
+    },
 }
-for panel, commands in PANELS.items():
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.add_typer(account.app, name="account", rich_help_panel="Before you ask")
-app.add_typer(books.app, name="ledger", rich_help_panel="Records and demonstrations")
-app.add_typer(export.app, name="export", rich_help_panel="Records and demonstrations")
-app.add_typer(attacks.app, name="attack", rich_help_panel="Records and demonstrations")
 
 
 def _told_version(asked: bool) -> None:
@@ -52,16 +61,19 @@ def _told_version(asked: bool) -> None:
 
 
 Version = Annotated[bool, typer.Option("--version", callback=_told_version, is_eager=True, help="Show the version.")]
+app = typer.Typer(
+    cls=group_of([Lazy(name, line, p, found(at)) for p, doors in DOORS.items() for name, (at, line) in doors.items()]),
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Ask private, growing data as many questions as you like; pay only for the answers that surprise you.",
+)
 
 
 @app.callback(help=app.info.help)
 def _chary(version: Version = False) -> None:
     """What comes before a command."""
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command and leave with its exit code; errors are one line on stderr."""
-    sys.exit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -1,134 +1,89 @@
-"""`chary watch|test|release|quote`: ask a file, under the budget of its ledger."""
+"""The one place that makes a command: of its options, and of a hook that yields what is to be shown.
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+Every command so made has --json and --csv-out; what a hook yields is shown at once, so that it may go on after that.
+"""
+
+import inspect
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import MISSING, fields
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo
 
-from chary.cli.asking import Asked
-from chary.cli.options import Above, AsJson, BudgetOptions, CallOptions, QueryOptions, SourceOptions, with_options
-from chary.cli.output import console, show_json, show_pairs, show_table
-from chary.cli.waiting import asking, charged
-from chary.errors import InvalidParameter
-from chary.session import Answers, Conditional, WatchResult
+from chary.cli.asking.options import OutputOptions
+from chary.cli.output import check_csv, show_json, show_tables, write_csv
 
-Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no further price.")]
-OptionalAbove = Annotated[str | None, typer.Option(help="Price a test, a conditional release or a watch of this bar.")]
-Individual = Annotated[
-    int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
-]
-Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
+_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
+EMPTY: Final = inspect.Parameter.empty
 
 
-@with_options
-def watch(
-    source: SourceOptions,
-    budget: BudgetOptions,
-    call: CallOptions,
-    query: QueryOptions,
-    above: Above,
-    individual: Individual = None,
-    as_json: AsJson = False,
-) -> None:
-    """Test every key (or every row of a series) against a threshold; only hits are charged.
+class Shown(NamedTuple):
+    """Figures to be told, and how people are told them."""
 
-    With --individual the analyst's stream of that size goes on, or is opened and charged; then nothing more is.
-    """
-    if individual is not None and call.epsilon_per_call is None:
-        raise InvalidParameter("a stream keeps its size for ever: give --epsilon-per-call with --individual")
-    with asking(source, budget, call, query, targets=True) as asked:
-        found = _watch(asked, above, individual, budget.request)
-        figures = _watched(found, asked.labels) | charged(asked)
-    if as_json:
-        show_json(figures)
-        return
-    rows = [(_label(hit.get("label", hit["key"])), hit["value"]) for hit in figures["above"]]
-    show_table(["key", "noisy value"], rows, f"At or above {above}")
-    show_pairs({name: value for name, value in figures.items() if name != "above"})
+    figures: Any
+    people: Callable[[Any], None] = show_tables
 
 
-@with_options
-def test(
-    source: SourceOptions,
-    budget: BudgetOptions,
-    call: CallOptions,
-    query: QueryOptions,
-    above: Above,
-    value: Value = False,
-    as_json: AsJson = False,
-) -> None:
-    """Is one number at or above a threshold? Yes is charged, no is free."""
-    with asking(source, budget, call, query, targets=True) as asked:
-        common: dict[str, Any] = {"above": above, "epsilon": asked.epsilon, "request": budget.request}
-        if value:
-            held: Conditional = asked.session.release_if(asked.question, **common)
-            figures = {"above": held.published, "value": held.value, "error_bar": held.error_bar, "call": held.call}
-        else:
-            figures = {"above": asked.session.test(asked.question, **common)}
-        figures |= charged(asked)
-    (show_json if as_json else show_pairs)(figures)
+Found = Generator[Shown, None, None]
+Hook = Callable[..., Found]
 
 
-@with_options
-def release(
-    source: SourceOptions,
-    budget: BudgetOptions,
-    call: CallOptions,
-    query: QueryOptions,
-    as_json: AsJson = False,
-) -> None:
-    """An ordinary noisy answer, always charged."""
-    with asking(source, budget, call, query, targets=False) as asked:
-        answer = asked.session.release(asked.question, epsilon=asked.epsilon, request=budget.request)
-        figures = charged(asked) | {"error_bar": answer.error_bar}
-    if isinstance(answer, Answers):
-        rows = [{"key": list(key), "value": value} for key, value in answer.as_dict().items()]
-        figures = {"values": rows} | figures
-    else:
-        figures = {"value": answer.value} | figures
-    if as_json:
-        show_json(figures)
-        return
-    if isinstance(answer, Answers):
-        show_table(["key", "noisy value"], [(_label(row["key"]), row["value"]) for row in figures.pop("values")])
-    show_pairs(figures)
+def made(
+    act: Callable[[typer.Context, dict[str, Any]], Found],
+    signature: list[inspect.Parameter],
+    name: str,
+    told: str,
+) -> Callable[..., None]:
+    """A command with these options, which acts on their values."""
+
+    def command(ctx: typer.Context, **values: Any) -> None:
+        output = taken(OutputOptions, values)
+        check_csv(output.csv_out)
+        # A session that is open in there is closed also where showing fails, as on a full disk.
+        with closing(act(ctx, values)) as found:
+            for count, shown in enumerate(found):
+                (show_json if output.as_json else shown.people)(shown.figures)
+                if output.csv_out is not None:
+                    write_csv(shown.figures, output.csv_out, more=count > 0)
+
+    context = inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context)
+    return signed(command, [context, *signature, *parameters_of(OutputOptions)], name, told)
 
 
-@with_options
-def quote(
-    source: SourceOptions,
-    budget: BudgetOptions,
-    call: CallOptions,
-    query: QueryOptions,
-    above: OptionalAbove = None,
-    distance: Distance = None,
-    as_json: AsJson = False,
-) -> None:
-    """What a question would cost and how accurate it would be; free, nothing is read."""
-    with asking(source, budget, call, query, targets=above is not None) as asked:
-        found = asked.session.quote(asked.question, above=above, epsilon=asked.epsilon, distance=distance)
-    if as_json:
-        show_json(found.as_dict())
-    else:
-        show_pairs(found.as_dict())
-        console.print(str(found))
+def plainly(hook: Hook) -> Callable[..., None]:
+    """The command of a hook that reads no rows: its parameters are the options."""
+    return made(lambda ctx, values: hook(**values), extras(hook), hook.__name__, hook.__doc__ or "")
 
 
-def _watch(asked: Asked, above: str, individual: int | None, request: str | None) -> WatchResult:
-    if individual is None:
-        return asked.session.watch(asked.question, above=above, epsilon=asked.epsilon, request=request)
-    key = f"watch --individual {individual} --epsilon-per-call {asked.epsilon}"
-    stream = asked.session.individual(epsilon=asked.epsilon, hits=individual, request=key)
-    return stream.watch(asked.question, above=above, request=request)
+def signed(command: Callable[..., Any], signature: list[inspect.Parameter], name: str, told: str) -> Callable[..., Any]:
+    """A function that Typer finds these parameters on."""
+    command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in signature}
+    command.__name__, command.__doc__ = name, told
+    return command
 
 
-def _watched(found: WatchResult, labels: Sequence[Any] | None) -> dict[str, Any]:
-    above: list[dict[str, Any]] = [{"key": list(key), "value": value} for key, value in found.above.items()]
-    if labels is not None:
-        above = [hit | {"label": labels[hit["key"][0]]} for hit in above]
-    counts = {"tested": found.tested, "hits": found.hits, "untested": len(found.untested)}
-    return {"above": above, **counts, "error_bar": found.error_bar}
+def parameters_of(group: Any) -> list[inspect.Parameter]:
+    """The options of a group, in its panel of the help."""
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        for told in hints[field.name].__metadata__:
+            told.rich_help_panel = None if isinstance(told, ArgumentInfo) else group.panel
+    defaults = {f.name: EMPTY if f.default is MISSING else f.default for f in fields(group)}
+    return [
+        inspect.Parameter(name, _KEYWORD, default=usual, annotation=hints[name]) for name, usual in defaults.items()
+    ]
 
 
-def _label(key: Any) -> str:
-    return ", ".join(map(str, key)) if isinstance(key, list) else str(key)
+def extras(hook: Hook) -> list[inspect.Parameter]:
+    """The options that a hook adds to what is stated, or has of its own."""
+    hints = get_type_hints(hook, include_extras=True)
+    found = inspect.signature(hook).parameters.values()
+    return [p.replace(annotation=hints[p.name], kind=_KEYWORD) for p in found if p.name != "stated"]
+
+
+def taken(group: Any, values: dict[str, Any]) -> Any:
+    """A group of options, taken out of the values."""
+    return group(**{field.name: values.pop(field.name) for field in fields(group)})

@@ -9,25 +9,25 @@ import pyarrow.csv
 import pyarrow.parquet
 import typer
 
-from chary.cli.asking import check_public_size
-from chary.cli.options import AsJson, BudgetOptions, CallOptions, QueryOptions, SourceOptions, with_options
-from chary.cli.output import show_json, show_pairs
-from chary.cli.waiting import asking
+from chary.calls import Run
+from chary.calls.weights.public_weights import HistogramState
+from chary.calls.weights.sparse_weighting import KeptSparseWeights
+from chary.calls.weights.weighting import KeptWeights
+from chary.cli.asking.opened import check_public_size, ledger_of
+from chary.cli.asking.options import LedgerOptions, Picture, SourceOptions
+from chary.cli.asking.row_commands import Stated, on_rows
+from chary.cli.commands import Found, Shown
 from chary.errors import InvalidParameter
-from chary.growing.plots import check_picture, writable
+from chary.growing.growth_plots import check_picture, writable
 from chary.growing.weights_plots import draw_synthetic
 from chary.numbers import whole
 from chary.session import Session
-from chary.session.public_weights import AnyWeights
 
 app = typer.Typer(no_args_is_help=True, help="What was published, as files.")
 To = Annotated[Path, typer.Argument(help="File to write: CSV or Parquet by its ending.")]
 Rows = Annotated[int, typer.Option(help="How many rows to make up.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same table.")]
 Opening = Annotated[int | None, typer.Option(help="Call that opened the histogram (default: the newest).")]
-Books = Annotated[Path | None, typer.Option(help="Ledger file (default: FILE.ledger).")]
-Who = Annotated[str, typer.Option(help="Who asks.")]
-Picture = Annotated[Path | None, typer.Option(help="Draw the marginals, of the histogram and of the table.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")]
 ENDINGS = {".csv": pyarrow.csv.write_csv, ".parquet": pyarrow.parquet.write_table}
 
@@ -37,26 +37,22 @@ def _group() -> None:
     """A group, also of one command."""
 
 
-@app.command()
-@with_options
-def synthetic(
-    source: SourceOptions,
+def _synthetic(
+    stated: Stated,
+    *,
     to: To,
     rows: Rows = 1000,
     seed: Seed = 0,
     call: Opening = None,
-    ledger: Books = None,
-    analyst: Who = "analyst",
     plot: Picture = None,
     force: Force = False,
-    as_json: AsJson = False,
-) -> None:
-    """A made-up table drawn from a public histogram that `chary ask` opened. Free: no row is looked at for it.
+) -> Found:
+    """A made-up table drawn from a public histogram that `chary weights` opened. Free: no row is looked at for it.
 
     Example: chary export synthetic visits.csv made.csv --each-row --relation replace --rows 1000
     """
+    source, kept = stated.source, ledger_of(stated.source, stated.budget)
     check_public_size(source)
-    kept = ledger or Path(f"{source.file}.ledger")
     if to.suffix.lower() not in ENDINGS or not writable(to) or not writable(_part(to)):
         raise InvalidParameter(
             "a made-up table goes to a file in an existing folder that ends in .csv or .parquet, as in "
@@ -68,16 +64,13 @@ def synthetic(
     whole(rows, "rows")
     whole(seed, "seed", least=0)
     if not kept.exists():
-        raise InvalidParameter(f"there is no ledger {kept}, so no histogram: chary ask opens one")
-    budget, size = BudgetOptions(ledger=kept, analyst=analyst), CallOptions(epsilon_per_call="1")
-    with asking(source, budget, size, QueryOptions(count=True), targets=False) as asked:
-        weights = _opened(asked.session, call)
-        made = weights.synthetic(rows=rows, seed=seed)
-        _write(made, to)
-        if plot is not None:
-            draw_synthetic(weights, made, plot)
-        figures = _told(weights, made, to) | {"seed": seed, "spent": asked.session.spent.as_dict()}
-    (show_json if as_json else show_pairs)(figures)
+        raise InvalidParameter(f"there is no ledger {kept}, so no histogram: chary weights opens one")
+    weights = _opened(stated.session, call)
+    table = weights.state.synthetic(rows=rows, seed=seed)
+    _write(table, to)
+    if plot is not None:
+        draw_synthetic(weights.state, table, plot)
+    yield Shown(_told(weights, table, to) | {"seed": seed} | stated.charged(None))
 
 
 def _free(target: Path, taken: list[Path], *, force: bool) -> None:
@@ -87,14 +80,15 @@ def _free(target: Path, taken: list[Path], *, force: bool) -> None:
         raise InvalidParameter(f"{target} is there already: name another file, or add --force to overwrite it")
 
 
-def _opened(session: Session, call: int | None) -> AnyWeights:
+def _opened(session: Session, call: int | None) -> Run[Any, HistogramState]:
     """The histogram of that call, or the newest."""
-    found = {weights.call: weights for weights in session.public_weights}
+    kinds = (KeptWeights.kind, KeptSparseWeights.kind)
+    found = [run.call for run in session.runs if run.kind in kinds]
     if not found:
-        raise InvalidParameter("no histogram was opened on these rows: chary ask opens one")
+        raise InvalidParameter("no histogram was opened on these rows: chary weights opens one")
     if call is not None and call not in found:
         raise InvalidParameter(f"call {call} opened no histogram; these did: {', '.join(map(str, found))}")
-    return found[max(found) if call is None else call]
+    return session.resume(max(found) if call is None else call)
 
 
 def _write(table: pa.Table, target: Path) -> None:
@@ -108,6 +102,9 @@ def _part(target: Path) -> Path:
     return target.with_name(f"{target.name}.part")
 
 
-def _told(weights: AnyWeights, made: pa.Table, target: Path) -> dict[str, Any]:
-    known = {"call": weights.call, "cells": weights.universe.cells, "hard": len(weights.changes)}
+def _told(weights: Run[Any, HistogramState], made: pa.Table, target: Path) -> dict[str, Any]:
+    known = {"call": weights.call, "cells": weights.state.universe.cells, "hard": len(weights.state.changes)}
     return known | {"file": str(target), "rows": made.num_rows, "columns": made.column_names}
+
+
+app.command()(on_rows(_synthetic, {"source": SourceOptions, "budget": LedgerOptions}, "synthetic"))

@@ -1,17 +1,22 @@
 """Printing: one JSON object, or tables for people."""
 
+import csv
 import json
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from chary.errors import InvalidParameter
 from chary.numbers import plain
 
+# Without highlighting: numbers and paths come out as they are, also where the output is kept.
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
@@ -35,6 +40,38 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     for row in rows:
         table.add_row(*(_text(value) for value in row))
     console.print(table)
+
+
+def check_csv(file: Path | None) -> None:
+    """Refuse, before anything is charged, a file that is there, such as the data, or that cannot be written."""
+    if file is not None and (file.exists() or not os.access(file.parent, os.W_OK)):
+        raise InvalidParameter(f"{file} is there or cannot be written: name a new file, as in --csv-out answer.csv")
+
+
+def show_tables(found: Mapping[str, Any]) -> None:
+    """An answer for people: its rows as tables and the rest by names."""
+    tables = {name: rows for name, rows in found.items() if is_table(rows)}
+    for name, rows in tables.items():
+        columns = [column.replace("_", " ") for column in rows[0]] if rows else ["none"]
+        show_table(columns, [[_cell(value) for value in row.values()] for row in rows], name)
+    show_pairs({name: value for name, value in found.items() if name not in tables and name != "shares"})
+
+
+def write_csv(found: Any, file: Path, *, more: bool = False) -> None:
+    """The rows of an answer, or the answer itself as one row; `more` is written below what is there."""
+    tables = [found] if is_table(found) else found.values()
+    rows = next((value for value in tables if is_table(value) and value), None)
+    rows = rows or [{name: value for name, value in dict(found).items() if not isinstance(value, (dict, list))}]
+    with file.open("a" if more else "w", newline="", encoding="utf-8") as opened:
+        writer = csv.writer(opened)
+        if not more:
+            writer.writerow(rows[0])
+        writer.writerows([map(_cell, row.values()) for row in rows])
+
+
+def is_table(value: Any) -> bool:
+    """Whether a figure is a list of rows."""
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
 
 
 def percent(share: float) -> str:
@@ -64,3 +101,7 @@ def _clean(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value.isoformat() if isinstance(value, date) else value
+
+
+def _cell(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value

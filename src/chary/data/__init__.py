@@ -1,52 +1,49 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
-from chary.data.axes import Bins
-from chary.data.ballots import Ballots, Poll
-from chary.data.binned import Binned, Interval, histogram
-from chary.data.columns import TypeClass
-from chary.data.contribution import Contribution
-from chary.data.count import Count, count
-from chary.data.domain import Domain
-from chary.data.mean import Mean, RowCount, mean
+from chary.data.domain.axes import Bins
+from chary.data.domain.key_ranges import parse_keys
+from chary.data.domain.keys import Domain
+from chary.data.domain.universe import Universe
+from chary.data.files.dialect import CSV
 from chary.data.neighbouring import Neighbouring, Relation
-from chary.data.plan import EnginePlan
-from chary.data.predicate import Predicate
-from chary.data.quantile import Occurring, Ordered, ordered
-from chary.data.query import Query
-from chary.data.ranges import parse_keys
-from chary.data.rows import Answer, Plan, Reading, Rows
-from chary.data.series import Series, Values
+from chary.data.predicates.predicate import Predicate
+from chary.data.queries.binned import Bin, Binned, histogram
+from chary.data.queries.count import Count, count
+from chary.data.queries.mean import Mean, RowCount, mean
+from chary.data.queries.ordered_values import Ordered, ordered
+from chary.data.queries.query import Query
+from chary.data.queries.total import Total, total
+from chary.data.rows.ballots import Ballots, Poll
+from chary.data.rows.batch import Batch
+from chary.data.rows.entry_limit import EntryLimit
+from chary.data.rows.rows import Reading, Rows
+from chary.data.rows.series import Series, Values
+from chary.data.rows.table import RowTable
 from chary.data.size import has_public_size, public_size
-from chary.data.table import Table
-from chary.data.total import Total, total
-from chary.data.universe import Universe
 
 __all__ = [
-    "Answer",
+    "CSV",
     "Ballots",
+    "Batch",
+    "Bin",
     "Binned",
     "Bins",
-    "Contribution",
     "Count",
     "Domain",
-    "EnginePlan",
-    "Interval",
+    "EntryLimit",
     "Mean",
     "Neighbouring",
-    "Occurring",
     "Ordered",
-    "Plan",
     "Poll",
     "Predicate",
     "Query",
     "Reading",
     "Relation",
     "RowCount",
+    "RowTable",
     "Rows",
     "Series",
-    "Table",
     "Total",
-    "TypeClass",
     "Universe",
     "Values",
     "count",

@@ -1,13 +1,13 @@
-"""The few column types chary computes with, and how every type of the engine is brought to one of them."""
+"""The few column types chary computes with, and the names of columns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from chary.errors import InvalidQuery
 
 Schema = Mapping[str, str]
+# A table may have thousands of columns, and a message is one sentence.
 _SHOWN: Final = 5
 
 
@@ -37,40 +37,6 @@ _WORDS = {
     TypeClass.TIMESTAMP: "a timestamp",
     TypeClass.OTHER: "of a type without comparisons",
 }
-_LOSSLESS = {
-    "BOOLEAN": TypeClass.BOOLEAN,
-    "BIGINT": TypeClass.INTEGER,
-    "DATE": TypeClass.DATE,
-    "TIMESTAMP": TypeClass.TIMESTAMP,
-}
-_NARROW = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER"}
-_LOSSY = {"UBIGINT", "HUGEINT", "UHUGEINT"}
-_CLOCKS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a source: its name, the name of its type for people, and the SQL that yields the class's type."""
-
-    name: str
-    type: str
-    sql: str
-
-    @classmethod
-    def of(cls, name: str, engine_type: str, *, is_unit: bool) -> "Column":
-        """Choose the class of an engine type; no value of the column can make the SQL fail.
-
-        NaN becomes NULL. Decimals, unsigned 64-bit and 128-bit integers become floats and fine or coarse timestamps
-        microseconds, except in the unit column: two units must never be merged, so there they stay as they are.
-
-        >>> Column.of("age", "INTEGER", is_unit=False)
-        Column(name='age', type='int64', sql='CAST("age" AS BIGINT)')
-        """
-        quoted = quote(name)
-        kind, sql = _exact(engine_type, quoted)
-        if kind is None and not is_unit:
-            kind, sql = _rounded(engine_type, quoted)
-        return cls(name, engine_type.lower() if kind is None else str(kind), sql)
 
 
 def quote(name: str) -> str:
@@ -92,6 +58,18 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
+def known_columns(columns: Sequence[str] | None, schema: Schema) -> tuple[str, ...]:
+    """The columns asked for, or all of them; `InvalidQuery` for one that is not there or for none at all."""
+    if isinstance(columns, str):
+        raise InvalidQuery(f'give a list of columns, such as ["{columns}"]')
+    names = tuple(schema) if columns is None else tuple(dict.fromkeys(columns))
+    missing = [name for name in names if name not in schema]
+    if missing or not names:
+        told = f"there is no column {missing[0]!r}" if missing else "name at least one column"
+        raise InvalidQuery(f"{told}; there are {', '.join(schema)}")
+    return names
+
+
 def classify(schema: Schema, name: str) -> TypeClass:
     """The class of a column; `InvalidQuery` when there is no such column.
 
@@ -103,23 +81,8 @@ def classify(schema: Schema, name: str) -> TypeClass:
     return TypeClass(schema[name]) if schema[name] in set(TypeClass) else TypeClass.OTHER
 
 
-def _exact(engine_type: str, quoted: str) -> tuple[TypeClass | None, str]:
-    if engine_type == "VARCHAR":
-        return TypeClass.STRING, f'{quoted} COLLATE "C"'
-    if engine_type in _LOSSLESS:
-        return _LOSSLESS[engine_type], quoted
-    if engine_type in _NARROW:
-        return TypeClass.INTEGER, f"CAST({quoted} AS BIGINT)"
-    if engine_type.startswith("ENUM"):
-        return TypeClass.STRING, f"CAST({quoted} AS VARCHAR)"
-    if engine_type in ("FLOAT", "DOUBLE"):
-        return TypeClass.FLOAT, f"CASE WHEN isnan({quoted}) THEN NULL ELSE CAST({quoted} AS DOUBLE) END"
-    return None, quoted
-
-
-def _rounded(engine_type: str, quoted: str) -> tuple[TypeClass | None, str]:
-    if engine_type in _LOSSY or engine_type.startswith("DECIMAL"):
-        return TypeClass.FLOAT, f"CAST({quoted} AS DOUBLE)"
-    if engine_type in _CLOCKS:
-        return TypeClass.TIMESTAMP, f"TRY_CAST({quoted} AS TIMESTAMP)"
-    return None, quoted
+def declare(name: str, kind: TypeClass, engine_type: str) -> str:
+    """What to do about a text that was meant to be of another type: the end of a message; empty for other columns."""
+    if kind is not TypeClass.STRING:
+        return ""
+    return f"; if it is text because a CSV was opened without types, open it with columns={{{name!r}: {engine_type!r}}}"

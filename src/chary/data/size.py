@@ -1,9 +1,9 @@
 """The number of rows, where neighbours agree on it."""
 
-from chary.data.count import count
 from chary.data.neighbouring import Neighbouring, Relation
-from chary.data.rows import Rows
-from chary.data.series import Series
+from chary.data.queries.count import count
+from chary.data.rows.rows import Rows
+from chary.data.rows.series import Series
 from chary.errors import InvalidQuery
 
 
@@ -23,8 +23,8 @@ def public_size(rows: Rows) -> int:
     `InvalidQuery`, with nothing read, when neighbours may differ in it.
 
     >>> import pyarrow as pa
-    >>> from chary.data.table import Table
-    >>> public_size(Table.open(pa.table({"age": [70, 80, 20]}), neighbouring=Neighbouring("replace", None)))
+    >>> from chary.data.rows.table import RowTable
+    >>> public_size(RowTable.open(pa.table({"age": [70, 80, 20]}), neighbouring=Neighbouring("replace", None)))
     3
     """
     if not has_public_size(rows.neighbouring):

@@ -11,12 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chary.calls import Conditional, NoisyNumber, Revise
 from chary.data import Count, count, total
 from chary.demo.panel import GROUPS, YEARS, of_year, people, start, true_count
 from chary.filters import Budget, largest_call
-from chary.session import Answer, Conditional, Session, open
+from chary.session import Session, open
 
 BUDGET = Budget(epsilon=3, delta=1e-6)
+# The story's own figures: with 12 hits the calls are large enough for groups of a hundred people to show.
 EXPECTED_HITS = 12
 LEVELS = (5, 10, 15, 20, 30)
 BAR = 100
@@ -145,7 +147,7 @@ def _reopened(story: Story, call: int) -> None:
         story.say(f"reopened: {session.spent} is spent, the lost call included")
         again = session.test(_often(2, 3), above=BAR, epsilon=story.epsilon_per_call, request=REQUEST)
         story.say(f"the lost request, asked again: site 2, 5+ visits in year 3 above {BAR}: {again}")
-        held = session.revise(call, above=450)
+        held = session.ask(Revise(call, above=450))
         story.say(f"the outcome held before the restart, bar lowered to 450: {_shown(held)}")
         if held.value is not None:
             _point(story, "y3 any hospital stay", held.value, _true_admitted(story, 3), held.error_bar)
@@ -159,7 +161,7 @@ def _reopened(story: Story, call: int) -> None:
 def _release(story: Story, session: Session) -> None:
     spending = total("meddol", bounds=(0, 2000), grid=1, where="year = 5", rows_per_unit=1)
     answer = session.release(spending, epsilon=0.2)
-    if isinstance(answer, Answer):
+    if isinstance(answer, NoisyNumber):
         story.say(f"year 5: medical spending, an ordinary release: {answer.value:,} dollars +- {answer.error_bar:,}")
 
 

@@ -3,7 +3,8 @@
 from fractions import Fraction
 from typing import Any
 
-from chary.accounting import Call
+from chary.accounting import MenuCall
+from chary.amounts import MAIN_STEPS
 from chary.errors import LedgerMismatch
 from chary.filters.base import Budget, Filter, Price
 from chary.filters.exact import ExactFilter
@@ -32,10 +33,11 @@ def restore(budget: Budget, body: dict[str, Any]) -> Filter:
     PureFilter(budget=Budget(epsilon=Fraction(1, 1), delta=Fraction(0, 1)), approximate_delta=Fraction(0, 1))
     """
     if body["kind"] == "pure":
-        return PureFilter(budget, Fraction(body["approximate_delta"]))
+        return PureFilter(budget, Fraction(body["approximate_delta"]), body.get("steps", MAIN_STEPS))
     if body["kind"] == "renyi":
-        return RenyiFilter(budget, Fraction(body["order"]), Fraction(body["approximate_delta"]))
+        sizes = Fraction(body["order"]), Fraction(body["approximate_delta"])
+        return RenyiFilter(budget, *sizes, body.get("steps", MAIN_STEPS))
     if body["kind"] == "exact":
-        menu = tuple(Call(*call) for call in body["menu"])
+        menu = tuple(MenuCall(*call) for call in body["menu"])
         return ExactFilter(budget, Fraction(body["grain"]), menu, body["tokens"])
     raise LedgerMismatch("the ledger was priced by a filter this version does not know")

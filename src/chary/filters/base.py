@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 from chary.accounting import Event
 from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Amount, steps_down, steps_up
 from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import Number, exact, plain, positive, probability
 
+# Prices take decimals of 60 digits and far longer than a look-up; analysts repeat few sizes, an attack fills little.
 KEPT_PRICES = 4096
 
 
@@ -79,8 +80,8 @@ class Filter(ABC):
     """
 
     kind: str
-    steps = MAIN_STEPS
     budget: Budget
+    steps: int
     approximate_delta: Fraction
 
     @property
@@ -119,6 +120,10 @@ class Filter(ABC):
     def body(self) -> dict[str, Any]:
         """The public parameters as a JSON-able dict, from which `filters.restore` builds the filter again."""
 
+    def counted(self) -> dict[str, Any]:
+        """The part of `body` that says what a step is, where it is not the usual one."""
+        return {} if self.steps == MAIN_STEPS else {"steps": self.steps}
+
     @abstractmethod
     def describe(self) -> str:
         """One clause of English for statements."""
@@ -127,6 +132,23 @@ class Filter(ABC):
         """Refuse an `approximate_delta` that is negative or more than the budget's delta."""
         if not 0 <= self.approximate_delta <= self.budget.exact[1]:
             raise InvalidParameter("approximate_delta must lie between 0 and the budget's delta")
+
+    def for_new_data(self) -> Self:
+        """The filter with steps so coarse that all of its budget can be counted: 1e-15 of its unit up to 4,611 of it.
+
+        A ledger that was opened with more of them than can be counted goes on with the part that it counts. Errors:
+        `InvalidParameter` for a budget beyond all counting.
+        """
+        fitted: Self = self
+        while fitted.capacity.main == LIMIT - 1:
+            if fitted.steps == 1:
+                raise InvalidParameter(f"{self.budget} is more than can be counted: take a smaller epsilon")
+            fitted = fitted.coarser()
+        return fitted
+
+    @abstractmethod
+    def coarser(self) -> Self:
+        """The filter with a tenth of the steps."""
 
     def delta_capacity(self) -> int:
         """Steps of delta that approximate events may use up."""

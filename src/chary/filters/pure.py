@@ -1,13 +1,18 @@
 """The pure filter: epsilons add, delta is 0, a target call is charged hit or miss (theory 1.5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from chary.accounting import Event
 from chary.amounts import MAIN_STEPS, Amount, steps_down
 from chary.errors import NoPrice
 from chary.filters.base import Budget, Filter
+
+_USUAL = (
+    "Gaussian noise and the best of several targets have no pure epsilon: open the session with a delta, or release "
+    "with epsilon="
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class PureFilter(Filter):
 
     budget: Budget
     approximate_delta: Fraction = Fraction(0)
+    steps: int = field(default=MAIN_STEPS, repr=False)
     kind = "pure"
 
     def __post_init__(self) -> None:
@@ -31,22 +37,22 @@ class PureFilter(Filter):
 
     @property
     def capacity(self) -> Amount:
-        return Amount(steps_down(self.budget.exact[0], MAIN_STEPS), self.delta_capacity())
+        return Amount(steps_down(self.budget.exact[0], self.steps), self.delta_capacity())
 
     def cost(self, event: Event) -> tuple[Fraction, Fraction]:
         if event.epsilon is None:
-            raise NoPrice(
-                "Gaussian noise and the best of several targets have no pure epsilon: open the session with a delta, "
-                "or release with epsilon="
-            )
+            raise NoPrice(event.otherwise or _USUAL)
         return event.epsilon, event.epsilon
+
+    def coarser(self) -> Self:
+        return replace(self, steps=self.steps // 10)
 
     @property
     def unit(self) -> str:
         return "epsilon"
 
     def body(self) -> dict[str, Any]:
-        return {"kind": self.kind, "approximate_delta": str(self.approximate_delta)}
+        return {"kind": self.kind, "approximate_delta": str(self.approximate_delta)} | self.counted()
 
     def describe(self) -> str:
         return "adding up epsilons (pure filter: hits and misses cost the same)"

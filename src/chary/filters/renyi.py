@@ -1,9 +1,9 @@
 """The Renyi filter: log-moments at one fixed order add; a hit costs its price, a miss costs nothing (theory 1.4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from chary.accounting import Event, capacity_down, choose_order
 from chary.amounts import MAIN_STEPS, Amount, steps_down
@@ -28,6 +28,7 @@ class RenyiFilter(Filter):
     budget: Budget
     order: Fraction
     approximate_delta: Fraction = Fraction(0)
+    steps: int = field(default=MAIN_STEPS, repr=False)
     kind = "renyi"
 
     def __post_init__(self) -> None:
@@ -53,20 +54,24 @@ class RenyiFilter(Filter):
 
     @property
     def capacity(self) -> Amount:
-        return Amount(steps_down(self._log_moment, MAIN_STEPS), self.delta_capacity())
+        return Amount(steps_down(self._log_moment, self.steps), self.delta_capacity())
 
     def cost(self, event: Event) -> tuple[Fraction, Fraction]:
         if (hit := event.hit_price_up(self.order)) is not None:
-            return hit, Fraction(0)
+            return hit, event.miss_price_up(self.order)
         moment = event.log_moment_up(self.order)
         return moment, moment
+
+    def coarser(self) -> Self:
+        return replace(self, steps=self.steps // 10)
 
     @property
     def unit(self) -> str:
         return f"log-moment at order {plain(self.order)}"
 
     def body(self) -> dict[str, Any]:
-        return {"kind": self.kind, "order": str(self.order), "approximate_delta": str(self.approximate_delta)}
+        sizes = {"order": str(self.order), "approximate_delta": str(self.approximate_delta)}
+        return {"kind": self.kind} | sizes | self.counted()
 
     def describe(self) -> str:
         return f"adding up log-moments at Renyi order {plain(self.order)} (misses are free)"

@@ -12,6 +12,7 @@ from chary.filters.exact import LATTICE_TOKENS, ExactFilter
 from chary.filters.renyi import RenyiFilter
 from chary.numbers import plain, whole
 
+# Each try works out a curve: two thousandths of the grain are not worth another.
 _CLOSE: Final = Fraction(1002, 1000)
 
 
@@ -75,6 +76,7 @@ def _affords(budget: Budget, size: Fraction, hits: int) -> bool:
 
 def _largest(bound: Fraction, fits: Callable[[Fraction], bool]) -> Fraction:
     """Bisect below the bound to one part in a thousand; what does not fit even at a millionth of it is refused."""
+    # What is looked for is nearer to the bound than that: where a millionth does not fit, nothing sensible does.
     low, high = bound / 10**6, bound
     if not fits(low):
         raise InvalidParameter(f"so many hits do not fit: even calls of epsilon {plain(low)} would be too many")

@@ -1,9 +1,9 @@
 """Growing databases: static algorithms rerun as rows arrive."""
 
-from chary.accounting.laws import Law
+from chary.accounting.growing.accuracy_laws import Law
 from chary.growing.boxes import AlgorithmBox, CountsBox, QuantilesBox
+from chary.growing.growth_plots import draw_schedule
 from chary.growing.mwem_box import MWEMBox
-from chary.growing.plots import draw_schedule
 from chary.growing.small_database_box import SmallDatabaseBox
 from chary.growing.weights_plots import draw_answers, draw_synthetic
 

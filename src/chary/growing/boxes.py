@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from chary.accounting.laws import Law
+from chary.accounting.growing.accuracy_laws import Law
+from chary.calls.algorithms.algorithm import Algorithm
+from chary.calls.algorithms.calling import AskAlgorithm, Compute
+from chary.calls.growing.scheduled_runs import BlackBox
+from chary.calls.numbers.quantile_questions import AskQuantiles, Quantiles
+from chary.calls.numbers.releasing import AskRelease, Release
 from chary.data import Binned, Count, Neighbouring, Relation
-from chary.data.quantile import Ordered, ordered
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number, probability
-from chary.session.algorithm import Algorithm
-from chary.session.calling import Call
-from chary.session.interaction import Interaction
-from chary.session.quantiles import AskQuantiles
-from chary.session.releasing import Release
-from chary.session.scheduled import BlackBox
+from chary.spine.interaction import Interaction
 
+# The law of a box is one of its number of rows, which therefore must be public.
 _ROWS = Neighbouring(Relation.REPLACE, None)
 
 
@@ -55,7 +55,7 @@ class AlgorithmBox(BlackBox):
         return Law.of(self.declared)
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return Call(self.make(epsilon))
+        return AskAlgorithm(Compute(self.make(epsilon)), neighbouring)
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class CountsBox(BlackBox):
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
         if self.gaussian:
-            return Release(self.query, neighbouring, rho=epsilon**2 / 2)
-        return Release(self.query, neighbouring, epsilon)
+            return AskRelease(Release(self.query, rho=epsilon**2 / 2), neighbouring)
+        return AskRelease(Release(self.query, epsilon=epsilon), neighbouring)
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,10 @@ class QuantilesBox(BlackBox):
         self.law  # noqa: B018 - refuses bounds that make no grid
 
     @cached_property
-    def asked(self) -> Ordered:
-        """What is read."""
-        return ordered(self.column, bounds=self.bounds, step=self.step)
-
-    @cached_property
     def law(self) -> Law:
-        rounds, made = len(self.at).bit_length(), AskQuantiles(self.asked, _ROWS, tuple(self.at), 1).mechanism
-        return Law(1, 2 * rounds * (2 * rounds - 1), len(self.at) * made.grid(self.asked.points))
+        rounds, made = len(self.at).bit_length(), self.interaction(Fraction(1), _ROWS)
+        return Law(1, 2 * rounds * (2 * rounds - 1), len(self.at) * made.mechanism.grid(made.asked.points))
 
-    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return AskQuantiles(self.asked, neighbouring, tuple(self.at), epsilon)
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> AskQuantiles:
+        asked = Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
+        return AskQuantiles(asked, neighbouring)

@@ -10,22 +10,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.data.axes import Axis, Bins, Categories
+from chary.calls.weights.histogram_questions import WeightedAnswer
+from chary.calls.weights.public_weights import HistogramState
+from chary.data.domain.axes import Axis, Bins, Categories
 from chary.errors import InvalidParameter
-from chary.growing.plots import check_picture
-from chary.session.multiplicative_weights import WeightedAnswer
-from chary.session.public_weights import AnyWeights
+from chary.growing.growth_plots import check_picture
 
 KINDS: Final = {"hard": ("o", "tab:red"), "easy": ("s", "tab:blue"), "unverified": ("x", "tab:gray")}
+# Panels in a row, names and letters that can be read on a picture of 12 inches.
 _ACROSS: Final = 3
 _NAMED: Final = 12
 _LONGEST: Final = 40
 
 
-def draw_answers(weights: AnyWeights, asked: Sequence[tuple[str, WeightedAnswer]], path: Path | str) -> None:
+def draw_answers(weights: HistogramState, asked: Sequence[tuple[str, WeightedAnswer]], path: Path | str) -> None:
     """First each answer with its error bar, hard, easy and unverified ones by marker; then the histogram's marginals.
 
-    `asked` has each condition with its answer: `[(where, weights.ask(where)) for where in conditions]`. Nothing is read
+    `asked` has each condition with its answer: `[(where, run.ask(where)) for where in conditions]`. Nothing is read
     and nothing charged. `InvalidParameter` for other pairs, another ending or a folder that is not there.
     """
     _check_pairs(asked)
@@ -38,7 +39,7 @@ def draw_answers(weights: AnyWeights, asked: Sequence[tuple[str, WeightedAnswer]
     figure.savefig(target, dpi=120)
 
 
-def draw_synthetic(weights: AnyWeights, table: pa.Table, path: Path | str) -> None:
+def draw_synthetic(weights: HistogramState, table: pa.Table, path: Path | str) -> None:
     """Each column's marginal in the histogram, beside that in a table made from it.
 
     Nothing is read and nothing charged. `InvalidParameter` for another ending or a folder that is not there.
@@ -93,7 +94,7 @@ def _check_pairs(asked: Any) -> None:
         if not two or not isinstance(pair[0], str) or not isinstance(pair[1], WeightedAnswer):
             raise InvalidParameter(
                 "bring each condition with its answer: "
-                'draw_answers(weights, [("age >= 65", weights.ask("age >= 65"))], "answers.png")'
+                'draw_answers(run.state, [("age >= 65", run.ask("age >= 65"))], "answers.png")'
             )
 
 
@@ -103,7 +104,7 @@ def _kind(answer: WeightedAnswer) -> str:
     return "hard" if answer.hard else "easy"
 
 
-def _panels(figure: Any, weights: AnyWeights) -> Iterator[tuple[Axes, str, Axis, NDArray[np.float64]]]:
+def _panels(figure: Any, weights: HistogramState) -> Iterator[tuple[Axes, str, Axis, NDArray[np.float64]]]:
     """For each column of the universe where to draw, its name, its cells and the histogram's marginal."""
     histogram, columns = weights.histogram(), weights.universe.columns
     across = min(_ACROSS, len(columns))
@@ -125,7 +126,7 @@ def _names(axis: Axis) -> list[str]:
     return [*(_short(str(value)) for value in axis.values), "missing"]
 
 
-def _height(weights: AnyWeights) -> float:
+def _height(weights: HistogramState) -> float:
     return 3.0 * -(-len(weights.universe.columns) // _ACROSS)
 
 

@@ -10,10 +10,6 @@ try:
 except ImportError:
     raise ImportError("chary.learning needs scikit-learn: pip install 'chary[learning]'") from None
 
-from chary.learning.candidate import PrivateLearner
-from chary.learning.choosing import spread_points
-from chary.learning.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
-from chary.learning.counting_bayes import CountingBayes
 from chary.learning.datasets import Split, digits, split
 from chary.learning.erm import (
     Assumptions,
@@ -30,20 +26,24 @@ from chary.learning.erm import (
     published_shape,
     static_risk_up,
 )
-from chary.learning.features import Categories, Cuts, Span
-from chary.learning.labelling import Released, TeacherVotes, label_points
-from chary.learning.pate import Learned, teach
-from chary.learning.report import LabelReport, label_accuracy
-from chary.learning.search import Found, PrivateSearch, SearchQuote, SearchResult
-from chary.learning.shards import draw_shards, equal_shards
-from chary.learning.strategies import AgreedLabels, ClearLabels, Corrections, EveryLabel, Strategy
-from chary.learning.student import Student, train_student
-from chary.learning.teachers import Teachers
+from chary.learning.features import Categorical, Cuts, Span
+from chary.learning.pate.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
+from chary.learning.pate.counting_bayes import CountingBayes
+from chary.learning.pate.label_choices import spread_points
+from chary.learning.pate.labelling import Released, TeacherVotes, label_points
+from chary.learning.pate.report import LabelReport, label_accuracy
+from chary.learning.pate.rounds_of_labels import Learned, teach
+from chary.learning.pate.shards import draw_shards, equal_shards
+from chary.learning.pate.strategies import AgreedLabels, ClearLabels, Corrections, EveryLabel, Strategy
+from chary.learning.pate.student import Student, train_student
+from chary.learning.pate.teachers import Teachers
+from chary.learning.search.candidate import PrivateLearner
+from chary.learning.search.private_search import Found, PrivateSearch, SearchQuote, SearchResult
 
 __all__ = [
     "AgreedLabels",
     "Assumptions",
-    "Categories",
+    "Categorical",
     "ClearLabels",
     "ConfidentGnmax",
     "ConfidentLabels",

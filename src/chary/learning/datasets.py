@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.datasets import load_digits
 
 from chary.errors import InvalidParameter
-from chary.learning.estimators import Points, matrix
+from chary.learning.linear_estimators import Points, matrix
 from chary.numbers import whole
 
 DIGITS = tuple(range(10))
+# The digits have 17 shades, from 0 to 16.
 DARKEST = 16
 
 

@@ -101,10 +101,10 @@ class Cuts(Feature):
 
 
 @dataclass(frozen=True)
-class Categories(Feature):
+class Categorical(Feature):
     """Values of a public list.
 
-    >>> Categories("sex", ["f", "m"]).code(["m", "f", "unheard of", None], bins=8).tolist()
+    >>> Categorical("sex", ["f", "m"]).code(["m", "f", "unheard of", None], bins=8).tolist()
     [2, 1, 0, 0]
     """
 
@@ -113,7 +113,7 @@ class Categories(Feature):
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values or len(set(self.values)) < len(self.values):
-            raise InvalidParameter("values must be listed once each: Categories('sex', ['f', 'm'])")
+            raise InvalidParameter("values must be listed once each: Categorical('sex', ['f', 'm'])")
 
     def size(self, bins: int) -> int:
         return 1 + len(self.values)

@@ -6,13 +6,15 @@ hash-chained file that many processes may share, `MemoryLedger` follows the same
 
 from chary.amounts import Amount
 from chary.ledger.checks import canonical
+from chary.ledger.head import Head
 from chary.ledger.memory import MemoryLedger
 from chary.ledger.protocol import Ledger
 from chary.ledger.records import (
     Balance,
-    Call,
+    CallRecord,
     CapReached,
     Note,
+    RequestAnswered,
     Reservation,
     SecretMoved,
     State,
@@ -20,17 +22,19 @@ from chary.ledger.records import (
     Verification,
     VersionMoved,
 )
-from chary.ledger.sql import SqlLedger
+from chary.ledger.sqlite.ledger_file import SqlLedger
 from chary.ledger.terms import Terms
 
 __all__ = [
     "Amount",
     "Balance",
-    "Call",
+    "CallRecord",
     "CapReached",
+    "Head",
     "Ledger",
     "MemoryLedger",
     "Note",
+    "RequestAnswered",
     "Reservation",
     "SecretMoved",
     "SqlLedger",

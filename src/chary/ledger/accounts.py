@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
-from chary.ledger.entries import Entry
+from chary.ledger.entries import ChainEntry
 from chary.ledger.records import Balance, CapReached, Tally
 from chary.ledger.terms import Terms
 
@@ -21,14 +21,14 @@ class Purse:
     open_main: int = 0
     open_delta: int = 0
 
-    def charge(self, entry: Entry) -> None:
+    def charge(self, entry: ChainEntry) -> None:
         """Add the worst price of a reserve entry."""
         self.spent_main += entry.main
         self.spent_delta += entry.delta
         self.open_main += entry.main
         self.open_delta += entry.delta
 
-    def close(self, reserved: Entry, closing: Entry) -> None:
+    def close(self, reserved: ChainEntry, closing: ChainEntry) -> None:
         """Take the reservation out of what is open, and what it gives back out of what is spent."""
         self.spent_main -= closing.back_main
         self.spent_delta -= closing.back_delta
@@ -60,7 +60,7 @@ class Purse:
 
 
 @dataclass(slots=True)
-class Count:
+class CallCount:
     """The running tally of one kind of call; plain integers for the same reason."""
 
     calls: int = 0
@@ -69,7 +69,7 @@ class Count:
     main: int = 0
     delta: int = 0
 
-    def add(self, settled: Entry) -> None:
+    def add(self, settled: ChainEntry) -> None:
         """Count one more settled call."""
         self.calls += 1
         self.hits += settled.hits
@@ -90,7 +90,7 @@ class Account:
     purse: Purse
     version: int = 0
     analysts: dict[str, Purse] = field(default_factory=dict)
-    tallies: dict[str, Count] = field(default_factory=dict)
+    tallies: dict[str, CallCount] = field(default_factory=dict)
 
     def analyst(self, name: str) -> Purse:
         """The purse of an analyst; one never seen has an empty purse without a cap, which is not kept."""

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from chary.ledger.accounts import Account
 from chary.ledger.books import Books
-from chary.ledger.entries import GENESIS, Entry, Kind, digest, seal
+from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
 from chary.ledger.protocol import Progress
 from chary.ledger.records import Verification
 
+# A damaged ledger has as many problems as entries: a hundred lines can be read. Progress is told every 2,000 entries,
+# some tens of milliseconds.
 SHOWN = 100
 STEP = 2_000
 
@@ -20,7 +22,7 @@ class Audit:
     After a wrong hash the recorded one is believed, so that one changed field is one problem, not thousands.
 
     >>> audit = Audit()
-    >>> audit.read(Entry(2, Kind.NOTE, "visits"))
+    >>> audit.read(ChainEntry(2, Kind.NOTE, "visits"))
     >>> audit.verdict().problems
     ['entry 1 is missing', 'entry 2: its dataset is opened twice or never']
     """
@@ -44,7 +46,7 @@ class Audit:
         if not right:
             self.report(problem)
 
-    def read(self, entry: Entry, sealed: str | None = None) -> None:
+    def read(self, entry: ChainEntry, sealed: str | None = None) -> None:
         """Check the next entry, and its hash if it has one, and post it."""
         if entry.number != self.number + 1:
             self.report(f"entry {self.number + 1} is missing")
@@ -76,7 +78,7 @@ class Audit:
 
 
 def audited(
-    entries: Iterable[Entry],
+    entries: Iterable[ChainEntry],
     total: int,
     accounts: Mapping[str, Account],
     answers: Mapping[int, str],

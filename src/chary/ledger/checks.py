@@ -10,6 +10,7 @@ from chary.amounts import LIMIT, Amount
 from chary.errors import InvalidParameter
 from chary.ledger.records import SecretMoved, VersionMoved
 
+# Tallies add counts up in 64 bits: 2**32 calls of this size still fit.
 COUNT_LIMIT = 2**31 - 1
 
 
@@ -81,6 +82,7 @@ def count(value: int, name: str) -> int:
     >>> count(3, "hits")
     3
     """
+    # `type` and not `isinstance`: True is an int, and would be stored as 1 and hashed as true.
     if type(value) is not int or not 0 <= value <= COUNT_LIMIT:
         raise InvalidParameter(f"{name} must be a whole number from 0 to 2^31 - 1")
     return value

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from chary.amounts import Amount
-from chary.errors import InvalidParameter, LedgerError, RequestConflict
+from chary.errors import InvalidParameter, LedgerError, RequestConflict, RequestInFlight
 from chary.ledger.checks import canonical, count, label, parsed, parts, text
-from chary.ledger.entries import Entry, Kind, digest, now
-from chary.ledger.records import Call, Note, State
+from chary.ledger.entries import ChainEntry, Kind, digest, now
+from chary.ledger.records import CallRecord, Note, RequestAnswered, State
 from chary.ledger.terms import Terms
 
 _STATES: dict[str, State] = {Kind.SETTLE: State.SETTLED, Kind.VOID: State.VOIDED}
 
 
-def opening(number: int, terms: Terms) -> Entry:
+def opening(number: int, terms: Terms) -> ChainEntry:
     """The entry that creates a dataset; `terms_of` reads the terms back."""
     main, delta = parts(terms.capacity, "capacity")
     body = canonical([terms.fingerprint, terms.conditions])
-    return Entry(number, Kind.OPEN, terms.name, body=body, main=main, delta=delta, created=now())
+    return ChainEntry(number, Kind.OPEN, terms.name, body=body, main=main, delta=delta, created=now())
 
 
-def terms_of(entry: Entry) -> Terms:
+def terms_of(entry: ChainEntry) -> Terms:
     """The terms an opening entry recorded; a `ValueError` if it does not hold any.
 
     >>> terms_of(opening(1, Terms("visits", "ab12", "{}", Amount(9)))).capacity
@@ -29,23 +29,25 @@ def terms_of(entry: Entry) -> Terms:
     return Terms(entry.dataset, fingerprint, conditions, Amount(entry.main, entry.delta))
 
 
-def sharing(number: int, dataset: str, analyst: str, cap: Amount) -> Entry:
+def sharing(number: int, dataset: str, analyst: str, cap: Amount) -> ChainEntry:
     """The entry that caps an analyst."""
     main, delta = parts(cap, "cap")
-    return Entry(number, Kind.SHARE, dataset, label(analyst, "analyst"), main=main, delta=delta, created=now())
+    return ChainEntry(number, Kind.SHARE, dataset, label(analyst, "analyst"), main=main, delta=delta, created=now())
 
 
 def reserving(
     number: int, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None
-) -> Entry:
+) -> ChainEntry:
     """The entry that charges the worst price of a call, whose number is that of the entry."""
     label(analyst, "analyst"), label(kind, "kind"), text(body, "body")
     key = None if request is None else label(request, "request")
     main, delta = parts(worst, "worst")
-    return Entry(number, Kind.RESERVE, dataset, analyst, number, kind, body, key, main, delta, 0, 0, 0, 0, "", now())
+    return ChainEntry(
+        number, Kind.RESERVE, dataset, analyst, number, kind, body, key, main, delta, 0, 0, 0, 0, "", now()
+    )
 
 
-def settling(number: int, reserved: Entry, price: Amount, hits: int, tests: int, answer: str) -> Entry:
+def settling(number: int, reserved: ChainEntry, price: Amount, hits: int, tests: int, answer: str) -> ChainEntry:
     """The entry that replaces the worst price by the actual one; `InvalidParameter` if that is higher."""
     main, delta = parts(price, "price")
     if main > reserved.main or delta > reserved.delta:
@@ -53,41 +55,54 @@ def settling(number: int, reserved: Entry, price: Amount, hits: int, tests: int,
     owner = (reserved.dataset, reserved.analyst, reserved.number, reserved.label)
     amounts = (main, delta, reserved.main - main, reserved.delta - delta)
     counts = (count(hits, "hits"), count(tests, "tests"))
-    return Entry(number, Kind.SETTLE, *owner, "", None, *amounts, *counts, digest(text(answer, "answer")), now())
+    return ChainEntry(number, Kind.SETTLE, *owner, "", None, *amounts, *counts, digest(text(answer, "answer")), now())
 
 
-def voiding(number: int, reserved: Entry) -> Entry:
+def voiding(number: int, reserved: ChainEntry) -> ChainEntry:
     """The entry that gives a whole reservation back."""
     owner = (reserved.dataset, reserved.analyst, reserved.number, reserved.label)
-    return Entry(number, Kind.VOID, *owner, back_main=reserved.main, back_delta=reserved.delta, created=now())
+    return ChainEntry(number, Kind.VOID, *owner, back_main=reserved.main, back_delta=reserved.delta, created=now())
 
 
-def noting(number: int, dataset: str, kind: str, body: str) -> Entry:
+def noting(number: int, dataset: str, kind: str, body: str) -> ChainEntry:
     """The entry that records something about a dataset."""
-    return Entry(number, Kind.NOTE, dataset, label=label(kind, "kind"), body=text(body, "body"), created=now())
+    return ChainEntry(number, Kind.NOTE, dataset, label=label(kind, "kind"), body=text(body, "body"), created=now())
 
 
-def note_of(version: int, entry: Entry) -> Note:
+def note_of(version: int, entry: ChainEntry) -> Note:
     """The note an entry tells of."""
     return Note(version, entry.label, entry.body, entry.created)
 
 
-def call_of(reserved: Entry, closed: Entry | None, answer: str | None) -> Call:
+def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None) -> CallRecord:
     """The call two entries and an answer tell of."""
     owner = (reserved.number, reserved.dataset, reserved.analyst, reserved.label, reserved.body, reserved.request)
     worst = Amount(reserved.main, reserved.delta)
     if closed is None:
-        return Call(*owner, State.RESERVED, worst, reserved.created)
+        return CallRecord(*owner, State.RESERVED, worst, reserved.created)
     if closed.kind == Kind.VOID:
-        return Call(*owner, State.VOIDED, worst, reserved.created, settled=closed.created)
+        return CallRecord(*owner, State.VOIDED, worst, reserved.created, settled=closed.created)
     outcome = (Amount(closed.main, closed.delta), closed.hits, closed.tests, answer, closed.created)
-    return Call(*owner, State.SETTLED, worst, reserved.created, *outcome)
+    return CallRecord(*owner, State.SETTLED, worst, reserved.created, *outcome)
 
 
-def same_question(held: Entry, kind: str, body: str) -> None:
+def same_question(held: ChainEntry, kind: str, body: str) -> None:
     """Raise `RequestConflict` if a request key that is already in use comes with another question."""
     if (held.label, held.body) != (kind, body):
         raise RequestConflict("this request key was used before with another question")
+
+
+def answered() -> RequestAnswered:
+    """The error for reserving under a key whose answer can be had already."""
+    return RequestAnswered("this request was answered meanwhile: replay it")
+
+
+def in_flight() -> RequestInFlight:
+    """The error for reserving under a key whose first call still runs."""
+    return RequestInFlight(
+        "another call under this request key is still running: ask again under the same key, and once that call is "
+        "answered its answer is free (one that failed or was killed stays charged, and asking again is charged anew)"
+    )
 
 
 def not_open(call: int, closed: str | None) -> LedgerError:

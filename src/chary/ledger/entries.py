@@ -11,7 +11,11 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
+from chary.errors import LedgerError
+
+# What no hash can be expected to be: the chain of every ledger begins with it, so it may never change.
 GENESIS = "0" * 64
+# Answers of tests are two texts and releases few; 256 digests are a few tens of kilobytes.
 KEPT_DIGESTS = 256
 
 
@@ -26,7 +30,7 @@ class Kind(StrEnum):
     NOTE = "note"
 
 
-class Entry(NamedTuple):
+class ChainEntry(NamedTuple):
     """One line of the ledger. The order of the fields is the order in which they are hashed.
 
     `main` and `delta` are the amount the entry states: a capacity (open), a cap (share), the worst price
@@ -56,12 +60,12 @@ class Entry(NamedTuple):
 _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def seal(previous: str, entry: Entry) -> str:
+def seal(previous: str, entry: ChainEntry) -> str:
     """The hash of an entry: SHA-256 of the previous hash and of the JSON list of all fields, in hexadecimal.
 
     The chain starts from `GENESIS`. Equal entries after equal chains have equal hashes on every machine.
 
-    >>> seal(GENESIS, Entry(1, Kind.NOTE, "visits", label="rows"))[:16]
+    >>> seal(GENESIS, ChainEntry(1, Kind.NOTE, "visits", label="rows"))[:16]
     '...'
     """
     return sha256((previous + _write(entry)).encode()).hexdigest()
@@ -78,9 +82,14 @@ def digest(text: str) -> str:
 
 
 def now() -> str:
-    """The time of an entry: UTC, ISO 8601, microseconds."""
+    """The time of an entry: UTC, ISO 8601, microseconds; `LedgerError` where a clock is beyond what that can tell."""
+    # The part up to the second is the same for thousands of entries, so it is written once (see `_written`).
     second, microsecond = divmod(time.time_ns() // 1000, 1_000_000)
-    return f"{_written(second)}.{microsecond:06}+00:00"
+    try:
+        return f"{_written(second)}.{microsecond:06}+00:00"
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise LedgerError("this computer's clock is outside of the years 1 to 9999: set it right and ask again")
 
 
 @lru_cache(maxsize=1)
@@ -88,10 +97,10 @@ def _written(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def exported(entry: Entry, previous: str, sealed: str, answer: str | None) -> dict[str, object]:
+def exported(entry: ChainEntry, previous: str, sealed: str, answer: str | None) -> dict[str, object]:
     """An entry as a JSON object from which anyone can recompute its hash; `answer` is the public text.
 
-    >>> entry = Entry(1, Kind.NOTE, "visits", label="rows")
+    >>> entry = ChainEntry(1, Kind.NOTE, "visits", label="rows")
     >>> line = exported(entry, GENESIS, seal(GENESIS, entry), None)
     >>> line["number"], line["kind"], line["previous"] == GENESIS
     (1, 'note', True)
@@ -99,7 +108,7 @@ def exported(entry: Entry, previous: str, sealed: str, answer: str | None) -> di
     return {**entry._asdict(), "kind": str(entry.kind), "answer": answer, "previous": previous, "hash": sealed}
 
 
-def chained(entries: Iterable[Entry], answers: Mapping[int, str]) -> Iterator[dict[str, object]]:
+def chained(entries: Iterable[ChainEntry], answers: Mapping[int, str]) -> Iterator[dict[str, object]]:
     """All entries of a ledger as exported, with a chain that is only made now."""
     previous = GENESIS
     for entry in entries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from chary.amounts import Amount
 from chary.errors import LedgerError
@@ -13,9 +14,10 @@ from chary.ledger.accounts import Account, fitting_share
 from chary.ledger.audit import audited
 from chary.ledger.books import Books
 from chary.ledger.checks import count, label, masked, still, unchanged
-from chary.ledger.entries import Entry, Kind, chained
+from chary.ledger.claims import Claim
+from chary.ledger.entries import ChainEntry, Kind, chained
 from chary.ledger.protocol import Progress
-from chary.ledger.records import Balance, Call, Note, Reservation, Tally, Verification
+from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Verification
 from chary.ledger.terms import Terms, agree
 
 
@@ -38,11 +40,12 @@ class MemoryLedger:
         self._process = os.getpid()
         self._closed = False
         self._books = Books()
-        self._entries: list[Entry] = []
-        self._closings: dict[int, Entry] = {}
+        self._entries: list[ChainEntry] = []
+        self._closings: dict[int, ChainEntry] = {}
         self._answers: dict[int, str] = {}
         self._secrets: dict[int, bytes] = {}
-        self._requests: dict[tuple[str, str, str], list[Entry]] = {}
+        self._requests: dict[tuple[str, str, str], list[ChainEntry]] = {}
+        self._running: set[int] = set()
 
     def __repr__(self) -> str:
         return f"MemoryLedger({len(self._entries)} entries)"
@@ -72,15 +75,12 @@ class MemoryLedger:
         with self._lock:
             account = self._account(dataset)
             entry = drafts.reserving(self._next(), dataset, analyst, kind, body, worst, request)
-            for held in self._asked(dataset, analyst, request):
-                drafts.same_question(held, kind, body)
+            self._unclaimed(entry)
             account.purse.admit(worst, "dataset")
             if analyst in account.analysts:
                 account.analysts[analyst].admit(worst, "analyst")
             self._append(entry)
-            if request is not None:
-                self._requests.setdefault((dataset, analyst, request), []).append(entry)
-            return Reservation(entry.number)
+            return Reservation(entry.number, None if request is None else self._claimed(entry, request))
 
     def settle(
         self,
@@ -135,7 +135,7 @@ class MemoryLedger:
         held = self.notes(dataset)
         return held[-1] if held else None
 
-    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> Call | None:
+    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> CallRecord | None:
         """The call first settled under this key."""
         with self._lock:
             self._account(dataset)
@@ -145,6 +145,16 @@ class MemoryLedger:
                 drafts.same_question(entry, kind, body)
             settled = [entry.number for entry in held if entry.number in self._closings]
             return self._call(min(settled, key=lambda call: self._closings[call].number)) if settled else None
+
+    def last_settled(self, dataset: str, kind: str, body: str) -> CallRecord | None:
+        """The latest call that was settled for this question."""
+        with self._lock:
+            self._account(dataset)
+            for entry in reversed(self._entries):
+                question = (entry.kind, entry.dataset, entry.label, entry.body)
+                if question == (Kind.RESERVE, dataset, kind, body) and self._closing_kind(entry.number) == Kind.SETTLE:
+                    return self._call(entry.number)
+            return None
 
     def secret(self, call: int) -> bytes | None:
         """The secret of a call."""
@@ -171,12 +181,12 @@ class MemoryLedger:
         with self._lock:
             return self._account(dataset).version
 
-    def call(self, number: int) -> Call:
+    def call(self, number: int) -> CallRecord:
         """One call."""
         with self._lock:
             return self._call(number)
 
-    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[Call]:
+    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[CallRecord]:
         """The dataset's calls in ascending order."""
         with self._lock:
             self._account(dataset)
@@ -226,20 +236,35 @@ class MemoryLedger:
     def _next(self) -> int:
         return len(self._entries) + 1
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: ChainEntry) -> None:
         self._books.post(entry)
         self._entries.append(entry)
 
-    def _asked(self, dataset: str, analyst: str, request: str | None) -> list[Entry]:
+    def _asked(self, dataset: str, analyst: str, request: str | None) -> list[ChainEntry]:
         """The calls under a request key, without the voided ones."""
         held = self._requests.get((dataset, analyst, request), []) if request is not None else []
         return [entry for entry in held if self._closing_kind(entry.number) != Kind.VOID]
+
+    def _unclaimed(self, entry: ChainEntry) -> None:
+        """Raise why the entry's request key cannot be used now, if it cannot."""
+        held = self._asked(entry.dataset, entry.analyst, entry.request)
+        for each in held:
+            drafts.same_question(each, entry.label, entry.body)
+        if any(each.number in self._closings for each in held):
+            raise drafts.answered()
+        if any(each.number in self._running for each in held):
+            raise drafts.in_flight()
+
+    def _claimed(self, entry: ChainEntry, request: str) -> Claim:
+        self._requests.setdefault((entry.dataset, entry.analyst, request), []).append(entry)
+        self._running.add(entry.number)
+        return Claim(partial(self._running.discard, entry.number))
 
     def _closing_kind(self, call: int) -> str | None:
         closed = self._closings.get(call)
         return closed.kind if closed else None
 
-    def _reserved(self, call: int) -> Entry:
+    def _reserved(self, call: int) -> ChainEntry:
         self._alive()
         reserved = self._books.open.get(call)
         if reserved is None:
@@ -252,7 +277,7 @@ class MemoryLedger:
             raise drafts.not_settled(call)
         return call
 
-    def _call(self, number: int) -> Call:
+    def _call(self, number: int) -> CallRecord:
         self._alive()
         reserved = self._entries[number - 1] if 0 < number <= len(self._entries) else None
         if reserved is None or reserved.kind != Kind.RESERVE:

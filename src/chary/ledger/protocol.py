@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 from chary.amounts import Amount
-from chary.ledger.records import Balance, Call, Note, Reservation, Tally, Verification
+from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Verification
 from chary.ledger.terms import Terms
 
 Progress = Callable[[int, int], None]
@@ -20,8 +20,9 @@ class Ledger(Protocol):
 
     1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's share.
     2. When `reserve` returns, the worst price is charged and (in a file) durable; when it raises, nothing is.
-    3. A reservation is settled or voided at most once. One that is neither, say after a crash, stays charged.
-    4. Nothing recorded is changed or removed; `verify` recomputes everything from the recorded entries.
+    3. Under one request key at most one call runs at a time, and none once one was settled.
+    4. A reservation is settled or voided at most once. One that is neither, say after a crash, stays charged.
+    5. Nothing recorded is changed or removed; `verify` recomputes everything from the recorded entries.
 
     Each method is one transaction. Texts must hold no NUL and no lone surrogate, names must not be empty
     (`InvalidParameter`). A dataset that was not opened, an unknown call and a closed ledger raise `LedgerError`.
@@ -45,6 +46,10 @@ class Ledger(Protocol):
         `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the
         answer can be had again. Raises `CapReached` (a `BudgetRefused`) if the dataset or the analyst cannot
         afford the price, and `RequestConflict` if the key belongs to another question.
+
+        The key is reserved with the price: while the reservation is not left (`Reservation.leave`) and its process
+        lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call
+        that was left unsettled, or whose process died, stays charged, and its key can be reserved (and paid) again.
         """
 
     def settle(
@@ -81,12 +86,15 @@ class Ledger(Protocol):
     def last_note(self, dataset: str) -> Note | None:
         """What was recorded last about the dataset; it takes longer the more calls there were since."""
 
-    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> Call | None:
+    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> CallRecord | None:
         """The call that was first settled under this key, for free; None if there is none yet.
 
         A key belongs to one analyst of one dataset and to the first question asked under it, unless that was
         voided: another kind or body raises `RequestConflict`.
         """
+
+    def last_settled(self, dataset: str, kind: str, body: str) -> CallRecord | None:
+        """The latest call that was settled for this question, whoever asked; it takes longer the more came since."""
 
     def secret(self, call: int) -> bytes | None:
         """The secret of a call; None if there is none. Never show it."""
@@ -103,10 +111,10 @@ class Ledger(Protocol):
     def version(self, dataset: str) -> int:
         """How many notes the dataset has."""
 
-    def call(self, number: int) -> Call:
+    def call(self, number: int) -> CallRecord:
         """One call."""
 
-    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[Call]:
+    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[CallRecord]:
         """The dataset's calls with a number above `after` in ascending order, at most `limit` of them."""
 
     def datasets(self) -> list[Terms]:

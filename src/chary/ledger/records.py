@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from chary.amounts import Amount
 from chary.errors import BudgetRefused, LedgerError
+from chary.ledger.claims import Claim
 
 
 class State(StrEnum):
@@ -22,18 +22,28 @@ class State(StrEnum):
     VOIDED = "voided"
 
 
-class Reservation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reservation:
     """The right to run one call, whose worst price is already charged.
+
+    A call under a request key holds a `claim` on the key until it is left, by `leave` or because nothing refers to the
+    reservation any more, or until its process ends: meanwhile nobody else can use the key.
 
     >>> Reservation(call=7)
     Reservation(call=7)
     """
 
     call: int
+    claim: Claim | None = field(default=None, repr=False, compare=False)
+
+    def leave(self) -> None:
+        """Say that nobody runs the call any more, however it ended; a second time does nothing."""
+        if self.claim is not None:
+            self.claim.drop()
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallRecord:
     """One call as the ledger knows it; every field is public.
 
     `number` is the number of the entry that reserved the call. `price`, `hits`, `tests` and `answer` are None
@@ -54,6 +64,11 @@ class Call:
     tests: int | None = None
     answer: str | None = None
     settled: str | None = None
+
+    @property
+    def charged(self) -> Amount:
+        """What it holds of the budget: its price, the worst one while it is open, nothing once it was given back."""
+        return self.worst if self.state == State.RESERVED else self.price or Amount(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +137,10 @@ class VersionMoved(LedgerError):  # noqa: N818
 
 class SecretMoved(LedgerError):  # noqa: N818
     """The secret state that a run was based on has changed meanwhile; nothing was settled."""
+
+
+class RequestAnswered(LedgerError):  # noqa: N818
+    """The call of this request key was settled meanwhile: its answer can be replayed, and nothing was charged."""
 
 
 class CapReached(BudgetRefused):

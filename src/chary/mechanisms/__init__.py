@@ -1,32 +1,33 @@
 """Mechanisms: pure state machines on exact integers and noise; no data access, no ledger."""
 
 from chary.mechanisms.additive import Additive, Gaussian, Laplace
-from chary.mechanisms.between import Between
-from chary.mechanisms.boundary import BOUNDARY, Boundary
-from chary.mechanisms.conditional import Held, Published, Watch, Watched, judge, revise
-from chary.mechanisms.distinct import Distinct, Sketch
-from chary.mechanisms.exponential import Exponential
-from chary.mechanisms.frequency import CountSketch
-from chary.mechanisms.gaussian_selection import GaussianMax, GaussianThreshold
-from chary.mechanisms.hashing import new_key, words
-from chary.mechanisms.inverse_sensitivity import InverseSensitivity, Stretches, bits_distances, mode_distances
-from chary.mechanisms.majority import Majority
-from chary.mechanisms.noisy_max import NoisyMax
-from chary.mechanisms.permute_and_flip import PermuteAndFlip
-from chary.mechanisms.quantiles import Order, Quantiles, RankDistance
-from chary.mechanisms.randomized_response import RandomizedResponse, ShareEstimate
-from chary.mechanisms.robust import Grid, rank_utilities
-from chary.mechanisms.selection import Ranked, TopK
-from chary.mechanisms.sparse_vector import Crossed, HiddenThreshold, SparseVector
-from chary.mechanisms.streaming import Estimator, FlajoletMartin, SecondMoment
-from chary.mechanisms.threshold import ThresholdTest
-from chary.mechanisms.twice import Runs, Twice
+from chary.mechanisms.gaussian.noisy_normals import GaussianMax, GaussianThreshold
+from chary.mechanisms.numbers.order_statistics import HalvedQuantiles, Order, RankDistance
+from chary.mechanisms.numbers.randomized_response import RandomizedResponse, ShareEstimate
+from chary.mechanisms.selection.exponential import Exponential
+from chary.mechanisms.selection.inverse_sensitivity import InverseSensitivity, Stretches, bits_distances, mode_distances
+from chary.mechanisms.selection.majority import MajorityVote
+from chary.mechanisms.selection.noisy_max import ReportNoisyMax
+from chary.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from chary.mechanisms.selection.top_k import Ranked, TopK
+from chary.mechanisms.sparse.hidden_threshold import Crossed, HiddenThreshold, SparseVectorMachine
+from chary.mechanisms.sparse.one_sided_threshold import Geometric, OneSidedMachine
+from chary.mechanisms.streaming.distinct import Distinct, Phantoms
+from chary.mechanisms.streaming.estimator_votes import Grid, rank_utilities
+from chary.mechanisms.streaming.frequency import CountSketch
+from chary.mechanisms.streaming.hashing import new_key, words
+from chary.mechanisms.streaming.stream_estimators import Estimator, FlajoletMartin, SecondMoment
+from chary.mechanisms.thresholds.between import ThreeZones
+from chary.mechanisms.thresholds.boundary_wrapper import BOUNDARY, BoundaryWrapper
+from chary.mechanisms.thresholds.held_outcomes import BarTests, Held, Published, Watched, judge, revise
+from chary.mechanisms.thresholds.threshold_test import ThresholdTest
+from chary.mechanisms.thresholds.two_runs import PairOfRuns, TwoRuns
 
 __all__ = [
     "BOUNDARY",
     "Additive",
-    "Between",
-    "Boundary",
+    "BarTests",
+    "BoundaryWrapper",
     "CountSketch",
     "Crossed",
     "Distinct",
@@ -36,30 +37,32 @@ __all__ = [
     "Gaussian",
     "GaussianMax",
     "GaussianThreshold",
+    "Geometric",
     "Grid",
+    "HalvedQuantiles",
     "Held",
     "HiddenThreshold",
     "InverseSensitivity",
     "Laplace",
-    "Majority",
-    "NoisyMax",
+    "MajorityVote",
+    "OneSidedMachine",
     "Order",
+    "PairOfRuns",
     "PermuteAndFlip",
+    "Phantoms",
     "Published",
-    "Quantiles",
     "RandomizedResponse",
     "RankDistance",
     "Ranked",
-    "Runs",
+    "ReportNoisyMax",
     "SecondMoment",
     "ShareEstimate",
-    "Sketch",
-    "SparseVector",
+    "SparseVectorMachine",
     "Stretches",
+    "ThreeZones",
     "ThresholdTest",
     "TopK",
-    "Twice",
-    "Watch",
+    "TwoRuns",
     "Watched",
     "bits_distances",
     "judge",

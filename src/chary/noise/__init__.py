@@ -14,7 +14,7 @@ True
 
 from chary.noise.addition import add
 from chary.noise.bernoulli import bernoulli
-from chary.noise.choice import ExponentialLaw, FiniteLaw
+from chary.noise.choice import ExponentialLaw, FiniteLaw, RationalLaw
 from chary.noise.enclosure import Enclosure
 from chary.noise.gaussian import discrete_gaussian
 from chary.noise.geometric import geometric
@@ -32,6 +32,7 @@ __all__ = [
     "ExponentialLaw",
     "FiniteLaw",
     "OperatingSystem",
+    "RationalLaw",
     "Seeded",
     "Source",
     "add",

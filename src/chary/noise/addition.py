@@ -9,6 +9,7 @@ from chary.errors import InvalidParameter
 
 Integers = NDArray[np.int64] | NDArray[np.object_]
 
+# The range in which NumPy adds; beyond it sums are taken in Python ints, because int64 would wrap around silently.
 _INT64: Final = np.iinfo(np.int64)
 
 

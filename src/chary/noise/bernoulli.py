@@ -22,6 +22,7 @@ def bernoulli(source: Source, probability: Enclosure, size: int) -> NDArray[np.b
     >>> bernoulli(OperatingSystem(), Enclosure.rational(1), 2)
     array([ True,  True])
     """
+    # One cut point at p: outcome 0, below it, has the probability p, so the Boolean is the negation of the outcome.
     misses = _partition(probability).draw(source, checked_size(size))
     return np.logical_not(misses)
 

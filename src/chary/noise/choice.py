@@ -1,9 +1,12 @@
 """Exact draws from a finite law whose probabilities are known by enclosures, such as `exp(-w)` over its sum."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
+from numbers import Rational
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +20,15 @@ from chary.numbers import Number, exact, positive
 
 Floats = NDArray[np.float64]
 
+# Bounds of n weights widen by n units when they are added up: 8 bits and those of n more keep a cut point's bounds a
+# unit or two apart. Fewer would only make a draw read further words, never bias it.
 GUARD_BITS: Final = 8
+# exp(-2000) is 0 in float64 (exp(-746) is already), so the cap changes no weight and keeps gaps within floats.
 NEGLIGIBLE: Final = 2000
+# Twice the errors of the weights (below 2**-49, see `near_weights`) and of their sum, with room for the roundings of
+# `cumsum`. If it were too small, float64 would decide where only enclosures may.
 WEIGHT_ERROR: Final = 2.0**-47
+# Three roundings of numbers up to 1, of 2**-53 each (the word and both edges), and the 2**-64 the word leaves open.
 WORD_ERROR: Final = 2.0**-51
 
 
@@ -128,11 +137,40 @@ class ExponentialLaw(FiniteLaw):
         return np.array([float(min(gap, cap)) for gap in self._gaps], dtype=np.float64)
 
 
+class RationalLaw(FiniteLaw):
+    """The law whose probabilities are these rationals, exactly.
+
+    Errors: `InvalidParameter`, which shows none of them, unless they are exact, not negative, and add up to 1.
+
+    >>> RationalLaw([Fraction(1, 3), Fraction(1, 2), Fraction(1, 6)]).probabilities()[1]
+    0.5
+    """
+
+    def __init__(self, chances: Sequence[Rational]) -> None:
+        known = all(isinstance(chance, Rational) and not isinstance(chance, bool) for chance in chances)
+        if not known or any(chance < 0 for chance in chances) or sum(chances) != 1:
+            raise InvalidParameter("probabilities must be exact rationals that are not negative and add up to 1")
+        self._chances = [Fraction(chance) for chance in chances]
+
+    @property
+    def size(self) -> int:
+        return len(self._chances)
+
+    def bounds(self, bits: int) -> list[Bounds]:
+        scaled = [chance * (1 << bits) for chance in self._chances]
+        return [(math.floor(chance), math.ceil(chance)) for chance in scaled]
+
+    def near(self) -> tuple[Floats, float]:
+        """Sums of rationals are exact, so each cut point is rounded once."""
+        return np.array([float(cut) for cut in accumulate(self._chances)][:-1], dtype=np.float64), WORD_ERROR
+
+
 def _gaps(exponents: Sequence[int] | NDArray[Any], *, from_least: bool) -> NDArray[Any]:
     """How far each exponent is from the best one: int64 where that fits, else Python ints."""
     given = np.asarray(exponents)
     if given.ndim != 1 or not given.size:
         raise InvalidParameter("exponents must be a list or array of at least one integer")
+    # Below 2**62 the difference of two int64 cannot wrap around; unsigned arrays could, so they go through Python ints.
     if given.dtype.kind != "i" or int(given.max()) - int(given.min()) >= 2**62:
         given = _python_integers(exponents)
     else:

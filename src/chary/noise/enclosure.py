@@ -86,8 +86,10 @@ def _between(exponent: Fraction, bits: int, increasing: Callable[[Fraction], Fra
     The value is irrational (the exponent is a nonzero rational; Lindemann), so at some precision both ends of the
     decimal enclosure lie between the same integers.
     """
+    # exp(-x) < 2**-x, so below one unit; this also spares the decimals of an exponent that is astronomically large.
     if exponent >= bits:
         return 0, 1
+    # bits * log10(2) digits and some: the first try nearly always tells the integers apart.
     digits = bits // 3 + 16
     while True:
         low, high = (_rational(increasing(power), bits)[0] for power in _powers(exponent, digits))

@@ -14,8 +14,11 @@ from chary.noise.parameters import checked_size, checked_variance
 from chary.noise.partition import settle
 from chary.noise.source import Source
 
+# Half of the 64 bits suffice: 32 leave a proposal undecided once in some 2**32, and then bounds and more bits decide.
 WORD_BITS: Final = 32
+# Eight times the error in float64 that `Proposal` derives; more would cost time, less the exactness of the law.
 MARGIN: Final = 2.0**-40
+# exp(-64) 2**32 is below one step of the word: the cap only raises the upper bound, never the lower one above a step.
 LARGEST_EXPONENT: Final = 64.0
 
 

@@ -14,10 +14,14 @@ from chary.noise.enclosure import Bounds, Enclosure
 from chary.noise.partition import SCALAR_SIZE, WORD_BITS, Partition
 from chary.noise.source import Source, integers
 
+# The arrays of a chunk (a quarter of a megabyte each) stay in the processor's cache.
 CHUNK: Final = 1 << 15
+# 7 digits are 128 outcomes; 8 would be 256, with which a byte has no value left to mark open cells.
 GROUP_DIGITS: Final = 7
+# 11 times 16 outcomes also stay below 254; a top is drawn again with a chance of exp(-11), too rarely to cost time.
 TOP_SCALE: Final = 16
 TOP_REACH: Final = 11
+# Powers are products of up to 176 factors, each rounded outwards by a unit: 32 more bits hold all of that.
 GUARD_BITS: Final = 32
 
 Values = TypeVar("Values", int, NDArray[np.int64])

@@ -14,10 +14,14 @@ from chary.noise.ladder import CHUNK, Ladder, ladder
 from chary.noise.parameters import checked_size
 from chary.noise.source import Source, Words, integers
 
+# A fraction, a sign and a chance fill one word of 64 bits, so a proposal costs one; bits needed later come by words.
 FRACTION_BITS: Final = 31
 CHANCE_BITS: Final = 32
 MORE_BITS: Final = 64
+# exp(-64) 2**32 is far below 1: from there on the cap accepts nothing for certain, and the chance 0 is left to bounds.
 LARGEST_EXPONENT: Final = 64.0
+# Four times what the open bits of the fraction move the exponent, (k+1) 2**-32; see `_decided`. A wider margin costs
+# time, a narrower one the exactness of the law.
 MARGIN: Final = 2.0**-30
 _CHANCES: Final = (1 << CHANCE_BITS) - 1
 _SCALE: Final = 2.0**-FRACTION_BITS
@@ -150,6 +154,7 @@ def _accepted(source: Source, wholes: NDArray[np.int64], made: Normals, filled: 
             accepted[position], late[position] = True, found
     chosen = np.flatnonzero(accepted)[: made.floors.size - filled]
     floors = wholes[chosen] << FRACTION_BITS | fractions[chosen]
+    # A bit flip mirrors a number in [f, f+1]: minus it lies in [~f, ~f + 1]; plain negation would shift it by one unit.
     made.floors[filled : filled + chosen.size] = np.where(words[chosen] >> np.uint64(CHANCE_BITS) & 1, ~floors, floors)
     places = {position: filled + place for place, position in enumerate(chosen.tolist())} if late else {}
     made.longer.update({places[position]: found for position, found in late.items() if position in places})

@@ -6,6 +6,8 @@ from typing import Final
 from chary.errors import InvalidParameter
 from chary.numbers import positive, whole
 
+# At 2**-10 the noise is 0 but for a chance of exp(-1024): whoever asks for less has too coarse a grid. Up to 2**40
+# values leave 64 bits with a chance below exp(-2**22), also those of a Gaussian's proposals (see `Ladder`).
 SMALLEST_SCALE: Final = Fraction(1, 2**10)
 LARGEST_SCALE: Final = Fraction(2**40)
 SMALLEST_VARIANCE: Final = SMALLEST_SCALE**2

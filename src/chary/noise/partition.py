@@ -14,10 +14,13 @@ from chary.noise.source import Source
 Cuts = Callable[[int], Sequence[Bounds]]
 """Ascending cut points of [0, 1] at a precision: `cuts(bits)[i]` bounds the i-th one times `2**bits`."""
 
+# A table of 65,536 bytes stays in the processor's cache, and of so many cells at most 254 are open.
 LOOKUP_BITS: Final = 16
 WORD_BITS: Final = 64
+# Up to here bisection of single words is faster than the table; either way decides nothing but speed.
 SCALAR_SIZE: Final = 64
 
+# Outcomes are at most 254, so this byte is free to mark the cells that contain a cut point.
 _OPEN: Final = 255
 
 
@@ -60,6 +63,7 @@ class Partition:
     def _table(self) -> NDArray[np.uint8]:
         table = np.full(1 << LOOKUP_BITS, _OPEN, dtype=np.uint8)
         cell = 1 << (WORD_BITS - LOOKUP_BITS)
+        # Starts round up and ends down: a cell gets an outcome only if all numbers in it have it.
         starts = [0] + [-(-upper // cell) for upper in self._upper]
         ends = [lower // cell for lower in self._lower] + [1 << LOOKUP_BITS]
         for outcome, (start, end) in enumerate(zip(starts, ends, strict=True)):

@@ -10,7 +10,9 @@ from chary.noise.parameters import checked_size
 from chary.noise.source import Source
 from chary.numbers import whole
 
+# Values fit int64, and a 64-bit word is rejected with less than 1/4.
 LARGEST_UPPER: Final = 2**62
+# With 5 bits more than needed a word is rejected with less than 1/32; more would double the width for little.
 SPARE_BITS: Final = 5
 
 

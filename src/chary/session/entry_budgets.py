@@ -3,11 +3,12 @@
 import math
 from fractions import Fraction
 
-from chary.data import Rows, Table
+from chary.data import Rows, RowTable
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import plain, whole
 
+# Exponents up to 709 are rounded to floats, which moves their exponential by 2**-43 at most.
 _ROUNDED_UP = Fraction(1) + Fraction(1, 2**40)
 
 
@@ -41,7 +42,7 @@ def unit_budget(budget: Budget, entries_per_unit: int) -> tuple[Fraction, Fracti
 
 def promised_to_units(rows: Rows, budget: Budget) -> str:
     """The sentence of a statement that says what units with several entries have; empty where there are none."""
-    limit = rows.limit if isinstance(rows, Table) else None
+    limit = rows.limit if isinstance(rows, RowTable) else None
     if limit is None:
         return ""
     epsilon, delta = unit_budget(budget, limit.most)

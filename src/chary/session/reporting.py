@@ -7,52 +7,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from chary.amounts import Amount
+from chary.calls.growing.scheduled_runs import RunSchedule
+from chary.calls.weights.sparse_histogram_questions import AskSparseWeights
 from chary.data import Neighbouring, Relation
 from chary.filters import Budget, Filter
-from chary.ledger import Call, Ledger
+from chary.ledger import CallRecord, Ledger
 from chary.numbers import plain
-from chary.session.scheduled import RunSchedule
-from chary.session.sparse_weights import AskSparseWeights
+from chary.spine.spending import spending
 
 # Their answers tell an epsilon that is a part of what the opening was charged.
 _PAID_BEFORE = frozenset({RunSchedule.kind, AskSparseWeights.kind})
-
-
-@dataclass(frozen=True)
-class Spending:
-    """How much of the budget is charged or left: `share` of it, and the same in the filter's own `unit`.
-
-    This is bookkeeping, not a guarantee: the promise is the whole budget. What was published so far is not covered by
-    the part that was charged, since what is charged depends on the outcomes.
-    """
-
-    share: float
-    charged: float
-    unit: str
-    amount: Amount
-
-    def as_dict(self) -> dict[str, Any]:
-        """All figures by name."""
-        return {"share": self.share, "charged": self.charged, "unit": self.unit}
-
-    def __str__(self) -> str:
-        return f"{plain(100 * self.share)} %"
-
-
-def spending(filter_: Filter, amount: Amount) -> Spending:
-    """An amount of the filter's unit, as a share of its capacity: the larger share, where some delta was set aside."""
-    return Spending(max(_shares(filter_, amount), default=0.0), filter_.charged(amount), filter_.unit, amount)
-
-
-def remaining(filter_: Filter, left: Amount) -> Spending:
-    """What is left, likewise: the smaller share, where some delta was set aside."""
-    return Spending(min(_shares(filter_, left), default=0.0), filter_.charged(left), filter_.unit, left)
-
-
-def _shares(filter_: Filter, amount: Amount) -> list[float]:
-    capacity = filter_.capacity
-    return [part / whole for part, whole in ((amount.main, capacity.main), (amount.delta, capacity.delta)) if whole]
 
 
 @dataclass(frozen=True)
@@ -77,8 +41,7 @@ def entries(ledger: Ledger, dataset: str, filter_: Filter) -> Iterator[Entry]:
         yield _entry(call, filter_)
 
 
-def _entry(call: Call, filter_: Filter) -> Entry:
-    charged = call.worst if call.state == "reserved" else call.price or Amount(0)
+def _entry(call: CallRecord, filter_: Filter) -> Entry:
     return Entry(
         call=call.number,
         time=call.created,
@@ -88,7 +51,7 @@ def _entry(call: Call, filter_: Filter) -> Entry:
         state=str(call.state),
         hits=call.hits or 0,
         tests=call.tests or 0,
-        share=charged.main / max(1, filter_.capacity.main),
+        share=call.charged.main / max(1, filter_.capacity.main),
         answer=None if call.answer is None else json.loads(call.answer),
     )
 
@@ -105,7 +68,7 @@ class PlainComposition:
     calls: int
 
 
-def plain_composition(history: list[Entry], budget: Budget) -> PlainComposition:
+def plainly_composed(history: list[Entry], budget: Budget) -> PlainComposition:
     """Charge every test and release of the history by ordinary composition under the same budget.
 
     A test over keys counts once for each key that neighbours can differ in; what only reveals more of an outcome that
@@ -119,6 +82,7 @@ def plain_composition(history: list[Entry], budget: Budget) -> PlainComposition:
     if not delta:
         return PlainComposition(basic, basic / total, len(sizes))
     log = -math.log(delta)
+    # The rho at which rho + 2 sqrt(rho ln(1/delta)) is the budget's epsilon.
     most = (math.sqrt(log + total) - math.sqrt(log)) ** 2
     epsilon = min(basic, rho + 2 * math.sqrt(rho * log))
     return PlainComposition(epsilon, min(basic / total, rho / most), len(sizes))

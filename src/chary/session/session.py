@@ -2,73 +2,38 @@
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
+
+from typing_extensions import Unpack
 
 from chary.amounts import Amount, steps_down
-from chary.errors import InvalidParameter
+from chary.answer import Spending
+from chary.calls.answers import Conditional
+from chary.calls.call import AnswerT, Call, asked
+from chary.calls.numbers.releasing import Release
+from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
+from chary.calls.thresholds.conditional_release import ReleaseIf
+from chary.calls.thresholds.sharpness import How, HowValued
+from chary.calls.thresholds.tested_keys import WatchResult
+from chary.calls.thresholds.testing import Test, Watch
+from chary.data import Series, Values
+from chary.data.queries.query import AnsweredT
+from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number, exact
-from chary.session.advising import Advising
-from chary.session.asking import Asking
-from chary.session.choosing import Choosing
-from chary.session.continual_counts import Continuing
-from chary.session.distinct_counts import Sketching
 from chary.session.entry_budgets import promised_to_units
-from chary.session.gaussian_selecting import GaussianSelecting
-from chary.session.growing import Growing
-from chary.session.growing_sparse_vectors import GrowingSparse
-from chary.session.histograms import Tabulating
-from chary.session.individual_streams import Individual
-from chary.session.labelling import Labelling
-from chary.session.mwem_calls import Synthesizing
-from chary.session.quantiles import Quantiling
-from chary.session.quotes import Quoting
-from chary.session.racing import Racing
-from chary.session.randomized import Responding
-from chary.session.reporting import (
-    Entry,
-    PlainComposition,
-    Spending,
-    entries,
-    plain_composition,
-    remaining,
-    spending,
-    statement,
-)
-from chary.session.scheduling import Scheduling
-from chary.session.selecting import Selecting
-from chary.session.small_databases import SmallDatabases
-from chary.session.sparse_vectors import SparseVectors
-from chary.session.tracking import Calling
-from chary.session.weighting import Weighting
-from chary.session.zones import Sorting
+from chary.session.growth import Growing
+from chary.session.reading import types_told
+from chary.session.reporting import Entry, PlainComposition, entries, plainly_composed, statement
+from chary.spine.earlier import openings
+from chary.spine.interaction import Question
+from chary.spine.quote import Quote, quote
+from chary.spine.spending import remaining, spending
+
+RunT = TypeVar("RunT")
 
 
 @dataclass(frozen=True)
-class Session(
-    Asking,
-    Quoting,
-    Advising,
-    Calling,
-    Sorting,
-    Racing,
-    Labelling,
-    Selecting,
-    Individual,
-    Sketching,
-    SparseVectors,
-    GrowingSparse,
-    GaussianSelecting,
-    Choosing,
-    Responding,
-    Quantiling,
-    Tabulating,
-    Weighting,
-    SmallDatabases,
-    Synthesizing,
-    Continuing,
-    Scheduling,
-    Growing,
-):
+class Session(Growing):
     """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_series`.
 
     Guarantee: all answers to all analysts together, whatever they ask and however often the session is reopened, are
@@ -77,9 +42,112 @@ class Session(
     that fails in the engine (`EngineFailure`) stays charged.
 
     Every asking method takes `request=`: a key of your choice under which a repeated request (after a crash, say)
-    returns the stored answer for free; the same key with another question raises `RequestConflict`.
+    returns the stored answer for free; the same key with another question raises `RequestConflict`. A key is taken
+    with the charge: used again while its call still runs, anywhere, it waits for that answer, for seconds at most
+    (`RequestInFlight`). A call that was interrupted after it had read stays charged; its key is charged anew.
     Sessions may be used from several threads, and several processes may open the same ledger.
     """
+
+    def ask(self, call: Call[AnswerT], *, request: str | None = None) -> AnswerT:
+        """Ask any call, such as `session.ask(Quantiles("age", [0.5], bounds=(0, 120), epsilon=0.1))`.
+
+        Guarantee: that of the call; it is reserved before anything is read and settled before it is answered. Under a
+        `request` key that came before the stored answer is returned for free; the same key with another question raises
+        `RequestConflict`. Errors: `BudgetRefused` for a call that does not fit, untouched; those of the call.
+        """
+        answer: AnswerT = asked(call).perform(self.spine, request)
+        return answer
+
+    def quote(
+        self,
+        call: Call[Any],
+        *,
+        distance: Number | None = None,
+        tests: int | None = None,
+        confidence: Number = "0.95",
+    ) -> Quote:
+        """What a call would cost and how accurate it would be; nothing is charged, read or written.
+
+        `distance` is how far from its bar a value might be, for `wrong_call` (default: the error bar). For a
+        sparse vector, `tests` is how many may be asked, for `within`: how far off all of them may be with `confidence`.
+        Errors: those of a call that cannot be right for this dataset.
+        """
+        return quote(self.spine, asked(call).bind(self.spine), distance, tests, confidence)
+
+    def start(self, opening: Opening[RunT], *, request: str | None = None, follow: bool = False) -> RunT:
+        """Open what stays open, such as `session.start(SparseVector(above=500, hits=3, epsilon=0.1))`.
+
+        Guarantee: that of the opening, which is charged now; `run.call` is the number by which `resume` finds it again.
+        With `follow`, the run is asked after each `append`, and now if something is due. Errors: as for `ask`.
+        """
+        if not isinstance(opening, Opening):
+            raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...); ask other calls")
+        return self._followed(opening.perform(self.spine, request), follow)
+
+    def resume(self, call: int, *, bring: Any = None, follow: bool = False) -> Run[Any, Any]:
+        """Go on with a run, also after a restart; nothing is charged.
+
+        `bring` is what no ledger can hold: the black box of a schedule. Errors: `UnknownHeld` for a call that opened no
+        run of this dataset.
+        """
+        return self._followed(resumed(self.spine, call, bring), follow)
+
+    @property
+    def runs(self) -> list[OpenRun]:
+        """The runs that were opened and not interrupted, oldest first: `resume(run.call)` goes on with one."""
+        return [OpenRun(call.number, call.kind) for call in openings(self.spine, *run_kinds())]
+
+    def _followed(self, run: RunT, follow: bool) -> RunT:
+        if follow:
+            asked: Any = run
+            asked.follow()
+            self._followers.append(asked.follow)
+        return run
+
+    def release(
+        self,
+        query: Question[AnsweredT],
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        request: str | None = None,
+    ) -> AnsweredT:
+        """An ordinary noisy answer, always charged: `ask(Release(query, ...))`, see `chary.calls.Release`."""
+        return self.ask(Release(query, epsilon=epsilon, rho=rho, delta=delta), request=request)
+
+    def test(self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[How]) -> bool:
+        """Whether a query is at or above a bar: True is charged, False is free.
+
+        How sharply is said by one of `hits=20` (so many must fit into the budget), `price=`, `within=` with `tests=`,
+        and `epsilon=` (Laplace noise); see `chary.calls.Test`.
+        """
+        return bool(self.ask(Test(query, above=above, **how), request=request))
+
+    def release_if(
+        self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[HowValued]
+    ) -> Conditional:
+        """The noisy value if it is at or above the bar, otherwise nothing, free; see `chary.calls.ReleaseIf`.
+
+        How sharply is said as for `test`, and `value` is the part of the price of a hit for its value; with `epsilon=`
+        what was held back can be revised.
+        """
+        return self.ask(ReleaseIf(query, above=above, **how), request=request)
+
+    def watch(
+        self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[HowValued]
+    ) -> WatchResult:
+        """Every key of a keyed query against a bar, in one scan; hits are charged; see `chary.calls.Watch`.
+
+        How sharply is said as for `test`, and `value` is the part of the price of a hit for its value.
+        """
+        return self.ask(Watch(query, above=above, **how), request=request)
+
+    def series(self) -> Values:
+        """The question for all values of a series; only sessions of `open_series` have one."""
+        if not isinstance(self.spine.rows, Series):
+            raise InvalidQuery("this session asks a table: use count, total or mean")
+        return self.spine.rows.series()
 
     def set_share(self, analyst: str, share: Number) -> None:
         """Cap one analyst at a share of the dataset's budget, inside the dataset's own cap."""
@@ -109,15 +177,11 @@ class Session(
         """Every call of every analyst, oldest first; all of it is public."""
         return list(entries(self.spine.ledger, self.spine.dataset, self.spine.filter))
 
-    @property
-    def plain_composition(self) -> PlainComposition:
-        """What the same questions would have cost by ordinary composition, every test paid."""
-        return plain_composition(self.history, self.spine.filter.budget)
-
     def statement(self) -> str:
         """One paragraph that says what was guaranteed so far, to whom, under which relation and assumptions."""
         said = statement(self.spine.ledger, self.spine.dataset, self.spine.filter, self.spine.rows.neighbouring)
-        return said + promised_to_units(self.spine.rows, self.spine.filter.budget)
+        inferred = types_told(self.spine.rows, self.spine.ledger, self.spine.dataset)
+        return said + inferred + promised_to_units(self.spine.rows, self.spine.filter.budget)
 
     def close(self) -> None:
         """Close the table and the ledger; everything can be reopened."""
@@ -132,3 +196,8 @@ class Session(
 
     def __repr__(self) -> str:
         return f"Session({self.spine.dataset!r}, {self.spine.filter.budget}, spent {self.spent})"
+
+
+def plain_composition(session: Session) -> PlainComposition:
+    """What the questions of a session would have cost by ordinary composition, every test paid."""
+    return plainly_composed(session.history, session.spine.filter.budget)

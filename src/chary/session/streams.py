@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from chary import noise
-from chary.data import Neighbouring, Relation, Table
-from chary.data.entry_limit import EntryLimit
+from chary.data import CSV, EntryLimit, Neighbouring, Relation, RowTable
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.ledger import Ledger
@@ -30,6 +29,9 @@ def open_stream(
     analyst: str = "analyst",
     table: str | None = None,
     columns: dict[str, str] | None = None,
+    csv: CSV | None = None,
+    infer_types: bool = False,
+    witness: str | Path | None = None,
     unsafe_noise: noise.Source | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Session:
@@ -43,13 +45,13 @@ def open_stream(
     The other parameters are those of `open`; `grain` and `approximate_delta` are those of the budget for one entry.
     Errors: also `SchemaMismatch` for a unit with too many entries.
 
-    >>> import polars as pl
-    >>> visits = pl.DataFrame({"patient": [1, 1, 2], "age": [70, 71, 30]})
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"patient": [1, 1, 2], "age": [70, 71, 30]})
     >>> whose = {"entries_of": "patient", "entries_per_unit": 2, "dataset": "visits"}
     >>> session = open_stream(visits, **whose, budget=Budget(epsilon=1), ledger=":memory:")
     >>> session.size, session.spine.filter.budget
     (3, Budget(epsilon=Fraction(1, 2), delta=Fraction(0, 1)))
-    >>> session.append(pl.DataFrame({"patient": [1], "age": [72]}))
+    >>> session.append(pa.table({"patient": [1], "age": [72]}))
     Traceback (most recent call last):
     ...
     chary.errors.SchemaMismatch: some patient would have more than 2 entries; nothing was written
@@ -59,7 +61,8 @@ def open_stream(
         raise InvalidParameter("budget must be a Budget, such as chary.Budget(epsilon=1, delta=1e-6)")
     entry = None if budget is None else entry_budget(budget, limit.most)
     each = Neighbouring(Relation.REPLACE, None)
-    rows = Table.open(source, neighbouring=each, table=table, columns=columns, limit=limit)
+    read: dict[str, Any] = {"columns": columns, "csv": csv, "infer_types": infer_types}
+    rows = RowTable.open(source, neighbouring=each, table=table, **read, limit=limit)
     return open_rows(
         rows,
         dataset=dataset,
@@ -69,6 +72,7 @@ def open_stream(
         grain=grain,
         approximate_delta=approximate_delta,
         analyst=analyst,
+        witness=witness,
         unsafe_noise=unsafe_noise,
         on_step=on_step,
     )

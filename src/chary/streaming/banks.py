@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.mechanisms import Estimator, SecondMoment
-from chary.mechanisms.hashing import Element, canonical, checked_key
+from chary.mechanisms.streaming.hashing import Element, canonical, checked_key
 
 Floats = NDArray[np.float64]
 Make = Callable[[str], Estimator]
 
+# As many as a digest has bits: one hash an item for each copy.
 _SIGNS: Final = 256
 
 
@@ -74,6 +75,7 @@ class SecondMoments:
         bits = np.unpackbits(np.frombuffer(self._digests(canonical(item)), dtype=np.uint8)).reshape(self._sums.shape)
         self._sums += bits
         self._sums += bits
+        # Twice the bits less 1 is the sign: three passes in place, without an array for the signs.
         self._sums -= 1
 
     def estimates(self) -> Floats:

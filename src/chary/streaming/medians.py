@@ -6,10 +6,10 @@ from functools import cached_property
 
 from chary.accounting import Event, Targeted
 from chary.data import Query
-from chary.data.ballots import Poll
+from chary.data.rows.ballots import Poll
 from chary.mechanisms import Exponential, rank_utilities
 from chary.numbers import Number
-from chary.session.interaction import Interaction, Json, Ran, Touched
+from chary.spine.interaction import Interaction, Json, Ran, Touched
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from chary.accounting import Targeted
+from chary.answer import Spending
 from chary.data import Ballots
 from chary.errors import BudgetRefused, InvalidParameter
 from chary.filters import Budget, largest_call
 from chary.mechanisms import Exponential, Grid, new_key
-from chary.mechanisms.hashing import Element, canonical
+from chary.mechanisms.streaming.hashing import Element, canonical
 from chary.noise import OperatingSystem, Source
 from chary.numbers import Number, positive, probability, whole
 from chary.session import open_rows
-from chary.session.reporting import Spending
 from chary.streaming.banks import Make, bank_of
 from chary.streaming.medians import ChangedMedian
 
+# The median is missed by a quarter of the copies at most, 99 times in 100: else an answer says little of any copy.
 DOUBT = Fraction(1, 100)
+# A hundred cells either way are no answer any more, whatever the step.
 MOST_BAND = 100
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from chary.learning import Categories, PrivateLogisticRegression, Span
+from chary.learning import Categorical, PrivateLogisticRegression, Span
 from chary.learning.erm import TrainingBox
 from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
 
 ALPHA = 1e-6
 WRONG = (2 / 3, 3 / 2)
-FEATURES = [Span("age", 0, 100), Categories("sex", ["f", "m"])]
+FEATURES = [Span("age", 0, 100), Categorical("sex", ["f", "m"])]
 BETAS = ("0.5", "0.05", "1e-6", "1e-9", "1e-30")
 EVERY = {"rho": "0.015", "beta": "0.05", "exponent": "0.1"}
 LOSSES = [Logistic(), SmoothedHinge(), SquaredHinge(), SquaredError(Fraction(1))]

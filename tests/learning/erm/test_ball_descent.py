@@ -11,12 +11,12 @@ from scipy import optimize, stats
 from chary import InvalidParameter
 from chary.learning.erm import BallDescent
 from chary.learning.erm.audited import Objective
-from chary.learning.erm.ball_descent import DAMPING, LEAST_STEPS
-from chary.learning.erm.integer_gradients import IntegerGradients
-from chary.learning.erm.laws import descent_rounding
-from chary.learning.erm.noisy_descent import NoisyDescent
-from chary.learning.erm.noisy_sum import LEAST_RHO, NoisySum
+from chary.learning.erm.descent.ball_descent import DAMPING, LEAST_STEPS
+from chary.learning.erm.descent.integer_gradients import IntegerGradients
+from chary.learning.erm.descent.noisy_descent import NoisyDescent
+from chary.learning.erm.descent.noisy_sum import LEAST_RHO, NoisySum
 from chary.learning.erm.problem import Problem
+from chary.learning.erm.training_laws import descent_rounding
 from chary.mechanisms import Gaussian
 from chary.noise import Seeded
 

@@ -9,15 +9,16 @@ import pytest
 
 import chary
 from chary import Budget
+from chary.calls import Compute
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
 from chary.learning.erm import PrivateLogisticRegression, PrivateRidge, design_matrix
 from chary.learning.erm import calls as module
 from chary.learning.erm.calls import sample
-from chary.learning.features import Categories, Cuts, Span
+from chary.learning.features import Categorical, Cuts, Span
 from chary.noise import OperatingSystem, Seeded
 from tests.session.kit import NO_NOISE, PLENTY, spent
 
-FEATURES = [Span("age", 0, 100), Categories("sex", ["f", "m"])]
+FEATURES = [Span("age", 0, 100), Categorical("sex", ["f", "m"])]
 USUAL = Budget(epsilon=2, delta=1e-6)
 
 
@@ -66,7 +67,7 @@ def opened():
 @pytest.mark.parametrize("delta", [0, "1e-7"])
 def test_a_call_learns_what_fit_learns(opened, delta):
     rows, model = patients(), logistic(epsilon=PLENTY, delta=delta)
-    outcome = opened(rows, budget=NO_NOISE).call(called(model))
+    outcome = opened(rows, budget=NO_NOISE).ask(Compute(called(model)))
     learnt = model.restore(outcome.value)
     inputs = design_matrix(rows, FEATURES)
     alone = logistic(epsilon=PLENTY, delta=delta).fit(inputs, rows["ill"])
@@ -76,21 +77,21 @@ def test_a_call_learns_what_fit_learns(opened, delta):
 
 def test_a_call_is_charged_once_and_refused_when_it_does_not_fit(opened):
     session = opened(budget=Budget(epsilon=1, delta=0), approximate_delta=0)
-    first = session.call(called(), request="monday")
+    first = session.ask(Compute(called()), request="monday")
     assert spent(session) == session.spine.filter.capacity
-    assert session.call(called(), request="monday").value == first.value
+    assert session.ask(Compute(called()), request="monday").value == first.value
     with pytest.raises(BudgetRefused):
-        session.call(called())
+        session.ask(Compute(called()))
 
 
 def test_a_request_is_answered_again_from_a_reopened_ledger(opened, tmp_path):
     rows, ledger = patients(), f"sqlite:///{tmp_path / 'ledger'}"
-    first = opened(rows, ledger=ledger).call(called(), request="model")
+    first = opened(rows, ledger=ledger).ask(Compute(called()), request="model")
     again = opened(rows, ledger=ledger, unsafe_noise=Seeded(8))
-    assert again.call(called(), request="model").value == first.value
+    assert again.ask(Compute(called()), request="model").value == first.value
     assert len(again.history) == 1
     with pytest.raises(chary.errors.RequestConflict):
-        again.call(called(logistic(lam="0.02")), request="model")
+        again.ask(Compute(called(logistic(lam="0.02"))), request="model")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_a_request_is_answered_again_from_a_reopened_ledger(opened, tmp_path):
 def test_a_session_that_keeps_the_number_of_rows_secret_is_refused_before_anything_is_charged(opened, options, given):
     session = opened(**options)
     with pytest.raises(InvalidParameter, match=r"size=|unit="):
-        session.call(called(**given))
+        session.ask(Compute(called(**given)))
     assert session.history == []
 
 
@@ -118,7 +119,7 @@ def test_with_a_declared_size_every_relation_will_do(opened, relation, unit, siz
     rows = patients()
     session = opened(rows, relation=relation, privacy_unit=unit, budget=NO_NOISE)
     model = logistic(epsilon=PLENTY)
-    model.restore(session.call(called(model, unit=unit, size=size)).value)
+    model.restore(session.ask(Compute(called(model, unit=unit, size=size))).value)
     assert model.score(design_matrix(rows, FEATURES), rows["ill"]) > 0.8
 
 
@@ -127,7 +128,7 @@ def test_a_series_is_refused():
         pa.table({"n": [1, 2]}), column="n", sensitivity=1, budget=USUAL, ledger=":memory:"
     ) as session:
         with pytest.raises(InvalidParameter, match="series"):
-            session.call(called())
+            session.ask(Compute(called()))
         assert session.history == []
 
 
@@ -145,7 +146,7 @@ def test_no_row_makes_it_fail(opened, size):
         for delta in (0, "1e-7"):
             for table in (rows, rows.slice(0, 0)):
                 session = opened(table, budget=NO_NOISE)
-                found = session.call(called(logistic(delta=delta), features, size=size)).value["weights"]
+                found = session.ask(Compute(called(logistic(delta=delta), features, size=size))).value["weights"]
                 assert np.isfinite(found).all()
 
 
@@ -157,8 +158,25 @@ def test_a_row_without_a_label_counts_as_zeros(opened, delta):
     found = []
     for table, size in ((rows, None), (rows[rows["score"].notna()], 300)):
         session = opened(table, budget=NO_NOISE)
-        found.append(session.call(ridge.algorithm(features=["note"], label="score", size=size)).value["weights"])
+        found.append(
+            session.ask(Compute(ridge.algorithm(features=["note"], label="score", size=size))).value["weights"]
+        )
     assert found[0] == pytest.approx(found[1], abs=0.05)
+
+
+@pytest.mark.parametrize(("size", "trained"), [(5, [5] * 8), (1, [1] * 8), (None, [1, *range(1, 8)])])
+def test_as_many_rows_are_trained_on_as_were_declared_whatever_there_are(size, trained):
+    class Counting:
+        def targets(self, labels):
+            return np.ones(len(labels))
+
+        def trained(self, rows, targets, source):
+            return {"rows": len(rows), "targets": len(targets)}
+
+    for number, expected in enumerate(trained):
+        rows = pa.table({"age": pa.array(range(number), pa.int64()), "ill": ["no"] * number})
+        found = module._train(Counting(), [Span("age", 0, 9)], "ill", None, size, rows, Seeded(1))
+        assert found == {"rows": expected, "targets": expected}
 
 
 def test_a_sample_loses_at_most_one_row_to_one_more(monkeypatch):
@@ -180,7 +198,7 @@ def test_a_sample_loses_at_most_one_row_to_one_more(monkeypatch):
 def test_wrong_features_are_refused_before_anything_is_charged(opened, features, error):
     session = opened()
     with pytest.raises(error):
-        session.call(called(features=features))
+        session.ask(Compute(called(features=features)))
     assert session.history == []
 
 
@@ -203,16 +221,16 @@ MIXED = {"age": [1, 2] * 9, "sex": ["f", "m"] * 9, "ill": [True, False] * 9, "co
         ("age", ["1", "2"], "cost"),
         ("sex", [0, 1], "age"),
         ("cost", ["low", "high"], "age"),
-        ("ill", [False, True], Categories("sex", [0, 1])),
-        ("ill", [False, True], Categories("age", ["1", "2"])),
-        ("sex", ["f", "m"], Categories("ill", ["yes", "no"])),
+        ("ill", [False, True], Categorical("sex", [0, 1])),
+        ("ill", [False, True], Categorical("age", ["1", "2"])),
+        ("sex", ["f", "m"], Categorical("ill", ["yes", "no"])),
     ],
 )
 def test_values_that_a_column_cannot_hold_are_refused_before_anything_is_charged(opened, label, classes, feature):
     """Every row would count as zeros, and the budget would buy noise."""
     session = opened(pa.table(MIXED))
     with pytest.raises(InvalidParameter, match="none of the values"):
-        session.call(logistic(classes=classes).algorithm(features=[feature], label=label))
+        session.ask(Compute(logistic(classes=classes).algorithm(features=[feature], label=label)))
     assert session.history == []
 
 
@@ -221,14 +239,14 @@ def test_features_of_numbers_need_a_column_of_numbers(opened, feature):
     """Every row would be the same vector, and the budget would buy a constant."""
     session = opened(pa.table(MIXED | {"born": [date(1990, 1, day) for day in range(1, 19)]}))
     with pytest.raises(InvalidParameter, match=r"is of type (string|date), and the feature needs numbers"):
-        session.call(logistic(classes=[False, True]).algorithm(features=["age", feature], label="ill"))
+        session.ask(Compute(logistic(classes=[False, True]).algorithm(features=["age", feature], label="ill")))
     assert session.history == []
 
 
 @pytest.mark.parametrize("feature", ["age", "cost", "ill", Span("cost", 0, 1), Cuts("ill", [1])])
 def test_numbers_and_booleans_are_numbers(opened, feature):
     asked = logistic(classes=["f", "m"]).algorithm(features=[feature], label="sex")
-    assert opened(pa.table(MIXED)).call(asked).hit
+    assert opened(pa.table(MIXED)).ask(Compute(asked)).hit
 
 
 @pytest.mark.parametrize(
@@ -237,13 +255,15 @@ def test_numbers_and_booleans_are_numbers(opened, feature):
 )
 def test_values_that_a_column_can_hold_are_not(opened, label, classes):
     feature = Span("age" if label != "age" else "cost", 0, 3)
-    assert opened(pa.table(MIXED)).call(logistic(classes=classes).algorithm(features=[feature], label=label)).hit
+    assert (
+        opened(pa.table(MIXED)).ask(Compute(logistic(classes=classes).algorithm(features=[feature], label=label))).hit
+    )
 
 
 def test_yes_and_no_in_a_csv_file_are_booleans(opened, tmp_path):
     place = tmp_path / "people.csv"
     place.write_text("age,ill\n" + "\n".join(f"{age},{'yes' if age > 50 else 'no'}" for age in range(100)))
-    session, wrong, right = opened(place), ["no", "yes"], [False, True]
+    session, wrong, right = opened(place, columns={"age": "BIGINT", "ill": "BOOLEAN"}), ["no", "yes"], [False, True]
     with pytest.raises(InvalidParameter, match="'ill' is of type boolean"):
-        session.call(logistic(classes=wrong).algorithm(features=["age"], label="ill"))
-    assert session.call(logistic(classes=right).algorithm(features=["age"], label="ill")).hit
+        session.ask(Compute(logistic(classes=wrong).algorithm(features=["age"], label="ill")))
+    assert session.ask(Compute(logistic(classes=right).algorithm(features=["age"], label="ill"))).hit

@@ -10,9 +10,9 @@ import pytest
 
 from chary.errors import InvalidParameter
 from chary.learning.erm.design import clipped, design_matrix, width
-from chary.learning.features import Categories, Cuts, Span
+from chary.learning.features import Categorical, Cuts, Span
 
-FEATURES = [Span("age", 0, 100), Categories("sex", ["f", "m"]), Cuts("gain", [1, 5000])]
+FEATURES = [Span("age", 0, 100), Categorical("sex", ["f", "m"]), Cuts("gain", [1, 5000])]
 ROWS = pd.DataFrame(
     {
         "age": [0, 100, 50, 1e9, -1e9, float("nan"), float("inf")],
@@ -58,7 +58,7 @@ def test_what_is_no_list_of_features_is_refused(features):
 
 
 @pytest.mark.parametrize("frame", [ROWS, pl.from_pandas(ROWS), pa.table({"age": [1]}), {"age": [1]}])
-@pytest.mark.parametrize("feature", ["height", Span("height", 0, 1), Categories("height", ["tall"])])
+@pytest.mark.parametrize("feature", ["height", Span("height", 0, 1), Categorical("height", ["tall"])])
 def test_a_missing_column_is_named_whatever_the_library(frame, feature):
     with pytest.raises(InvalidParameter, match="no column 'height'") as caught:
         design_matrix(frame, [feature])
@@ -66,5 +66,5 @@ def test_a_missing_column_is_named_whatever_the_library(frame, feature):
 
 
 def test_the_width_of_a_design_is_that_of_its_rows():
-    for features in (FEATURES, ["age"], [Categories("sex", ["f"]), Span("age", 0, 1), "gain"]):
+    for features in (FEATURES, ["age"], [Categorical("sex", ["f"]), Span("age", 0, 1), "gain"]):
         assert width(features) == design_matrix(ROWS, features).shape[1]

@@ -8,10 +8,10 @@ import pytest
 from scipy import optimize, stats
 
 from chary.learning.erm.audited import Objective
-from chary.learning.erm.ball_descent import DAMPING, LEAST_STEPS
-from chary.learning.erm.laws import descent_law, descent_terms, gaussian_law, pure_law
-from chary.learning.erm.noisy_descent import inside
+from chary.learning.erm.descent.ball_descent import DAMPING, LEAST_STEPS
+from chary.learning.erm.descent.noisy_descent import inside
 from chary.learning.erm.problem import Problem
+from chary.learning.erm.training_laws import descent_law, descent_terms, gaussian_law, pure_law
 
 from .growing_kit import BETAS, of_each_loss
 from .test_audited import unit_rows

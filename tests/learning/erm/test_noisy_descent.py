@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from chary.learning.erm.audited import Objective, audited_optimum
-from chary.learning.erm.integer_gradients import ROW_BITS, integer_rows
+from chary.learning.erm.descent.integer_gradients import ROW_BITS, integer_rows
+from chary.learning.erm.descent.noisy_descent import NoisyDescent
 from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
-from chary.learning.erm.noisy_descent import NoisyDescent
 from chary.learning.erm.problem import Problem
 from chary.noise import Seeded
 
@@ -40,6 +40,14 @@ def test_the_integer_gradient_is_an_exact_sum_near_the_gradient(loss):
     assert total.tolist() == made.gradients.total(whole[order], targets[order], weights).tolist()
     exact = Objective(made.problem, rows, targets).gradient(weights) - float(made.problem.lam) * weights
     assert total * made.gradients.unit == pytest.approx(exact, abs=3e-4 * float(made.problem.lipschitz))
+
+
+def test_a_row_that_is_no_number_or_too_long_counts_as_zeros():
+    rows = np.array([[np.nan, 0.5], [np.inf, 0.0], [-np.inf, np.nan], [0.9, 0.9], [0.25, 0.5]])
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole = integer_rows(rows, Fraction(1))
+    assert not whole[:4].any()
+    assert whole[4].tolist() == [2 ** (ROW_BITS - 2), 2 ** (ROW_BITS - 1)]
 
 
 @named

@@ -1,14 +1,16 @@
 """The law of the noise of density exp(-|b|/scale), in one and more dimensions, and that the grid never decides."""
 
+import math
 from fractions import Fraction
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from chary.learning.erm import spherical
-from chary.learning.erm.spherical import cells, grid_for
-from chary.noise import Seeded
+from chary.learning.erm.descent import spherical
+from chary.learning.erm.descent.spherical import cells, grid_for
+from chary.noise import Deviate, Seeded
 
 ALPHA = 1e-6
 WRONG = (Fraction(2, 3), Fraction(3, 2))
@@ -71,6 +73,32 @@ def test_the_same_words_on_a_finer_grid_lie_in_the_same_cells():
     for seed in range(200):
         coarse, fine = (cells(center, scale, Fraction(1, bins), Seeded(seed)) for bins in (4, 64))
         assert coarse == [cell // 16 for cell in fine]
+
+
+def test_bits_that_a_coordinate_has_drawn_of_the_length_stay_for_the_next(monkeypatch):
+    """On so fine a grid every cell needs more bits; the deviates only ever become longer."""
+    met, measured = [], spherical._length
+    monkeypatch.setattr(spherical, "_length", lambda radial, bits: met.append(radial) or measured(radial, bits))
+    cells([Fraction(0)] * 3, Fraction(1), Fraction(1, 2**80), Seeded(1))
+    assert len(met) > 3
+    for before, after in pairwise(met):
+        assert all(v.floor >> v.bits - u.bits == u.floor for u, v in zip(before, after, strict=True))
+    assert met[-1][0].bits > met[1][0].bits
+
+
+def test_a_cell_is_told_only_where_all_numbers_that_begin_so_lie_in_it():
+    lengths, told = (Fraction(1, 2), Fraction(3, 4)), 0
+    for floor, start, unit in product(range(-8, 8), range(5), range(1, 4)):
+        corners = [Fraction(start, 3) + Fraction(unit, 2) * length * z for length in lengths for z in _ends(floor)]
+        found = spherical._cell(Fraction(start, 3), Fraction(unit, 2), lengths, Deviate(floor, 2))
+        inside = math.floor(min(corners)) + 1 > max(corners)
+        assert found == (math.floor(min(corners)) if inside else None)
+        told += inside
+    assert 0 < told < 16 * 5 * 3
+
+
+def _ends(floor):
+    return Fraction(floor, 4), Fraction(floor + 1, 4)
 
 
 def test_the_center_moves_the_cells():

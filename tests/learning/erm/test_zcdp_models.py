@@ -8,9 +8,10 @@ from scipy import stats
 
 from chary import InvalidParameter, NoPrice
 from chary.accounting import ZeroConcentrated
-from chary.learning import Categories, PrivateRidge
+from chary.calls import Compute
+from chary.learning import Categorical, PrivateRidge
 from chary.learning.erm import TrainingBox
-from chary.learning.erm.spherical import gaussian_cells, grid_for
+from chary.learning.erm.descent.spherical import gaussian_cells, grid_for
 from chary.noise import Seeded
 from tests.session.kit import spent
 
@@ -57,11 +58,11 @@ def test_the_excess_risk_of_a_perturbed_optimum_is_what_its_law_starts_from(size
 def test_a_model_with_a_rho_is_charged_natively(grown):
     session = grown()
     for steps in (0, 20):
-        outcome = session.call(logistic(rho="0.001", steps=steps).algorithm(features=FEATURES, label="ill"))
+        outcome = session.ask(Compute(logistic(rho="0.001", steps=steps).algorithm(features=FEATURES, label="ill")))
         assert len(outcome.value["weights"]) == 4
     assert spent(session).main == 2 * session.spine.filter.price(ZeroConcentrated("0.001")).hit.main
     with pytest.raises(NoPrice):
-        session.call(logistic(epsilon="0.1", delta="1e-7").algorithm(features=FEATURES, label="ill"))
+        session.ask(Compute(logistic(epsilon="0.1", delta="1e-7").algorithm(features=FEATURES, label="ill")))
 
 
 def test_the_question_of_a_model_without_a_rho_is_what_it_always_was():
@@ -107,7 +108,7 @@ def test_wrong_sizes_of_a_model_are_refused(given):
     [
         ({"rho": "1e-12", "steps": 5000}, {}, "too small for so many steps"),
         ({"rho": 1, "length": 3}, {"size": 1 << 26}, "summed up"),
-        ({"rho": 1, "lam": "4e-7"}, {"features": [Categories("sex", list(range(10**6)))]}, "lam is too small"),
+        ({"rho": 1, "lam": "4e-7"}, {"features": [Categorical("sex", list(range(10**6)))]}, "lam is too small"),
         ({"rho": 1}, {"label": None}, "label="),
         ({"rho": 1}, {"features": "age"}, "features="),
     ],
@@ -115,5 +116,5 @@ def test_wrong_sizes_of_a_model_are_refused(given):
 def test_what_could_not_be_trained_is_refused_before_anything_is_charged(grown, model, given, match):
     session = grown()
     with pytest.raises(InvalidParameter, match=match):
-        session.call(logistic(**model).algorithm(**{"features": FEATURES, "label": "ill"} | given))
+        session.ask(Compute(logistic(**model).algorithm(**{"features": FEATURES, "label": "ill"} | given)))
     assert session.history == []

@@ -11,16 +11,17 @@ from typing import Any, Final, Protocol, Self, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from chary.calls import Algorithm
 from chary.data import Reading, Relation, Rows
 from chary.errors import InvalidParameter
-from chary.learning.candidate import KEYS, one_row_each
 from chary.learning.erm.design import design_matrix, named
 from chary.learning.erm.losses import Floats
-from chary.learning.features import Categories, Column, Feature
+from chary.learning.features import Categorical, Column, Feature
+from chary.learning.search.candidate import KEYS, one_row_each
 from chary.noise import Source, uniform_integers
 from chary.numbers import Number, whole
-from chary.session import Algorithm
 
+# Names of Arrow's numeric types begin like this; below, those of DuckDB, with all their other names.
 NUMERIC: Final = ("int", "uint", "float", "decimal")
 _NUMBERS: Final = re.compile(r"boolean|u?(tiny|small|big|huge)?int(eger|\d+)?|float\d*|double|decimal.*")
 
@@ -64,8 +65,8 @@ class LinearAlgorithm(Algorithm):
     No row makes it fail: what is no number counts as 0, a row without one of the labels as zeros.
 
     Errors: `InvalidParameter`, before anything is charged, in a session whose relation or unit do not allow it, and for
-    classes or categories none of which can occur in a column of its type: a CSV file of yes and no is read as Booleans;
-    and for texts and dates where a feature needs numbers.
+    classes or categories none of which can occur in a column of its type: yes and no in a column of a CSV that is
+    declared BOOLEAN are Booleans; and for texts and dates where a feature needs numbers.
     """
 
     unit: str | None = None
@@ -127,13 +128,13 @@ class LinearAlgorithm(Algorithm):
 
 def _listed(model: Trainer, features: Sequence[Column | Feature], label: str) -> dict[str, Sequence[Hashable]]:
     """The columns whose values are listed, with these."""
-    found = {str(feature.column): feature.values for feature in features if isinstance(feature, Categories)}
+    found = {str(feature.column): feature.values for feature in features if isinstance(feature, Categorical)}
     return found | ({label: model.classes} if isinstance(model, Classifier) else {})
 
 
 def _numeric(features: Sequence[Column | Feature]) -> list[str]:
     """The columns that features read as numbers."""
-    named_alone = (feature for feature in features if not isinstance(feature, Categories))
+    named_alone = (feature for feature in features if not isinstance(feature, Categorical))
     return [str(feature.column if isinstance(feature, Feature) else feature) for feature in named_alone]
 
 
@@ -142,7 +143,7 @@ def _has_numbers(column: str, kind: str) -> None:
     if _NUMBERS.fullmatch(kind) is None:
         raise InvalidParameter(
             f"{column!r} is of type {kind}, and the feature needs numbers: list its values with "
-            f"Categories({column!r}, [...]), or bring a column of numbers"
+            f"Categorical({column!r}, [...]), or bring a column of numbers"
         )
 
 

@@ -18,14 +18,14 @@ def design_matrix(rows: Any, features: Sequence[Column | Feature]) -> Floats:
 
     - a column's name (or number): its numbers, 0 for what is none;
     - `Span`: the number between its bounds, scaled to [-1, 1]; 0 for what is none;
-    - `Cuts`, `Categories`: a 1 in the column of its cell, nothing for a missing or unforeseen value.
+    - `Cuts`, `Categorical`: a 1 in the column of its cell, nothing for a missing or unforeseen value.
 
     So a row of k features that are none of the first kind is at most sqrt(k) long. Errors: `InvalidParameter` for what
     is no list of features, and for a column that the table does not have.
 
-    >>> from chary.learning import Categories, Span
+    >>> from chary.learning import Categorical, Span
     >>> rows = {"age": [20, 75, None], "sex": ["f", "m", "?"]}
-    >>> design_matrix(rows, [Span("age", 0, 100), Categories("sex", ["f", "m"])]).tolist()
+    >>> design_matrix(rows, [Span("age", 0, 100), Categorical("sex", ["f", "m"])]).tolist()
     [[-0.6, 1.0, 0.0], [0.5, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
     named(features)
@@ -35,8 +35,8 @@ def design_matrix(rows: Any, features: Sequence[Column | Feature]) -> Floats:
 def width(features: Sequence[Column | Feature]) -> int:
     """How many numbers a row becomes.
 
-    >>> from chary.learning import Categories, Span
-    >>> width([Span("age", 0, 100), Categories("sex", ["f", "m"]), "height"])
+    >>> from chary.learning import Categorical, Span
+    >>> width([Span("age", 0, 100), Categorical("sex", ["f", "m"]), "height"])
     4
     """
     named(features)
@@ -47,7 +47,7 @@ def named(features: Sequence[Column | Feature]) -> list[Column]:
     """The columns of the features; `InvalidParameter` where there is none, and for what is no list of them."""
     listed = isinstance(features, Sequence) and not isinstance(features, str)
     if not listed or not features or any(isinstance(one, bool) or not isinstance(one, KNOWN) for one in features):
-        raise InvalidParameter('name the features, in a list: features=["age", Categories("sex", ["f", "m"])]')
+        raise InvalidParameter('name the features, in a list: features=["age", Categorical("sex", ["f", "m"])]')
     return [feature.column if isinstance(feature, Feature) else feature for feature in features]
 
 

@@ -14,24 +14,27 @@ from chary.accounting import zero_concentrated_rho_down
 from chary.accounting.events import failing
 from chary.errors import InvalidParameter
 from chary.learning.erm.audited import Objective, audited_optimum
-from chary.learning.erm.ball_descent import BallDescent
 from chary.learning.erm.calls import LinearAlgorithm
+from chary.learning.erm.descent.ball_descent import BallDescent
+from chary.learning.erm.descent.noisy_descent import NoisyDescent
+from chary.learning.erm.descent.spherical import cells, gaussian_cells, grid_for
 from chary.learning.erm.design import clipped, width
 from chary.learning.erm.losses import Floats, Loss
-from chary.learning.erm.noisy_descent import NoisyDescent
 from chary.learning.erm.problem import Problem
 from chary.learning.erm.roots import root_up
-from chary.learning.erm.spherical import cells, gaussian_cells, grid_for
-from chary.learning.estimators import matrix
 from chary.learning.features import Column, Feature, numbered
-from chary.learning.labels import checked_classes
+from chary.learning.linear_estimators import matrix
+from chary.learning.pate.labels import checked_classes
 from chary.noise import OperatingSystem, Source
 from chary.numbers import Number, positive, whole
 
 Json = dict[str, Any]
 
+# Clipped rows are too long by some d roundings of 2**-53 at most: 2**-30 holds that for eight million columns.
 ROUNDING: Final = 1 + Fraction(1, 2**30)
+# Products of three such sizes are still floats.
 LARGEST: Final = 10**50
+# For checks before the size is known: a model that could not be trained on a million rows is refused at once.
 TYPICAL_ROWS: Final = 1 << 20
 
 
@@ -145,7 +148,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         unit: str | None = None,
         size: int | None = None,
     ) -> LinearAlgorithm:
-        """The training as a call of a session: `model.restore(session.call(model.algorithm(...)).value)`.
+        """The training as a call of a session: `model.restore(session.ask(Compute(model.algorithm(...))).value)`.
 
         See `LinearAlgorithm` for `unit` and `size`, and `design_matrix` for what features become.
         """

@@ -12,8 +12,11 @@ from chary.learning.erm.roots import root_up
 
 Floats = NDArray[np.float64]
 
+# Where the hinge's corner is rounded off: a wider parabola would bend less and be farther from the hinge.
 HALF_WIDTH: Final = 0.5
+# The largest p/(1 + e^p) is W(1/e) = 0.278464..., rounded up.
 LAMBERT_UP: Final = Fraction("0.27847")
+# exp(-700) is no longer told from 0 beside 1, and a normal float.
 FAR: Final = 700.0
 
 

@@ -9,9 +9,13 @@ from typing import Final
 from chary.errors import InvalidParameter
 from chary.learning.erm.losses import Loss
 
+# The unit roundoff u of float64.
 ROUNDOFF: Final = Fraction(1, 2**53)
+# Sums of blocks err by u times (4096 + n/4096) terms instead of n; a block of rows stays in the cache.
 BLOCK: Final = 4096
+# A millionth of a row's own effect adds as little to the sensitivity, and costs Newton's method a step or two.
 REFINEMENT: Final = 10**6
+# Gradient descent stays within twice the optimum and a little; the error of gradients is bounded for three times it.
 BEYOND: Final = 3
 
 

@@ -8,10 +8,11 @@ from typing import Final
 import scipy
 
 from chary.errors import InvalidParameter
+from chary.learning.erm.descent.spherical import grid_for
 from chary.learning.erm.problem import Problem
-from chary.learning.erm.spherical import grid_for
 from chary.numbers import Number, exact, positive, probability
 
+# A few float operations and SciPy's quantile, upwards. Any lam is private: a grid only costs accuracy.
 MARGIN: Final = 1e-9
 TRIED: Final = [Fraction(f"{10 ** (step / 8):.4g}") for step in range(-48, 17)]
 

@@ -4,6 +4,7 @@ from fractions import Fraction
 from math import isqrt
 from typing import Final
 
+# 60 significant bits: above the root by less than a float's last digit.
 BITS: Final = 60
 
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from chary.accounting import zero_concentrated_rho_down
 from chary.accounting.events import failing
-from chary.accounting.laws import Law
-from chary.accounting.schedules import EveryRun
+from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.growing.schedules import EveryRun
 from chary.errors import InvalidParameter
-from chary.learning.erm.laws import TIGHT, descent_law, gaussian_law, pure_law
+from chary.learning.erm.training_laws import TIGHT, descent_law, gaussian_law, pure_law
 from chary.numbers import Number, exact, positive, probability, whole
 
+# Forty a decade; any lam gives a bound, so a grid only costs tightness.
 TRIED: Final = np.geomspace(1e-12, 1e6, 721)
 
 

@@ -1,0 +1,1 @@
+"""Target charging: exact curves, prices of hits, plans."""

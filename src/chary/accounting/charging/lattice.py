@@ -1,0 +1,221 @@
+"""The exact curve for q-targets and menus of calls: policy iteration on a lattice of likelihood ratios (theory 1.3).
+
+`D_t(k)` bounds delta at total epsilon `k * grain` with t tokens. A call of m grains whose two atoms hit with chances
+u and v and whose hit costs j tokens is worth, with `p = 1/(1+e^(-m grain))`,
+
+    p     ((1-u) D_t(k-m) + u D_(t-j)(k-m)) +
+    (1-p) ((1-v) D_t(k+m) + v D_(t-j)(k+m))
+
+Below 0 the symmetry `D(-i) = 1 - e^(-i grain) + e^(-i grain) D(i)` applies, and above the top `D(k) <= D(top)`, so
+every figure is an upper bound. For a fixed choice of call per point this is a banded system; Howard's iteration finds
+the best choice in a few solves.
+
+Rounding: the system is solved with what is known and all misses a little larger (`WIDER`) and with `FLOOR` added, so
+that no value is lost to underflow. Its solution V is taken only if no call, rounded up, is worth more than V anywhere;
+worths rise with values, hence V lies above the least solution, which is the curve.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from chary.accounting.binomial import Floats
+from chary.accounting.charging.published_charging import WantedTotal, published_total
+from chary.accounting.composition import convex_upper
+from chary.accounting.exponentials import precise
+from chary.errors import InvalidParameter
+from chary.numbers import Number
+
+Choice = NDArray[np.int64]
+# A call's worth is some 15 roundings of positive terms, 2**-49 of itself: ROUNDED, 32 units, covers it. WIDER is four
+# times as much, so that a solution passes the test in spite of the errors of its own solving; else nothing would end.
+WIDER = 1 + 2.0**-46
+ROUNDED = 1 + 2.0**-48
+# FLOOR adds up over the calls until absorption, so the least delta is 1e20 floors away from it, and a part of 1e-8 of
+# that delta, down to which curves are followed, 1e12.
+FLOOR = 1e-300
+LEAST_DELTA = 1e-280
+# Three seconds at 100 ns a point. A level costs at least as much as 1300 points (calls of NumPy and LAPACK), and with
+# 2**20 points each diagonal of the band takes eight megabytes.
+LARGEST_WORK = 3 * 10**7
+LARGEST_TOP = 2**20
+# Above the top the curve is taken for its last value: that adds at most this part of delta, on the safe side.
+NEGLIGIBLE = 1e-8
+_A_LEVEL = 1300
+
+
+@dataclass(frozen=True)
+class MenuCall:
+    """A kind of call on a menu: `steps` grains of epsilon, `tokens` a hit, and its target.
+
+    `q=None` is NotPrior; `q=1` is an ordinary release, all of whose outcomes hit.
+    """
+
+    steps: int
+    tokens: int
+    q: float | None = None
+
+
+@dataclass(frozen=True)
+class _Option:
+    """One extreme point of a call: the chances of a hit and of a miss with the likelier and the less likely atom."""
+
+    steps: int
+    tokens: int
+    hit_high: float
+    miss_high: float
+    hit_low: float
+    miss_low: float
+
+
+def lattice_curves(grain: float, menu: Sequence[MenuCall], top: int) -> Iterator[Floats]:
+    """The curves for 1, 2, 3, ... tokens at total epsilon 0, grain, ..., top * grain; at least 1e-300.
+
+    >>> curves = lattice_curves(0.1, [MenuCall(1, 1)], 400)
+    >>> [round(float(x), 6) for x in next(curves)[:3]]
+    [0.066556, 0.03494, 0.018343]
+    """
+    grid = _Grid(grain, top, list(dict.fromkeys(option for call in menu for option in _options(grain, call))))
+    done: list[Floats] = [np.zeros(top + 1)]
+    choice, most = np.zeros(top + 1, dtype=np.int64), max(call.tokens for call in menu)
+    while True:
+        curve, choice = grid.solve(done, choice)
+        done = [*done, curve][-most:]
+        yield curve
+
+
+def _options(grain: float, call: MenuCall) -> list[_Option]:
+    """The extreme points; what misses is written without a difference that could vanish beside what hits."""
+    # With decimals, each chance is rounded once: floats would lose as many units of r as the call has epsilon, and more
+    # where q is near r.
+    with precise():
+        odds, none = (-call.steps * Decimal(grain)).exp(), Decimal(0)
+        p, r = 1 / (1 + odds), odds / (1 + odds)
+        q = none if call.q is None else Decimal(call.q)
+        if call.q is None:
+            parts = [(none, p, r, none), (p, none, none, r)]
+        elif q <= r:
+            share = q / r
+            parts = [
+                (p * q, p * (1 - q), r * q, r * (1 - q)),
+                (p * share, p * (r - q) / r, none, r),
+                (none, p, q, r - q),
+            ]
+        else:
+            other = (p, none, r * (q - r) / p, r * (1 - q) / p)
+            parts = [(p * q, p * (1 - q), r * q, r * (1 - q)), (q - r, 1 - q, r, none), other]
+        return [_Option(call.steps, call.tokens, *map(float, chances)) for chances in parts]
+
+
+class _Grid:
+    """The lattice 0..top and the linear algebra of one token level."""
+
+    def __init__(self, grain: float, top: int, options: list[_Option]) -> None:
+        _check_work(1, top)
+        self.grain, self.top, self.options = grain, top, options
+        self.rows, self.solves = np.arange(top + 1), 0
+        self.sizes = sorted({option.steps for option in options})
+        self.steps = np.array([option.steps for option in options])
+        self.high = np.array([option.miss_high for option in options])
+        self.low = np.array([option.miss_low for option in options])
+
+    def solve(self, done: list[Floats], choice: Choice) -> tuple[Floats, Choice]:
+        """The curve of the next level, and which option is best at each point."""
+        fixed = self._hits(done)
+        affordable = np.array([option.tokens <= len(done) for option in self.options])
+        choice = np.where(affordable[choice], choice, int(affordable.argmax()))
+        while True:
+            self.solves += 1
+            _check_work(self.solves, self.top)
+            curve = self._evaluate(fixed, choice)
+            values = fixed + self._misses(curve)
+            values[~affordable] = 0.0
+            best = values.argmax(axis=0)
+            better = values[best, self.rows] * ROUNDED > curve
+            if not better.any():
+                return curve, choice
+            choice = np.where(better, best, choice)
+
+    def _around(self, curve: Floats) -> dict[int, tuple[Floats, Floats]]:
+        """For each size of call, the curve so many steps below and above every point."""
+        found = {}
+        for steps in self.sizes:
+            mirror = np.arange(steps, 0, -1)
+            mirrored = -np.expm1(-self.grain * mirror) + np.exp(-self.grain * mirror) * curve[mirror]
+            below = np.concatenate((mirrored, curve[: self.top + 1 - steps]))
+            found[steps] = below, np.concatenate((curve[steps:], np.full(steps, curve[-1])))
+        return found
+
+    def _hits(self, done: list[Floats]) -> Floats:
+        """What a hit adds to the worth of each option that can be paid."""
+        found = np.zeros((len(self.options), self.top + 1))
+        for tokens in {option.tokens for option in self.options if option.tokens <= len(done)}:
+            around = self._around(done[-tokens])
+            for row, option in zip(found, self.options, strict=True):
+                if option.tokens == tokens:
+                    below, above = around[option.steps]
+                    row[:] = option.hit_high * below + option.hit_low * above
+        return found
+
+    def _misses(self, curve: Floats) -> Floats:
+        around = self._around(curve)
+        parts = [(option, *around[option.steps]) for option in self.options]
+        return np.stack([option.miss_high * below + option.miss_low * above for option, below, above in parts])
+
+    def _evaluate(self, fixed: Floats, choice: Choice) -> Floats:
+        """Solve the banded system of one choice per point."""
+        steps, high, low = self.steps[choice], self.high[choice] * WIDER, self.low[choice] * WIDER
+        width, below = int(steps.max()), self.rows - steps
+        band = np.zeros((2 * width + 1, self.top + 1))
+        band[width] = 1.0
+        mirrored = self.grain * np.minimum(0, below)
+        for columns, values in (
+            (np.abs(below), high * np.exp(mirrored)),
+            (np.minimum(self.rows + steps, self.top), low),
+        ):
+            band[width + self.rows - columns, columns] -= values
+        known = fixed[choice, self.rows] * WIDER - high * np.expm1(mirrored) + FLOOR
+        return np.asarray(scipy.linalg.solve_banded((width, width), band, known, check_finite=False))
+
+
+def target_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: Number) -> float:
+    """The least total epsilon covering `hits` hits of q-targets at `delta`, rounded up.
+
+    The grid reaches as far as delta is more than a hundred millionth of what is asked.
+    Errors: `InvalidParameter` for numbers outside their domain, an epsilon_per_call above 700, a delta below 1e-280,
+    and where grid times hits is more than some seconds of work.
+
+    >>> target_total(epsilon_per_call=0.1, hits=5, delta=1e-6, q=0.3) < 4
+    True
+    """
+    asked = WantedTotal.of(epsilon_per_call, hits, delta, q)
+    if asked.delta < LEAST_DELTA:
+        raise InvalidParameter(f"with a q, delta must be at least {LEAST_DELTA}")
+    far = published_total(epsilon_per_call=asked.epsilon, hits=hits, delta=asked.delta * NEGLIGIBLE / 8, q=q)
+    top = 8 + math.ceil(far / asked.epsilon)
+    while True:
+        _check_work(hits, top)
+        curve = _curve_on(asked, top)
+        if curve[-1] <= NEGLIGIBLE * asked.delta:
+            return convex_upper(curve, asked.epsilon, asked.delta)
+        top += top // 2
+
+
+def _check_work(solves: int, top: int) -> None:
+    """Refuse what would take more than some seconds (about 100 ns a point), or a gigabyte."""
+    if top > LARGEST_TOP or solves * (top + _A_LEVEL) > LARGEST_WORK:
+        raise InvalidParameter(
+            f"this exact curve is too long to work out on a lattice of {top} points: take fewer hits or larger calls, "
+            "or price hits at a Renyi order, which has no limit"
+        )
+
+
+def _curve_on(asked: WantedTotal, top: int) -> Floats:
+    curves = lattice_curves(asked.epsilon, [MenuCall(1, 1, asked.q)], top)
+    return next(itertools.islice(curves, asked.hits - 1, None))

@@ -1,0 +1,1 @@
+"""Gaussian noise: exact curves, and losses of selection with it."""

@@ -1,0 +1,1 @@
+"""Growing databases: schedules, rounds, running counts."""

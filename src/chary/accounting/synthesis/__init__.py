@@ -1,0 +1,1 @@
+"""Public histograms and small databases: how many answers, how accurate."""

@@ -1,0 +1,170 @@
+"""MWEM (Hardt, Ligett, McSherry 2012): how accurate its histogram is over all queries, published and ours.
+
+There are N cells, n rows, T rounds, |Q| queries. Half of the budget picks queries, half measures them. While all T
+noises are within Z (a share of rows) and each pick is within K of the worst query, the histogram that is kept is off by
+`K + Z + 2Z + sqrt(ln N/(2T) + (2Z)^2)` at most; the proof is in docs/mwem.md.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.utility.choice_errors import exponential_loss_up, flip_loss_up
+from chary.accounting.utility.joint_errors import gaussian_error_up, laplace_error_up
+from chary.errors import InvalidParameter
+from chary.numbers import Number, positive, probability, whole
+
+# Exponents may add up to twice those of the first steps: more would fit better, and let noise do more (`k Z` in docs).
+REACH: Final = 2
+# More rounds are worth less each: the noise of a round grows with their number. It also bounds the work of a run.
+MOST_ROUNDS: Final = 1000
+# Utilities are handed to the choice in steps of 1/1024 of a row: two roundings of half a step, so one step in all.
+GRID: Final = 1024
+_ROUNDED: Final = 1
+# The histogram is kept in single precision: a round adds a product or two to each weight, of 2**-24 (6e-8) each.
+_SINGLE: Final = 1e-6
+# A few float operations, and sums over all queries in double precision, upwards.
+_SURPLUS: Final = 1 + 1e-9
+
+
+class Margins(NamedTuple):
+    """How many rows off all measured counts are at most, and how many rows all picks fall short of the worst query."""
+
+    noise: int
+    loss: float
+
+    @property
+    def tested(self) -> float:
+        """By how many rows more the worst query may be off than a measured query was."""
+        return (self.noise + self.loss + _ROUNDED / GRID) * _SURPLUS
+
+
+def mwem_margins_up(
+    *, queries: int, rounds: int, epsilon: Number | None = None, rho: Number | None = None, confidence: Number = "0.95"
+) -> Margins:
+    """What the noise of all rounds keeps together with `confidence`, from the exact laws of both halves of a round.
+
+    >>> mwem_margins_up(queries=2000, rounds=20, epsilon=1)
+    Margins(noise=267, loss=1087.28...)
+    """
+    many, times = whole(queries, "queries"), _rounds(rounds)
+    missed = (1 - probability(confidence, "confidence")) / 2
+    if (epsilon is None) == (rho is None):
+        raise InvalidParameter("give one of epsilon= and rho=")
+    if epsilon is not None:
+        each = positive(epsilon, "epsilon") / (2 * times)
+        loss = flip_loss_up(each / 2, many, missed / times)
+        return Margins(laplace_error_up(1 / each, tests=times, confidence=1 - missed), loss)
+    part = positive(rho or 0, "rho") / times
+    loss = exponential_loss_up(Fraction(math.sqrt(part)), many, missed / times)
+    return Margins(gaussian_error_up(1 / part, tests=times, confidence=1 - missed), loss * _SURPLUS)
+
+
+def mwem_error_up(
+    *,
+    cells: int,
+    queries: int,
+    rounds: int,
+    size: int,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    confidence: Number = "0.95",
+) -> float:
+    """How far the answers to all queries are off at most, as a share of `size` rows, with `confidence`; at most 1.
+
+    Ours: for the histogram that fitted its next measurement best. That every row lies in a cell is taken for granted.
+
+    >>> round(mwem_error_up(cells=100_000, queries=2000, rounds=20, size=1_000_000, epsilon=1), 3)
+    0.538
+    >>> round(published_mwem_error(cells=100_000, queries=2000, rounds=20, size=1_000_000, epsilon=1), 3)
+    1.519
+    """
+    margins = mwem_margins_up(queries=queries, rounds=rounds, epsilon=epsilon, rho=rho, confidence=confidence)
+    return _error(_base(cells, rounds), margins, whole(size, "size"))
+
+
+def published_mwem_error(*, cells: int, queries: int, rounds: int, size: int, epsilon: Number) -> float:
+    """`2 sqrt(ln N/T) + 10 T ln|Q|/(n epsilon)`, kept with probability `1 - 2T/|Q|` (Theorem 2.2), for comparison.
+
+    >>> round(published_mwem_error(cells=1000, queries=100, rounds=10, size=100_000, epsilon=1), 3)
+    1.667
+    """
+    coarse = 2 * math.sqrt(math.log(whole(cells, "cells", least=2)) / _rounds(rounds))
+    scaled = whole(size, "size") * float(positive(epsilon, "epsilon"))
+    return coarse + 10 * rounds * math.log(whole(queries, "queries")) / scaled
+
+
+def best_rounds(
+    *,
+    cells: int,
+    queries: int,
+    size: int,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    confidence: Number = "0.95",
+) -> int:
+    """The number of rounds, at most 1,000, for which `mwem_error_up` promises most.
+
+    A bound for the worst data: real data mostly bear more rounds (see docs/mwem.md).
+
+    >>> best_rounds(cells=100_000, queries=2000, size=50_000, epsilon=1)
+    63
+    """
+
+    def error(rounds: int) -> float:
+        margins = mwem_margins_up(queries=queries, rounds=rounds, epsilon=epsilon, rho=rho, confidence=confidence)
+        return _bound(_base(cells, rounds), margins, whole(size, "size"))
+
+    return _least(error)
+
+
+def mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> Law:
+    """The accuracy law over epsilon, or with `gaussian` over the epsilon of `rho = epsilon^2/2`.
+
+    With `L = ln(T (|Q|+2)/beta)`: all noises keep within `(2T/epsilon) L` rows and all picks within `(4T/epsilon) L`;
+    Gaussian noises keep within `(2 sqrt(T)/epsilon) sqrt(L)` and the picks within `(sqrt(2T)/epsilon) L`. It holds for
+    an epsilon of at most 1024 T, or 1024 sqrt(T): then the 1/1024 of a row by which errors are rounded is in the
+    surplus of the factor.
+
+    >>> law = mwem_law(cells=1000, queries=100, rounds=10)
+    >>> law.factor, law.choices, round(float(law.base), 3)
+    (Fraction(150, 1), Fraction(1020, 1), 0.588)
+    """
+    times, choices = _rounds(rounds), rounds * (whole(queries, "queries") + 2)
+    noises = 1 + 2 * REACH
+    if not gaussian:
+        return Law(1, times * (2 * noises + 4 + _ROUNDED), choices, base=_base(cells, times))
+    root = 2 * noises / math.sqrt(math.log(2 * choices)) + math.sqrt(2) + _ROUNDED
+    return Law(1, math.sqrt(times) * root * _SURPLUS, choices, base=_base(cells, times))
+
+
+def _base(cells: int, rounds: int) -> float:
+    """What noise does not matter to; single precision counts for a millionth a round at most."""
+    return math.sqrt(math.log(whole(cells, "cells", least=2)) / (2 * _rounds(rounds))) * _SURPLUS + _SINGLE * rounds
+
+
+def _bound(base: float, margins: Margins, size: int) -> float:
+    spread = REACH * margins.noise / size
+    return (spread + math.hypot(base, spread) + margins.tested / size) * _SURPLUS
+
+
+def _error(base: float, margins: Margins, size: int) -> float:
+    return min(1.0, _bound(base, margins, size))
+
+
+def _rounds(rounds: int) -> int:
+    if whole(rounds, "rounds") > MOST_ROUNDS:
+        raise InvalidParameter(f"rounds may be at most {MOST_ROUNDS}")
+    return rounds
+
+
+def _least(error: Callable[[int], float]) -> int:
+    """By a coarse grid and all whole numbers around its best."""
+    grid = np.unique(np.geomspace(1, MOST_ROUNDS, 40).astype(int)).tolist()
+    found = min(range(len(grid)), key=lambda place: error(grid[place]))
+    low, high = grid[max(0, found - 1)], grid[min(len(grid) - 1, found + 1)]
+    return min(range(low, high + 1), key=error)

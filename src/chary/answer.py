@@ -1,0 +1,284 @@
+"""What every answer is: a public value, rebuilt identically from the ledger, that knows what it was charged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from fractions import Fraction
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from chary.amounts import Amount
+from chary.errors import InvalidParameter
+from chary.numbers import plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Value = int | float
+Ends = tuple[float | None, float | None]
+Key = tuple[Any, ...]
+Handed = TypeVar("Handed")
+
+
+@dataclass(frozen=True)
+class Spending:
+    """How much of the budget is charged or left: `share` of it, and the same in the filter's own `unit`.
+
+    This is bookkeeping, not a guarantee: the promise is the whole budget. What was published so far is not covered by
+    the part that was charged, since what is charged depends on the outcomes.
+    """
+
+    share: float
+    charged: float
+    unit: str
+    amount: Amount
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return {"share": self.share, "charged": self.charged, "unit": self.unit}
+
+    def __str__(self) -> str:
+        return f"{plain(100 * self.share)} %"
+
+
+class Cashier(Protocol):
+    """Who hands answers out, and knows their price."""
+
+    def charged(self, calls: Sequence[int]) -> Spending:
+        """What these calls were charged together."""
+
+    def remaining(self) -> Spending:
+        """What the analyst could still spend now."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of call `call`. Answers to one question under one request key are equal, fresh or repeated.
+
+    Each kind of answer has a `value`: what was published, or None where nothing was.
+    """
+
+    call: int
+    _cashier: Cashier | None = field(default=None, init=False, repr=False, compare=False)
+
+    if TYPE_CHECKING:
+
+        @property
+        def value(self) -> Any:
+            """What was published."""
+
+    @property
+    def hit(self) -> bool:
+        """Whether the outcome was in the target, which is what is charged; True for a call without a target."""
+        return True
+
+    @property
+    def interval(self) -> Ends | None:
+        """Covers the truth 95 times in 100, given that the value was published, whatever made it be published.
+
+        An end that is None does not exist: without a lower end a hit may be a false alarm. None in all where there is
+        no value, or the width depends on the data.
+        """
+        return None
+
+    @property
+    def charged(self) -> Spending:
+        """What the call was charged, as a share of the budget."""
+        return self._handed_out_by().charged(self._numbers())
+
+    @property
+    def left(self) -> Spending:
+        """What the analyst could still spend now."""
+        return self._handed_out_by().remaining()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer in what JSON has, with its price where a session handed it out."""
+        known = {name: in_json(getattr(self, name)) for name in (*_public(self), "value", "interval", "hit")}
+        priced = {} if self._cashier is None else {name: getattr(self, name).share for name in ("charged", "left")}
+        return known | priced
+
+    def _numbers(self) -> Sequence[int]:
+        """The calls that were charged for it."""
+        return (self.call,)
+
+    def _handed_out_by(self) -> Cashier:
+        if self._cashier is None:
+            raise InvalidParameter("only an answer that a session handed out knows its price: session.ask(...)")
+        return self._cashier
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy for another process knows no ledger."""
+        return {name: value for name, value in self.__dict__.items() if name != "_cashier"}
+
+    def _repr_html_(self) -> str:
+        return _html([{"": name, "answer": _shown(value)} for name, value in self.to_dict().items()])
+
+
+@dataclass(frozen=True)
+class Table(Answer):
+    """An answer with a row for each key: iterate over its rows, look one up by `answer[key]`, or take all elsewhere.
+
+    `columns` names the parts of a key. A key of one column may be looked up by its value alone.
+    """
+
+    columns: tuple[str, ...]
+    keys: tuple[Key, ...]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        """What is told of the key at this position, by names that are the same for all keys."""
+        raise NotImplementedError
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a key, in the order they were listed: its parts, and what is told of it."""
+        return [self._row(position) for position in range(len(self.keys))]
+
+    def _row(self, position: int) -> dict[str, Any]:
+        return dict(zip(self.columns, self.keys[position], strict=True)) | self.cells(position)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, key: Any) -> dict[str, Any]:
+        wanted = key if isinstance(key, tuple) else (key,)
+        if wanted not in self.keys:
+            raise KeyError(key)
+        return self._row(self.keys.index(wanted))
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table; a column of several types, or of numbers beyond 64 bits, is one of JSON texts."""
+        rows = self.rows()
+        names = rows[0] if rows else self.columns
+        return pa.table({name: _column([in_json(row[name]) for row in rows]) for name in names})
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas data frame; needs pandas."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a Polars data frame; needs Polars."""
+        frame: pl.DataFrame = import_module("polars").from_arrow(self.to_arrow())
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer in what JSON has, its rows under "rows"."""
+        return super().to_dict() | {"rows": in_json(self.rows())}
+
+    def _repr_html_(self) -> str:
+        return _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()])
+
+
+@dataclass(frozen=True)
+class NoisyNumber(Answer):
+    """One noisy number. `error_bar` is the half-width of its 95 % interval, None where it depends on the data (means).
+
+    >>> NoisyNumber(call=1, value=512, error_bar=30.0).interval
+    (482.0, 542.0)
+    """
+
+    value: Value
+    error_bar: float | None
+
+    @property
+    def interval(self) -> Ends | None:
+        return around(self.value, self.error_bar)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+@dataclass(frozen=True)
+class NoisyNumbers(Table):
+    """One noisy number for each key, in the order the keys were listed; `error_bar` holds for each of them.
+
+    >>> NoisyNumbers(1, ("clinic",), (("north",), ("south",)), (512, 77), 30.0)["south"]
+    {'clinic': 'south', 'value': 77, 'low': 47.0, 'high': 107.0}
+    """
+
+    values: tuple[Value, ...]
+    error_bar: float | None
+
+    @property
+    def value(self) -> dict[Any, Value]:
+        """Key to value; a key of one column is a scalar."""
+        return {scalar(key): value for key, value in zip(self.keys, self.values, strict=True)}
+
+    def cells(self, position: int) -> dict[str, Any]:
+        return {"value": self.values[position]} | ends(self.values[position], self.error_bar)
+
+
+def around(value: Value | None, error_bar: float | None) -> Ends | None:
+    """The interval of a value with symmetric noise, if it has one."""
+    return None if value is None or error_bar is None else (float(value - error_bar), float(value + error_bar))
+
+
+def ends(value: Value | None, error_bar: float | None) -> dict[str, float | None]:
+    """The same for a row of a table."""
+    return in_row(around(value, error_bar))
+
+
+def in_row(interval: Ends | None) -> dict[str, float | None]:
+    """An interval as cells of a row."""
+    low, high = interval or (None, None)
+    return {"low": low, "high": high}
+
+
+def handed_out(answer: Handed, cashier: Cashier) -> Handed:
+    """The answer, which can look up its price from now on."""
+    if isinstance(answer, Answer):
+        object.__setattr__(answer, "_cashier", cashier)
+    return answer
+
+
+def scalar(key: Key) -> Any:
+    """A key as people write it: the value alone for one column, a tuple for several."""
+    return key[0] if len(key) == 1 else key
+
+
+def in_json(value: Any) -> Any:
+    """A value of an answer in what JSON has; what it has no word for as text."""
+    if isinstance(value, Fraction):
+        return float(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: in_json(getattr(value, name)) for name in _public(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        if "__str__" not in type(value).__dict__:
+            return in_json(dict(zip(value._fields, value, strict=True)))
+        return [in_json(inner) for inner in value]  # an interval, which is two ends whoever worked it out
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {name: in_json(inner) for name, inner in value.items()}
+    if isinstance(value, Mapping):
+        return [{"key": in_json(key), "value": in_json(inner)} for key, inner in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [in_json(inner) for inner in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _column(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([json.dumps(value) for value in values])
+
+
+def _public(value: Any) -> list[str]:
+    return [each.name for each in fields(value) if each.compare]
+
+
+def _shown(value: Any) -> str:
+    return plain(value) if isinstance(value, float) else str(value)
+
+
+def _html(rows: Sequence[Mapping[str, str]]) -> str:
+    """A table of texts; whatever is in them is text and no markup."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in (rows[0] if rows else ()))
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.values())}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,1 @@
+"""Private algorithms that callers bring, with priors and targets."""

@@ -1,0 +1,131 @@
+"""Asking the same again and again, and paying only when the answer changes."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
+from typing import Any, cast
+
+from chary.accounting import Event, Publication, Support, Targeted
+from chary.calls.algorithms.algorithm import Algorithm
+from chary.calls.algorithms.calling import RunOnce
+from chary.calls.algorithms.targets import EVERYTHING, UNSAID, Target, not_prior
+from chary.calls.answers import Tracked, published
+from chary.calls.call import Bound, Call, call
+from chary.calls.fields import Asked, Positive
+from chary.data import Query
+from chary.errors import InvalidQuery
+from chary.mechanisms import Additive, Laplace
+from chary.numbers import positive
+from chary.spine.interaction import Json, Ran, Touched, laplace_for, natural
+from chary.spine.spine import Spine
+
+
+@call("track", subject="algorithms")
+class Track(Call[Tracked]):
+    """One question, asked as often as you like, and paid only when the answer changes.
+
+    A query is answered with noise for `epsilon`, rounded to a multiple of `step` (without rounding, noise would change
+    every answer: take a step of several error bars); an `Algorithm` brings its own epsilon.
+
+    Guarantee: one epsilon-DP call whose NotPrior target is "not the last published answer to this question", which is
+    read from the ledger. The first answer is charged.
+    """
+
+    question: Asked
+    _: KW_ONLY
+    step: Positive | None = None
+    epsilon: Positive | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, Algorithm):
+            for name in ("step", "epsilon"):
+                positive(getattr(self, name) or 0, name)
+
+    def bind(self, spine: Spine) -> "CallAgain | AskTracked":
+        first = self._after(spine, UNSAID)
+        stored = spine.ledger.last_settled(spine.dataset, "track", first.text())
+        return first if stored is None else self._after(spine, json.loads(stored.answer or "{}").get("value", UNSAID))
+
+    def _after(self, spine: Spine, prior: Any) -> "CallAgain | AskTracked":
+        question = self.question
+        if isinstance(question, Algorithm):
+            return CallAgain(self, spine.rows.neighbouring, prior)
+        if not isinstance(question, Query) or question.keys is not None:
+            raise InvalidQuery("track a single count or total, or an Algorithm")
+        return AskTracked(self, spine.rows.neighbouring, question, None if prior is UNSAID else prior)
+
+
+@dataclass(frozen=True)
+class CallAgain(RunOnce[Track]):
+    """The same algorithm once more; which outcome was the prior is told by the answer, not by the question."""
+
+    prior: Any
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return cast("Algorithm", self.call.question)
+
+    @cached_property
+    def target(self) -> Target:
+        self.algorithm.size  # noqa: B018 - refuses a rho, which the second time could have no prior
+        return EVERYTHING if self.prior is UNSAID else not_prior(self.algorithm, self.prior)
+
+    def body(self) -> Json:
+        return self.algorithm.body()
+
+    def present(self, answer: Json, call: int) -> Tracked:
+        return Tracked(call, self.told(answer), answer["hit"], None)
+
+
+@dataclass(frozen=True)
+class AskTracked(Bound[Track]):
+    """A noisy value rounded to a multiple of the step, paid when it is not the `prior` (None: nothing is known yet)."""
+
+    query: Query
+    prior: int | None = None
+
+    @cached_property
+    def step(self) -> Fraction:
+        """What answers are multiples of."""
+        return Fraction(self.call.step or 0)
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """The noise before rounding; refuses noise out of range."""
+        return laplace_for(self.query, self.neighbouring, self.call.epsilon or 0)
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.call.epsilon or 0)
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise, self.query.grid
+
+    def body(self) -> Json:
+        return {"query": self.query.body(), "step": str(self.step), "epsilon": str(self.call.epsilon)}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        noisy = self.noise.apply_one(touched.integer(), touched.source)
+        cell = (noisy * self.query.grid / self.step + Fraction(1, 2)).__floor__()
+        hit = cell != self.prior
+        return Ran({"value": cell, "hit": hit, "prior": self.prior}, hits=int(hit), tests=1)
+
+    def present(self, answer: Json, call: int) -> Tracked:
+        # Answers of old ledgers do not say from what they changed, so a change says nothing by itself.
+        known = "prior" in answer or not answer["hit"]
+        bar = float(self.step) / 2 + (self.error_bar or 0.0) if known else None
+        told = self._published(answer.get("prior")) if answer["hit"] else None
+        return Tracked(call, natural(answer["value"], self.step), answer["hit"], bar, publication=told)
+
+    def _published(self, prior: int | None) -> Publication | None:
+        """A change is told where the noisy value no longer rounds to the last answer, a first answer in any case."""
+        if prior is None:
+            return None
+        first, last = (ceil((2 * cell - 1) * self.step / (2 * self.query.grid)) for cell in (prior, prior + 1))
+        return published(self.noise, self.query.grid, Support.outside(first, last - 1), self.step)

@@ -1,0 +1,283 @@
+"""The types of a call's fields: each is checked, written to JSON and described in a JSON schema in one place."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import date, datetime
+from typing import Annotated, Any, Final
+
+from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
+
+from chary.calls.algorithms.algorithm import Algorithm
+from chary.calls.algorithms.targets import When
+from chary.calls.workload import AskedQueries, conditions
+from chary.data import Count, Predicate, Query, Universe, count
+from chary.data.domain.axes import Axis
+from chary.data.queries.bodies import query_of
+from chary.data.queries.query import AnsweredT
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.numbers import Number, exact, positive, probability, whole
+from chary.spine.interaction import Question, check_question
+
+_NUMBER = {"type": ["number", "string"], "description": 'A number, read exactly: 0.1, "0.1" and "1/10" are one tenth.'}
+_NUMBERS = {"type": "array", "items": _NUMBER}
+_DATES: Final[dict[Any, Callable[[Any], date]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
+
+
+def _name(info: ValidationInfo) -> str:
+    return str(info.field_name)
+
+
+def _exact(value: Any, info: ValidationInfo) -> Any:
+    return exact(value, _name(info))
+
+
+def _positive(value: Any, info: ValidationInfo) -> Any:
+    return positive(value, _name(info))
+
+
+def _probability(value: Any, info: ValidationInfo) -> Any:
+    return probability(value, _name(info))
+
+
+def _whole(value: Any, info: ValidationInfo) -> int:
+    return whole(value, _name(info))
+
+
+def _flag(value: Any, info: ValidationInfo) -> bool:
+    if type(value) is not bool:
+        raise InvalidParameter(f"{_name(info)} is True or False")
+    return value
+
+
+def _text(value: Any, info: ValidationInfo) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise InvalidParameter(f"{_name(info)} is a name, such as {_name(info)}='age'")
+
+
+def _numbers(value: Any, info: ValidationInfo) -> tuple[Any, ...]:
+    return tuple(exact(number, _name(info)) for number in _values(value, info))
+
+
+def _values(value: Any, info: ValidationInfo) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
+        raise InvalidParameter(f"{_name(info)} is a list, such as {_name(info)}=[...]")
+    return tuple(value)
+
+
+def _edges(value: Any, info: ValidationInfo) -> tuple[Any, ...]:
+    edges = _numbers(value, info)
+    if len(edges) != 2:
+        raise InvalidParameter(f"{_name(info)} are two numbers, such as {_name(info)}=(0, 120)")
+    return edges
+
+
+def _question(value: Any) -> Any:
+    asked = query_of(value) if isinstance(value, dict) else value
+    check_question(asked)
+    return asked
+
+
+def _algorithm(value: Any) -> Algorithm:
+    if not isinstance(value, Algorithm):
+        raise InvalidParameter('bring an algorithm: chary.Algorithm("median", run, epsilon=0.1)')
+    return value
+
+
+def _public(value: Any) -> Any:
+    """A public value as JSON that `_said` reads: dates would pass for texts."""
+    if isinstance(value, datetime):
+        return {"timestamp": value.isoformat()}
+    return {"date": value.isoformat()} if isinstance(value, date) else value
+
+
+def _said(value: Any) -> Any:
+    made = _DATES.get(next(iter(value))) if isinstance(value, dict) and len(value) == 1 else None
+    try:
+        return value if made is None else made(next(iter(value.values())))
+    except (TypeError, ValueError):
+        raise InvalidParameter('dates are written as in {"date": "2026-03-31"}') from None
+
+
+def _listed(values: Any) -> Any:
+    return tuple(_said(value) for value in values) if isinstance(values, (list, tuple, range)) else values
+
+
+def _columns(value: Any, info: ValidationInfo) -> Any:
+    if not isinstance(value, Mapping):
+        raise InvalidQuery(f'{_name(info)} are names and values, such as {_name(info)}={{"sex": ["f", "m"]}}')
+    return {name: _listed(values) for name, values in value.items()}
+
+
+def _texts(values: Iterable[Any] | None) -> list[str] | None:
+    return None if values is None else [str(value) for value in values]
+
+
+_AS_TEXT = PlainSerializer(str, return_type=str, when_used="json")
+_AS_TEXTS = PlainSerializer(_texts, when_used="json")
+_AS_LIST = PlainSerializer(list, when_used="json")
+
+Exact = Annotated[Number, PlainValidator(_exact), _AS_TEXT, WithJsonSchema(_NUMBER)]
+Positive = Annotated[Number, PlainValidator(_positive), _AS_TEXT, WithJsonSchema(_NUMBER | {"exclusiveMinimum": 0})]
+Probability = Annotated[
+    Number,
+    PlainValidator(_probability),
+    _AS_TEXT,
+    WithJsonSchema(_NUMBER | {"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+]
+Whole = Annotated[int, PlainValidator(_whole), WithJsonSchema({"type": "integer", "minimum": 1})]
+Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
+Name = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string", "minLength": 1})]
+Numbers = Annotated[Sequence[Number], PlainValidator(_numbers), _AS_TEXTS, WithJsonSchema(_NUMBERS)]
+Edges = Annotated[
+    tuple[Number, Number],
+    PlainValidator(_edges),
+    _AS_TEXTS,
+    WithJsonSchema(_NUMBERS | {"minItems": 2, "maxItems": 2}),
+]
+Values = Annotated[Iterable[Any], PlainValidator(_values), _AS_LIST, WithJsonSchema({"type": "array"})]
+Keys = Annotated[
+    Iterable[Any],
+    PlainValidator(lambda value, info: _listed(_values(value, info))),
+    PlainSerializer(lambda keys: [_public(key) for key in keys], when_used="json"),
+    WithJsonSchema({"type": "array"}),
+]
+Columns = Annotated[
+    Mapping[str, Sequence[Any]],
+    PlainValidator(_columns),
+    PlainSerializer(lambda columns: {name: [_public(key) for key in keys] for name, keys in columns.items()}),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "array"}}),
+]
+Where = Annotated[
+    Predicate | str | None,
+    PlainValidator(Predicate.of),
+    PlainSerializer(lambda where: None if where is None else where.text, when_used="json"),
+    WithJsonSchema({"type": ["string", "null"], "description": 'A predicate, such as "age >= 65 AND smoker".'}),
+]
+QueryOf = Annotated[
+    Question[AnsweredT],
+    PlainValidator(_question),
+    PlainSerializer(lambda query: query.body(), when_used="json"),
+    WithJsonSchema({"type": "object", "description": "The body of a query: count, total, mean, histogram or series."}),
+]
+
+
+AnyQuery = QueryOf[Any]
+
+
+def _universe(value: Any) -> Universe:
+    written = isinstance(value, dict) and set(value) == {"columns", "missing"}
+    return Universe.of_body(value) if written else Universe.of(value)
+
+
+Cells = Annotated[
+    Universe | Mapping[str, Axis | Iterable[Any]],
+    PlainValidator(_universe),
+    PlainSerializer(lambda universe: universe.body(), when_used="json"),
+    WithJsonSchema({"type": "object", "description": "A universe: columns and their cells."}),
+]
+Conditions = Annotated[
+    AskedQueries,
+    PlainValidator(conditions),
+    PlainSerializer(lambda asked: [condition.text for condition in asked], when_used="json"),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
+Brought = Annotated[
+    Algorithm,
+    PlainValidator(_algorithm),
+    PlainSerializer(lambda algorithm: algorithm.body(), when_used="json"),
+    WithJsonSchema({"type": "object", "description": "An algorithm of your own; it cannot be read from JSON."}),
+]
+
+
+def _condition(value: Any, info: ValidationInfo) -> When:
+    if not isinstance(value, When):
+        raise InvalidParameter(f"{_name(info)} is a condition on outcomes: When('large', lambda outcome: outcome > 9)")
+    return value
+
+
+Condition = Annotated[
+    When,
+    PlainValidator(_condition),
+    PlainSerializer(lambda when: when.name, when_used="json"),
+    WithJsonSchema({"type": "string", "description": "A condition of your own; it cannot be read from JSON."}),
+]
+
+
+def of_code(kind: type[Any]) -> bool:
+    """Whether calls of this kind bring code of their author's, which no JSON and no command line can state."""
+    return any(field.type in (Brought, Condition) for field in fields(kind))
+
+
+def _candidates(value: Any) -> Any:
+    if isinstance(value, dict):
+        return query_of(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value):
+        raise InvalidParameter("algorithms cannot be read from JSON: bring them")
+    return value if isinstance(value, Query) else tuple(value) if isinstance(value, (list, tuple)) else ()
+
+
+def _candidates_body(candidates: Any) -> Any:
+    return candidates.body() if isinstance(candidates, Query) else [each.body() for each in candidates]
+
+
+Candidates = Annotated[
+    Query | Sequence[Algorithm],
+    PlainValidator(_candidates),
+    PlainSerializer(_candidates_body, when_used="json"),
+    WithJsonSchema({"description": "The body of a keyed query; algorithms cannot be read from JSON."}),
+]
+
+
+Asked = Annotated[
+    Question | Algorithm,
+    PlainValidator(lambda value: value if isinstance(value, Algorithm) else _question(value)),
+    PlainSerializer(lambda asked: asked.body(), when_used="json"),
+    WithJsonSchema({"type": "object", "description": "The body of a query; an algorithm cannot be read from JSON."}),
+]
+
+
+def _covering(value: Any) -> Any:
+    if isinstance(value, dict):
+        return query_of(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _covering_body(asked: Any) -> Any:
+    if isinstance(asked, Query):
+        return asked.body()
+    return [each.text if isinstance(each, Predicate) else each for each in asked]
+
+
+Covering = Annotated[
+    Count | Sequence[Predicate | str],
+    PlainValidator(_covering),
+    PlainSerializer(_covering_body, when_used="json"),
+    WithJsonSchema({"type": ["object", "array"], "description": "The body of a keyed count, or conditions."}),
+]
+
+
+def _counted(value: Any) -> Any:
+    asked = query_of(value) if isinstance(value, dict) else value
+    if asked is None or isinstance(asked, (Predicate, str)):
+        return count(asked)
+    if not isinstance(asked, Count):
+        raise InvalidQuery('give count() or a condition, such as "age >= 65"')
+    return asked
+
+
+Counted = Annotated[
+    Count | Predicate | str | None,
+    PlainValidator(_counted, json_schema_input_type=Any),
+    PlainSerializer(lambda counted: counted.body(), when_used="json"),
+    WithJsonSchema({"type": ["object", "string", "null"], "description": "The body of a count, or its condition."}),
+]
+
+
+def _word(value: Any, info: ValidationInfo) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise InvalidParameter(f"{_name(info)} is a text or a whole number")
+    return value
+
+
+Word = Annotated[str | int, PlainValidator(_word), WithJsonSchema({"type": ["string", "integer"]})]

@@ -1,0 +1,1 @@
+"""Selection with Gaussian noise, paid for what came out."""

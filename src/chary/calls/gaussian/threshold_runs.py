@@ -1,0 +1,194 @@
+"""A run of threshold tests with Gaussian noise: paid by what came out, to the first True or the end of the budget."""
+
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from chary.accounting import Event, ExPost
+from chary.answer import Answer
+from chary.calls.call import call
+from chary.calls.fields import Exact, Positive
+from chary.calls.gaussian.gaussian_steps import AskAbove, FirstAbove, Moved, WatchAbove
+from chary.calls.gaussian.run_state import RunState, RunTerms
+from chary.calls.keyed_run import KeyedRun
+from chary.calls.openings import BoundOpening
+from chary.calls.run import Kept, Opening, keeps
+from chary.calls.thresholds.testing import Tested
+from chary.data import Query
+from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
+from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
+from chary.noise.normal import deviate
+from chary.spine.interaction import Json, Ran, Touched
+from chary.spine.spine import ATTEMPTS, Spine
+
+
+@dataclass(frozen=True)
+class ThresholdState:
+    """What is public of a run: how many values were tested, and what their answers lost.
+
+    Its answers so far are at most e^loss times as likely under a neighbour: so much it was charged. `next_loss` is the
+    most that the next step can add, which is what it reserves; 0 when the run halted. Where the run has no
+    `sensitivity` of its own, a query like those before it is assumed, and 0 if there was none. Values are clipped to
+    `clipped_to`. `told` is "running", "halted at step t", or "stopped: the budget cannot pay for step t", as of now.
+    """
+
+    steps: int
+    loss: float
+    next_loss: float
+    clipped_to: tuple[float, float]
+    told: str
+
+
+@call("above_threshold", subject="gaussian")
+class AboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
+    """A run of tests, `run.ask(query)`, up to the first True; any number of them, adaptively chosen.
+
+    Of a keyed query each key is tested in turn, in one scan, until one is above or the budget cannot pay for the next
+    one; every key that was tested is a step.
+
+    All numbers are in the units of the queries, whose values are clipped to [low, high]; the threshold may lie
+    outside. It gets Gaussian noise once, each value anew: `query_noise` is sqrt(3) times `threshold_noise` unless
+    given. `sensitivity` is the most that a query may have; without it, the largest one that was asked counts.
+
+    Guarantee: before each step the loss of either outcome is known; the larger is reserved, less what the run was
+    charged, and the loss of what came out is charged (`ExPost`). A step that does not fit is refused untouched. So
+    under the pure filter every transcript has at most the budget's loss: pure DP, and delta 0. Opening is free, and
+    so is leaving.
+
+    Errors: `InvalidParameter` for bounds in the wrong order; `NoPrice` under the exact filter, which has no tokens for
+    ex-post losses.
+    """
+
+    _: KW_ONLY
+    threshold: Exact
+    threshold_noise: Positive
+    low: Exact
+    high: Exact
+    query_noise: Positive | None = None
+    sensitivity: Positive | None = None
+
+    def __post_init__(self) -> None:
+        if Fraction(self.low) >= Fraction(self.high):
+            raise InvalidParameter("low must be less than high: values are clipped to [low, high]")
+
+    @cached_property
+    def terms(self) -> RunTerms:
+        """What its steps are priced by."""
+        sensitivity = None if self.sensitivity is None else Fraction(self.sensitivity)
+        mechanism = GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
+        return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity)
+
+    def bind(self, spine: Spine) -> "OpenThreshold":
+        return OpenThreshold(self, spine.rows.neighbouring)
+
+
+class OpenThreshold(BoundOpening[AboveThreshold]):
+    """Draw the noise of a threshold, which is secret state from then on. Nothing is read and nothing is charged.
+
+    A filter that has no price for ex-post losses (the exact one) refuses here.
+    """
+
+    def __post_init__(self) -> None:
+        self.call.terms.check()
+
+    @property
+    def event(self) -> Event:
+        return ExPost(0)
+
+    def body(self) -> Json:
+        other, sensitivity = self.call.terms.mechanism.scales[1], self.call.sensitivity
+        return super().body() | {
+            "query_noise": str(other),
+            "sensitivity": None if sensitivity is None else str(sensitivity),
+        }
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({}, hits=0, tests=0, secret=RunState(deviate(touched.source)).dump())
+
+
+@keeps
+class KeptThreshold(Kept[Any, ThresholdState]):
+    """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? True ends the run.
+
+    Errors: `BudgetRefused` if the budget cannot pay for either outcome, with nothing touched; `UnknownHeld` when the
+    run halted; `InvalidQuery` for a mean, or a query of a larger sensitivity than the run was opened for.
+    """
+
+    kind = AboveThreshold.kind
+    names = "above_threshold"
+
+    @cached_property
+    def terms_of_run(self) -> RunTerms:
+        """What the run was opened with."""
+        return AboveThreshold(**self.terms).terms
+
+    def opened(self) -> KeyedRun[Tested, FirstAbove, ThresholdState]:
+        return KeyedRun(self)
+
+    def question(self, query: Any) -> AskAbove:
+        if not isinstance(query, Query):
+            raise InvalidQuery("a run tests counts, totals and series, with keys or without")
+        spine, terms, now = self.spine, self.terms_of_run, self._now()
+        step, keys = (AskAbove, 1) if query.keys is None else (WatchAbove, len(query.keys))
+        made = step(self.number, terms, query, spine.rows.neighbouring, now, spine.filter, keys)
+        return made if now.halted else self._affordable(made)
+
+    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._asked(asked, options, request)
+            except Moved:
+                continue
+        return self._asked(asked, options, request)
+
+    @property
+    def state(self) -> ThresholdState:
+        now, clipped_to = self._now(), self.terms_of_run.clipped_to
+        return ThresholdState(now.steps, now.charged, float(self._next(now)), clipped_to, self._told(now))
+
+    def _asked(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
+        made = self.question(*asked, **options)
+        try:
+            answer: Answer = self.spine.perform(made, request)
+            return answer
+        except NoPrice:
+            raise
+        except BudgetRefused as error:
+            if made.limit > 1:
+                raise Moved("another call took the room for these keys: ask again") from None
+            told = f"{self._stopped(self._now().steps + 1)}; {error}"
+        raise BudgetRefused(told)
+
+    def _affordable(self, made: AskAbove) -> AskAbove:
+        """As many keys as can be paid for, at least one: the price never falls with their number."""
+        if made.limit == 1:
+            return made
+        left, least, beyond = self.spine.left(), 1, made.limit + 1
+        while beyond - least > 1:
+            middle = (least + beyond) // 2
+            fits = self.spine.filter.price(replace(made, limit=middle).event).hit.fits_into(left)
+            least, beyond = (middle, beyond) if fits else (least, middle)
+        return replace(made, limit=least)
+
+    def _now(self) -> RunState:
+        secret = self.spine.ledger.secret(self.number)
+        if secret is None:
+            raise UnknownHeld(f"call {self.number} keeps no threshold: it was interrupted; open a new run")
+        return RunState.load(secret)
+
+    def _next(self, now: RunState) -> Fraction:
+        terms, step = self.terms_of_run, now.steps + 1
+        sensitivity = max(now.sensitivity, terms.sensitivity or Fraction(0))
+        if now.halted or not sensitivity:
+            return Fraction(0)
+        return now.increment(terms.losses(sensitivity, step).worst(step, step))
+
+    def _told(self, now: RunState) -> str:
+        if now.halted:
+            return f"halted at step {now.steps}"
+        price = self.spine.filter.price(ExPost(self._next(now))).hit
+        return "running" if price.fits_into(self.spine.left()) else self._stopped(now.steps + 1)
+
+    def _stopped(self, step: int) -> str:
+        return f"stopped: the budget cannot pay for step {step} of run {self.number}"

@@ -1,0 +1,1 @@
+"""Tables that grow: schedules, rounds of tests, counts told again and again."""

@@ -1,0 +1,200 @@
+"""The continual counts of a session: opening one, its steps, and what they told."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from functools import cached_property
+from typing import Literal, cast
+
+from chary.accounting import Event
+from chary.calls.call import call
+from chary.calls.fields import Counted, Positive, Whole
+from chary.calls.growing.running_questions import (
+    NothingNew,
+    Progress,
+    RunningCount,
+    StepContinual,
+    StepsUsed,
+    progress_of,
+)
+from chary.calls.openings import BoundOpening
+from chary.calls.run import Kept, Opening, Run, keeps
+from chary.data import Count, Reading, Relation, Rows
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.mechanisms.growing.binary_tree import BinaryTree
+from chary.mechanisms.growing.root_factorisation import RootFactorisation
+from chary.mechanisms.growing.running_counts import Continual
+from chary.numbers import Number
+from chary.spine.arrivals import Arrivals
+from chary.spine.interaction import Json, Ran, Touched
+from chary.spine.spine import Spine
+from chary.spine.told import Told
+
+Method = Literal["tree", "root"]
+
+
+class CountingState:
+    """What is public of a continual count. Steps are numbered from 1; `steps` is how many there are in all."""
+
+    def __init__(self, spine: Spine, call: int, started: "OpenContinual") -> None:
+        self.steps, self._call, self._spine, self._mechanism = started.call.steps, call, spine, started.mechanism
+        self._told: Told[RunningCount] = Told(spine, StepContinual(call, started, version=0, known=None), after=call)
+
+    @property
+    def latest(self) -> RunningCount | None:
+        """What the last step told; None before the first."""
+        told = self.results
+        return told[-1] if told else None
+
+    @property
+    def results(self) -> list[RunningCount]:
+        """What all steps told, in order, from the ledger."""
+        return sorted(self._told.all(), key=lambda told: told.step)
+
+    @property
+    def steps_left(self) -> int:
+        """How many steps are left."""
+        return self.steps - self._progress().step
+
+    def error_bar(self, step: int, *, confidence: Number = 0.95) -> int:
+        """By how much the count of a key at this step is off at most, with this probability. Nothing is read."""
+        return self._mechanism.error_bar(step, confidence)
+
+    def worst_error(self, *, confidence: Number = 0.95) -> int:
+        """By how much any count at any step is off at most, with this probability. Nothing is read."""
+        return self._mechanism.worst_error(confidence)
+
+    def deviation(self, step: int) -> float:
+        """The standard deviation of the count of a key at this step; at most that, for Gaussian noise."""
+        return self._mechanism.deviation(step)
+
+    def _progress(self) -> Progress:
+        return progress_of(self._spine.ledger.secret(self._call), self._call)
+
+
+@call("continual_count", subject="growing")
+class ContinualCount(Opening[Run[RunningCount, CountingState]]):
+    """Tell one count at up to `steps` steps while rows arrive, for one price paid now.
+
+    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all steps together and
+    whatever arrives in between. `query` is a count, keyed or not, or a condition of it. Errors grow with the
+    logarithm of `steps`. `method` is "tree", with epsilon or rho, or "root", with rho, the default there and about
+    half as far off (docs/continual.md).
+
+    It takes for granted that each row is a unit of its own, that a row once there neither changes nor leaves, in no
+    process that opens the dataset, and that neighbours have their rows in the same batches. Where the session follows
+    it (`start(..., follow=True)`), `session.append` does one step after each batch while there are steps left.
+
+    Errors: `InvalidQuery` where units may have several rows, `InvalidParameter` for more than 2**20 steps ("tree") or
+    2**16 ("root"), `NoPrice` for rho without a delta.
+
+    >>> import chary, pyarrow as pa
+    >>> public = {"privacy_unit": None, "relation": "replace", "budget": chary.Budget(epsilon=1)}
+    >>> session = chary.open(pa.table({"age": [70] * 5000}), **public, ledger=":memory:")
+    >>> old = session.start(ContinualCount("age >= 65", steps=365, epsilon=1), follow=True)
+    >>> _ = session.append(pa.table({"age": [35, 66] * 1000}))
+    >>> near = [abs(told.value - right) < 200 for told, right in zip(old.state.results, (5000, 6000))]
+    >>> near, old.state.steps_left
+    ([True, True], 363)
+    """
+
+    query: Counted = None
+    _: KW_ONLY
+    steps: Whole
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    method: Method | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InvalidParameter("give the budget of all steps together as one of epsilon= and rho=")
+        if self.told_by == "root" and self.rho is None:
+            raise InvalidParameter('the root has Gaussian noise: give rho=, or epsilon= with method="tree"')
+
+    @property
+    def told_by(self) -> Method:
+        """The method, also where it was left out."""
+        return self.method or ("tree" if self.rho is None else "root")
+
+    def bind(self, spine: Spine) -> "OpenContinual":
+        return OpenContinual(self, spine.rows.neighbouring)
+
+
+class OpenContinual(BoundOpening[ContinualCount]):
+    """Reserve the budget of all steps of a continual count; nothing is read."""
+
+    def __post_init__(self) -> None:
+        if self.neighbouring.unit is not None or self.neighbouring.relation is Relation.BOUNDED_CHANGE:
+            raise InvalidQuery(
+                "one row must be in one step: open rows that are units, with privacy_unit=None; a unit with rows in "
+                "several steps would be paid for in each"
+            )
+        super().__post_init__()
+
+    @cached_property
+    def query(self) -> Count:
+        """What is counted."""
+        return cast("Count", self.call.query)
+
+    @cached_property
+    def mechanism(self) -> Continual:
+        """The noise of all steps."""
+        keys, asked = len(self.query.keys or ((),)), self.call
+        size = {"steps": asked.steps, "keys": keys, "l1": self.query.l1(self.neighbouring)}
+        if asked.rho is None:
+            return BinaryTree.for_epsilon(asked.epsilon or 0, **size)
+        rule = BinaryTree if asked.told_by == "tree" else RootFactorisation
+        return rule.for_rho(asked.rho, **size)
+
+    @property
+    def event(self) -> Event:
+        return self.mechanism.event()
+
+    def body(self) -> Json:
+        return super().body() | {"method": self.call.told_by}
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        rows.prepare(self.query)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({}, hits=0, tests=0, secret=Progress(state=self.mechanism.start()).dump())
+
+
+@keeps
+class KeptCount(Kept[RunningCount, CountingState]):
+    """`run.ask()`: the count of the rows there are now, as one more step. Nothing is charged.
+
+    Every step is used up, also when no rows arrived since the last one, and is told once, whatever processes and
+    restarts there are. Errors: `BudgetRefused` when all steps are used, `LedgerMismatch` when there are fewer rows than
+    the ledger knows of, where their number is public, `UnknownHeld` for an opening that was interrupted,
+    `ledger.SecretMoved` when other processes were faster several times: then nothing was told and the step may be asked
+    again.
+    """
+
+    kind = ContinualCount.kind
+    names = "continual_count"
+
+    @cached_property
+    def started(self) -> OpenContinual:
+        """The opening."""
+        return OpenContinual(ContinualCount(**self.terms), self.spine.rows.neighbouring)
+
+    @cached_property
+    def state(self) -> CountingState:
+        progress_of(self.spine.ledger.secret(self.number), self.number)
+        return CountingState(self.spine, self.number, self.started)
+
+    def question(self, *, only_new: bool = False) -> StepContinual:
+        last = Arrivals(self.spine.ledger, self.spine.dataset, self.spine.rows).last()
+        return StepContinual(self.number, self.started, last.number, last.size, only_new)
+
+    def follow(self) -> RunningCount | None:
+        """One step if rows arrived since the last one and there are steps left, otherwise None.
+
+        Arrivals are those that the ledger has a version of: appended batches, and rows found at an opening where their
+        number is public. Where it is secret, ask after opening with more rows.
+        """
+        try:
+            return self.ask((), {"only_new": True}, None)
+        except (NothingNew, StepsUsed):
+            return None

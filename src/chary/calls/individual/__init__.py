@@ -1,0 +1,1 @@
+"""Streams in which each unit pays for itself."""

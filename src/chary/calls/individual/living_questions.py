@@ -1,0 +1,126 @@
+"""Individual charging ([TCT] Algorithm 5): every unit has a budget of hits, and drops out when it has used it up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+from chary.accounting import Event, Publication, Support, Targeted
+from chary.answer import Answer
+from chary.calls.answers import NumberOrNothing, published
+from chary.calls.thresholds.tested_keys import WatchResult
+from chary.data import Count, Neighbouring, Query, Reading, Rows
+from chary.data.engines.engine import LivingReading
+from chary.data.rows.living import living
+from chary.data.rows.rooms import Rooms
+from chary.errors import UnknownHeld
+from chary.mechanisms import Additive, BarTests, Laplace
+from chary.mechanisms.thresholds.counters import Counters
+from chary.spine.interaction import Json, Paid, Ran, Touched, laplace_for_each, steps_at_least, threshold_body
+
+# Compiled queries that a stream keeps: those of a dashboard that asks a few dozen again and again.
+PLANS = 64
+
+
+class LivingCount(NumberOrNothing):
+    """A noisy count of the units that still live, if it reached the bar, which raised the counters of the units in it;
+    otherwise nothing (`value` is None)."""
+
+    value: int | None
+
+
+class CounterMemory:
+    """What a stream remembers so that a call decodes and compiles nothing twice: counters, rooms, plans. Secret."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.plan = lru_cache(PLANS)(lambda query: living(rows, query))
+        self._last: tuple[bytes, Counters, Rooms] | None = None
+
+    def standing(self, secret: bytes) -> tuple[Counters, Rooms]:
+        """The counters in a secret state, and what they leave to each unit."""
+        last = self._last
+        if last is None or last[0] != secret:
+            counters = Counters.load(secret)
+            last = self._last = (secret, counters, Rooms(counters.rooms(), counters.hits))
+        return last[1], last[2]
+
+    def __repr__(self) -> str:
+        return "Memory(<secret>)"
+
+
+@dataclass(frozen=True)
+class AskLiving(Paid):
+    """One query of a stream, as it is run: free, it was paid when the stream was opened.
+
+    Answer and counters come from one state of the rows and are stored in one transaction. An outcome on counters that
+    moved meanwhile is thrown away by the spine, unseen.
+    """
+
+    opened: int
+    epsilon: Fraction
+    query: Count
+    neighbouring: Neighbouring
+    above: Fraction
+    memory: CounterMemory = field(compare=False, repr=False)
+    kind = "individual_ask"
+
+    def __post_init__(self) -> None:
+        self.noise  # noqa: B018 - refuses noise out of range
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """The noise of each count."""
+        return laplace_for_each(self.query, self.neighbouring, self.epsilon)
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.epsilon)
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise, self.query.grid
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.opened} keeps no counters: it was interrupted; open a new stream")
+
+    def body(self) -> Json:
+        question = threshold_body(self.query, self.above, self.epsilon)
+        return question | {"individual": self.opened, "parallel": self.query.reach(self.neighbouring)}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        return [self.memory.plan(self.query)]
+
+    def run(self, touched: Touched) -> Ran:
+        secret = touched.secret or b""
+        counters, rooms = self.memory.standing(secret)
+        plan: LivingReading = touched.values[0]
+        with plan.at(rooms) as units:
+            found = BarTests(self.noise, steps_at_least(self.above, self.query.grid)).step(
+                units.counts(), touched.source
+            )
+            took = units.of(found.positions) if found.positions else None
+        new = secret if took is None else counters.raised(took).dump()
+        answer = {"positions": found.positions, "noisy": found.noisy}
+        return Ran(answer, hits=len(found.positions), tests=found.tested, secrets={self.opened: new})
+
+    def present(self, answer: Json, call: int) -> Answer:
+        noisy = answer["noisy"]
+        return LivingCount(call, noisy[0] if noisy else None, self.error_bar, publication=self.published())
+
+    def published(self) -> Publication:
+        """Counts are told from the bar on."""
+        return published(self.noise, self.query.grid, Support.at_least(steps_at_least(self.above, self.query.grid)))
+
+
+class WatchLiving(AskLiving):
+    """One such count for each key: a unit takes part in no more keys than its counter leaves it, the first ones."""
+
+    def present(self, answer: Json, call: int) -> Answer:
+        keys, noisy = tuple(self.query.keys or ()), answer["noisy"]
+        above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
+        return WatchResult(
+            call, self.query.columns, keys, above, len(keys), self.error_bar, publication=self.published()
+        )

@@ -1,0 +1,1 @@
+"""Numbers that are always charged: releases, histograms, quantiles, fractions."""

@@ -1,0 +1,201 @@
+"""A run is what stays open: a call that was paid when it began and is asked afterwards, also after a restart."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+
+from chary.amounts import Amount
+from chary.answer import Spending
+from chary.calls.call import Call
+from chary.errors import InvalidParameter, UnknownHeld
+from chary.ledger import CallRecord as Stored
+from chary.ledger import State
+from chary.spine.earlier import numbered
+from chary.spine.interaction import Interaction, Json
+from chary.spine.quote import Quote, quote
+from chary.spine.spending import spending
+from chary.spine.spine import Spine
+
+AnswerT = TypeVar("AnswerT")
+StateT = TypeVar("StateT")
+
+
+class Kept(Generic[AnswerT, StateT]):
+    """What one kind of run knows: its questions, and its public state. Made from its opening in the ledger.
+
+    `names` is the field under which the ledger's record of a question names the run, `brought` what no ledger can hold
+    and is brought again, such as the algorithm of a schedule.
+    """
+
+    kind: ClassVar[str]
+    names: ClassVar[str]
+
+    def __init__(self, spine: Spine, number: int, body: Json, brought: Any = None) -> None:
+        self.spine, self.number, self.terms, self.brought = spine, number, body, brought
+
+    @abstractmethod
+    def question(self, *asked: Any, **options: Any) -> Interaction:
+        """A question to the run, checked."""
+
+    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> AnswerT:
+        """Ask it; most questions are one interaction."""
+        answer: AnswerT = self.spine.perform(self.question(*asked, **options), request)
+        return answer
+
+    def follow(self) -> object:
+        """What is done after each append where the session follows the run; most runs wait to be asked."""
+        raise InvalidParameter(f"a {self.kind} is asked, it does not follow arrivals: leave follow= out")
+
+    @property
+    @abstractmethod
+    def state(self) -> StateT:
+        """What is public of the run now."""
+
+    def opened(self) -> Run[Any, Any]:
+        """The run as it is handed out."""
+        return Run(self)
+
+
+class Run(Generic[AnswerT, StateT]):
+    """An open run: made by `Session.start`, and again, after a restart, by `Session.resume` and its `call`.
+
+    Guarantee: that of the call that opened it, which was charged when it began. As a context manager it refuses further
+    questions at the end of the block; what the ledger keeps stays.
+    """
+
+    def __init__(self, kept: Kept[AnswerT, StateT]) -> None:
+        """Use `Session.start` or `Session.resume`."""
+        self.call, self.kind, self._kept, self._closed = kept.number, kept.kind, kept, False
+        self._charges = _Charges(kept.spine, kept.number, kept.names)
+
+    def ask(self, *question: Any, request: str | None = None, **options: Any) -> AnswerT:
+        """Ask the run, in the same words as a session. Under `request` a repeated question has the stored answer."""
+        self._open()
+        return self._kept.ask(question, options, request)
+
+    def quote(self, *question: Any, **options: Any) -> Quote:
+        """What a question would cost now, and how accurate it would be; nothing is charged or read."""
+        self._open()
+        return quote(self._kept.spine, self._kept.question(*question, **options))
+
+    @property
+    def state(self) -> StateT:
+        """What is public of the run now: it changes with every answer."""
+        return self._kept.state
+
+    @property
+    def words(self) -> Mapping[str, inspect.Parameter]:
+        """What a question to the run may say, such as its query and `above`, by name."""
+        return inspect.signature(self._kept.question).parameters
+
+    @property
+    def spent(self) -> Spending:
+        """What the opening and all questions of the run were charged together."""
+        return spending(self._kept.spine.filter, self._charges.total())
+
+    def follow(self) -> object:
+        """What the session does after each append: `Session.start(..., follow=True)`."""
+        self._open()
+        return self._kept.follow()
+
+    def close(self) -> None:
+        """Refuse further questions; `Session.resume` goes on."""
+        self._closed = True
+
+    def _open(self) -> None:
+        if self._closed:
+            raise InvalidParameter(f"this run was closed; session.resume({self.call}) goes on with it")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Run({self.kind}, call={self.call})"
+
+
+class _Charges:
+    """What the calls of a run were charged, kept between looks at the ledger: only what came since is read.
+
+    Calls that were under way are looked at again, one by one, since one that was killed stays so.
+    """
+
+    def __init__(self, spine: Spine, opened: int, names: str) -> None:
+        self._spine, self._opened, self._names = spine, opened, names
+        # The body of every question is JSON without spaces, so most calls are told apart without reading theirs.
+        self._named = f'"{names}":{opened}'
+        self._known: tuple[int, Amount, tuple[int, ...]] = (opened - 1, Amount(0), ())
+
+    def total(self) -> Amount:
+        """All of them together, at what is reserved for those under way."""
+        ledger, (after, done, began) = self._spine.ledger, self._known
+        waiting = []
+        for stored in chain(map(ledger.call, began), ledger.calls(self._spine.dataset, after=after)):
+            after = max(after, stored.number)
+            if stored.state == State.RESERVED and self._is_of_run(stored):
+                waiting.append(stored)
+            elif self._is_of_run(stored):
+                done += stored.charged
+        self._known = after, done, tuple(stored.number for stored in waiting)
+        return sum((stored.charged for stored in waiting), done)
+
+    def _is_of_run(self, stored: Stored) -> bool:
+        if stored.number == self._opened:
+            return True
+        return self._named in stored.body and json.loads(stored.body).get(self._names) == self._opened
+
+
+class Opening(Call[AnswerT]):
+    """A call that leaves a run, which is what it answers."""
+
+    def perform(self, spine: Spine, request: str | None = None) -> AnswerT:
+        run: AnswerT = resumed(spine, spine.perform(self.bind(spine), request), self.brought())
+        return run
+
+    def brought(self) -> Any:
+        """What no ledger can hold."""
+        return None
+
+
+def resumed(spine: Spine, number: int, brought: Any = None) -> Any:
+    """The run that an earlier call left open; `UnknownHeld` if there is none of that number in the dataset."""
+    stored = numbered(spine, number)
+    kept = _KEPT.get(stored.kind)
+    if kept is None or stored.dataset != spine.dataset or stored.state == State.VOIDED:
+        raise UnknownHeld(f"call {number} opened no run of this dataset")
+    run = kept(spine, number, json.loads(stored.body), brought).opened()
+    run.state  # noqa: B018 - refuses an opening that was interrupted, and what is brought to another one
+    return run
+
+
+class OpenRun(NamedTuple):
+    """A run that can be gone on with: its number and its kind."""
+
+    call: int
+    kind: str
+
+
+def run_kinds() -> tuple[str, ...]:
+    """The kinds of call that open runs."""
+    return tuple(_KEPT)
+
+
+def run_of(kind: str) -> type[Kept[Any, Any]]:
+    """What runs of this kind know, and how they are asked."""
+    return _KEPT[kind]
+
+
+def keeps(kind: type[Kept[Any, Any]]) -> type[Kept[Any, Any]]:
+    """Declare a kind of run, so that it can be resumed."""
+    _KEPT[kind.kind] = kind
+    return kind
+
+
+_KEPT: dict[str, type[Kept[Any, Any]]] = {}

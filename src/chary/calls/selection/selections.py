@@ -1,0 +1,142 @@
+"""What a selection hands out: the candidates that were published, with their noisy scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from chary.answer import Key, Table, Value, scalar
+
+
+class Chosen(NamedTuple):
+    """A published candidate: a key, an algorithm's name or a condition; its noisy score; an algorithm's solution.
+
+    >>> name, score, solution = Chosen("tree", 0.9, {"depth": 3})
+    >>> Chosen("broken", None).failed
+    True
+    """
+
+    name: Key | str
+    score: Value | None
+    solution: Any = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the algorithm raised or returned no [score, solution]."""
+        return self.score is None
+
+
+@dataclass(frozen=True)
+class Ranking(Table):
+    """The best candidates, best first; each was charged.
+
+    `error_bar` is the half-width of the 95 % interval of any one key's noise, None for algorithms. Scores that were
+    chosen for being large are too large by more than that more often, so a row has no interval.
+    """
+
+    best: tuple[Chosen, ...]
+    error_bar: float | None
+
+    @property
+    def value(self) -> dict[Any, Value | None]:
+        """The candidates that were published, best first, with their noisy scores."""
+        return {scalar(key): chosen.score for key, chosen in zip(self.keys, self.best, strict=True)}
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.best)
+
+    @property
+    def names(self) -> list[Key | str]:
+        """The keys or names, best first."""
+        return [chosen.name for chosen in self.best]
+
+    @property
+    def scores(self) -> list[Value | None]:
+        """The noisy scores, best first."""
+        return [chosen.score for chosen in self.best]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        return _told(self.best[position])
+
+
+@dataclass(frozen=True)
+class Selected(Table):
+    """The algorithms that reached the bar, in the order they were listed; each was charged.
+
+    The first `tested` of all `names` ran, the rest are `untested` because the hits that were paid for ran out.
+    """
+
+    above: tuple[Chosen, ...]
+    tested: int
+
+    @property
+    def value(self) -> dict[Key | str, Value | None]:
+        """The algorithms that reached the bar, with their scores."""
+        return {chosen.name: chosen.score for chosen in self.above}
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.above)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All algorithms, in the order they were listed."""
+        return tuple(name for (name,) in self.keys)
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """Algorithms left when the hits that were paid for had run out."""
+        return self.names[self.tested :]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        return _state(self.names[position], self.above, tested=position < self.tested)
+
+
+@dataclass(frozen=True)
+class Coverage(Table):
+    """What a greedy coverage chose, in the order the candidates were listed; each was charged.
+
+    The score of a chosen candidate is the noisy number of units it covers and none chosen before it does. `calls` are
+    the numbers of the conditional releases of the first candidates of `names`, `call` the last of them; the rest are
+    `untested`.
+    """
+
+    chosen: tuple[Chosen, ...]
+    calls: tuple[int, ...]
+    error_bar: float | None
+    names: tuple[Key | str, ...] = field(compare=False)
+
+    @property
+    def value(self) -> dict[Key | str, Value | None]:
+        """The candidates that were chosen, with what each adds."""
+        return {chosen.name: chosen.score for chosen in self.chosen}
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.chosen)
+
+    @property
+    def covered(self) -> Value:
+        """The noisy number of units covered by all that were chosen."""
+        return sum(chosen.score or 0 for chosen in self.chosen)
+
+    @property
+    def untested(self) -> tuple[Key | str, ...]:
+        """Candidates left when enough were chosen or the budget had run out."""
+        return self.names[len(self.calls) :]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        return _state(self.names[position], self.chosen, tested=position < len(self.calls))
+
+    def _numbers(self) -> Sequence[int]:
+        return self.calls
+
+
+def _told(chosen: Chosen | None) -> dict[str, Any]:
+    return {"score": None, "solution": None} if chosen is None else {"score": chosen.score, "solution": chosen.solution}
+
+
+def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[str, Any]:
+    """True for what was published, False for what was not, None for what was not tested."""
+    found = next((each for each in chosen if each.name == name), None)
+    return {"hit": found is not None if tested else None} | _told(found)

@@ -1,0 +1,1 @@
+"""Distinct counts that are kept and grow with the table."""

@@ -1,0 +1,1 @@
+"""Sparse vectors: any number of tests against one hidden threshold."""

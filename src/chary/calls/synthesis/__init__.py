@@ -1,0 +1,1 @@
+"""Synthetic databases and histograms for a list of queries."""

@@ -1,0 +1,1 @@
+"""Thresholds: what is free below the bar and charged at or above it."""

@@ -1,0 +1,1 @@
+"""Votes: labels, clear ones and agreement."""

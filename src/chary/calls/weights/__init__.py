@@ -1,0 +1,1 @@
+"""Public histograms that answer questions and are corrected where they are off."""

@@ -1,0 +1,243 @@
+"""Private multiplicative weights in a session: each query is one conditional release whose prior is "easy"."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chary.accounting import Event, Targeted
+from chary.answer import Answer, Ends, around
+from chary.calls.openings import BoundOpening
+from chary.data import Count, Predicate, Query, Reading, Rows
+from chary.data.columns import Schema
+from chary.data.domain.regions import Region, located, matrix
+from chary.data.domain.universe import Universe
+from chary.data.size import public_size
+from chary.errors import InvalidQuery, NoPrice, UnknownHeld
+from chary.filters import Filter, Price
+from chary.mechanisms import Additive, Laplace
+from chary.mechanisms.synthesis.weights_update import MultiplicativeWeights, Transcript
+from chary.mechanisms.synthesis.weights_update import WeightVector as Learned
+from chary.spine.interaction import Interaction, Json, Ran, Touched, laplace_for
+
+if TYPE_CHECKING:
+    from chary.calls.weights.sparse_weighting import SparseWeights
+    from chary.calls.weights.weighting import OpenWeights, Weights
+
+HistogramT = TypeVar("HistogramT", bound="Weights | SparseWeights")
+EVERYTHING = "TRUE"
+# How far a hard answer may be off when it is taught to the histogram: wrong once in 10,000 of them.
+NEARLY_SURE = 0.9999
+
+
+@dataclass(frozen=True)
+class WeightedAnswer(Answer):
+    """The share of rows that satisfy a query, from 0 to 1.
+
+    `hard` says that the histogram was off, so that a noisy answer was published, charged, and taught to the histogram.
+    An answer that is not `verified` is the histogram's alone: nothing was read or charged, it may be off by anything,
+    and `call` is the opening of the histogram. `error_bar` is the half-width of the 95 % interval of a hard answer, 1
+    at most, and alpha for an easy one, which has no `interval`.
+    """
+
+    share: float
+    hard: bool
+    verified: bool
+    error_bar: float | None
+
+    @property
+    def value(self) -> float:
+        """The share."""
+        return self.share
+
+    @property
+    def hit(self) -> bool:
+        return self.hard
+
+    @property
+    def interval(self) -> Ends | None:
+        return around(self.share, self.error_bar) if self.hard else None
+
+    def __float__(self) -> float:
+        return self.share
+
+    def _numbers(self) -> Sequence[int]:
+        return (self.call,) if self.verified else ()
+
+
+@dataclass(frozen=True)
+class OpenHistogram(BoundOpening[HistogramT]):
+    """The opening of a uniform public histogram: nothing is read but the public size."""
+
+    size: int = field(compare=False)
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InvalidQuery("a histogram of shares needs rows: append some first")
+        self.rule  # noqa: B018 - refuses what is no rule
+        super().__post_init__()
+
+    @cached_property
+    def universe(self) -> Universe:
+        """The cells of the histogram."""
+        return Universe.of(self.call.universe)
+
+    @cached_property
+    def rule(self) -> MultiplicativeWeights:
+        """How far answers may be off, and how a hard answer corrects the histogram."""
+        return MultiplicativeWeights(self.call.alpha, self.call.update, self.call.mixing)
+
+    @property
+    @abstractmethod
+    def fresh(self) -> bytes:
+        """The state before the first query."""
+
+    def body(self) -> Json:
+        told = super().body()
+        cells: Json = told.pop("universe")
+        return cells | told
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        public_size(rows)
+        self.universe.check(rows.schema)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({"size": self.size}, hits=0, tests=0, secret=self.fresh)
+
+
+class HistogramMemory:
+    """The histogram that a transcript describes, kept from call to call. All of it is public."""
+
+    def __init__(self, started: OpenHistogram[Any], schema: Schema) -> None:
+        self._started, self._schema = started, schema
+        self._weights = self._fresh()
+        self._lock = RLock()
+
+    @contextmanager
+    def at(self, transcript: Transcript) -> Iterator[Learned]:
+        """The histogram after these changes: those it lacks are carried out, in order, or all from the start."""
+        with self._lock:
+            done = self._weights.changes
+            if transcript.changes[: len(done)] != done:
+                self._weights, done = self._fresh(), ()
+            for change in transcript.changes[len(done) :]:
+                self._weights.apply(change, self.located(change.query)[0])
+            yield self._weights
+
+    def located(self, text: str) -> tuple[Region, Count]:
+        """The cells of a query and the count of its rows."""
+        predicate = None if text == EVERYTHING else Predicate.parse(text)
+        return located(self._started.universe, self._schema, predicate)
+
+    def _fresh(self) -> Learned:
+        return Learned(self._started.rule, *matrix(self._started.universe), self._started.size)
+
+
+@dataclass(frozen=True)
+class AskHistogram(Interaction):
+    """One query to a histogram, checked against the rows.
+
+    What a hard answer does to the histogram follows from what was published; it is stored in the same transaction, on
+    top of the state that the run was based on. Rows that come after `size` was read may be counted already: that costs
+    accuracy, never privacy, since a row still moves the count by 1.
+    """
+
+    opened: int
+    started: OpenHistogram[Any]
+    text_of_query: str
+    size: int
+    memory: HistogramMemory = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InvalidQuery("there are no rows here: append those that the histogram is about")
+
+    @cached_property
+    def located(self) -> tuple[Region, Count]:
+        """The cells of the query, and what is counted."""
+        return self.memory.located(self.text_of_query)
+
+    @property
+    @abstractmethod
+    def terms(self) -> Json:
+        """What the question says of the privacy that was asked for."""
+
+    @property
+    def held(self) -> int:
+        return self.opened
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.opened} keeps no histogram: it was interrupted; open a new one")
+
+    def body(self) -> Json:
+        return {"weights": self.opened, "where": self.text_of_query} | self.terms
+
+    def queries(self) -> Sequence[Query]:
+        return [self.located[1]]
+
+    def present(self, answer: Json, call: int) -> WeightedAnswer:
+        if not answer["hard"]:
+            return WeightedAnswer(call, answer["share"], False, True, float(self.started.rule.alpha))
+        share = min(1.0, max(0.0, answer["count"] / answer["size"]))
+        return WeightedAnswer(call, share, True, True, min(1.0, answer["error_bar"]))
+
+
+@dataclass(frozen=True)
+class AskWeights(AskHistogram):
+    """One query to the histogram, as a conditional release: what is published is a function of an epsilon-DP count."""
+
+    started: "OpenWeights"
+    kind = "multiplicative_weights_ask"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.noise  # noqa: B018 - refuses noise out of range
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """That of this call."""
+        asked = self.started.call
+        kept = Fraction(self.started.size, self.size) if asked.follow_size else Fraction(1)
+        return Fraction(asked.epsilon or 0) * min(Fraction(1), kept)
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """The noise of the count."""
+        return laplace_for(self.located[1], self.started.neighbouring, self.epsilon)
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.epsilon)
+
+    def price(self, filter_: Filter) -> Price:
+        try:
+            return super().price(filter_)
+        except NoPrice as unpriced:
+            raise NoPrice(f"{unpriced}; with follow_size=False all calls of a histogram are of one size") from None
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise, Fraction(1)
+
+    @property
+    def terms(self) -> Json:
+        return {"epsilon": str(self.started.call.epsilon)}
+
+    def run(self, touched: Touched) -> Ran:
+        transcript = Transcript.load(touched.secret or b"")
+        noisy = self.noise.apply_one(touched.integer(), touched.source)
+        told: Json = {"size": self.size, "epsilon": str(self.epsilon)}
+        with self.memory.at(transcript) as weights:
+            share = weights.share(self.located[0], self.size)
+            easy = self.started.rule.easy(share, self.size)
+            if easy.low <= noisy <= easy.high:
+                return Ran(told | {"hard": False, "share": share}, hits=0, tests=1)
+            margin = self.noise.error_bar(NEARLY_SURE) / self.size
+            change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
+        told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size}
+        return Ran(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})

@@ -1,0 +1,204 @@
+"""A public histogram in a session: asking it, and what can be made of it for free."""
+
+import json
+import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chary.accounting.synthesis.hard_answers import hard_answers_up, weights_alpha
+from chary.answer import handed_out
+from chary.calls.run import Kept
+from chary.calls.weights.histogram_questions import (
+    EVERYTHING,
+    AskHistogram,
+    AskWeights,
+    HistogramMemory,
+    OpenHistogram,
+    WeightedAnswer,
+)
+from chary.calls.workload import condition
+from chary.data import Count, Predicate
+from chary.data.domain.synthetic import rows_drawn
+from chary.data.size import public_size
+from chary.errors import BudgetRefused, NoPrice, UnknownHeld
+from chary.mechanisms.synthesis.weights_update import Change, Transcript
+from chary.numbers import plain
+from chary.spine.spine import Spine
+
+if TYPE_CHECKING:
+    from chary.calls.weights.weighting import OpenWeights
+
+
+@dataclass(frozen=True)
+class WeightsQuote:
+    """Where a public histogram stands. Nothing in it depends on unpublished data, so it is free.
+
+    `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
+    allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, `alpha`
+    what the answers are meant to be within, `reached` what they are all within over `queries` queries, 95 times in 100;
+    infinite where no hard answer is left, since the histogram alone may be off by anything; above 1 it is no promise.
+    """
+
+    hard: int
+    hard_left: int | None
+    most_hard: float
+    epsilon: float
+    alpha: float
+    queries: int
+    reached: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        left = "any number is" if self.hard_left is None else f"{self.hard_left} are"
+        within = f"{self.queries} answers are all within {plain(min(1.0, self.reached))} 95 times in 100"
+        if math.isinf(self.reached):
+            within = "the histogram answers alone, unverified"
+        return (
+            f"{self.hard} hard queries so far, {left} left, at most {plain(self.most_hard)} in the worst case; {within}"
+        )
+
+
+class HistogramState(ABC):
+    """What is public of a histogram of either form, and what can be made of it.
+
+    The histogram is a function of published answers: looking at it, and whatever is made of it, is free, and after a
+    restart it is bit by bit the same.
+    """
+
+    def __init__(self, spine: Spine, call: int, started: OpenHistogram[Any]) -> None:
+        self.call, self.universe = call, started.universe
+        self._spine, self._rule = spine, started.rule
+        self._memory = HistogramMemory(started, spine.rows.schema)
+
+    @abstractmethod
+    def asked(self, where: Predicate | Count | str | None) -> AskHistogram:
+        """The question, validated."""
+
+    @abstractmethod
+    def standing(self, *, queries: int = 1000) -> WeightsQuote:
+        """How many hard queries are left, and how accurate so many answers are now."""
+
+    def estimate(self, where: Predicate | Count | str | None) -> float:
+        """The histogram's share, unchecked: free, and no data but the public size are read."""
+        return self.alone(self.asked(where)).share
+
+    def alone(self, asked: AskHistogram) -> WeightedAnswer:
+        """What the histogram says without being checked."""
+        with self._memory.at(self._transcript()) as weights:
+            return WeightedAnswer(self.call, weights.share(asked.located[0], asked.size), False, False, None)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What each hard answer did, in order; all of it is public."""
+        return self._transcript().changes
+
+    def histogram(self) -> NDArray[np.float64]:
+        """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
+        size = public_size(self._spine.rows)
+        with self._memory.at(self._transcript()) as weights:
+            return weights.shares(size).reshape(self.universe.shape)
+
+    def synthetic(self, *, rows: int, seed: int = 0) -> pa.Table:
+        """A made-up table of that many rows drawn from the histogram: free, since nothing private is read.
+
+        Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
+        """
+        return rows_drawn(self.universe, self._spine.rows.schema, self.histogram(), rows=rows, seed=seed)
+
+    def _transcript(self) -> Transcript:
+        return self._loaded(self._secret())
+
+    def _loaded(self, secret: bytes) -> Transcript:
+        """The public part of what is kept beside the opening."""
+        return Transcript.load(secret)
+
+    def _secret(self) -> bytes:
+        secret = self._spine.ledger.secret(self.call)
+        if secret is None:
+            raise UnknownHeld(f"call {self.call} keeps no histogram: it was interrupted; open a new one")
+        return secret
+
+    def __repr__(self) -> str:
+        alpha = plain(Fraction(self._rule.alpha))
+        return f"{type(self).__name__}(call={self.call}, alpha={alpha}, {self.universe})"
+
+
+class WeightsState(HistogramState):
+    """A public histogram that is corrected by hard answers, each of which is charged."""
+
+    def __init__(self, spine: Spine, call: int, started: "OpenWeights") -> None:
+        super().__init__(spine, call, started)
+        self._started = started
+
+    def standing(self, *, queries: int = 1000) -> WeightsQuote:
+        asked, filter_, rule = self.asked(None), self._spine.filter, self._started.rule
+        sizes = {"start": self._started.size, "size": max(asked.size, self._started.size)}
+        most = hard_answers_up(
+            alpha=rule.alpha, cells=self.universe.cells, **sizes, update=rule.update, mixing=rule.mixing
+        )
+        left = asked.price(filter_).hit.copies_in(self._spine.left())
+        within = weights_alpha(epsilon=asked.epsilon, size=asked.size, queries=queries)
+        return WeightsQuote(
+            hard=len(self.changes),
+            hard_left=left,
+            most_hard=most,
+            epsilon=float(asked.epsilon),
+            alpha=float(rule.alpha),
+            queries=queries,
+            reached=math.inf if left == 0 else max(float(rule.alpha), within),
+        )
+
+    def asked(self, where: Predicate | Count | str | None) -> AskWeights:
+        size = public_size(self._spine.rows)
+        return AskWeights(self.call, self._started, condition_text(where), size, self._memory)
+
+
+class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
+    """`run.ask(where)`: the share of rows that satisfy the condition, within alpha; None is every row.
+
+    When no hard answer can be had any more, the histogram answers alone, `verified` is False, and nothing is read
+    or recorded; with `must_verify` that is a `BudgetRefused`. Errors: `InvalidQuery` for a condition that the
+    universe cannot tell (see `Universe`).
+    """
+
+    names = "weights"
+
+    @property
+    @abstractmethod
+    def state(self) -> HistogramState:
+        """The histogram as it is now."""
+
+    def question(self, where: Predicate | Count | str | None) -> AskHistogram:
+        return self.state.asked(where)
+
+    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> WeightedAnswer:
+        must_verify, question = options.pop("must_verify", False), self.question(*asked, **options)
+        try:
+            answer: WeightedAnswer = self.spine.perform(question, request)
+        except BudgetRefused as refused:
+            if must_verify or isinstance(refused, NoPrice):
+                raise
+            return handed_out(self.state.alone(question), self.spine)
+        return answer
+
+    def size_then(self) -> int:
+        """The number of rows when it was opened."""
+        answer = self.spine.ledger.call(self.number).answer
+        if answer is None:
+            raise UnknownHeld(f"call {self.number} keeps no histogram: it was interrupted; open a new one")
+        return int(json.loads(answer)["size"])
+
+
+def condition_text(where: Predicate | Count | str | None) -> str:
+    """The condition, canonically."""
+    asked = condition(where)
+    return EVERYTHING if asked is None else asked.text

@@ -1,0 +1,148 @@
+"""`chary ask FILE KIND` and `chary quote FILE KIND`: one command for each kind of call, generated from the calls."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Final, cast
+
+import typer
+
+from chary.answer import NoisyNumbers
+from chary.calls import Call, Choose, Individual, MostCommon, Release, ReleaseIf, Test, Watch
+from chary.cli.asking.form_fields import FieldOption
+from chary.cli.asking.forms import Form, forms
+from chary.cli.asking.options import Above, CallOptions, QueryOptions
+from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows
+from chary.cli.commands import Found, Shown
+from chary.cli.doors import DoorGroup, Lazy, group_of
+from chary.cli.output import console, show_pairs
+from chary.data import Query
+from chary.errors import InvalidParameter
+from chary.session import Quote
+
+Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
+Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no further price.")]
+Each = Annotated[
+    int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
+]
+DEFAULT: Final = "question"
+TEST: Final = Form(Test)
+# The part of the price of a hit that its value takes: as usual.
+USUAL_SHARE: Final = FieldOption("value", (), lambda *_: None)
+
+
+class KindGroup(DoorGroup):
+    """Commands that are named after the file: FILE KIND is read as KIND FILE."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The rest of the command line, its kind first."""
+        return super().parse_args(ctx, self._ordered(ctx, args))
+
+    def _ordered(self, ctx: Any, args: list[str]) -> list[str]:
+        names = [arg.replace("_", "-") for arg in args[:2]]
+        if len(names) > 1 and names[1] in self.doors:
+            return [names[1], args[0], *args[2:]]
+        if not names or args[0] in ctx.help_option_names or ctx.resilient_parsing:
+            return args
+        if names[0] in self.doors:
+            return [names[0], *args[1:]]
+        if DEFAULT in self.doors:
+            return [DEFAULT, *args]
+        told = "a kind comes after the file, as in: chary ask FILE test --count --above 500"
+        if len(args) > 1 and not args[1].startswith("-"):
+            told = f"there is no kind of call named {args[1]!r}; chary ask --help lists all"
+        raise typer.BadParameter(told)
+
+
+def asked(stated: Stated) -> Found:
+    """Ask the call that is stated, and tell how far the best may be above what was chosen without a value."""
+    call = stated.call()
+    answer = stated.told(stated.session.ask(call, request=stated.request))
+    chosen = isinstance(call, (Choose, MostCommon))
+    accuracy = {"shortfall": stated.session.quote(call).shortfall} if chosen else {}
+    yield Shown(answer | stated.charged(getattr(call, "epsilon", None)) | accuracy)
+
+
+def _watch(stated: Stated, *, individual: Each = None) -> Found:
+    """Ask by itself, or ask the analyst's stream of that size, which is opened and charged if there is none."""
+    if individual is not None and stated.given.epsilon_per_call is None:
+        raise InvalidParameter("a stream keeps its size for ever: give --epsilon-per-call with --individual")
+    if individual is None:
+        yield from asked(stated)
+        return
+    call = stated.call()
+    stated.session.quote(call)  # refused before a stream is paid
+    key = f"watch --individual {individual} --epsilon-per-call {call.epsilon}"
+    stream = stated.session.start(Individual(epsilon=call.epsilon, hits=individual), request=key)
+    question = cast("Query[NoisyNumbers]", stated.asked.question)
+    answer = stream.ask(question, above=call.above, request=stated.request)
+    yield Shown(stated.told(answer) | stated.charged(call.epsilon))
+
+
+def _test(stated: Stated, *, value: Value = False) -> Found:
+    """Ask whether it is above the bar, or for the value if it is."""
+    if value:
+        stated.form = replace(TEST, kind=ReleaseIf, changed={"value": USUAL_SHARE})
+    yield from asked(stated)
+
+
+def quoted(stated: Stated, *, distance: Distance = None) -> Found:
+    """Price the call that is stated."""
+    yield _quote(stated.session.quote(stated.call(), distance=distance))
+
+
+def question(stated: Stated, *, above: Above = None, distance: Distance = None) -> Found:
+    """What a question would cost and how accurate it would be; free, nothing is read."""
+    stated.targets = above is not None
+    yield _quote(stated.session.quote(_priced(stated, above), distance=distance))
+
+
+def _priced(stated: Stated, above: str | None) -> Call[Any]:
+    """The call that a quote is for: a test or a watch of a bar, or a release."""
+    asked = stated.asked
+    if above is None:
+        return Release(asked.question, epsilon=asked.epsilon)
+    kind = Test if asked.question.keys is None else Watch
+    return kind(asked.question, above=above, epsilon=asked.epsilon)
+
+
+def _quote(found: Quote) -> Shown:
+    """The figures of a quote, and for people a sentence."""
+
+    def people(figures: dict[str, Any]) -> None:
+        show_pairs(figures)
+        console.print(str(found))
+
+    return Shown(found.as_dict(), people)
+
+
+def _group(command: Callable[[Form], Callable[..., None]], told: str, *more: Lazy) -> typer.Typer:
+    """A command with one for each kind."""
+    doors = [Lazy(form.name, form.told, form.kind.subject.capitalize(), partial(command, form)) for form in forms()]
+    kind = group_of([*more, *doors], KindGroup)
+    return typer.Typer(cls=kind, help=told, subcommand_metavar="FILE KIND [OPTIONS]", callback=lambda: None)
+
+
+def _quoting(form: Form) -> Callable[..., None]:
+    return of_form(form, quoted, f"What this would cost and how accurate it would be, free: {form.told}")
+
+
+def __getattr__(name: str) -> Any:
+    """The short form of a kind: `chary top` is `chary ask FILE top`."""
+    for form in forms():
+        if form.kind.kind == name:
+            return of_form(form, asked)
+    raise AttributeError(f"there is no kind of call {name!r}")
+
+
+_sized: dict[str, type] = {"size": CallOptions, "query": QueryOptions}
+_any = Lazy(DEFAULT, "A question, of any kind of call.", "Commands", lambda: on_rows(question, ROWS | _sized, DEFAULT))
+ask = _group(partial(of_form, hook=asked), "Ask any kind of call: chary ask FILE KIND.")
+quote = _group(_quoting, "What a question, or any kind of call, would cost and how accurate it would be; free.", _any)
+test = of_form(TEST, _test, "Is one number at or above a threshold? Yes is charged, no is free.")
+watch = of_form(
+    Form(Watch),
+    _watch,
+    "Test every key (or every row of a series) against a threshold; only hits are charged.\n\n"
+    "With --individual the analyst's stream of that size goes on, or is opened and charged; then nothing more is.",
+)

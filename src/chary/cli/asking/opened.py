@@ -1,0 +1,185 @@
+"""From options to an open session, a question and the size of a call."""
+
+import re
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from chary.cli.asking.cells import keys_of
+from chary.cli.asking.options import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
+from chary.data import CSV, Count, Mean, Relation, Series, Total, count, mean, total
+from chary.data.files.sources import DUCKDB
+from chary.errors import InvalidParameter
+from chary.filters import Budget, exact_filter_for, largest_call, largest_call_left
+from chary.numbers import positive
+from chary.session import Session, open, open_series
+from chary.spine.interaction import Question
+
+# Ten hits of a budget of 1 have an epsilon near 0.03 each: errors about a hundred, which most first questions survive.
+DEFAULT_HITS = 10
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open session, the question and the size of the call: its epsilon, or how many hits it is to leave room for."""
+
+    session: Session
+    question: Question
+    size: Fraction | None
+    hits: int
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """That of the call; `BudgetRefused` where it follows what is left, and nothing is."""
+        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.left(), self.hits)
+
+    @property
+    def labels(self) -> tuple[Any, ...] | None:
+        """What is printed beside the positions of a series."""
+        rows = self.session.spine.rows
+        return rows.labels if isinstance(rows, Series) else None
+
+
+def ask(
+    source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool
+) -> Opened:
+    """Open the session and build the question; everything is validated before anything is charged."""
+    if call.epsilon_per_call is not None and call.hits is not None:
+        raise InvalidParameter("give one of --epsilon-per-call and --hits")
+    if not targets and call.epsilon_per_call is None:
+        raise InvalidParameter("a release needs its own size, such as --epsilon-per-call 0.1")
+    limit = None if budget.epsilon is None else Budget(budget.epsilon, budget.delta or 0)
+    file = ledger_of(source, budget)
+    if limit is None and source.file.is_file() and not file.exists():
+        raise InvalidParameter("a new ledger needs a budget, such as --epsilon 1 --delta 1e-6")
+    size, hits = sized(call), call.hits or DEFAULT_HITS
+    first = None if file.exists() or limit is None else size or _first_size(limit, budget.filter, hits)
+    session = _open(source, budget, limit, file, first if targets else None)
+    try:
+        return Opened(session, question(session, source, query), size or first, hits)
+    except BaseException:
+        session.close()
+        raise
+
+
+def ledger_of(source: SourceOptions, budget: LedgerOptions) -> Path:
+    """Where the ledger is, if it is not said."""
+    return budget.ledger or Path(f"{source.file}.ledger")
+
+
+def sized(call: CallOptions) -> Fraction | None:
+    """The epsilon that the options name."""
+    return None if call.epsilon_per_call is None else positive(call.epsilon_per_call, "--epsilon-per-call")
+
+
+def declared(columns: str | None) -> dict[str, str] | None:
+    """The types of `--columns`.
+
+    >>> declared("age=BIGINT,cost=DECIMAL(8,2)")
+    {'age': 'BIGINT', 'cost': 'DECIMAL(8,2)'}
+    """
+    # A comma within parentheses belongs to a type.
+    parts = [part.partition("=") for part in re.split(r",(?![^(]*\))", columns)] if columns is not None else []
+    if not all(name and kind for name, _, kind in parts):
+        raise InvalidParameter("--columns names types, such as --columns age=BIGINT,cost=DOUBLE")
+    return {name.strip(): kind.strip() for name, _, kind in parts} or None
+
+
+def dialect(said: list[str] | None) -> CSV | None:
+    """The dialect that `--csv` options say.
+
+    >>> dialect(["delimiter=;", "header=no"])
+    CSV(delimiter=';', quote='"', escape='"', header=False, null='', decimal='.', date_format=None,
+        timestamp_format=None, encoding='utf-8')
+    """
+    if not said:
+        return None
+    parts = dict(option.partition("=")[::2] for option in said)
+    known = {each.name for each in fields(CSV)}
+    if unknown := [name for name in parts if name not in known]:
+        raise InvalidParameter(f"--csv has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, as in --csv null=NA")
+    values: dict[str, Any] = dict(parts)
+    values |= {"header": parts["header"] != "no"} if "header" in parts else {}
+    values |= {"quote": None} if parts.get("quote") == "" else {}
+    return CSV(**values)
+
+
+def check_public_size(source: SourceOptions) -> None:
+    """Refuse, before a ledger is made for it, a session in which the number of rows is secret."""
+    if source.series is None and not (source.each_row and source.relation == Relation.REPLACE):
+        raise InvalidParameter(
+            "the number of rows is secret unless each row is a unit and neighbours replace one: "
+            "give --each-row --relation replace"
+        )
+
+
+def _first_size(limit: Budget, kind: str | None, hits: int) -> Fraction:
+    chosen = kind or ("renyi" if limit.exact[1] else "pure")
+    return exact_filter_for(limit, hits).grain if chosen == "exact" else largest_call(limit, hits, chosen)
+
+
+def _open(
+    source: SourceOptions, budget: BudgetOptions, limit: Budget | None, file: Path, grain: Fraction | None
+) -> Session:
+    common: dict[str, Any] = {"ledger": file, "budget": limit, "filter": budget.filter}
+    common |= {"grain": grain, "analyst": budget.analyst, "witness": budget.witness}
+    if source.series is not None:
+        if source.sensitivity is None:
+            raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
+        common |= {"order_by": source.order_by, "labels": source.labels, "csv": dialect(source.csv)}
+        return open_series(str(source.file), column=source.series, sensitivity=source.sensitivity, **common)
+    if (source.unit is None) != source.each_row:
+        raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
+    if source.file.is_file() and (source.table is not None) != source.file.name.lower().endswith(DUCKDB):
+        raise InvalidParameter("name the table of a DuckDB file, and of no other, by --table NAME")
+    common |= {"table": source.table, "relation": source.relation, "infer_types": source.infer_types}
+    common |= {"columns": declared(source.columns), "csv": dialect(source.csv)}
+    common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
+    return open(str(source.file), privacy_unit=source.unit, **common)
+
+
+def question(session: Session, source: SourceOptions, query: QueryOptions) -> Question:
+    """The question that options state; `InvalidParameter` where they state none, or several."""
+    if source.series is not None:
+        return session.series()
+    named = [query.count, query.total is not None, query.mean is not None]
+    if sum(named) != 1:
+        raise InvalidParameter("ask one thing: --count, or --total COLUMN or --mean COLUMN with --bounds LOW,HIGH")
+    asked: Count | Total | Mean = count(query.where) if query.count else _bounded(query)
+    if query.by is None:
+        return asked
+    columns = query.by.split(",")
+    if not query.keys or len(query.keys) != len(columns):
+        raise InvalidParameter("keys are public: list them, one --keys for each column, as in --by clinic --keys a,b,c")
+    lists = [_keys(session, column, text) for column, text in zip(columns, query.keys, strict=True)]
+    keep, stated = query.keep_per_unit, query.stated_per_unit
+    return asked.by(columns, list(product(*lists)), keep_per_unit=keep, stated_per_unit=stated)
+
+
+def _bounded(query: QueryOptions) -> Total | Mean:
+    if query.bounds is None:
+        raise InvalidParameter("values must be clipped to something: --bounds 0,5000")
+    low, high = _pair(query.bounds, "--bounds", "0,5000")
+    common: dict[str, Any] = {"bounds": (low, high), "grid": query.grid, "where": query.where}
+    common["rows_per_unit"] = query.rows_per_unit
+    if query.mean is not None:
+        return mean(query.mean, **common)
+    unit_total = None if query.unit_total is None else _pair(query.unit_total, "--unit-total", "0,9000")
+    return total(str(query.total), unit_total=unit_total, **common)
+
+
+def _keys(session: Session, column: str, text: str) -> list[Any]:
+    schema = session.schema
+    if column not in schema:
+        raise InvalidParameter(f"there is no column {column!r}; there are {', '.join(schema)}")
+    return keys_of(text, schema[column])
+
+
+def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise InvalidParameter(f"{option} takes two values, such as {option} {example}")
+    return parts[0], parts[1]

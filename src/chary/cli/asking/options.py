@@ -1,0 +1,119 @@
+"""Groups of options that several commands share, each a dataclass whose fields are the options."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+
+@dataclass(kw_only=True)
+class SourceOptions:
+    """Which rows are asked, and what is protected in them."""
+
+    panel: ClassVar[str] = "Rows"
+    file: Annotated[Path, typer.Argument(help="CSV, Parquet or DuckDB file.")]
+    unit: Annotated[str | None, typer.Option(help="Column naming the protected unit.")] = None
+    each_row: Annotated[bool, typer.Option("--each-row", help="Each row is a unit of its own.")] = False
+    relation: Annotated[str, typer.Option(help="Neighbours: add/remove or replace one unit.")] = "add/remove"
+    table: Annotated[str | None, typer.Option(help="Table of a DuckDB file.")] = None
+    unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long: KEY,VALUE name the new columns.")] = None
+    columns: Annotated[str | None, typer.Option(help="Types of a CSV's columns: age=BIGINT,cost=DOUBLE.")] = None
+    infer_types: Annotated[bool, typer.Option("--infer-types", help="Types of a CSV are public: find them.")] = False
+    csv: Annotated[list[str] | None, typer.Option(help="How a CSV is written, such as delimiter=; (repeatable).")] = (
+        None
+    )
+    series: Annotated[str | None, typer.Option(help="Column of already aggregated counts, one test a row.")] = None
+    sensitivity: Annotated[int | None, typer.Option(help="Most that one unit changes any count of the series.")] = None
+    order_by: Annotated[str | None, typer.Option(help="Column that orders the series.")] = None
+    labels: Annotated[str | None, typer.Option(help="Public column printed beside each value of the series.")] = None
+
+
+@dataclass(kw_only=True)
+class LedgerOptions:
+    """Where the budget of the dataset is kept."""
+
+    panel: ClassVar[str] = "Budget"
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file (default: FILE.ledger).")] = None
+    witness: Annotated[Path | None, typer.Option(help="File elsewhere that knows how far the ledger went.")] = None
+    analyst: Annotated[str, typer.Option(help="Who asks.")] = "analyst"
+
+
+@dataclass(kw_only=True)
+class BudgetOptions(LedgerOptions):
+    """The budget of the dataset and where it is kept."""
+
+    epsilon: Annotated[str | None, typer.Option(help="Total epsilon of the dataset, for its whole life.")] = None
+    delta: Annotated[str | None, typer.Option(help="Total delta of the dataset.")] = None
+    filter: Annotated[str | None, typer.Option(help="Pricing: renyi, exact or pure.")] = None
+    request: Annotated[str | None, typer.Option(help="Key under which a repeated request is free.")] = None
+
+
+@dataclass(kw_only=True)
+class SizeOptions:
+    """How precise one call is."""
+
+    panel: ClassVar[str] = "Size"
+    epsilon_per_call: Annotated[str | None, typer.Option(help="Epsilon of this call (of each test of a watch).")] = None
+
+
+@dataclass(kw_only=True)
+class CallOptions(SizeOptions):
+    """How precise one call is, where what is left may be shared out among hits."""
+
+    hits: Annotated[int | None, typer.Option(help="Instead: the largest epsilon that pays for this many hits.")] = None
+
+
+@dataclass(kw_only=True)
+class QueryOptions:
+    """The question."""
+
+    panel: ClassVar[str] = "Question"
+    count: Annotated[bool, typer.Option("--count", help="Count units.")] = False
+    total: Annotated[str | None, typer.Option(help="Sum this column.")] = None
+    mean: Annotated[str | None, typer.Option(help="Mean of this column.")] = None
+    bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: each value is clipped to this.")] = None
+    grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
+    rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
+    unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
+    where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
+    by: Annotated[str | None, typer.Option(help="Key columns, comma between them.")] = None
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Public keys: a,b,c or 1..6 or 2013-01-01..2013-01-31, or @FILE, one a line (@- is standard input)."
+        ),
+    ] = None
+    keep_per_unit: Annotated[int | None, typer.Option(help="chary keeps at most this many keys of each unit.")] = None
+    stated_per_unit: Annotated[int | None, typer.Option(help="You vouch that a unit is in at most this many.")] = None
+
+    @property
+    def named(self) -> bool:
+        """Whether any question is named."""
+        return self.count or self.total is not None or self.mean is not None
+
+
+@dataclass(kw_only=True)
+class SettingsOptions:
+    """Where the options stand that are not repeated."""
+
+    panel: ClassVar[str] = "Settings"
+    config: Annotated[Path | None, typer.Option(help="More options (default: chary.toml here or by FILE).")] = None
+    no_config: Annotated[bool, typer.Option("--no-config", help="Take no options from a chary.toml.")] = False
+
+
+@dataclass(kw_only=True)
+class OutputOptions:
+    """How the answer is told."""
+
+    panel: ClassVar[str] = "Output"
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    csv_out: Annotated[Path | None, typer.Option("--csv-out", help="Also write the answer to a CSV file.")] = None
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Cut = Annotated[list[str] | None, typer.Option("--bins", help="Public edges of a column: age=0,18,65,120.")]
+Listed = Annotated[list[str] | None, typer.Option("--values", help="Public values of a column: sex=f,m.")]
+NoMissing = Annotated[bool, typer.Option("--no-missing", help="Expect no NULL and no undeclared value.")]
+Picture = Annotated[Path | None, typer.Option(help="Draw it to a file (PNG, PDF or SVG).")]
+Above = Annotated[str | None, typer.Option(help="The threshold: at or above it is a hit.")]

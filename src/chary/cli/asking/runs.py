@@ -1,0 +1,160 @@
+"""`chary sparse`, `chary distinct` and `chary resume`: what stays open, opened and asked, or asked again."""
+
+import inspect
+import shlex
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Annotated, Any, Final
+
+import typer
+
+from chary.calls import Run, Sketch, SparseVector
+from chary.calls.sparse.sparse_questions import AskSparseKeys
+from chary.cli.asking.cells import lines_of
+from chary.cli.asking.form_fields import KEYWORD, FieldOption, stating
+from chary.cli.asking.forms import Form
+from chary.cli.asking.opened import DEFAULT_HITS, Opened, question
+from chary.cli.asking.options import Above, QueryOptions, SizeOptions
+from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows
+from chary.cli.commands import Found, Shown, parameters_of, signed
+from chary.cli.output import show_pairs, show_table
+from chary.data import Query
+from chary.errors import InvalidParameter
+
+Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the one-sided one.")]
+Bar = Annotated[str, typer.Option(help="Publish the estimate if it is at or above this; below is free.")]
+Number = Annotated[int, typer.Argument(help="The run: the number that its opening told.")]
+Lines = Annotated[
+    str | None, typer.Option(help="Many questions: a file with the options of one a line, - for standard input.")
+]
+ASKED: Final = ("query", "where")
+
+
+def _moved(asked: Opened) -> tuple[Any, Any]:
+    """The sensitivity and the grid of the question, as the opening declares them."""
+    if not isinstance(asked.question, Query):
+        return 1, 1
+    step = asked.question.grid
+    return asked.question.sensitivity(asked.session.spine.rows.neighbouring) * step, step
+
+
+def _planned(asked: Opened) -> int | None:
+    """One test for each key."""
+    keys = asked.question.keys if isinstance(asked.question, Query) else None
+    return len(keys) if keys else None
+
+
+def _sparse(stated: Stated) -> Found:
+    """Open one, or go on, and make one pass over the keys."""
+    rows, asked = stated.session.spine.rows, stated.asked
+    if stated.earlier is None:
+        # Opening is what is charged: only for a question that can be asked.
+        opening = stated.call().bind(stated.session.spine)
+        AskSparseKeys(0, opening, asked.question, opening.above).prepare(rows)  # type: ignore[arg-type]
+    run = stated.run()
+    found = run.ask(asked.question, request=stated.request)
+    more = {"error": run.state.accuracy(tests=len(found.keys)).error, "call": run.call}
+    size = asked.epsilon if stated.earlier is None else None
+    yield Shown(stated.told(found) | more | stated.charged(size), _people)
+
+
+def _people(figures: dict[str, Any]) -> None:
+    rows = [(hit.get("label", ", ".join(map(str, hit["key"]))), hit["value"]) for hit in figures["above"]]
+    show_table(["key", "noisy value"], rows, "Above the threshold")
+    show_pairs({name: value for name, value in figures.items() if name != "above"})
+
+
+def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
+    """Open a sketch, or go on with one, and publish its estimate if it is at or above a bar."""
+    run = stated.run()
+    found = run.ask(above=above, request=stated.request)
+    known = {"distinct": found.value, "error_bar": found.error_bar, "sketch": run.call, "paid": run.state.paid}
+    yield Shown(known | stated.charged(None))
+
+
+def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Lines = None) -> Found:
+    """Ask what stays open, such as a sparse vector that `chary ask FILE sparse-vector` opened.
+
+    Example: chary resume visits.csv 1 --unit patient --count --where "age >= 65"
+    """
+    query = stated.query
+    asked: Iterable[tuple[QueryOptions, str | None, str | None]]
+    if questions is None:
+        asked = [(query, above, stated.request)]
+    elif query.named or above is not None:
+        raise InvalidParameter("each line of --questions says what is asked: leave --count and --above out")
+    else:
+        asked = _asked(stated, questions)
+    if not query.named:
+        stated.words = QueryOptions(count=True)
+    opened = stated.session.resume(run)
+    for words, bar, request in asked:
+        named = words.named or stated.source.series is not None
+        _check(opened, named, bar)
+        said = [question(stated.session, stated.source, words)] if named else []
+        answer = opened.ask(*said, **({} if bar is None else {"above": bar}), request=request)
+        yield Shown(stated.told(answer, opened.kind) | stated.charged(None))
+
+
+def _check(opened: Run[Any, Any], named: bool, above: str | None) -> None:
+    """Refuse what the run does not ask for, and what it needs and was not told."""
+    word = next((opened.words[name] for name in ASKED if name in opened.words), None)
+    if named and word is None:
+        raise InvalidParameter(f"a {opened.kind} knows its question: leave --count, --total and --mean out")
+    if not named and word is not None and word.default is word.empty:
+        raise InvalidParameter(f"say what to ask the {opened.kind}, such as --count")
+    bar = opened.words.get("above")
+    if above is not None and bar is None:
+        raise InvalidParameter(f"a {opened.kind} has no bar for each question: leave --above out")
+    if above is None and bar is not None and bar.default is bar.empty:
+        raise InvalidParameter(f"a question to the {opened.kind} has a bar, such as --above 500")
+
+
+def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, str | None, str | None]]:
+    """The questions of the lines, each with a key of its own."""
+    for number, line in enumerate(lines_of(place), 1):
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            raise InvalidParameter(f"question {number} has a quote that does not end") from None
+        said = _line().main(args=words, prog_name=f"question {number}", standalone_mode=False)
+        above = said.pop("above")
+        yield QueryOptions(**stated.settings.keyed(said)), above, stated.part(str(number))
+
+
+@cache
+def _line() -> Any:
+    """What reads one line: a command of the options of a question, that has them."""
+    bar = inspect.Parameter("above", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Above)
+    app = typer.Typer(add_completion=False)
+    app.command()(signed(lambda **said: said, [*parameters_of(QueryOptions), bar], "question", ""))
+    return typer.main.get_command(app)
+
+
+SPARSE: Final = {
+    "hits": FieldOption(
+        "hits", (stating("hits", int, "It ends at this many.", DEFAULT_HITS),), lambda said, _: said["hits"]
+    ),
+    "form": FieldOption(
+        "form",
+        (inspect.Parameter("published", KEYWORD, default=False, annotation=Published),),
+        lambda said, _: "published" if said["published"] else None,
+    ),
+    "tests": FieldOption("tests", (), lambda said, asked: None if said["published"] else _planned(asked)),
+    "sensitivity": FieldOption("sensitivity", (), lambda _, asked: _moved(asked)[0]),
+    "grid": FieldOption("grid", (), lambda _, asked: _moved(asked)[1]),
+}
+sparse = on_rows(
+    _sparse,
+    ROWS | {"size": SizeOptions, "query": QueryOptions},
+    "sparse",
+    "Which keys are above a hidden threshold, until --hits were; --epsilon-per-call covers the whole pass.",
+    Form(SparseVector, SPARSE, earlier="call"),
+)
+distinct = of_form(
+    Form(Sketch, earlier="sketch", keyed="sketch"),
+    _distinct,
+    "How many distinct units or values there are; all answers of one sketch are charged once.",
+    "distinct",
+)
+resume = on_rows(_resume, ROWS | {"query": QueryOptions}, "resume")

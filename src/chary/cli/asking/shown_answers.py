@@ -1,0 +1,182 @@
+"""Answers as figures: what `--json` prints of each kind of answer, and the tables that people see."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from functools import singledispatch
+from typing import Any, Final
+
+from chary.calls import (
+    AgreedWatch,
+    ChosenKey,
+    Classified,
+    Conditional,
+    Coverage,
+    Decided,
+    FirstAbove,
+    NoisyNumbers,
+    QuantileAnswers,
+    RandomizedCounts,
+    Ranking,
+    Run,
+    RunningCount,
+    RunningCounts,
+    SparseTest,
+    SparseWatch,
+    SyntheticDatabase,
+    SyntheticHistogram,
+    YesOrNo,
+    Zoned,
+)
+from chary.calls.thresholds.tested_keys import TestedKeys
+from chary.cli.output import is_table
+from chary.data.queries.binned import Bin
+
+BARE: Final = (ChosenKey, Classified, Decided, YesOrNo, Zoned)
+# How an answer that is but a value is named.
+NAMES: Final = {
+    "between": "zone",
+    "choose": "key",
+    "classify": "key",
+    "decide": "above",
+    "mode": "key",
+    "test": "above",
+}
+
+
+def figures(answer: Any, kind: str, labels: Sequence[Any] | None = None) -> dict[str, Any]:
+    """An answer by names, for JSON; rows of a series with their labels."""
+    if isinstance(answer, BARE):
+        answer = {NAMES.get(kind, "answer"): plain(answer.value)}
+    elif not is_dataclass(answer) and not isinstance(answer, Run):
+        answer = {"answer": plain(answer)}
+    found = told(answer)
+    return found if labels is None else _labelled(found, labels)
+
+
+@singledispatch
+def told(answer: Any) -> dict[str, Any]:
+    """What an answer tells, by names: its public fields, unless its type tells more."""
+    shown = [field for field in fields(answer) if field.compare]
+    return {field.name: plain(getattr(answer, field.name)) for field in shown}
+
+
+@told.register
+def _(answer: dict) -> dict[str, Any]:  # type: ignore[type-arg]
+    return dict(answer)
+
+
+@told.register
+def _(run: Run) -> dict[str, Any]:  # type: ignore[type-arg]
+    return {"run": run.call, "kind": run.kind}
+
+
+@told.register
+def _(answer: NoisyNumbers) -> dict[str, Any]:
+    rows = [_bin(key[0]) if isinstance(key[0], Bin) else {"key": plain(key)} for key in answer.keys]
+    name = "bins" if rows and "low" in rows[0] else "values"
+    values = [row | {"value": value} for row, value in zip(rows, answer.values, strict=True)]
+    return {name: values, "error_bar": answer.error_bar, "call": answer.call}
+
+
+@told.register
+def _(answer: Conditional) -> dict[str, Any]:
+    return {"above": answer.published, "value": answer.value, "error_bar": answer.error_bar, "call": answer.held}
+
+
+@told.register(TestedKeys)
+@told.register(SparseWatch)
+def _(answer: Any) -> dict[str, Any]:
+    above = [{"key": plain(key), "value": value} for key, value in answer.above.items()]
+    counts = {"tested": answer.tested, "hits": answer.hits, "untested": len(answer.untested)}
+    left = {"left": answer.hits_left} if isinstance(answer, SparseWatch) else {}
+    left |= {"left": answer.tests_left} if isinstance(answer, AgreedWatch) else {}
+    return {"above": above, **counts, **left, "error_bar": answer.error_bar, "call": answer.call}
+
+
+@told.register
+def _(answer: SparseTest) -> dict[str, Any]:
+    known = {"above": answer.above, "value": answer.value, "left": answer.hits_left}
+    return known | {"error_bar": answer.error_bar, "call": answer.call}
+
+
+@told.register
+def _(answer: FirstAbove) -> dict[str, Any]:
+    counts = {"tested": answer.tested, "untested": len(answer.untested)}
+    return {"key": plain(answer.key), **counts, "clipped_to": list(answer.clipped_to), "call": answer.call}
+
+
+@told.register
+def _(answer: Ranking) -> dict[str, Any]:
+    best = [{"key": plain(name), "value": score} for name, score, _ in answer.best]
+    return {"best": best, "error_bar": answer.error_bar, "call": answer.call}
+
+
+@told.register
+def _(answer: Coverage) -> dict[str, Any]:
+    chosen = [{"key": plain(name), "adds": score} for name, score, _ in answer.chosen]
+    counts = {"covered": answer.covered, "tested": len(answer.calls), "error_bar": answer.error_bar}
+    return {"chosen": chosen, **counts, "calls": list(answer.calls)}
+
+
+@told.register
+def _(answer: QuantileAnswers) -> dict[str, Any]:
+    triples = zip(answer.at, answer.values, answer.rank_errors, strict=True)
+    rows = [{"at": at, "value": value, "rank_error": error} for at, value, error in triples]
+    return {"quantiles": rows, "call": answer.call}
+
+
+@told.register
+def _(answer: RandomizedCounts) -> dict[str, Any]:
+    share = answer.share if answer.units else None
+    return {"ones": answer.ones, "units": answer.units, "share": share, "call": answer.call}
+
+
+@told.register
+def _(answer: RunningCount) -> dict[str, Any]:
+    values: dict[str, Any] = {"value": answer.value}
+    if isinstance(answer, RunningCounts):
+        keys = zip(answer.keys, answer.values, strict=True)
+        values = {"values": [{"key": plain(key), "value": value} for key, value in keys]}
+    known = {"step": answer.step, "version": answer.version, "size": answer.size}
+    return values | known | {"error_bar": answer.error_bar, "call": answer.call}
+
+
+@told.register
+def _(answer: SyntheticDatabase) -> dict[str, Any]:
+    return {"rows": answer.table().to_pylist(), "error_bar": answer.error_bar, "call": answer.call}
+
+
+@told.register
+def _(answer: SyntheticHistogram) -> dict[str, Any]:
+    known = {"size": answer.size, "kept": answer.kept, "error_bar": answer.error_bar, "call": answer.call}
+    return {"shares": answer.histogram().tolist(), "rounds": plain(answer.rounds), **known}
+
+
+def plain(value: Any) -> Any:
+    """A value of an answer in what JSON has."""
+    if isinstance(value, Fraction):
+        return float(value)
+    if isinstance(value, Bin):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return told(value)
+    if isinstance(value, Mapping):
+        return [{"key": plain(key), "value": plain(inner)} for key, inner in value.items()]
+    return [plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _bin(key: Bin) -> dict[str, Any]:
+    return {"bin": str(key), "low": key.low, "high": key.high}
+
+
+def _labelled(found: dict[str, Any], labels: Sequence[Any]) -> dict[str, Any]:
+    """With the public label of each row that is named by its place."""
+    if isinstance(found.get("key"), int):
+        return found | {"label": labels[found["key"]]}
+    tables = {name: [_with_label(row, labels) for row in rows] for name, rows in found.items() if is_table(rows)}
+    return found | tables
+
+
+def _with_label(row: dict[str, Any], labels: Sequence[Any]) -> dict[str, Any]:
+    return row | {"label": labels[row["key"][0]]} if isinstance(row.get("key"), list) else row

@@ -1,0 +1,137 @@
+"""`chary ledger`: look at a ledger, check it, export it."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from chary.answer import Spending
+from chary.cli.asking.options import AsJson
+from chary.cli.commands import Found, Shown, plainly
+from chary.cli.output import console, errors, percent, show_json, show_table
+from chary.errors import InvalidParameter, LedgerBroken
+from chary.filters import Budget
+from chary.ledger import Head, SqlLedger, Terms, Verification
+from chary.session import Entry
+from chary.session.opening import held_filter
+from chary.session.reporting import entries
+from chary.spine.spending import spending
+
+app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
+File = Annotated[Path, typer.Argument(help="Ledger file.")]
+Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
+Seen = Annotated[str | None, typer.Option(help="HASH:COUNT as `chary ledger head` printed it: must be held.")]
+Witness = Annotated[Path | None, typer.Option(help="Make a new witness there that knows this ledger as it is.")]
+Copy = Annotated[Path, typer.Argument(help="Where the copy goes; a file that is there is never replaced.")]
+# That of bad input: a script that checks a ledger must not take a broken one for a refused budget, which is 3.
+BROKEN = 2
+# Asked once: the bar would fill a log file with its frames.
+QUIET = not errors.is_terminal
+
+
+@app.command()
+@plainly
+def show(file: File, dataset: Dataset = None) -> Found:
+    """What every dataset has spent, and every call."""
+    with closing(_open(file)) as ledger:
+        found = [_dataset(ledger, terms) for terms in ledger.datasets() if dataset in (None, terms.name)]
+
+    def people(_: Any) -> None:
+        for name, budget, spent, calls in found:
+            title = f"{name}: spent {spent} of {budget}"
+            show_table(
+                ["call", "time", "analyst", "kind", "state", "tests", "hits", "charged"], map(_row, calls), title
+            )
+
+    yield Shown([_summary(*part) for part in found], people)
+
+
+@app.command()
+@plainly
+def verify(file: File, head: Seen = None) -> Found:
+    """Recompute the hash chain and every total; exit code 2 if anything is wrong, or with --head, missing."""
+    verdict = _verdict(file, None if head is None else Head.parse(head))
+
+    def people(_: Any) -> None:
+        console.print(f"{verdict.entries} entries, " + ("all in order" if verdict.ok else "BROKEN"))
+        for problem in verdict.problems:
+            console.print(f"  {problem}", markup=False)
+
+    yield Shown({"ok": verdict.ok, "entries": verdict.entries, "problems": verdict.problems}, people)
+    if not verdict.ok:
+        raise typer.Exit(BROKEN)
+
+
+@app.command()
+@plainly
+def head(file: File, witness: Witness = None) -> Found:
+    """The hash of the last entry and the number of entries: keep it elsewhere, for `verify --head`."""
+    with closing(_open(file)) as ledger:
+        yield _head(ledger.head() if witness is None else ledger.witness(witness))
+
+
+@app.command()
+@plainly
+def backup(file: File, to: Copy) -> Found:
+    """Copy a ledger consistently while sessions go on, and print the head of the copy."""
+    with closing(_open(file)) as ledger:
+        yield _head(ledger.backup(to))
+
+
+@app.command()
+def export(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None:
+    """The chain, public part only, one JSON object a line (with --json: one array)."""
+    with closing(_open(file)) as ledger:
+        names = [terms.name for terms in ledger.datasets() if dataset in (None, terms.name)]
+        lines = (entry for name in names for entry in ledger.export(name))
+        for shown in [list(lines)] if as_json else lines:
+            show_json(shown)
+
+
+def _open(file: Path) -> SqlLedger:
+    if not file.exists():
+        raise InvalidParameter(f"there is no ledger {file}")
+    return SqlLedger(file)
+
+
+def _verdict(file: Path, seen: Head | None) -> Verification:
+    """What a verification finds; a ledger that is too damaged to be opened has its problem too."""
+    try:
+        with closing(_open(file)) as ledger, Progress(console=errors, transient=True, disable=QUIET) as progress:
+            task = progress.add_task("checking entries", total=None)
+            verdict = ledger.verify(lambda done, total: progress.update(task, completed=done, total=total))
+            if seen is not None and not ledger.holds(seen):
+                told = f"it does not hold entry {seen.entries} with that hash: it is an older copy, or another ledger"
+                verdict = Verification(verdict.entries, [told, *verdict.problems])
+            return verdict
+    except LedgerBroken as error:
+        return Verification(0, [str(error)])
+
+
+def _head(found: Head) -> Shown:
+    figures = {"head": str(found), "hash": found.hash, "entries": found.entries}
+    return Shown(figures, lambda _: console.print(str(found), soft_wrap=True))
+
+
+def _dataset(ledger: SqlLedger, terms: Terms) -> tuple[str, Budget, Spending, list[Entry]]:
+    filter_ = held_filter(terms)
+    spent = spending(filter_, ledger.balance(terms.name).spent)
+    return terms.name, filter_.budget, spent, list(entries(ledger, terms.name, filter_))
+
+
+def _row(entry: Entry) -> tuple[Any, ...]:
+    told = entry.call, entry.time[:19], entry.analyst, entry.kind, entry.state
+    return *told, entry.tests, entry.hits, percent(entry.share)
+
+
+def _summary(name: str, budget: Any, spent: Any, calls: list[Entry]) -> dict[str, Any]:
+    epsilon, delta = (float(part) for part in budget.exact)
+    return {
+        "dataset": name,
+        "epsilon": epsilon,
+        "delta": delta,
+        "spent": spent.as_dict(),
+        "calls": [vars(c) for c in calls],
+    }

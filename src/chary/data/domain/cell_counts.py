@@ -1,0 +1,212 @@
+"""How many rows satisfy each of many conditions on a universe, from one reading of the rows."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from chary.data.columns import Schema, TypeClass, classify
+from chary.data.domain.axes import Axis, Bins, Categories, ends_of
+from chary.data.domain.regions import Flags, located
+from chary.data.domain.universe import Universe
+from chary.data.predicates.conditions import Compare, Condition, Every, Name, Not, Some
+from chary.data.predicates.predicate import Predicate
+from chary.data.rows.rows import Reading, Rows
+from chary.data.silence import quietly
+from chary.errors import EngineFailure, InvalidQuery
+
+MOST_QUERIES: Final = 100_000
+# Kept as bits: 250 MB.
+MOST_FLAGS: Final = 2 * 10**9
+# Flags that are doubles at one time: 16 MB.
+_BLOCK: Final = 2**21
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Table = NDArray[np.int64] | NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Conditions on the same columns: their numbers, and for each a bit for each cell of these columns, the missing
+    cell of each column included."""
+
+    places: tuple[int, ...]
+    shape: tuple[int, ...]
+    numbers: NDArray[np.intp]
+    bits: NDArray[np.uint8]
+
+    def sums(self, table: Table) -> Floats:
+        """For each condition, the sum over its cells; exact for whole numbers that add up to less than 2**53."""
+        cells, found = math.prod(self.shape), np.empty(len(self.numbers))
+        flat, together = table.reshape(-1).astype(np.float64), max(1, _BLOCK // cells)
+        for low in range(0, len(found), together):
+            part = slice(low, low + together)
+            found[part] = np.unpackbits(self.bits[part], axis=1, count=cells).astype(np.float64) @ flat
+        return found
+
+
+class CellQueries:
+    """Conditions on a universe, put together by the columns they name, so that a table over those columns answers all
+    of them. All of it is public.
+
+    Errors: `InvalidQuery` for no conditions, more than 100,000, conditions that the universe cannot tell (see
+    `Universe`), and for more than 2,000,000,000 cells of the columns that each names, in all.
+    """
+
+    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[Predicate]) -> None:
+        universe.check(schema)
+        if not 1 <= len(queries) <= MOST_QUERIES:
+            raise InvalidQuery(f"give 1 to {MOST_QUERIES:,} conditions")
+        self.universe, self.schema, self.size = universe, schema, len(queries)
+        self._lengths = tuple(axis.declared + 1 for _, axis in universe.columns)
+        self._groups = tuple(self._grouped(queries))
+
+    def counts(self, rows: "CellRows") -> Integers:
+        """How many of the rows satisfy each condition: exactly the count of `located`, a value that the universe does
+        not declare being read as NULL."""
+        sums = self._scattered([group.sums(self._counted(rows, group)) for group in self._groups])
+        return np.rint(sums).astype(np.int64)
+
+    def shares(self, weights: NDArray[Any]) -> Floats:
+        """What part of the weight of all cells of the universe lies in those of each condition."""
+        whole = tuple(range(len(self._lengths)))
+        known: dict[tuple[int, ...], NDArray[Any]] = {whole: weights.reshape(self.universe.shape)}
+        sums = [group.sums(self._padded(self._summed(group.places, known))) for group in self._groups]
+        return np.minimum(self._scattered(sums) / float(weights.sum(dtype=np.float64)), 1.0)
+
+    def _grouped(self, queries: Sequence[Predicate]) -> Iterator[_Group]:
+        told: dict[tuple[int, ...], list[int]] = {}
+        for number, query in enumerate(queries):
+            told.setdefault(self._places(query), []).append(number)
+        shapes = {places: tuple(self._lengths[place] for place in places) for places in told}
+        if sum(math.prod(shapes[places]) * len(numbers) for places, numbers in told.items()) > MOST_FLAGS:
+            raise InvalidQuery("these are too many queries on so many columns each: take fewer, or coarser cells")
+        for places, numbers in told.items():
+            bits = np.stack([np.packbits(self._flags(queries[number], places)) for number in numbers])
+            yield _Group(places, shapes[places], np.array(numbers), bits)
+
+    def _places(self, query: Predicate) -> tuple[int, ...]:
+        return tuple(sorted({self.universe.place(name) for name in _named(query.condition)}))
+
+    def _flags(self, query: Predicate, places: tuple[int, ...]) -> Flags:
+        part = Universe(dict(self.universe.columns[place] for place in places))
+        return located(part, self.schema, query)[0].flags()
+
+    def _counted(self, rows: "CellRows", group: _Group) -> Integers:
+        cells = np.ravel_multi_index([rows.codes[place] for place in group.places], group.shape)
+        return np.bincount(cells, minlength=math.prod(group.shape))
+
+    def _summed(self, places: tuple[int, ...], known: dict[tuple[int, ...], NDArray[Any]]) -> NDArray[Any]:
+        """Over all other columns, long ones first; what was summed on the way serves other columns too."""
+        if places not in known:
+            others = set(range(len(self._lengths))) - set(places)
+            last = min(others, key=lambda place: (self._lengths[place], place))
+            wider = tuple(sorted((*places, last)))
+            known[places] = np.add.reduce(self._summed(wider, known), axis=wider.index(last), dtype=np.float64)
+        return known[places]
+
+    def _padded(self, table: NDArray[Any]) -> NDArray[Any]:
+        """With the missing cells, which are empty where the universe has none."""
+        return table if self.universe.missing else np.pad(table, [(0, 1)] * table.ndim)
+
+    def _scattered(self, sums: Sequence[Floats]) -> Floats:
+        found = np.empty(self.size)
+        for group, part in zip(self._groups, sums, strict=True):
+            found[group.numbers] = part
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """For each column of a universe, the cell of each row; secret."""
+
+    codes: tuple[NDArray[np.intp], ...]
+    size: int
+
+    @classmethod
+    def of(cls, table: pa.Table, universe: Universe, schema: Schema) -> "CellRows":
+        """Where the rows of a table lie."""
+        codes = [_codes(axis, classify(schema, name), table.column(name)) for name, axis in universe.columns]
+        return cls(tuple(codes), table.num_rows)
+
+    def __repr__(self) -> str:
+        return "CellRows(<secret>)"
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """The conditions, the number of rows, and how many of them satisfy each condition; secret."""
+
+    queries: CellQueries
+    size: int
+    counts: Integers
+
+    def __repr__(self) -> str:
+        return "CellCounts(<secret>)"
+
+
+class CellReader:
+    """Reads the rows' columns once and counts for all conditions.
+
+    >>> from chary.data.neighbouring import Neighbouring
+    >>> from chary.data.rows.table import RowTable
+    >>> table = RowTable.open(pa.table({"age": [70, 80, 20, None]}), neighbouring=Neighbouring("replace", None))
+    >>> asked = [Predicate.parse("age >= 65"), Predicate.parse("NOT age >= 65"), Predicate.parse("age IS NULL")]
+    >>> queries = CellQueries(Universe({"age": Bins([0, 65, 120])}), table.schema, asked)
+    >>> CellReader(table, queries).run().counts.tolist()
+    [2, 1, 1]
+    """
+
+    def __init__(self, rows: Rows, queries: CellQueries) -> None:
+        """Checked, nothing read; `InvalidQuery` for a column that is not there."""
+        self._queries = queries
+        self._rows: Reading = rows.snapshot([name for name, _ in queries.universe.columns])
+
+    def run(self) -> CellCounts:
+        """The counts now; `EngineFailure`, naming no value, when they cannot be worked out."""
+        table, failure = self._rows.run(), EngineFailure("the rows could not be counted by their cells")
+        found: CellCounts = quietly(lambda: self._counted(table), failure)
+        return found
+
+    def _counted(self, table: pa.Table) -> CellCounts:
+        rows = CellRows.of(table, self._queries.universe, self._queries.schema)
+        return CellCounts(self._queries, rows.size, self._queries.counts(rows))
+
+
+def _named(condition: Condition) -> Iterator[str]:
+    """The columns of a condition."""
+    match condition:
+        case Not(condition=inner):
+            yield from _named(inner)
+        case Every(conditions=parts) | Some(conditions=parts):
+            for part in parts:
+                yield from _named(part)
+        case _:
+            yield condition.column  # type: ignore[attr-defined]
+            if isinstance(condition, Compare) and isinstance(condition.other, Name):
+                yield condition.other.name
+
+
+def _codes(axis: Axis, kind: TypeClass, column: pa.ChunkedArray) -> NDArray[np.intp]:
+    """The cell of each value; the one after all declared ones for NULL and what is not declared."""
+    if isinstance(axis, Bins):
+        return _binned(axis, kind, column)
+    assert isinstance(axis, Categories)
+    values = pa.array(axis.values, pa.type_for_alias(kind))
+    found = pc.index_in(column.cast(values.type), value_set=values).fill_null(axis.declared)
+    return np.asarray(found.to_numpy(), np.intp)
+
+
+def _binned(axis: Bins, kind: TypeClass, column: pa.ChunkedArray) -> NDArray[np.intp]:
+    numbers = column.fill_null(0).to_numpy()
+    edges = np.array(ends_of(axis, kind))
+    codes = np.searchsorted(edges, numbers, side="right") - 1
+    if axis.outside == "edges":
+        codes = codes.clip(0, axis.declared - 1)
+    return np.where((codes < 0) | (codes >= axis.declared) | column.is_null().to_numpy(), axis.declared, codes)

@@ -1,0 +1,143 @@
+"""From a condition on rows to the cells of a universe in which it holds, and to the same condition on coded rows."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chary.data.columns import Schema, classify
+from chary.data.domain.patterns import Along, AtSplit, Joined, Tree
+from chary.data.domain.universe import Universe
+from chary.data.predicates.conditions import Compare, Condition, Every, Holds, IsNull, Like, Name, Not, OneOf, Some
+from chary.data.predicates.predicate import Predicate
+from chary.data.queries.count import Count, count
+from chary.errors import InvalidQuery
+
+WIDEST: Final = 65_536
+NARROWEST: Final = 256
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A set of cells of a universe, whose first columns make the rows and whose last ones the columns of a matrix: each
+    row has one of a few patterns of cells.
+
+    >>> from chary.data.domain.universe import Universe
+    >>> universe = Universe({"sex": ["f", "m"], "smoker": [True, False]})
+    >>> asked = Predicate.parse("sex = 'f' AND NOT smoker")
+    >>> region, counted = located(universe, {"sex": "string", "smoker": "boolean"}, asked)
+    >>> region.count, np.flatnonzero(region.flags()).tolist()
+    (1, [1])
+    """
+
+    which: NDArray[np.intp]
+    patterns: Flags
+
+    @cached_property
+    def count(self) -> int:
+        """How many cells it has."""
+        rows = np.bincount(self.which, minlength=len(self.patterns))
+        return int(rows @ np.count_nonzero(self.patterns, axis=1))
+
+    def flags(self) -> Flags:
+        """One flag for each cell, in the order of the universe's columns, the last one changing fastest."""
+        return self.patterns[self.which].ravel()
+
+
+def located(universe: Universe, schema: Schema, predicate: Predicate | None) -> tuple[Region, Count]:
+    """The cells in which a row satisfies the condition, and the count of those rows; None is every row.
+
+    In both, a value that the universe does not declare is read as NULL. `InvalidQuery` for columns that are not in the
+    universe, for =, <> and IN with a value that is not declared, for conditions that hold in a part of a cell only, for
+    two columns compared with each other, and LIKE.
+    """
+    if predicate is None:
+        return _region(None, universe), count()
+    reader = _Reader(universe, schema)
+    asked = reader.tree(predicate.condition, False)
+    return _region(asked, universe), count(Predicate(reader.coded(predicate.condition, False)))
+
+
+def split(universe: Universe) -> int:
+    """The first column of the block: the last columns that have 65,536 cells together at most, or at least 256."""
+    shape = universe.shape
+    place = next(place for place in range(len(shape) + 1) if math.prod(shape[place:]) <= WIDEST)
+    return place if place == 0 or math.prod(shape[place:]) >= NARROWEST else place - 1
+
+
+def matrix(universe: Universe) -> tuple[int, int]:
+    """The universe as rows and columns of a matrix."""
+    place = split(universe)
+    return math.prod(universe.shape[:place]), math.prod(universe.shape[place:])
+
+
+def _region(asked: Tree | None, universe: Universe) -> Region:
+    """By the split at which a change of the cells costs least."""
+    if asked is None:
+        rows, columns = matrix(universe)
+        return Region(np.zeros(rows, np.intp), np.ones((1, columns), bool))
+    tried = (AtSplit(asked, universe.shape, place) for place in _splits(universe))
+    return Region(*min(tried, key=AtSplit.cost).patterns())
+
+
+def _splits(universe: Universe) -> list[int]:
+    """All that leave neither rows nor columns too many, and columns not too few; or else the usual one."""
+    shape = universe.shape
+    halves = [(math.prod(shape[:place]), math.prod(shape[place:])) for place in range(len(shape))]
+    found = [place for place, (rows, columns) in enumerate(halves) if rows <= WIDEST and NARROWEST <= columns <= WIDEST]
+    return found or [split(universe)]
+
+
+class _Reader:
+    """Conditions with every NOT pushed down to the comparisons. What remains is monotone, so that for the whole to be
+    true it only matters which comparisons are true, not which are unknown."""
+
+    def __init__(self, universe: Universe, schema: Schema) -> None:
+        self._universe, self._schema = universe, schema
+
+    def tree(self, condition: Condition, negated: bool) -> Tree:
+        """What of each column's cells matters, and how it is joined."""
+        match condition:
+            case Not(condition=inner):
+                return self.tree(inner, not negated)
+            case Every(conditions=parts) | Some(conditions=parts):
+                return Joined(isinstance(condition, Every) != negated, [self.tree(part, negated) for part in parts])
+        return self._along(condition, negated)
+
+    def coded(self, condition: Condition, negated: bool) -> Condition:
+        """The condition on rows whose undeclared values are read as NULL: true of the same rows."""
+        match condition:
+            case Not(condition=inner):
+                return self.coded(inner, not negated)
+            case Every(conditions=parts) | Some(conditions=parts):
+                made = tuple(self.coded(part, negated) for part in parts)
+                return Every(made) if isinstance(condition, Every) != negated else Some(made)
+        name = _column(condition)
+        axis, kind = self._universe.columns[self._universe.place(name)][1], classify(self._schema, name)
+        inside = axis.inside(name, kind)
+        if isinstance(condition, IsNull):
+            return inside if negated else Some((IsNull(name), Not(inside)))
+        return Every((inside, Not(condition) if negated else condition))
+
+    def _along(self, condition: Condition, negated: bool) -> Along:
+        name = _column(condition)
+        place = self._universe.place(name)
+        axis, kind = self._universe.columns[place][1], classify(self._schema, name)
+        if isinstance(condition, IsNull):
+            met = np.append(np.full(axis.declared, negated), not negated)
+        else:
+            met = np.append(axis.met(condition, kind) != negated, False)
+        return Along(place, met[: self._universe.shape[place]])
+
+
+def _column(condition: Condition) -> str:
+    if isinstance(condition, Compare) and isinstance(condition.other, Name):
+        raise InvalidQuery("a universe tells columns apart one by one: compare a column with literals")
+    if isinstance(condition, (Compare, OneOf, IsNull, Holds)):
+        return condition.column
+    assert isinstance(condition, Like)
+    raise InvalidQuery("a universe cannot answer LIKE: list the values with IN")

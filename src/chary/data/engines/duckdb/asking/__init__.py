@@ -1,0 +1,1 @@
+"""Queries compiled to SQL, and what reads rows."""

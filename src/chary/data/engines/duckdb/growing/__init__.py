@@ -1,0 +1,1 @@
+"""Rows that are added, and what is kept of each batch."""

@@ -1,0 +1,1 @@
+"""From files and frames to a relation of the engine: sources, types, texts."""

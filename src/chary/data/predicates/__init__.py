@@ -1,0 +1,1 @@
+"""The predicate language: a safe, total subset of SQL conditions."""

@@ -1,0 +1,1 @@
+"""Queries: functions from a database to exact integers."""

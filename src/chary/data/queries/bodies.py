@@ -1,0 +1,77 @@
+"""Queries from their own JSON: the other direction of `Query.body`."""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+from chary.data.queries.binned import Binned, histogram
+from chary.data.queries.count import Count, count
+from chary.data.queries.mean import Mean, mean
+from chary.data.queries.total import Total, total
+from chary.data.rows.series import Values
+from chary.errors import CharyError, InvalidQuery
+
+_DATES = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
+_LIMITS = ("keep_per_unit", "stated_per_unit")
+
+
+def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | Values:
+    """The query whose body this is; what a person leaves out has its usual value.
+
+    >>> query_of({"kind": "count", "where": "age >= 65"}).describe()
+    'count where age >= 65'
+    >>> query_of(count().by("clinic", ["north"]).body()) == count().by("clinic", ["north"])
+    True
+
+    Errors: `InvalidQuery` for what is the body of no query.
+    """
+    given = dict(body)
+    make = _KINDS.get(str(given.pop("kind", None)))
+    if make is None:
+        raise InvalidQuery(f"a query names its kind, one of {', '.join(_KINDS)}")
+    try:
+        found: Count | Total | Mean | Binned | Values = make(given)
+    except CharyError:
+        raise
+    except (TypeError, KeyError, AttributeError, ValueError):
+        raise InvalidQuery("a query of this kind has other fields: see the reference") from None
+    return found
+
+
+def _keyed(query: Count | Total | Mean, by: Mapping[str, Any] | None) -> Any:
+    if by is None:
+        return query
+    columns, limits = by["columns"], {name: by.get(name) for name in _LIMITS}
+    read = [_DATES.get(kind, lambda key: key) for kind in by.get("types", [""] * len(columns))]
+    keys = [tuple(of(key) for of, key in zip(read, row, strict=True)) for row in by["keys"]]
+    return query.by(columns, keys, **limits)
+
+
+def _count(given: dict[str, Any]) -> Any:
+    by = given.pop("by", None)
+    return _keyed(count(given.pop("where", None), **given), by)
+
+
+def _total(given: dict[str, Any]) -> Any:
+    by, center = given.pop("by", None), given.pop("center", "0")
+    if center != "0":
+        raise InvalidQuery("a total has no center of its own")
+    return _keyed(total(given.pop("column"), **given), by)
+
+
+def _mean(given: dict[str, Any]) -> Any:
+    by = given.pop("by", None)
+    for follows in ("center", "unit_total"):
+        given.pop(follows, None)
+    return _keyed(mean(given.pop("column"), **given), by)
+
+
+def _histogram(given: dict[str, Any]) -> Binned:
+    return histogram(given.pop("column"), bins=given.pop("edges"), **given)
+
+
+def _series(given: dict[str, Any]) -> Values:
+    return Values(**given)
+
+
+_KINDS = {"count": _count, "total": _total, "mean": _mean, "histogram": _histogram, "series": _series}

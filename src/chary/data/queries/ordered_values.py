@@ -1,0 +1,114 @@
+"""The values of a column in order, on a public grid: what quantiles are computed from."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chary.data.neighbouring import Neighbouring
+from chary.data.predicates.predicate import Predicate
+from chary.data.queries.contribution import per_unit
+from chary.data.queries.total import Total, read_bounds, written
+from chary.errors import InvalidQuery
+from chary.numbers import Number, positive
+
+Integers = NDArray[np.int64]
+MOST_POINTS: Final = 2**40
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The values of a column, clipped to bounds and rounded to multiples of a step, and how often each occurs.
+
+    The grid of possible values is public: the bounds and the multiples of the step between them. Values are those of
+    rows satisfying `where`; NULL and NaN are nobody's. Built by `ordered`.
+
+    `rows_per_unit=k`: of a unit with more than k values, chary keeps k that are evenly spread in their order (for
+    k = 1 the lower middle one), whatever others have.
+    """
+
+    total: Total
+    rows_per_unit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows_per_unit is not None:
+            object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
+
+    @property
+    def points(self) -> int:
+        """The number of possible values."""
+        low, high = self.total.steps
+        return high - low + 1
+
+    def value(self, place: int) -> int | float:
+        """The possible value of that number, counted from 0."""
+        found = self.total.bounds[0] + place * self.total.grid
+        return int(found) if found.denominator == 1 else float(found)
+
+    def moves(self, neighbouring: Neighbouring) -> int:
+        """How many values one unit has at most; `InvalidQuery` when nothing bounds that, or nothing needs to."""
+        unit, column = neighbouring.unit, self.total.column
+        if unit is None and self.rows_per_unit is not None:
+            raise InvalidQuery("rows_per_unit is for a privacy unit with many rows; here each row is one")
+        if unit is not None and self.rows_per_unit is None:
+            raise InvalidQuery(
+                f"one {unit} may have many values of {column}: limit them with rows_per_unit=1, which keeps the "
+                f"middle one of each {unit}"
+            )
+        return self.rows_per_unit or 1
+
+    def body(self) -> dict[str, Any]:
+        """A JSON-able canonical description."""
+        total = self.total
+        return {
+            "kind": "ordered",
+            "column": total.column,
+            "bounds": [str(edge) for edge in total.bounds],
+            "step": str(total.grid),
+            "where": None if total.where is None else total.where.text,
+            "rows_per_unit": self.rows_per_unit,
+        }
+
+    def describe(self) -> str:
+        """Such as `age in [0, 120] step 1`."""
+        low, high = (written(edge) for edge in self.total.bounds)
+        where = "" if self.total.where is None else f" where {self.total.where.text}"
+        return f"{self.total.column} in [{low}, {high}] step {written(self.total.grid)}{where}"
+
+
+@dataclass(frozen=True)
+class Occurring:
+    """Which grid places occur, ascending, and how often each does. Secret."""
+
+    places: Integers
+    counts: Integers
+
+    def __repr__(self) -> str:
+        return "Occurring(<secret>)"
+
+
+def ordered(
+    column: str,
+    *,
+    bounds: tuple[Number, Number],
+    step: Number = 1,
+    where: Predicate | str | None = None,
+    rows_per_unit: int | None = None,
+) -> Ordered:
+    """Describe the values of a column on a public grid: multiples of `step` from one bound to the other.
+
+    `InvalidQuery` for bounds in the wrong order, off the grid, or more than 2**40 steps apart; `InvalidParameter` for
+    what is no number.
+
+    >>> ages = ordered("age", bounds=(0, 120))
+    >>> ages.points, ages.value(5), ages.moves(Neighbouring("replace", None))
+    (121, 5, 1)
+    """
+    total = Total(
+        column=column, bounds=read_bounds(bounds, "bounds"), grid=positive(step, "step"), where=Predicate.of(where)
+    )
+    made = Ordered(total, rows_per_unit)
+    if made.points > MOST_POINTS:
+        raise InvalidQuery("bounds may be at most 2**40 steps apart: choose a larger step")
+    return made

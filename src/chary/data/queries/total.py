@@ -1,0 +1,185 @@
+"""Summing a clipped column on an exact grid."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from typing_extensions import Unpack
+
+from chary.answer import NoisyNumber, NoisyNumbers
+from chary.data.neighbouring import Neighbouring
+from chary.data.predicates.predicate import Predicate
+from chary.data.queries.contribution import Contribution, per_unit
+from chary.data.queries.query import AnsweredT, Keyed, Limits, Query
+from chary.errors import InvalidQuery
+from chary.numbers import Number, exact, positive
+
+# Doubles hold every whole number up to this one: what is clipped to bounds is not rounded beyond them.
+_LARGEST = 2**53
+Bounds = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total(Keyed[AnsweredT], Query[AnsweredT]):
+    """The sum of clipped values less `center`, in steps of `grid`; built by `total`, or by `Mean.parts`.
+
+    `center` is subtracted from each row that has a value; rows without one contribute 0.
+    """
+
+    column: str
+    bounds: Bounds
+    grid: Fraction = Fraction(1)
+    center: Fraction = Fraction(0)
+    rows_per_unit: int | None = None
+    unit_total: Bounds | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str):
+            raise InvalidQuery("total needs the name of a column")
+        if self.rows_per_unit is not None:
+            object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
+        _check_grid(self.grid)
+        _check_bounds("bounds", self.bounds, self.grid)
+        low, high = self.steps
+        if any(abs(edge) > _LARGEST for edge in (Fraction(low), Fraction(high), self.center / self.grid)):
+            raise InvalidQuery("bounds less the center exceed 2**53 steps of the grid")
+        if (self.center / self.grid).denominator != 1:
+            raise InvalidQuery("the center must be a multiple of the grid")
+        if self.unit_total is not None:
+            _check_bounds("unit_total", self.unit_total, self.grid)
+        if self.rows_per_unit is not None and self.unit_total is not None:
+            raise InvalidQuery("give rows_per_unit or unit_total, not both")
+
+    def by(self, columns: str | Sequence[str], keys: Iterable[Any], **limits: Unpack[Limits]) -> "Total[NoisyNumbers]":
+        """The same query for each of a public list of keys; see `Count.by`."""
+        keyed: Total[NoisyNumbers] = self._keyed(columns, keys, limits)
+        return keyed
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The smallest and largest contribution of a row with a value, in steps of the grid."""
+        low, high = ((edge - self.center) / self.grid for edge in self.bounds)
+        return int(low), int(high)
+
+    @property
+    def unit_steps(self) -> tuple[int, int] | None:
+        """`unit_total` in steps of the grid."""
+        return None if self.unit_total is None else (_step(self.unit_total[0], self), _step(self.unit_total[1], self))
+
+    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+        """A row is in [low, high] or absent (0); so the cell range is [min(low, 0), max(high, 0)].
+
+        Each row a unit: one such cell. `rows_per_unit=k`: at most k such cells in all, in at most k keys.
+        `unit_total`: its own range, with 0, is the cell of each key.
+        """
+        self._check_limits(neighbouring.unit)
+        low, high = self.unit_steps or self.steps
+        keys = 1 if self.keying is None else len(self.keying.domain)
+        spread = 1 if self.keying is None else self.keying.spread(neighbouring.unit)
+        return Contribution(
+            min(low, 0), max(high, 0), keys, min(spread, self.rows_per_unit or spread), self.rows_per_unit
+        )
+
+    def _check_limits(self, unit: str | None) -> None:
+        limited = self.rows_per_unit is not None or self.unit_total is not None
+        if unit is None and limited:
+            raise InvalidQuery(
+                "rows_per_unit and unit_total are for a privacy unit with many rows; here each row is one"
+            )
+        if unit is not None and not limited:
+            low, high = (written(edge) for edge in self.bounds)
+            call = f"total({self.column!r}, bounds=({low}, {high}), "
+            raise InvalidQuery(
+                f"one {unit} may have many rows: limit them with {call}rows_per_unit=1), or limit the sum of each "
+                f"{unit} with {call}unit_total=({low}, {high}))"
+            )
+
+    def body(self) -> dict[str, Any]:
+        """A JSON-able canonical description; numbers are exact quotients."""
+        unit_total = None if self.unit_total is None else [str(edge) for edge in self.unit_total]
+        return {
+            "kind": "total",
+            "column": self.column,
+            "bounds": [str(edge) for edge in self.bounds],
+            "grid": str(self.grid),
+            "center": str(self.center),
+            "rows_per_unit": self.rows_per_unit,
+            "unit_total": unit_total,
+        } | self._common_body()
+
+    def describe(self) -> str:
+        """Such as `total of cost in [0, 5000] step 1 where age >= 65`."""
+        low, high = (written(edge) for edge in self.bounds)
+        center = f" less {written(self.center)}" if self.center else ""
+        return f"total of {self.column} in [{low}, {high}] step {written(self.grid)}{center}{self._clauses()}"
+
+
+def total(
+    column: str,
+    *,
+    bounds: tuple[Number, Number],
+    grid: Number = 1,
+    where: Predicate | str | None = None,
+    rows_per_unit: int | None = None,
+    unit_total: tuple[Number, Number] | None = None,
+) -> Total[NoisyNumber]:
+    """Sum `column` over the rows satisfying `where`, exactly, in steps of `grid`.
+
+    Each value is clipped to `bounds` (infinite ones too) and rounded to the grid, halves away from zero; NULL and NaN
+    contribute 0. Bounds are multiples of the grid, at most 2**53 steps from 0.
+
+    When the privacy unit is a column, state exactly one limit: `rows_per_unit=k` keeps the k rows of each unit with
+    the largest absolute contributions (ties: the larger contribution, then the earlier key); `unit_total=(lo, hi)`
+    clips the sum of each unit, for each key, to that range. When each row is a unit, neither is allowed.
+
+    `InvalidQuery` for bounds off the grid, too wide, or in the wrong order, `InvalidParameter` for non-numbers.
+
+    >>> cost = total("cost", bounds=(0, 5000), grid="0.01")
+    >>> cost.sensitivity(Neighbouring("add/remove", None)), cost.grid
+    (500000, Fraction(1, 100))
+    """
+    return Total(
+        column=column,
+        bounds=read_bounds(bounds, "bounds"),
+        grid=positive(grid, "grid"),
+        where=Predicate.of(where),
+        rows_per_unit=rows_per_unit,
+        unit_total=None if unit_total is None else read_bounds(unit_total, "unit_total"),
+    )
+
+
+def read_bounds(bounds: tuple[Number, Number], name: str) -> Bounds:
+    """A pair of exact numbers; `InvalidQuery` unless there are two."""
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise InvalidQuery(f"{name} must be a pair of numbers, such as {name}=(0, 100)")
+    return exact(bounds[0], name), exact(bounds[1], name)
+
+
+def written(number: Fraction) -> str:
+    """The number as a caller would write it.
+
+    >>> written(Fraction(5000)), written(Fraction(1, 10))
+    ('5000', '0.1')
+    """
+    return str(number) if number.denominator == 1 else repr(float(number))
+
+
+def _step(edge: Fraction, query: Total) -> int:
+    return int(edge / query.grid)
+
+
+def _check_grid(grid: Fraction) -> None:
+    if grid <= 0 or grid.numerator > _LARGEST or grid.denominator > _LARGEST:
+        raise InvalidQuery("grid must be a positive number, or quotient of whole numbers, within 2**53")
+
+
+def _check_bounds(name: str, bounds: Bounds, grid: Fraction) -> None:
+    low, high = bounds
+    if not low < high:
+        raise InvalidQuery(f"{name} must have the lower number first: got ({written(low)}, {written(high)})")
+    for edge in bounds:
+        if (edge / grid).denominator != 1:
+            raise InvalidQuery(f"{name} must be multiples of the grid {written(grid)}; {written(edge)} is not")
+        if abs(edge / grid) > _LARGEST:
+            raise InvalidQuery(f"{name} may be at most 2**53 steps of the grid {written(grid)} from 0")

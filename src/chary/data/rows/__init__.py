@@ -1,0 +1,1 @@
+"""What a session may ask: tables, series of counts, votes."""

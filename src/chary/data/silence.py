@@ -1,0 +1,37 @@
+"""Errors that name no value of the data."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from chary.errors import CharyError
+
+_T = TypeVar("_T")
+# What an engine says when it stopped for a signal: it swallows what the signal's handler raised.
+_STOPPED = "Query interrupted"
+
+
+def quietly(work: Callable[[], _T], failure: Exception) -> _T:
+    """Run `work`; when anything at all goes wrong, raise `failure` alone: the original names values of the data.
+
+    An interruption stays one, although an engine tells of it by an error of its own.
+
+    >>> from chary.errors import EngineFailure
+    >>> quietly(lambda: 1 / 0, EngineFailure("the engine failed"))
+    Traceback (most recent call last):
+    ...
+    chary.errors.EngineFailure: the engine failed
+    """
+    try:
+        return work()
+    except CharyError:
+        raise
+    except Exception as error:
+        told: BaseException = KeyboardInterrupt() if _interrupted(error) else failure
+    # Raised outside the handler: within it the original would be the context of what is told.
+    raise told
+
+
+def _interrupted(error: Exception) -> bool:
+    # By name, for this is no engine's folder and must not import one.
+    named = type(error).__name__ == "InterruptException"
+    return named or (type(error), error.args) == (RuntimeError, (_STOPPED,))

@@ -1,0 +1,1 @@
+"""Noisy descent: its steps, its sums, its noise."""

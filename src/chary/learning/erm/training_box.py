@@ -1,0 +1,183 @@
+"""Empirical risk minimisation on growing data: a model that is trained again as rows arrive (ERMG, [GROW] 3.2.1)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from sklearn.base import clone
+
+from chary.accounting.events import failing
+from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.growing.schedules import ScheduleRuns
+from chary.calls.algorithms.calling import AskAlgorithm, Compute
+from chary.calls.growing.schedule_states import ScheduleState
+from chary.calls.growing.scheduled_runs import BlackBox, ScheduledRun
+from chary.data import Neighbouring
+from chary.errors import InvalidParameter
+from chary.learning.erm.design import design_matrix, width
+from chary.learning.erm.linear import PrivateLinear
+from chary.learning.erm.problem import Problem
+from chary.learning.erm.training_laws import descent_law, descent_rounding, gaussian_law, pure_law
+from chary.learning.features import Column, Feature
+from chary.numbers import Number, positive, whole
+from chary.spine.interaction import Interaction
+
+# The law counts the audited optimum's tolerance in units of the noise, which are smallest at the largest epsilon.
+MOST_EPSILON: Final = 1000
+
+
+@dataclass(frozen=True)
+class TrainingBox(BlackBox):
+    """A private linear model as a black box for a `Schedule`: trained once at whatever epsilon a run has.
+
+    `model` says how: one with `epsilon=` is perturbed, epsilon-DP, for schedules with epsilon= or rho=; one with `rho=`
+    is `epsilon^2/2`-zCDP, for schedules with rho=. Its own epsilon or rho does not matter.
+
+    Law: the excess of the mean loss over the training rows, clipped as in training, above that of the best weights no
+    longer than the model's `length`; without a `length`, the excess of the regularised objective. Proven for the
+    perturbed optimum (p = 2; with Gaussian noise, `steps=0`, too) and for descent in a ball (p = 1; `rho=` and
+    `length=`), for epsilon up to 1000 and datasets of up to `rows_at_most` rows. Descent with momentum has no proven
+    law: it needs a `declared` one, for which you vouch.
+
+    Errors: `InvalidParameter` for a model with a delta, or with neither a proven nor a declared law, and for features,
+    label and number of rows with which it cannot be trained.
+
+    >>> from chary.learning import PrivateLogisticRegression, Span
+    >>> model = PrivateLogisticRegression(rho=1, lam="1e-5", radius=1, length=2, steps=500, classes=["no", "yes"])
+    >>> box = TrainingBox(model, [Span("age", 0, 100)], "ill")
+    >>> [round(box.law.error(size=n, epsilon="0.1", beta="0.05"), 3) for n in (10_000, 100_000)]
+    [0.072, 0.007]
+    """
+
+    model: PrivateLinear = field(compare=False)
+    features: Sequence[Column | Feature]
+    label: str
+    declared: Law | Sequence[Number] | None = None
+    rows_at_most: int = 10_000_000
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, PrivateLinear):
+            raise InvalidParameter("bring a model, such as PrivateLogisticRegression(rho=1, length=3, ...)")
+        if failing(self.model.delta):
+            raise InvalidParameter(
+                "a run of a schedule has no delta: give the model rho= in place of epsilon and delta"
+            )
+        whole(self.rows_at_most, "rows_at_most")
+        object.__setattr__(self, "model", clone(self.model))
+        self.model.algorithm(features=self.features, label=self.label, size=self.rows_at_most)
+        object.__setattr__(self, "features", tuple(self.features))
+        self.law  # noqa: B018 - refuses a model without one
+
+    @cached_property
+    def law(self) -> Law:
+        if self.declared is not None:
+            return Law.of(self.declared)
+        problem = self.model.problem(self.rows_at_most, width(self.features))
+        return _descent(problem, self.model.steps) if self.model.descends else _perturbed(problem, self.model)
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        if epsilon > MOST_EPSILON:
+            raise InvalidParameter(f"a run of a training has an epsilon of at most {MOST_EPSILON}")
+        made = self.at(epsilon).algorithm(features=self.features, label=self.label)
+        return AskAlgorithm(Compute(made), neighbouring)
+
+    def at(self, epsilon: Number) -> PrivateLinear:
+        """The model that a run with this epsilon trains, not fitted."""
+        size = positive(epsilon, "epsilon")
+        told = {"epsilon": size} if self.model.rho is None else {"rho": size**2 / 2}
+        made: PrivateLinear = clone(self.model).set_params(**told)
+        return made
+
+    def classifier(self, result: ScheduledRun | None) -> PrivateLinear:
+        """What a run learnt, fitted; `InvalidParameter` for none, and for one that failed."""
+        if not isinstance(result, ScheduledRun) or result.failed:
+            raise InvalidParameter("nothing is learnt yet (or that run failed): run the schedule when it is due")
+        return self.at(result.epsilon).restore(result.answer.value)
+
+    def follow(self, schedule: ScheduleState) -> "Improving":
+        """The model that is always the latest of a schedule of this box: `box.follow(run.state)`."""
+        return Improving(self, schedule)
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One run: the size it was trained at, its epsilon, and what the law promises of it.
+
+    All runs of a schedule keep their promises at once, with probability `1 - beta`.
+    """
+
+    run: int
+    size: int
+    epsilon: float
+    excess_risk: float
+
+
+@dataclass(frozen=True)
+class Improving:
+    """A model that improves while its data grow: each prediction is by the last run of the schedule that did not fail.
+
+    Errors: `InvalidParameter` for a schedule of another box, for rows without a column of the features, and, before the
+    first run, for predictions.
+    """
+
+    box: TrainingBox
+    schedule: ScheduleState
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schedule, ScheduleState) or self.schedule.law != self.box.law:
+            told = "box.follow(session.start(Schedule(box, ...)).state)"
+            raise InvalidParameter(f"follow a schedule of this box: {told}")
+
+    @property
+    def model(self) -> PrivateLinear:
+        """The latest fitted model; `InvalidParameter` before the first run."""
+        return self.box.classifier(self.schedule.latest)
+
+    def predict(self, rows: Any) -> Any:
+        """What the latest model predicts for a table with the columns of the features."""
+        return self.model.predict(design_matrix(rows, self.box.features))
+
+    def score(self, rows: Any, labels: Any) -> float:
+        """How well: the share of right classes, or for numbers the coefficient of determination."""
+        return float(self.model.score(design_matrix(rows, self.box.features), np.asarray(labels)))
+
+    def curve(self) -> list[TrainingRun]:
+        """All runs that were done and did not fail, oldest first, with what was promised of each."""
+        done = [result for result in self.schedule.results if not result.failed]
+        return [self._learned(result, self.schedule.runs) for result in done]
+
+    def _learned(self, result: ScheduledRun, runs: ScheduleRuns) -> TrainingRun:
+        promised = math.inf
+        if result.size <= self.box.rows_at_most:
+            promised = self.box.law.error(size=result.size, epsilon=result.epsilon, beta=runs.failure(result.run))
+        return TrainingRun(result.run, result.size, float(result.epsilon), promised)
+
+
+def _perturbed(problem: Problem, model: PrivateLinear) -> Law:
+    """`n` times how far the optimum moves, and the tolerance times n, rise with n: what holds for most rows holds.
+
+    The slack, in units of the noise: half a cell's diagonal, and the distance of the audited from the true optimum.
+    """
+    moved = float(problem.sensitivity) * problem.size
+    audited = float(problem.tolerance / problem.lam) * problem.size
+    slack = math.sqrt(problem.features) / 2048 + MOST_EPSILON * audited / moved
+    length = 0.0 if model.length is None else float(Fraction(model.length))
+    smoothness, base = float(problem.smoothness), float(problem.lam) / 2 * length**2
+    made = pure_law if model.rho is None else gaussian_law
+    return made(moved=moved, smoothness=smoothness, dimension=problem.features, slack=slack, base=base)
+
+
+def _descent(problem: Problem, steps: int) -> Law:
+    if problem.length is None:
+        raise InvalidParameter(
+            "descent with momentum has no proven law: give the model a length= (or steps=0), or the box a declared law"
+        )
+    base = descent_rounding(problem) + float(problem.lam * problem.length**2) / 2
+    steep, smooth, norm = (float(bound) for bound in (problem.lipschitz, problem.smoothness, problem.norm))
+    return descent_law(
+        lipschitz=steep, smoothness=smooth, norm=norm, dimension=problem.features, most_steps=steps, base=base
+    )

@@ -1,0 +1,1 @@
+"""Private labels from teachers on disjoint shards."""

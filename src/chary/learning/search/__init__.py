@@ -1,0 +1,1 @@
+"""Private search of hyper-parameters."""

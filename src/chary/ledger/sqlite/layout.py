@@ -1,0 +1,53 @@
+"""Which file a ledger is kept in, and what a new one holds."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import Connection, func, inspect, make_url, select, text
+from sqlalchemy.exc import ArgumentError
+
+from chary.errors import LedgerError
+from chary.ledger.entries import GENESIS
+from chary.ledger.sqlite.schema import FORMAT, chain, imprint, metadata, seals, secrets
+from chary.ledger.sqlite.sqlite_engine import engine_of
+
+SEAL = select(
+    chain.c.id,
+    chain.c.entries,
+    select(func.coalesce(func.sum(text(imprint("digest"))), 0)).select_from(secrets).scalar_subquery().label("secrets"),
+)
+
+
+def lay_out(path: Path, timeout: float) -> None:
+    """Write a ledger without entries into an empty file."""
+    with closing(engine_of(path, timeout).connect()) as connection, connection.begin():
+        metadata.create_all(connection, checkfirst=False)
+        connection.execute(chain.insert(), {"id": 1, "format": FORMAT, "entries": 0, "head": GENESIS})
+        connection.execute(seals.insert(), {"id": 1, "entries": 0, "secrets": 0})
+
+
+def sealed(connection: Connection) -> bool:
+    """Whether the ledger has its seal; those of earlier versions have none."""
+    return inspect(connection).has_table(seals.name)
+
+
+def add_seal(connection: Connection) -> None:
+    """Seal the ledger of an earlier version as it is, unless another process has just done so."""
+    if not sealed(connection):
+        metadata.create_all(connection, tables=[seals], checkfirst=False)
+        connection.execute(seals.insert().from_select(["id", "entries", "secrets"], SEAL))
+
+
+def file_of(target: str | Path) -> Path:
+    """The file behind a path or a URL; only SQLite files so far."""
+    if isinstance(target, Path) or "://" not in target:
+        return Path(target)
+    try:
+        url = make_url(target)
+    except ArgumentError:
+        raise LedgerError("the ledger's URL cannot be read") from None
+    if url.get_backend_name() != "sqlite" or url.query or url.database in (None, "", ":memory:"):
+        raise LedgerError("a ledger's URL must be sqlite:///path; for one in memory use MemoryLedger")
+    return Path(str(url.database))

@@ -1,0 +1,22 @@
+"""What happens whenever a ledger is opened: it is sealed if it is not yet, checked, and held against its witness."""
+
+from __future__ import annotations
+
+from chary.ledger.sqlite import soundness
+from chary.ledger.sqlite.layout import add_seal, sealed
+from chary.ledger.sqlite.store import Store
+
+
+def prepare(store: Store) -> None:
+    """Make the ledger ready to be charged; `LedgerBroken` if it is damaged or an older copy than was witnessed."""
+    with store.reading() as connection:
+        done = sealed(connection)
+    if not done:
+        with store.writing() as connection:
+            add_seal(connection)
+    with store.reading() as connection:
+        soundness.check(connection)
+        store.bookmark.follow(connection)
+    if store.bookmark.witness is not None:
+        with store.writing() as connection:
+            store.bookmark.call(connection)

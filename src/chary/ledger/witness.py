@@ -1,0 +1,103 @@
+"""A witness: a small file kept elsewhere that knows the head of a ledger, so that an old copy of it is noticed."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.ledger.head import Head
+from chary.ledger.sqlite.ledger_files import BESIDE
+
+# Not secret, but whoever could write it could make a ledger look old.
+_MODE = 0o600
+_MARK = "chary-witness"
+# Both slots lie in one sector or page, and each is written by itself: whatever a crash tears, the other stays.
+_SLOT = 256
+
+
+class Witness:
+    """Holds the last head in two slots that are written in turn; the whole one with more entries counts.
+
+    It is written durably after each commit and before anything is handed out. A crash in between leaves it one step
+    behind, which is no harm: a ledger is accepted if it holds the witnessed head among its entries.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).absolute()
+
+    def read(self) -> Head | None:
+        """The witnessed head; None if there is no file, `LedgerBroken` if there is one that cannot be read."""
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError:
+            raise LedgerError("the witness cannot be read") from None
+        if not _once_was_one(text):
+            raise LedgerError(f"{self.path} is no witness: name another file, or move this one away")
+        heads = [head for start in (0, _SLOT) if (head := _unpacked(text[start : start + _SLOT])) is not None]
+        if not heads:
+            raise LedgerBroken("the witness is damaged: make a new one by `chary ledger head FILE --witness PATH`")
+        return max(heads)
+
+    def start(self, head: Head) -> None:
+        """Make the file, in the place of none but a witness, whole or damaged; durable when this returns."""
+        new = self.path.with_name(f".{self.path.name}.new")
+        try:
+            if self.path.exists() and not _once_was_one(self.path.read_bytes()):
+                raise InvalidParameter(f"{self.path} is another file, which a witness does not replace")
+            # Another name first, then a rename: the witness is never half there under its own.
+            new.unlink(missing_ok=True)
+            self._write(new, os.O_CREAT | os.O_EXCL, _packed(head) * 2, 0)
+            new.rename(self.path)
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise LedgerError(f"the witness cannot be written: {error.strerror}") from None
+
+    def move(self, head: Head) -> None:
+        """Witness a head; durable when this returns. The caller holds the ledger, so that heads come in order."""
+        try:
+            self._write(self.path, 0, _packed(head), head.entries % 2 * _SLOT)
+        except OSError as error:
+            raise LedgerError(f"the witness cannot be written: {error.strerror}") from None
+
+    def _write(self, path: Path, flags: int, text: bytes, at: int) -> None:
+        descriptor = os.open(path, os.O_WRONLY | flags, _MODE)
+        try:
+            os.pwrite(descriptor, text, at)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def check_apart(ledger: Path, other: str | Path | None, what: str = "the witness") -> None:
+    """`InvalidParameter` if `other` would be the ledger itself, or a file that the engine keeps beside it."""
+    own = os.path.realpath(ledger)
+    if other is not None and os.path.realpath(other) in {own, *(f"{own}{end}" for end in BESIDE)}:
+        raise InvalidParameter(f"{what} is a file of its own, at best on another disk, and not the ledger's")
+
+
+def _once_was_one(text: bytes) -> bool:
+    """Whether it is a witness or may be what a crash left of one: empty, zeros, or one of its two marks."""
+    return not text.strip(b"\0") or any(text[at:].startswith(_MARK.encode()) for at in (0, _SLOT))
+
+
+def _packed(head: Head) -> bytes:
+    line = f"{_MARK} {head}"
+    return f"{line} {zlib.crc32(line.encode()):08x}".ljust(_SLOT - 1).encode() + b"\n"
+
+
+def _unpacked(slot: bytes) -> Head | None:
+    with suppress(InvalidParameter, ValueError):
+        line, _, check = slot.decode("ascii").rstrip().rpartition(" ")
+        mark, _, head = line.partition(" ")
+        if mark == _MARK and check == f"{zlib.crc32(line.encode()):08x}":
+            return Head.parse(head)
+    return None

@@ -1,0 +1,1 @@
+"""Selection with real Gaussian noise."""

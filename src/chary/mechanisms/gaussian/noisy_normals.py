@@ -1,0 +1,117 @@
+"""Selection with real Gaussian noise ([GAUSS]; theory section 5): the largest of many values, and a noisy threshold."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chary.errors import InvalidParameter
+from chary.mechanisms.additive import Integers
+from chary.noise import Source
+from chary.noise.normal import Deviate, Normals, deviate, normals, reaches
+from chary.numbers import Number, exact, positive
+
+# Rounded up: more noise than sqrt(3) times only adds privacy, less would void bounds that start there.
+ROOT_OF_THREE_UP = Fraction(1732051, 10**6)
+
+
+@dataclass(frozen=True)
+class GaussianMax:
+    """The position of the largest value after Gaussian noise of standard deviation `noise`, in steps of the values.
+
+    Guarantee: for values within a range, `Pure(accounting.noisy_max_epsilon_up(...))`; the noise is exactly normal
+    (real numbers, as many bits of them as the comparisons need), so no float rounding leaks and ties have chance 0.
+
+    No values at all, or values which are no integers, raise `InvalidParameter`, which shows none.
+
+    Source: [GAUSS]; theory section 5.
+
+    >>> from chary.noise import OperatingSystem
+    >>> GaussianMax(Fraction(1, 100)).step(np.array([3, 10, 7]), OperatingSystem())
+    1
+    """
+
+    noise: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", positive(self.noise, "noise"))
+
+    def step(self, values: Integers, source: Source) -> int:
+        """The position of the winner. One rounded comparison of all leaves few candidates, an exact one the winner."""
+        if values.ndim != 1 or not values.size or values.dtype.kind not in "iuO":
+            raise InvalidParameter("a noisy maximum needs a list of at least one integer")
+        drawn = normals(source, values.size)
+        near = self._near(values, drawn)
+        best, known = int(near[0]), drawn.one(int(near[0]))
+        for position in near[1:].tolist():
+            lead = Fraction(int(values[position]) - int(values[best]))
+            scale = Fraction(self.noise)
+            found = reaches(source, lead, [(scale, drawn.one(position)), (-scale, known)])
+            best, known = (position, found.deviates[0]) if found.reached else (best, found.deviates[1])
+        return best
+
+    def _near(self, values: Integers, drawn: Normals) -> NDArray[np.intp]:
+        """All positions that may hold the largest sum, given float64 and the known bits.
+
+        A sum errs by at most `noise * 2**-32` for unknown bits, and by four roundings of its terms.
+        """
+        scale = float(self.noise)
+        heights = _above_least(values)
+        noises = scale * drawn.near()
+        sums = heights + noises
+        # Twice what open bits and roundings can be: a candidate too many costs a comparison, one too few the law.
+        error = scale * 2.0**-31 + 2.0**-50 * (float(heights.max()) + float(np.abs(noises).max()))
+        return np.flatnonzero(sums >= sums.max() - 2 * error)
+
+
+def _above_least(values: Integers) -> NDArray[np.float64]:
+    """How far each value is above the least, each correctly rounded."""
+    least = int(values.min())
+    narrow = values.dtype.kind == "i" and int(values.max()) - least < 2**62
+    heights: NDArray[np.float64] = (values.astype(np.int64 if narrow else object) - least).astype(np.float64)
+    return heights
+
+
+@dataclass(frozen=True)
+class GaussianThreshold:
+    """Whether values reach a threshold, both with Gaussian noise: the threshold's drawn once, each value's afresh.
+
+    `query_noise=None` is sqrt(3) times `threshold_noise`, rounded up to six digits ([GAUSS]). All in one unit.
+
+    Guarantee: that of `accounting.above_threshold_epsilons_up`, ex post, for values in a range which stop at the first
+    True: `ExPost` of the loss of all answers together. Noise is exact, as in `GaussianMax`.
+
+    >>> from chary.noise import OperatingSystem
+    >>> test = GaussianThreshold(threshold=5, threshold_noise="0.01")
+    >>> held = test.start(OperatingSystem())
+    >>> above, held = test.step(Fraction(6), held, OperatingSystem())
+    >>> above, held
+    (True, Deviate(<secret>))
+    """
+
+    threshold: Number
+    threshold_noise: Number
+    query_noise: Number | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threshold", exact(self.threshold, "threshold"))
+        object.__setattr__(self, "threshold_noise", positive(self.threshold_noise, "threshold_noise"))
+        given = self.query_noise
+        found = Fraction(self.threshold_noise) * ROOT_OF_THREE_UP if given is None else positive(given, "query_noise")
+        object.__setattr__(self, "query_noise", found)
+
+    @property
+    def scales(self) -> tuple[Fraction, Fraction]:
+        """The standard deviations of the noise on the threshold and on each value."""
+        return Fraction(self.threshold_noise), Fraction(self.query_noise or 0)
+
+    def start(self, source: Source) -> Deviate:
+        """The noise of the threshold in units of `threshold_noise`: secret state of the run."""
+        return deviate(source)
+
+    def step(self, value: Fraction, held: Deviate, source: Source) -> tuple[bool, Deviate]:
+        """Whether the noisy value is at or above the noisy threshold, and the state to go on with."""
+        own, other = self.scales
+        found = reaches(source, value - Fraction(self.threshold), [(other, deviate(source)), (-own, held)])
+        return found.reached, found.deviates[1]

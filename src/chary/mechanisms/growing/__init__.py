@@ -1,0 +1,1 @@
+"""Counts that are told at every step."""

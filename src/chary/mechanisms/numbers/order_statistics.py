@@ -1,0 +1,210 @@
+"""Quantiles on a public grid by inverse sensitivity: one of them, or several by halving the data again and again."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import lcm
+from typing import Final
+
+import numpy as np
+
+from chary import noise
+from chary.accounting import Pure
+from chary.accounting.utility.rank_errors import RankChoice, halvings
+from chary.errors import InvalidParameter
+from chary.mechanisms.additive import Integers
+from chary.mechanisms.selection.inverse_sensitivity import InverseSensitivity, Stretches
+from chary.numbers import Number, positive, probability, whole
+
+# Ranks are multiplied by the denominator in int64: a million leaves room for 9e12 values.
+MOST_PARTS: Final = 10**6
+# 12 of the 16 bits of a word: equal values share a place of 4096 with few others, and a grid of 2**41 places stays
+# within the 2**53 outcomes that are counted exactly.
+DITHER_BITS: Final = 12
+
+
+@dataclass(frozen=True)
+class Order:
+    """Grid places that occur, ascending, and how often each does, on a grid of `points` places. Secret."""
+
+    places: Integers
+    counts: Integers
+    points: int
+
+    def part(self, first: int, last: int) -> "Order":
+        """What lies on the places from `first` to `last`, which become 0, 1, ...."""
+        low, high = np.searchsorted(self.places, [first, last + 1])
+        return Order(self.places[low:high] - first, self.counts[low:high], last - first + 1)
+
+    def dithered(self, source: noise.Source) -> "Order":
+        """The same on a grid `2**DITHER_BITS` times as fine, each value at a random place of its own old one.
+
+        Values that were equal are then told apart by their own coins alone.
+        """
+        shifts = source.words(int(self.counts.sum()), 16) & ((1 << DITHER_BITS) - 1)
+        fine = np.sort((np.repeat(self.places, self.counts) << DITHER_BITS) + shifts.astype(np.int64))
+        starts = np.flatnonzero(np.diff(fine, prepend=-1))
+        return Order(fine[starts], np.diff(starts, append=fine.size), self.points << DITHER_BITS)
+
+    def __repr__(self) -> str:
+        return "Order(<secret>)"
+
+
+@dataclass(frozen=True)
+class RankDistance:
+    """How far each place is from being a q-quantile, in privacy units of at most `moves` values each.
+
+    With b values below t and a above it, of n, t is a q-quantile if b <= qn and a <= (1-q)n. The distance is
+
+        D(t) = max(0, ceil((b - qn) / c), ceil((a - (1-q)n) / c)),     c = moves * (1 if replace else max(q, 1-q)).
+
+    Guarantee: D changes by at most 1 between neighbours: adding or removing a value changes `b - qn` by q or 1-q, as it
+    does `a - (1-q)n`; moving one changes them by at most 1. Some place has D = 0, an order statistic. With `replace` D
+    is the number of values that must move; without, the number that must be added or removed, or one less where t does
+    not occur (docs/quantiles.md).
+
+    Errors: `InvalidParameter` unless 0 < q < 1, a multiple of one part in at most a million.
+
+    >>> order = Order(np.array([2, 5, 6]), np.array([1, 2, 1]), 10)
+    >>> RankDistance("0.5", replace=True).stretches(order).distances
+    array([2, 1, 1, 0, 1, 2])
+    """
+
+    q: Number
+    replace: bool
+    moves: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "q", checked_quantile(self.q))
+        whole(self.moves, "moves")
+
+    @property
+    def change(self) -> Fraction:
+        """c: how much one unit changes a rank's excess at most."""
+        q = Fraction(self.q)
+        return self.moves * (Fraction(1) if self.replace else max(q, 1 - q))
+
+    def stretches(self, order: Order) -> Stretches:
+        """The distances of all places of the grid: constant at each place that occurs, and between them."""
+        starts, below, equal = _ranks(order)
+        widths = np.diff(starts, append=order.points)
+        kept = widths > 0
+        return Stretches(starts[kept], widths[kept], self._distances(below[kept], equal[kept], int(order.counts.sum())))
+
+    def _distances(self, below: Integers, equal: Integers, size: int) -> Integers:
+        q = Fraction(self.q)
+        part, whole_, step = q.numerator, q.denominator, int(self.change * q.denominator)
+        excess_below = whole_ * below - part * size
+        excess_above = whole_ * (size - below - equal) - (whole_ - part) * size
+        distances: Integers = np.maximum(0, -(-np.maximum(excess_below, excess_above) // step))
+        return distances
+
+
+@dataclass(frozen=True)
+class HalvedQuantiles:
+    """Several quantiles of one column; a single one is the inverse-sensitivity mechanism itself.
+
+    With more than one, values are told apart by `Order.dithered`, and the middle quantile is chosen first; values up to
+    it go on to the quantiles before it, the others to those after it, and so on. A unit's value lies in one part at
+    each of the `rounds`, and each round costs `epsilon / rounds` once. Under "replace" a value may leave one part and
+    enter another, so after the first round each part gets half of that, with distances for adding and removing.
+    Units of many values may lie in many parts: then every quantile is chosen from all values, and is a round.
+
+    Guarantee: `Pure(epsilon)`; unless the grid has two places only, also (epsilon^2 / (8 rounds))-zCDP.
+
+    Errors: `InvalidParameter` for quantiles that do not increase strictly between 0 and 1, or that are no multiples of
+    one part in at most a million.
+
+    >>> many = HalvedQuantiles(("0.255", "0.505", "0.755"), epsilon=1, replace=False)
+    >>> many.rounds, many.event()
+    (2, Pure(bound=Fraction(1, 1)))
+    >>> many.step(Order(np.arange(100), np.full(100, 1000), 101), noise.Seeded(1))
+    [25, 50, 75]
+    """
+
+    at: tuple[Number, ...]
+    epsilon: Number
+    replace: bool
+    moves: int = 1
+
+    def __post_init__(self) -> None:
+        quantiles = tuple(checked_quantile(q) for q in self.at)
+        object.__setattr__(self, "at", quantiles)
+        object.__setattr__(self, "epsilon", Pure(self.epsilon).epsilon)
+        if not quantiles or any(low >= high for low, high in pairwise(quantiles)):
+            raise InvalidParameter("quantiles must increase, such as [0.25, 0.5, 0.75]")
+        if lcm(*(q.denominator for q in quantiles)) > MOST_PARTS:
+            raise InvalidParameter("quantiles must be multiples of one part in at most a million")
+        whole(self.moves, "moves")
+
+    @property
+    def rounds(self) -> int:
+        """How many choices any one value takes part in."""
+        return len(self.at) if self.moves > 1 else len(self.at).bit_length()
+
+    def narrow(self, points: int) -> bool:
+        """Whether the choice is between two outcomes, where the 1/2 is dropped and no zCDP bound is better."""
+        return len(self.at) == 1 and points == 2
+
+    def event(self) -> Pure:
+        """What all of them together may reveal."""
+        return Pure(self.epsilon)
+
+    def step(self, order: Order, source: noise.Source) -> list[int]:
+        """The chosen grid places, ascending."""
+        quantiles = tuple(Fraction(q) for q in self.at)
+        share = positive(self.epsilon, "epsilon") / self.rounds
+        if len(quantiles) > 1 and self.moves == 1:
+            return [place >> DITHER_BITS for place in self._halved(order.dithered(source), quantiles, share, source)]
+        chooser = InverseSensitivity(share, whole=self.narrow(order.points))
+        distances = [RankDistance(q, self.replace, self.moves) for q in quantiles]
+        return sorted(chooser.step(distance.stretches(order), source) for distance in distances)
+
+    def grid(self, points: int) -> int:
+        """How many places are chosen from, for a grid of so many."""
+        return points << DITHER_BITS if len(self.at) > 1 and self.moves == 1 else points
+
+    def _halved(
+        self, order: Order, quantiles: tuple[Fraction, ...], share: Fraction, source: noise.Source
+    ) -> list[int]:
+        """Choose in turn; `parts` holds the first place and the values of what each choice leaves below and above."""
+        found = [0] * len(quantiles)
+        parts: dict[tuple[int | None, bool], tuple[int, Order]] = {(None, False): (0, order)}
+        for choice in halvings(quantiles):
+            above = choice.parent is not None and choice.position > choice.parent
+            first, part = parts[choice.parent, above]
+            place = self._chosen(part, choice, share, source)
+            found[choice.position] = first + place
+            parts[choice.position, False] = first, part.part(0, place)
+            parts[choice.position, True] = first + place + 1, part.part(place + 1, part.points - 1)
+        return found
+
+    def _chosen(self, part: Order, choice: RankChoice, share: Fraction, source: noise.Source) -> int:
+        if not part.points:
+            return -1
+        later = self.replace and choice.depth > 0
+        distance = RankDistance(choice.relative, self.replace and not later)
+        return InverseSensitivity(share / 2 if later else share).step(distance.stretches(part), source)
+
+
+def checked_quantile(q: Number) -> Fraction:
+    """An exact number strictly between 0 and 1.
+
+    >>> checked_quantile("1/3"), checked_quantile(0.25)
+    (Fraction(1, 3), Fraction(1, 4))
+    """
+    found = probability(q, "a quantile")
+    if found.denominator > MOST_PARTS:
+        raise InvalidParameter("a quantile must be a multiple of one part in at most a million")
+    return found
+
+
+def _ranks(order: Order) -> tuple[Integers, Integers, Integers]:
+    """For each place that occurs and each gap around it: the first place, how many values are below it, and on it."""
+    size = order.places.size
+    starts, below, equal = (np.zeros(2 * size + 1, dtype=np.int64) for _ in range(3))
+    upto = np.cumsum(order.counts)
+    starts[1::2], starts[2::2] = order.places, order.places + 1
+    below[1::2], below[2::2] = upto - order.counts, upto
+    equal[1::2] = order.counts
+    return starts, below, equal

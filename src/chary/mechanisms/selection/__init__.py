@@ -1,0 +1,1 @@
+"""Choosing one or a few of many candidates."""

@@ -1,0 +1,1 @@
+"""Public histograms and small databases fitted to answers."""

@@ -1,0 +1,1 @@
+"""Tests against a bar, held outcomes, boundaries, counters."""

@@ -1,0 +1,26 @@
+"""What a dataset is called in its ledger."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chary.errors import LedgerMismatch
+from chary.ledger import Terms
+
+
+def usual_name(source: Any, table: str | None) -> str:
+    """The first file's stem (and the table's name), or "data"."""
+    path = min(map(str, source)) if isinstance(source, (list, tuple)) and source else source
+    stem = Path(path).name.split(".")[0] if isinstance(path, (str, Path)) else "data"
+    return stem if table is None else f"{stem}.{table}"
+
+
+def chosen(known: Mapping[str, Terms], asked: str | None, usual: str) -> str:
+    """The dataset's name; a second one in a ledger has a budget of its own, so it must be named by the caller."""
+    if asked is None and known and usual not in known:
+        names = ", ".join(map(repr, sorted(known)))
+        raise LedgerMismatch(
+            f"the ledger holds {names}; say dataset= if these rows are one of them (under another file name), or name "
+            "a new dataset, which gets a budget of its own"
+        )
+    return asked or usual

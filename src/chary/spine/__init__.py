@@ -1,0 +1,1 @@
+"""Reserve - run - settle: where data, noise, filter and ledger meet."""

@@ -1,0 +1,155 @@
+"""Keeping the ledger in step with the batches that rows grew by, whatever was interrupted in between."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from chary.data import Batch, Rows, RowTable, has_public_size, public_size
+from chary.errors import LedgerMismatch
+from chary.ledger import Ledger, Note, VersionMoved, canonical
+from chary.ledger.checks import parsed
+
+# Each time somebody else recorded a version in between, which takes milliseconds: nine in a row are no coincidence.
+ATTEMPTS = 9
+APPENDED, FOUND = "append", "found"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Version:
+    """One state of a growing dataset; everything in it is public.
+
+    `kind` is "append" for a batch that a session appended, "found" for rows that were there at an opening and came
+    by no session (those of the first opening too). `size` is the number of rows since then where it is public, else
+    None; `batch` how many batches a DuckDB file has since then. `request` is the key of the append, if it had one, of
+    rows that live in memory; a DuckDB file keeps its keys to itself, since they may be made of what was appended.
+    """
+
+    number: int
+    time: str
+    kind: str
+    size: int | None = None
+    request: str | None = None
+    batch: int = 0
+
+    @classmethod
+    def of(cls, note: Note) -> "Version":
+        """What a note of the ledger says."""
+        body = parsed(note.body, "body")
+        size, request, batch = (body.get(name) for name in ("size", "request", "batch"))
+        return cls(note.version, note.created, note.kind, size, request, batch or 0)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The versions of a dataset in its ledger, and the rows that the ledger follows.
+
+    Guarantee: a batch and its version are both there or neither is, once the dataset is open. A DuckDB file commits
+    the rows together with the number of their batch, and batches without a version get one at the next opening or
+    append by anybody. Rows that live in memory are committed only after their version, and a crash takes them all.
+    """
+
+    ledger: Ledger
+    dataset: str
+    rows: Rows
+
+    def last(self) -> Version:
+        """The latest version; number 0 if there is none yet."""
+        note = self.ledger.last_note(self.dataset)
+        return Version(0, "", FOUND) if note is None else Version.of(note)
+
+    def all(self) -> list[Version]:
+        """Every version, oldest first."""
+        return [Version.of(note) for note in self.ledger.notes(self.dataset)]
+
+    def catch_up(self, size: int | None = None) -> None:
+        """Give rows that have no version one; `LedgerMismatch` when rows are missing that the ledger knows of.
+
+        `size` is how many there were, for rows that live in memory while a batch is being added to them.
+        """
+        _undisturbed(lambda: self._found(self._followed(), size))
+
+    def arrive(self, batch: Batch) -> Version:
+        """Give a batch just appended its version, and return it."""
+        if self._kept is None:
+            return _undisturbed(lambda: self._note(APPENDED, self.last(), batch.rows, batch.request))
+        last = _undisturbed(self._followed)
+        return last if (last.kind, last.batch) == (APPENDED, batch.number) else self.of(batch)
+
+    def of(self, batch: Batch) -> Version:
+        """The version that an earlier batch brought: found by its number in a file, by its request key elsewhere."""
+        kept = self._kept is not None
+        brought = [version for version in self.all() if version.kind == APPENDED]
+        same = [each for each in brought if (each.batch == batch.number if kept else each.request == batch.request)]
+        return same[0 if kept else -1]
+
+    @property
+    def _kept(self) -> RowTable | None:
+        return self.rows if isinstance(self.rows, RowTable) and self.rows.keeps_batches else None
+
+    def _followed(self) -> Version:
+        """The latest version, once every batch of a file has one."""
+        last = self.last()
+        if self._kept is None:
+            return last
+        batches = self._kept.batches(max(0, last.batch - 1))
+        if last.batch and (not batches or batches[0].number != last.batch):
+            raise LedgerMismatch(
+                f"the ledger knows {last.batch} batches of rows that were appended to this file, which has fewer: was "
+                "an older copy restored, or a copy made without its table chary_batches?"
+            )
+        for batch in batches[1 if last.batch else 0 :]:
+            last = self._note(APPENDED, last, batch.rows, batch=batch.number)
+        return last
+
+    def _found(self, last: Version, before: int | None) -> None:
+        if has_public_size(self.rows.neighbouring):
+            size = public_size(self.rows) if before is None or self._kept else before
+            if size != last.size:
+                self._note(FOUND, last, size)
+
+    def _note(
+        self, kind: str, last: Version, size: int, request: str | None = None, batch: int | None = None
+    ) -> Version:
+        public = size if has_public_size(self.rows.neighbouring) else None
+        if public is not None and public < (last.size or 0):
+            raise LedgerMismatch(
+                f"the ledger saw {last.size} rows of {self.dataset!r} and these are {public}: a stream never shrinks. "
+                "Open it with all its rows, those that were appended in an earlier session too"
+            )
+        said = {"size": public, "request": request, "batch": batch or last.batch or None}
+        body = canonical({name: value for name, value in said.items() if value is not None})
+        number = self.ledger.note(self.dataset, kind, body, after=last.number)
+        return Version(number, "", kind, public, request, batch or last.batch)
+
+
+class Follower:
+    """Brings ledgers of one session up to the rows with which it began."""
+
+    def __init__(self, dataset: str, rows: Rows) -> None:
+        self._dataset, self._rows = dataset, rows
+        self._begun: list[Note] | None = None
+
+    def follow(self, ledger: Ledger) -> None:
+        """Record what has no version yet: the first time, which is at the opening, what is there; later, what was."""
+        arrivals, begun = Arrivals(ledger, self._dataset, self._rows), self._begun
+        if begun is None:
+            arrivals.catch_up()
+            self._begun = ledger.notes(self._dataset)
+            return
+        try:
+            for number, note in enumerate(begun):
+                ledger.note(self._dataset, note.kind, note.body, after=number)
+        except VersionMoved:  # others opened the dataset before; rows with which they began may have grown since
+            if begun[-1].body not in {note.body for note in ledger.notes(self._dataset)}:
+                arrivals.catch_up(Version.of(begun[-1]).size)
+
+
+def _undisturbed(work: Callable[[], _T]) -> _T:
+    """Repeat what others disturbed by recording a version in between."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return work()
+        except VersionMoved:
+            continue
+    return work()

@@ -1,0 +1,35 @@
+"""Earlier calls of a dataset, as the ledger holds them."""
+
+import json
+from typing import Any
+
+from chary.errors import InvalidParameter, LedgerError, UnknownHeld
+from chary.ledger import CallRecord, State
+from chary.numbers import whole
+from chary.spine.spine import Spine
+
+
+def openings(spine: Spine, *kinds: str) -> list[CallRecord]:
+    """The calls of these kinds that were not interrupted, oldest first."""
+    calls = spine.ledger.calls(spine.dataset)
+    return [call for call in calls if call.kind in kinds and call.state == State.SETTLED]
+
+
+def numbered(spine: Spine, call: int) -> CallRecord:
+    """The call of that number, of whatever kind and dataset; `UnknownHeld` if there is none."""
+    try:
+        return spine.ledger.call(whole(call, "call"))
+    except (LedgerError, InvalidParameter):
+        raise UnknownHeld("there is no call of that number") from None
+
+
+def earlier(spine: Spine, call: int, kind: str, told: str) -> dict[str, Any]:
+    """The question of an earlier call of that kind, from the ledger; `UnknownHeld` if there is none.
+
+    `told` names the kind for the error, such as "a conditional release".
+    """
+    stored = numbered(spine, call)
+    if stored.kind != kind or stored.dataset != spine.dataset:
+        raise UnknownHeld(f"call {call} is not {told} of this dataset")
+    body: dict[str, Any] = json.loads(stored.body)
+    return body

@@ -1,0 +1,272 @@
+"""What the spine needs to know of an interaction: its worst event, how it runs, what came out."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from chary import noise
+from chary.accounting import Event
+from chary.amounts import Amount
+from chary.data import Mean, Neighbouring, Query, Reading, Rows
+from chary.data.queries.query import AnsweredT
+from chary.errors import InvalidQuery
+from chary.filters import Filter, Price
+from chary.mechanisms import Additive, Laplace
+from chary.mechanisms.additive import Integers
+from chary.numbers import Number, exact
+from chary.spine.within import Within
+
+Json = dict[str, Any]
+Question = Query[AnsweredT] | Mean[AnsweredT]
+# What follows from a question alone: a few kilobytes each, and an analyst repeats tens of them.
+KEPT = 256
+FREE: Final = Price(Amount(0), Amount(0))
+"""The price of a call whose privacy an earlier one has paid for."""
+# Ledgers find a repeated request by this text, so neither the order of keys nor the separators may ever change.
+ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What a run may use: what each plan read, the noise source, the secret state, the hits paid for, the price.
+
+    `most_hits=None` means that every hit that can be charged is reserved, so nothing needs to halt.
+    """
+
+    values: Sequence[Any]
+    source: noise.Source
+    secret: bytes | None
+    most_hits: int | None
+    price: Price
+
+    def integers(self, position: int = 0) -> Integers:
+        """The exact answer of one query as an array, with one entry for a query without keys."""
+        return np.atleast_1d(np.asarray(self.values[position]))
+
+    def integer(self, position: int = 0) -> int:
+        """The exact answer of one query without keys."""
+        value = self.values[position]
+        return value if type(value) is int else int(self.integers(position)[0])
+
+    def __repr__(self) -> str:
+        return "Touched(<secret>)"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run produced: the public answer, how much of it hit, and the secret state to keep.
+
+    `secrets` replaces (or, with None, erases) the secret state of earlier calls.
+    """
+
+    answer: Json
+    hits: int
+    tests: int
+    secret: bytes | None = None
+    secrets: dict[int, bytes | None] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Ran(hits={self.hits}, tests={self.tests})"
+
+
+class Interaction(ABC):
+    """One kind of call. Constructors validate everything, so that a wrong call fails before anything is reserved.
+
+    `event` is the worst event of one of its parallel parts, `parallel` how many parts can differ between neighbours,
+    `most_hits` how many of those can hit.
+    """
+
+    halts: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The name of the kind of call in the ledger."""
+
+    @property
+    @abstractmethod
+    def event(self) -> Event:
+        """The worst event of one part."""
+
+    @property
+    def said_epsilon(self) -> Fraction | None:
+        """The epsilon that was said, for which another could be said; None where none was."""
+        own: Any = self
+        return own.epsilon if "epsilon" in {field.name for field in fields(own)} else None
+
+    def at_epsilon(self, epsilon: Fraction) -> "Interaction":
+        """The same question at another epsilon."""
+        own: Any = self
+        other: Interaction = replace(own, epsilon=epsilon)
+        return other
+
+    @property
+    def parallel(self) -> int:
+        """In how many parts neighbours can differ."""
+        return 1
+
+    @property
+    def most_hits(self) -> int:
+        """How many hits can be charged; every part can hit unless it says otherwise."""
+        return self.parallel
+
+    def price(self, filter_: Filter) -> Price:
+        """What one part costs if it hits and if it misses."""
+        return filter_.price(self.event)
+
+    def worst(self, price: Price, hits: int | None = None) -> Amount:
+        """What is reserved, for so many hits or for all that can be charged."""
+        return price.total(self.most_hits if hits is None else hits, self.parallel)
+
+    def final(self, price: Price, ran: "Ran", reserved_hits: int) -> Amount:
+        """What is charged for what came out; never more than what was reserved."""
+        return price.total(min(ran.hits, reserved_hits), self.parallel)
+
+    def may_halt(self, price: Price) -> bool:
+        """Whether it can start with fewer hits than may be charged: it halts when they run out, and misses are free."""
+        return self.halts and price.free_miss
+
+    @property
+    def held(self) -> int | None:
+        """The call whose secret state the run needs, if any."""
+        return None
+
+    def accuracy(self) -> tuple[Additive, Fraction] | None:
+        """The noise on a published or tested value and the size of its grid step; None where it says nothing alone."""
+        return None
+
+    @property
+    def bar_step(self) -> Fraction | None:
+        """In what distances from a bar are counted; None where the distance depends on the data."""
+        accuracy = self.accuracy()
+        return None if accuracy is None else accuracy[1]
+
+    @property
+    def error_bar(self) -> float | None:
+        """The half-width of the 95 % interval of a value; None where there is no value or it depends on the data."""
+        return error_bar(self.accuracy())
+
+    def wrong_call(self, distance: int) -> float | None:
+        """The chance that a value so many steps above its threshold (negative: below) is called wrongly; None for what
+        has no threshold, or where the noise depends on the data."""
+        accuracy = self.accuracy()
+        return None if accuracy is None else accuracy[0].wrong_call(distance)
+
+    def within(self, tests: int, confidence: Number) -> Within | None:
+        """How far off so many tests may be together; None for what opens no tests."""
+        return None
+
+    @property
+    def foreseen(self) -> Within | None:
+        """The same for as many tests as were agreed on, with the probability that was; None where none were."""
+        return None
+
+    def shortfall(self, beta: Fraction) -> float | None:
+        """By how much the answer of what is chosen may fall short of the best with 1 - beta; None for no choice."""
+        return None
+
+    @property
+    def rank_error(self) -> int | None:
+        """By how many values the rank of a quantile is off 95 times in 100, at most; None for anything else."""
+        return None
+
+    @abstractmethod
+    def body(self) -> Json:
+        """The question, canonically: it identifies a repeated request."""
+
+    def text(self) -> str:
+        """The body as the ledger stores it: JSON with sorted keys and without spaces."""
+        return ENCODER.encode(self.body())
+
+    @abstractmethod
+    def queries(self) -> Sequence[Query]:
+        """What must be evaluated on the rows, in order."""
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        """Checked plans for everything that is read, in order; no data is touched."""
+        return [rows.prepare(query) for query in self.queries()]
+
+    def check(self, secret: bytes | None) -> None:
+        """Refuse what the secret state of `held` already rules out, before anything is reserved."""
+        return
+
+    @abstractmethod
+    def run(self, touched: Touched) -> Ran:
+        """Turn exact values and noise into a public answer."""
+
+    @abstractmethod
+    def present(self, answer: Json, call: int) -> Any:
+        """The answer as the analyst sees it, the same for a fresh and for a repeated request."""
+
+
+class Paid(Interaction):
+    """A call that `opened`, an earlier one, has paid for: it is free, and runs on the secret state kept beside that."""
+
+    opened: int
+
+    def price(self, filter_: Filter) -> Price:
+        return FREE
+
+    @property
+    def held(self) -> int:
+        return self.opened
+
+
+class Asked(NamedTuple):
+    """What follows from a question and its size alone: the integer queries behind it and the noise of each, its event,
+    its text in the ledger, its threshold in steps, and the error bar of its answer.
+
+    All of it is public, so it is kept for the next time the same is asked.
+    """
+
+    parts: tuple[Query, ...]
+    noises: tuple[Additive, ...]
+    event: Event
+    text: str
+    threshold: int = 0
+    error_bar: float | None = None
+
+
+def laplace_for(query: Query, neighbouring: Neighbouring, epsilon: Number) -> Laplace:
+    """Noise that makes the whole query epsilon-DP: the L1 change is counted in multiples of the largest single one."""
+    single = query.sensitivity(neighbouring)
+    times = -(-query.l1(neighbouring) // single)
+    return Laplace.for_epsilon(epsilon, sensitivity=single, times=times)
+
+
+def laplace_for_each(query: Query, neighbouring: Neighbouring, epsilon: Number) -> Laplace:
+    """Noise that makes each key's value epsilon-DP on its own."""
+    return Laplace.for_epsilon(epsilon, sensitivity=query.sensitivity(neighbouring))
+
+
+def natural(steps: int, grid: Fraction) -> int | float:
+    """Grid steps in the query's own units; whole numbers stay whole."""
+    whole, rest = divmod(steps * grid.numerator, grid.denominator)
+    return steps * grid.numerator / grid.denominator if rest else whole
+
+
+def error_bar(accuracy: tuple[Additive, Fraction] | None) -> float | None:
+    """The half-width of the 95 % interval in the query's own units, if there is one."""
+    return None if accuracy is None else float(accuracy[0].error_bar() * accuracy[1])
+
+
+def steps_at_least(threshold: Number, grid: Fraction, name: str = "above") -> int:
+    """The threshold in grid steps, rounded up: an integer value is at or above it exactly if it reaches this."""
+    exactly = exact(threshold, name)
+    return -(-exactly.numerator * grid.denominator // (exactly.denominator * grid.numerator))
+
+
+def check_question(query: Any) -> None:
+    """Refuse what is no question at all."""
+    if not isinstance(query, (Query, Mean)):
+        raise InvalidQuery(f'ask count(), total() or mean(), such as count("age >= 65"), not {type(query).__name__}')
+
+
+def threshold_body(query: Question, above: Number, epsilon: Number) -> Json:
+    """The canonical question "is this query at or above that", at some epsilon."""
+    return {"query": query.body(), "above": str(above), "epsilon": str(epsilon)}

@@ -1,0 +1,195 @@
+"""Reserve - run - settle: the one place where data, noise, filter and ledger meet."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from chary import noise
+from chary.amounts import Amount
+from chary.answer import Spending, handed_out
+from chary.data import Reading, Rows
+from chary.errors import BudgetRefused, CharyError, LedgerError, RequestInFlight
+from chary.filters import Filter, Price
+from chary.ledger import CallRecord, Ledger, Reservation, SecretMoved
+from chary.spine.forking import belongs_here
+from chary.spine.interaction import ENCODER, Interaction, Json, Ran, Touched
+from chary.spine.refusal import refused
+from chary.spine.spending import left_of, remaining, spending
+
+STEPS = ("asked", "reserved", "evaluated", "ran", "settled")
+# Others must have charged, or moved the held state, each time in between; then a refusal says so instead of a wait.
+ATTEMPTS = 5
+# A call that takes longer than this is better asked for later; looking again takes the write lock for a millisecond.
+PATIENCE: Final = 10.0
+PAUSE: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Spine:
+    """Carries interactions through the transaction on the budget.
+
+    Guarantees: nothing is read before the worst price is charged durably; no answer is handed out before its price and
+    the answer itself are stored durably; a crash in between leaves the worst price charged. `on_step` is told each of
+    `STEPS` as it is reached (for progress and for crash tests).
+    """
+
+    rows: Rows
+    filter: Filter
+    ledger: Ledger
+    dataset: str
+    analyst: str
+    source: noise.Source
+    on_step: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        belongs_here(self)
+
+    def perform(self, interaction: Interaction, request: str | None = None) -> Any:
+        """Answer the interaction, or a repeated request from the ledger for free.
+
+        A request key is taken with the charge. Where another call under it still runs, in any thread or process, this
+        one waits for its answer, at most `PATIENCE` seconds (`RequestInFlight`). A call that failed or was killed after
+        it was charged keeps its worst price and gives no answer: asking again under its key is charged anew.
+        """
+        body = interaction.text()
+        self.on_step("asked")
+        stored = self._stored(interaction, body, request)
+        if stored is None:
+            try:
+                running = self._start(interaction, body, request)
+            except CharyError:
+                stored = self._stored(interaction, body, request)  # another call under the key was faster
+                if stored is None:
+                    raise
+        if stored is not None:
+            return handed_out(interaction.present(json.loads(stored.answer or "null"), stored.number), self)
+        answer = self._finish(running)
+        return handed_out(interaction.present(answer, running.reservation.call), self)
+
+    def _start(self, interaction: Interaction, body: str, request: str | None) -> "_Running":
+        """Check and reserve, once no other call under the request key runs any more."""
+        interaction.check(self._secret(interaction))
+        plans = interaction.prepare(self.rows)
+        price = interaction.price(self.filter)
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                reservation, most = self._reserve(interaction, price, body, request)
+                return _Running(interaction, plans, price, reservation, most)
+            except RequestInFlight:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(PAUSE)
+
+    def _finish(self, running: "_Running") -> Json:
+        """Until the first read an interruption gives the reservation back, afterwards it stays. Whatever happens to the
+        ledger then, the interruption is what is told."""
+        try:
+            return self._answer(running)
+        except BaseException:
+            if not running.touched:
+                with suppress(LedgerError):
+                    self.ledger.void(running.reservation)
+            raise
+        finally:
+            running.reservation.leave()
+
+    def _stored(self, interaction: Interaction, body: str, request: str | None) -> CallRecord | None:
+        kind = interaction.kind
+        return None if request is None else self.ledger.replay(self.dataset, self.analyst, request, kind, body)
+
+    def _reserve(
+        self, interaction: Interaction, price: Price, body: str, request: str | None
+    ) -> tuple[Reservation, int]:
+        """Charge the worst price; an interaction that can halt takes as many hits as fit, at least one.
+
+        Another process may take the room between looking and charging, so looking is repeated a few times.
+        """
+        for _ in range(ATTEMPTS):
+            most = self._affordable(interaction, price)
+            worst = interaction.worst(price, most)
+            try:
+                return self.ledger.reserve(self.dataset, self.analyst, interaction.kind, body, worst, request), most
+            except BudgetRefused:
+                if most == 1 or not interaction.may_halt(price):
+                    break
+        raise refused(interaction, self.filter, self.left())
+
+    def _affordable(self, interaction: Interaction, price: Price) -> int:
+        if not interaction.may_halt(price):
+            return interaction.most_hits
+        fits = Amount(price.hit.main).copies_in(self.left())
+        return interaction.most_hits if fits is None else max(1, min(interaction.most_hits, fits))
+
+    def left(self) -> Amount:
+        """What this analyst could still spend: the smaller of the dataset's room and the analyst's."""
+        return left_of(self.ledger, self.dataset, self.analyst)
+
+    def charged(self, calls: Sequence[int]) -> Spending:
+        """What these calls were charged together, as a share of the budget."""
+        total = Amount(0)
+        for number in calls:
+            total += self.ledger.call(number).charged
+        return spending(self.filter, total)
+
+    def remaining(self) -> Spending:
+        """What this analyst could still spend, likewise."""
+        return remaining(self.filter, self.left())
+
+    def _answer(self, running: "_Running") -> Json:
+        """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is
+        thrown away and the run repeated on the new state, under the same reservation. Where it moves every time, that
+        is given back: what was read in vain told nothing."""
+        for _ in range(ATTEMPTS - 1):
+            with suppress(SecretMoved):
+                return self._run_and_settle(running)
+        try:
+            return self._run_and_settle(running)
+        except SecretMoved:
+            running.touched = False
+            raise
+
+    def _run_and_settle(self, running: "_Running") -> Json:
+        secret, ran = self._run(running)
+        final = running.interaction.final(running.price, ran, running.most)
+        answer = ENCODER.encode(ran.answer)
+        held = running.interaction.held
+        seen = {} if held is None else {held: secret}
+        self.ledger.settle(running.reservation, final, ran.hits, ran.tests, answer, ran.secret, ran.secrets, seen)
+        self.on_step("settled")
+        return ran.answer
+
+    def _run(self, running: "_Running") -> tuple[bytes | None, Ran]:
+        """Touch the data.
+
+        What an earlier run under this reservation found was thrown away unseen, so it does not count as a read.
+        """
+        interaction, running.touched = running.interaction, False
+        self.on_step("reserved")
+        secret = self._secret(interaction)
+        interaction.check(secret)
+        running.touched = True
+        values = [plan.run() for plan in running.plans]
+        self.on_step("evaluated")
+        most = None if running.most >= interaction.most_hits else running.most
+        ran = interaction.run(Touched(values, self.source, secret, most, running.price))
+        self.on_step("ran")
+        return secret, ran
+
+    def _secret(self, interaction: Interaction) -> bytes | None:
+        return None if interaction.held is None else self.ledger.secret(interaction.held)
+
+
+@dataclass
+class _Running:
+    """A call between reserve and settle."""
+
+    interaction: Interaction
+    plans: Sequence[Reading]
+    price: Price
+    reservation: Reservation
+    most: int
+    touched: bool = False

@@ -1,0 +1,83 @@
+"""Calls on one count, or one for each key, as games: top keys, watches, tracked answers."""
+
+import json
+from copy import copy
+from functools import cache
+from itertools import product
+
+import numpy as np
+
+from chary import count
+from chary.calls.algorithms.tracking import AskTracked, Track
+from chary.calls.selection.ranking import Top, TopKeys
+from chary.calls.thresholds.testing import AskWatch, Watch
+from chary.data import Neighbouring
+from chary.spine.interaction import Touched
+from tests.adversary.kit import Ask, Result, World
+from tests.adversary.told import Told, law, with_fields
+
+ADDED = Neighbouring("add/remove", "unit")
+
+
+class Counts:
+    """Any number of calls that `make(seen)` offers, on counts of 0 or 1 for each key; `moved` are the keys that differ.
+
+    `after(told)` is the public state that an answer leaves.
+    """
+
+    def __init__(self, filter_, make, keys, moved, after, span=(-1, 2)):
+        self.filter, self.make, self.keys, self.moved, self.after, self.span = filter_, make, keys, moved, after, span
+        self.start = (None, tuple(World(side, 1.0, None) for side in (0, 1)))
+        self.ran = cache(self._ran)
+
+    def asks(self, seen):
+        """What can be asked now."""
+        return [self._ask(asked, seen) for asked in range(len(self.make(seen)))]
+
+    def _ask(self, asked, seen):
+        made = self.make(seen)[asked]
+        worst = made.worst(made.price(self.filter)).main
+
+        def play(side, kept):
+            laws = [law(made.noise, side * (key in self.moved), *self.span) for key in range(self.keys)]
+            for noisy in product(*laws):
+                told, charged = self.ran(asked, seen, noisy)
+                chance = np.prod([chances[value] for chances, value in zip(laws, noisy, strict=True)])
+                yield Result(float(chance), told, charged, self.after(told), None)
+
+        return Ask(worst, play)
+
+    def _ran(self, asked, seen, noisy):
+        made = with_fields(copy(self.make(seen)[asked]), noise=Told(noisy))
+        price = made.price(self.filter)
+        ran = made.run(Touched([np.zeros(self.keys, np.int64)], None, None, None, price))
+        return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main
+
+
+def keyed(keys, reach):
+    """A count for each key of which one unit has rows in at most `reach`."""
+    return count().by("key", list(range(keys)), keep_per_unit=reach)
+
+
+def top(filter_, epsilon, keys, moved, **rule):
+    """The best keys, again and again."""
+    query = keyed(keys, len(moved))
+    calls = [TopKeys(Top(query, k=k, epsilon=epsilon, **rule), ADDED, query) for k in range(1, keys + 1)]
+    return Counts(filter_, lambda seen: calls, keys, moved, lambda told: None)
+
+
+def watched(filter_, epsilon, keys, moved):
+    """Watches at all bars, again and again."""
+    query = keyed(keys, len(moved))
+    calls = [AskWatch(Watch(query, above=above, epsilon=epsilon), ADDED, query) for above in (0, 1, 2)]
+    return Counts(filter_, lambda seen: calls, keys, moved, lambda told: None)
+
+
+def tracked(filter_, epsilon, step):
+    """One count asked again and again, with the last answer, of any step, as the prior."""
+
+    @cache
+    def made(seen):
+        return [AskTracked(Track(count(), step=step, epsilon=epsilon), ADDED, count(), seen)]
+
+    return Counts(filter_, made, 1, {0}, lambda told: json.loads(told)["value"])

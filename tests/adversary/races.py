@@ -1,0 +1,69 @@
+"""Races of several targets as a game: calls of any sizes by randomized response, with any prior for each target."""
+
+import json
+import math
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import product
+
+from chary import Algorithm
+from chary.calls.algorithms.racing import RaceCall
+from chary.spine.interaction import Touched
+from tests.adversary.kit import Ask, Result, World
+
+
+@cache
+def made(epsilon, priors, outcome):
+    """The real call, of an algorithm whose outcome is known."""
+    algorithm = Algorithm("told", lambda rows, source: outcome, epsilon=epsilon)
+    return RaceCall(1, tuple(range(len(priors))), algorithm, dict(enumerate(priors)))
+
+
+def start(counters):
+    """A race with these counters: nothing about it is secret."""
+    return None, tuple(World(side, 1.0, counters) for side in (0, 1))
+
+
+class Races:
+    """`targets` side by side under a filter; `sizes` are the epsilons of the calls, `priors` the choices for each.
+
+    Counters are public. They are kept less the smallest of them, which test_races.py shows to be all that matters.
+    """
+
+    def __init__(self, filter_, targets, sizes, priors=None):
+        self.filter, self.sizes = filter_, tuple(map(Fraction, sizes))
+        self.start = start((0,) * targets)
+        self.results = cache(self._results)
+        self.priors = list(product((0, 1), repeat=targets)) if priors is None else priors
+
+    def asks(self, seen):
+        """Every size with every choice of priors."""
+        return self._every
+
+    @cached_property
+    def _every(self):
+        return [self._ask(epsilon, priors) for epsilon, priors in product(self.sizes, self.priors)]
+
+    def _ask(self, epsilon, priors):
+        call = made(epsilon, priors, 0)
+        worst = call.worst(call.price(self.filter)).main
+        return Ask(worst, lambda side, kept: self.results(epsilon, priors, side, kept))
+
+    def _results(self, epsilon, priors, side, counters):
+        likely = 1 / (1 + math.exp(-float(epsilon)))
+        return [
+            self._result(epsilon, priors, counters, outcome, likely if outcome == side else 1 - likely)
+            for outcome in (0, 1)
+        ]
+
+    def _result(self, epsilon, priors, counters, outcome, chance):
+        charged, after = self.run(epsilon, priors, counters, outcome)
+        least = min(after)
+        return Result(chance, outcome, charged, None, tuple(count - least for count in after))
+
+    def run(self, epsilon, priors, counters, outcome):
+        """What the real call charges, and the counters it leaves."""
+        call = made(epsilon, priors, outcome)
+        price = call.price(self.filter)
+        ran = call.run(Touched([None], None, json.dumps(list(counters)).encode(), None, price))
+        return call.final(price, ran, call.most_hits).main, tuple(json.loads(ran.secrets[1]))

@@ -1,0 +1,51 @@
+"""Sharp tests and watches against the best analyst."""
+
+from fractions import Fraction
+
+import pytest
+
+from chary import Budget
+from chary.accounting.sharp.sharp_event import SharpTest
+from chary.calls.thresholds import testing
+from chary.calls.thresholds.testing import AskSharpWatch
+from chary.filters import RenyiFilter
+from tests.adversary import sharp
+from tests.adversary.kit import Best, Moment
+
+FILTER = RenyiFilter(Budget(epsilon=30, delta="0.01"), order=Fraction(2))
+GAMES = {
+    "tests": lambda **how: sharp.tests(FILTER, **how),
+    "tests of an agreed number": lambda **how: sharp.tests(FILTER, tests=5, **how),
+    "watch, one key": lambda **how: sharp.watches(FILTER, {0}, **how),
+    "watch, both keys": lambda **how: sharp.watches(FILTER, {0, 1}, **how),
+}
+
+
+@pytest.mark.parametrize("hits", [3, 40])
+@pytest.mark.parametrize("name", GAMES)
+def test_no_analyst_gets_more_than_what_is_charged(name, hits):
+    game = GAMES[name](hits=hits)
+    for calls in (1, 3):
+        assert 1 - 1e-9 <= Best(game, Moment(2)).value(calls) <= 1 + 1e-9
+
+
+def test_a_test_uses_up_its_price():
+    """Charged a tenth less, the best pair of neighbours passes it."""
+    game = sharp.tests(FILTER, hits=20)
+    charge = Moment.charge
+    cheaper = type("Cheaper", (Moment,), {"charge": lambda self, amount: charge(self, amount * 0.9)})
+    assert Best(game, cheaper(2)).value(1) > 1.0005
+
+
+def test_a_price_of_the_test_without_its_value_is_found_out(monkeypatch):
+    def cheap(self):
+        event = self.sharpness.event
+        return SharpTest(event.order, Fraction(event.price) * Fraction(1, 2))
+
+    monkeypatch.setattr(AskSharpWatch, "event", property(cheap))
+    assert Best(sharp.watches(FILTER, {0}, hits=40, value="0.5"), Moment(2)).value(1) > 1.001
+
+
+def test_charging_both_keys_as_one_is_found_out(monkeypatch):
+    monkeypatch.setattr(testing.AskSharpWatch, "parallel", 1)
+    assert Best(sharp.watches(FILTER, {0, 1}, hits=40), Moment(2)).value(1) > 1.01

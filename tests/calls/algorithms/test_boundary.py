@@ -1,0 +1,128 @@
+"""Algorithms of one's own in the boundary wrapper: what is published, what is charged, and the law of it."""
+
+import math
+from fractions import Fraction
+from itertools import permutations
+
+import pytest
+from scipy import stats
+
+from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter
+from chary.accounting import BoundaryCall
+from chary.amounts import Amount
+from chary.calls import Boundary
+from chary.calls.algorithms.boundaries import AskBoundary
+from chary.data import Neighbouring
+from chary.mechanisms import BOUNDARY
+from chary.noise import Seeded
+from tests.accounting.pairs import wrapped
+from tests.session.kit import answers, error_texts, shows_data, spent
+
+ADDED = Neighbouring("add/remove", "unit")
+
+
+def stated(*chances, epsilon="0.02", **options):
+    """An algorithm whose law is the same for all rows: it is 0-DP, whatever it declares."""
+    law = [Fraction(chance) for chance in chances]
+    names = [f"outcome {place}" for place in range(len(law))]
+    known = {"outcomes": names, "probabilities": lambda rows: law} | options
+    return Algorithm("stated", lambda rows, source: names[0], epsilon=epsilon, **known)
+
+
+@pytest.fixture
+def session(opened):
+    return opened(grain="0.02", unsafe_noise=Seeded(3))
+
+
+def test_what_is_certain_is_free(session):
+    found = session.ask(Boundary(stated(0, 1, 0)))
+    assert (found.value, found.clear, found.hit) == ("outcome 1", True, False)
+    assert spent(session) == Amount(0)
+
+
+def test_only_the_boundary_is_paid(session):
+    found = [session.ask(Boundary(stated("1/2", "1/2"))) for _ in range(12)]
+    unclear = sum(answer.value == BOUNDARY for answer in found)
+    assert 0 < unclear < 12
+    assert [answer.hit for answer in found] == [not answer.clear for answer in found]
+    assert spent(session) == session.spine.filter.price(BoundaryCall("0.02", 2)).hit.times(unclear)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("chances", [("9/10", "1/10"), ("1/2", "3/10", "1/5")])
+def test_the_law_is_algorithm_4(opened, chances):
+    session = opened(grain="0.02", unsafe_noise=Seeded(8))
+    made = Boundary(stated(*chances)).bind(session.spine)
+    drawn = [answer["outcome"] for answer in answers(session, made, None, 4000)]
+    counts = [drawn.count(outcome) for outcome in (BOUNDARY, *range(len(chances)))]
+    law = wrapped([Fraction(chance) for chance in chances])
+    assert stats.chisquare(counts, [float(p) * 4000 for p in law]).pvalue > 1e-6
+    other = wrapped([Fraction(chance) for chance in reversed(chances)])
+    assert stats.chisquare(counts, [float(p) * 4000 for p in other]).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(3)])
+@pytest.mark.parametrize("ratio", [Fraction(11, 10), Fraction(5, 4)])
+def test_the_price_of_a_boundary_covers_laws_of_three_outcomes(order, ratio):
+    """All pairs whose chances are 1 or `ratio` times as large as each other's, and one that is nearly certain."""
+    epsilon = Fraction(math.log(ratio)).limit_denominator(10**6) + Fraction(1, 10**6)
+    psi = float(BoundaryCall(epsilon, 3).hit_price_up(order))
+    bases = [(1, 1, 1), (1, 1, 100), (1, 100, 10**4), (1, 10, 10), (1, 3, 3)]
+    for base in bases:
+        for factors in permutations([ratio, ratio, 1]):
+            weights = [[Fraction(b) for b in base], [b * f for b, f in zip(base, factors, strict=True)]]
+            pair = [[weight / sum(each) for weight in each] for each in weights]
+            for ours, theirs in (pair, pair[::-1]):
+                made = [
+                    AskBoundary(Boundary(stated(*law, epsilon=epsilon)), ADDED).mechanism.law(None).probabilities()
+                    for law in (ours, theirs)
+                ]
+                charges = [psi, 0, 0, 0]
+                moment = sum(
+                    p ** float(order) * q ** (1 - float(order)) * math.exp(-c)
+                    for p, q, c in zip(*made, charges, strict=True)
+                )
+                assert moment <= 1 + 1e-9
+
+
+def raises(rows):
+    raise ValueError(rows["cost"].to_pylist()[-1])
+
+
+@pytest.mark.parametrize(
+    "probabilities",
+    [raises, lambda rows: [0.5, 0.5], lambda rows: [Fraction(1)], lambda rows: [Fraction(1, 2)] * 3, lambda rows: None],
+)
+def test_what_is_no_law_is_charged_and_tells_nothing(session, probabilities):
+    broken = stated("1/2", "1/2", probabilities=probabilities)
+    for _ in range(2):
+        with pytest.raises(AlgorithmFailed) as failed:
+            session.ask(Boundary(broken), request="monday")
+        assert not shows_data(error_texts(failed.value))
+    assert spent(session) == session.spine.filter.price(BoundaryCall("0.02", 2)).hit
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Boundary(stated("1/2", "1/2", delta="1e-9")),
+        lambda: Boundary(stated("1/2", "1/2", outcomes=None)),
+        lambda: Boundary(stated("1/2", "1/2", outcomes={"a": 1, "b": 2})),
+        lambda: Boundary(stated("1/2", "1/2", outcomes="ab")),
+        lambda: Boundary(stated("1/2", "1/2", probabilities=None)),
+        lambda: Boundary(stated(1)),
+        lambda: Boundary(stated("1/2", "1/2", epsilon=None, rho="0.01")),
+        lambda: Boundary(print),
+    ],
+)
+def test_what_cannot_be_wrapped_is_refused_free(session, make):
+    with pytest.raises(InvalidParameter):
+        session.ask(make())
+    assert session.history == []
+
+
+def test_what_is_asked_of_a_law_is_told_by_the_ledger(opened):
+    session = opened(budget=Budget(epsilon=1, delta=1e-6), grain="0.02")
+    session.ask(Boundary(stated(1, 0)))
+    assert session.history[0].kind == "boundary"
+    assert session.history[0].question["outcomes"] == ["outcome 0", "outcome 1"]

@@ -1,0 +1,652 @@
+"""Noisy maxima and runs of threshold tests with Gaussian noise: their answers, their price, what they remember."""
+
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chary
+from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
+from chary.accounting import ExPost, Pure, above_threshold_epsilons_up, noisy_max_epsilon_up
+from chary.amounts import MAIN_STEPS, Amount
+from chary.calls import AboveThreshold, NoisyMax
+from chary.calls.gaussian import gaussian_steps, threshold_runs
+from chary.calls.gaussian.run_state import RunState
+from chary.errors import LedgerBusy, RequestConflict
+from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
+from chary.noise import Seeded
+from chary.noise.normal import Deviate
+from tests.mechanisms.gaussian_laws import log_stopping
+from tests.session.kit import CLINICS, NO_NOISE, error_texts, shows_data, spent
+
+TERMS = {"threshold": 60, "threshold_noise": 20, "low": 0, "high": 100}
+FAR = TERMS | {"threshold": 120}
+BY_CLINIC = count().by("clinic", CLINICS)
+SENTINEL = 123456789123
+
+
+def losses(steps, sensitivity=1, terms=TERMS):
+    """Upper bounds of halted and running losses by hand."""
+    return above_threshold_epsilons_up(
+        steps,
+        sensitivity=Fraction(sensitivity),
+        threshold_noise=Fraction(terms["threshold_noise"]),
+        query_noise=GaussianThreshold(0, terms["threshold_noise"]).scales[1],
+        threshold=Fraction(terms["threshold"]),
+        low=Fraction(terms["low"]),
+        high=Fraction(terms["high"]),
+    )
+
+
+def worst(steps, sensitivity=1, terms=TERMS):
+    """The largest loss of any outcome of step `steps`."""
+    return max(float(column[steps - 1]) for column in losses(max(64, steps), sensitivity, terms))
+
+
+@pytest.fixture
+def pure(opened):
+    """Sessions under the pure filter."""
+    return lambda epsilon=1, **options: opened(budget=Budget(epsilon=epsilon), **options)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Outcomes chosen by the test; the state is handed on as it is."""
+    outcomes = []
+    monkeypatch.setattr(GaussianThreshold, "step", lambda self, value, held, source: (outcomes.pop(0), held))
+    return outcomes
+
+
+# Noisy maxima
+
+
+def wards(sizes):
+    """Wards of these sizes, each patient in one of them."""
+    places = [ward for ward, size in enumerate(sizes) for _ in range(size)]
+    return pd.DataFrame({"patient": range(len(places)), "ward": places, "cost": [1.25] * len(places)})
+
+
+def test_without_noise_the_largest_wins(opened, place):
+    session = opened(rows=wards([5, 9, 7]), budget=NO_NOISE, ledger=place)
+    by = count().by("ward", range(3))
+    won = session.ask(NoisyMax(by, low=0, high=20, noise="0.1"))
+    assert (won.key, won.clipped_to, won.noise) == ((1,), (0.0, 20.0), 0.1)
+    costs = total("cost", bounds=(0, 5), grid="0.25", rows_per_unit=1).by("ward", range(3))
+    assert session.ask(NoisyMax(costs, low=0, high="20.1", noise="0.1")).key == (1,)
+    inverted = total("cost", bounds=(-5, 0), grid=1, rows_per_unit=1).by("ward", range(3))
+    assert session.ask(NoisyMax(inverted, low=-20, high=0, noise="0.1")).clipped_to == (-20.0, 0.0)
+
+
+def test_values_are_clipped_before_they_are_compared(opened):
+    session = opened(rows=wards([5, 9, 7, 1]), budget=NO_NOISE, unsafe_noise=Seeded(3))
+    by = count().by("ward", range(4))
+    ask = lambda **bounds: {session.ask(NoisyMax(by, noise="0.1", **bounds)).key[0] for _ in range(40)}  # noqa: E731
+    assert ask(low=0, high=7) == {1, 2}
+    assert ask(low=0, high=3) == {0, 1, 2}
+    assert ask(low=20, high=30) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_the_price_is_the_pure_epsilon_of_the_noise(opened, relation):
+    session = opened(budget=Budget(epsilon=10), relation=relation)
+    gap = Fraction(1, 2) if relation == "add/remove" else 1
+    exact = noisy_max_epsilon_up(3, sensitivity=gap, noise=Fraction(40), spread=100)
+    session.ask(NoisyMax(BY_CLINIC, low=0, high=100, noise=40))
+    assert spent(session).main == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
+    signed = total("cost", bounds=(-3, 3), rows_per_unit=1).by("clinic", CLINICS)
+    before = spent(session).main
+    session.ask(NoisyMax(signed, low=0, high=100, noise=40))
+    moved = signed.sensitivity(session.spine.rows.neighbouring)
+    exact = noisy_max_epsilon_up(3, sensitivity=Fraction(moved), noise=Fraction(40), spread=100)
+    assert spent(session).main - before == math.ceil(Fraction(float(exact)) * MAIN_STEPS)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-13", 4000])
+def test_extreme_epsilons_have_noise(pure, epsilon):
+    won = pure(4500).ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon=epsilon))
+    assert won.noise > 10**9 if epsilon == "1e-13" else won.noise < 10
+
+
+@pytest.mark.parametrize("epsilon", ["0.003", "0.2", "3"])
+def test_noise_for_an_epsilon_is_just_enough(pure, epsilon):
+    session = pure(10)
+    won = session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon=epsilon))
+    assert spent(session).main == Fraction(epsilon) * MAIN_STEPS
+    noise = Fraction(str(won.noise))
+    price = [
+        noisy_max_epsilon_up(3, sensitivity=Fraction(1, 2), noise=noise * f, spread=100) for f in (1, Fraction(99, 100))
+    ]
+    assert float(price[0]) <= float(epsilon) < float(price[1])
+
+
+def test_a_maximum_under_a_renyi_filter_costs_a_pure_event(opened):
+    session = opened()
+    session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon="0.1"))
+    assert spent(session) == session.spine.filter.price(Pure("0.1")).hit
+
+
+def test_a_maximum_of_a_series():
+    rows = pd.DataFrame({"cnt": [5, 900, -3, 70]})
+    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+        assert session.ask(NoisyMax(session.series(), low=0, high=1000, noise=1)).key == (1,)
+
+
+def test_a_refused_maximum_says_what_would_fit(pure):
+    session = pure()
+    with pytest.raises(BudgetRefused, match="would fit"):
+        session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon=2))
+    with pytest.raises(BudgetRefused):
+        session.ask(NoisyMax(BY_CLINIC, low=0, high=100, noise="0.5"))
+    assert session.history == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"low": 100},
+        {"low": "0.2", "high": "0.9"},
+        {"low": math.nan},
+        {"high": None},
+        {"high": 2**63},
+        {"noise": 0},
+        {"noise": None},
+        {"epsilon": "0.1"},
+        {"noise": None, "epsilon": 0},
+        {"noise": None, "epsilon": "1e-20"},
+        {"noise": "1e-9"},
+        {"query": count()},
+        {"query": count().by("clinic", ["north"])},
+        {"query": "age"},
+        {"query": mean("cost", bounds=(0, 9), rows_per_unit=1)},
+    ],
+)
+def test_a_wrong_maximum_charges_nothing(pure, wrong):
+    session = pure()
+    given = {"query": BY_CLINIC, "low": 0, "high": 100, "noise": 40} | wrong
+    with pytest.raises((InvalidParameter, InvalidQuery)):
+        session.ask(NoisyMax(given.pop("query"), **given))
+    assert session.history == []
+
+
+# Runs
+
+
+def test_without_noise_a_run_ends_at_the_first_value_above(opened, place):
+    session = opened(budget=NO_NOISE, ledger=place)
+    terms = TERMS | {"threshold": 40, "threshold_noise": "0.5"}
+    with session.start(AboveThreshold(**terms)) as run:
+        assert run.ask(count("age < 0")).value is False
+        assert (run.state.steps, run.state.told) == (1, "running")
+        assert run.ask(count()).value is True
+        assert (run.state.steps, run.state.told) == (2, "halted at step 2")
+        with pytest.raises(UnknownHeld, match="halted at step 2"):
+            run.ask(count())
+    with session.start(AboveThreshold(**(terms | {"threshold": 45, "high": 30}))) as run:
+        assert run.ask(count()).value is False
+    with session.start(AboveThreshold(**(terms | {"threshold": -20, "low": -10}))) as run:
+        assert run.ask(count("age < 0")).value is True
+
+
+def test_a_run_tells_that_it_clips(pure):
+    run = pure().start(AboveThreshold(**TERMS))
+    assert "clipped_to=(0.0, 100.0)" in repr(run.state)
+    assert run.state.clipped_to == (0.0, 100.0)
+
+
+def test_opening_is_free_and_the_answers_cost_their_loss(pure, scripted):
+    session = pure()
+    run = session.start(AboveThreshold(**TERMS))
+    assert (spent(session).main, run.state.loss, run.state.steps) == (0, 0.0, 0)
+    halted, running = losses(64)
+    scripted += [False] * 5 + [True]
+    for step in range(5):
+        assert run.ask(count()).value is False
+        assert run.state.loss == running[step]
+        assert 0 <= spent(session).main - Fraction(float(running[step])) * MAIN_STEPS < step + 1
+        assert run.state.next_loss == pytest.approx(worst(step + 2) - float(running[step]))
+        call = session.spine.ledger.call(session.history[-1].call)
+        before = Fraction(float(running[step - 1])) if step else Fraction(0)
+        assert call.worst.main == math.ceil((Fraction(worst(step + 1)) - before) * MAIN_STEPS)
+    assert run.ask(count()).value is True
+    assert (run.state.loss, run.state.next_loss) == (halted[5], 0)
+    assert 0 <= spent(session).main - Fraction(float(halted[5])) * MAIN_STEPS < 7
+    assert [entry.hits for entry in session.history[1:]] == [0] * 5 + [1]
+
+
+@pytest.mark.parametrize("steps", [1, 7, 70])
+def test_a_budget_for_so_many_steps_stops_exactly_there(pure, scripted, steps):
+    touched = []
+    session = pure(Fraction(worst(steps, terms=FAR)) + Fraction(1, 10**12), on_step=touched.append)
+    assert worst(steps + 1, terms=FAR) > worst(steps, terms=FAR) + 1e-9
+    run = session.start(AboveThreshold(**FAR))
+    scripted += [False] * (steps + 1)
+    for _ in range(steps):
+        assert run.state.told == "running"
+        run.ask(count())
+    assert run.state.told.startswith(f"stopped: the budget cannot pay for step {steps + 1}")
+    touched.clear()
+    before = spent(session)
+    with pytest.raises(BudgetRefused, match=f"cannot pay for step {steps + 1} ") as caught:
+        run.ask(count())
+    assert not shows_data(error_texts(caught.value))
+    assert (touched, spent(session), run.state.steps, len(scripted)) == (["asked"], before, steps, 1)
+    assert spent(session).main <= session.spine.filter.capacity.main
+
+
+def test_a_stopped_run_goes_on_when_there_is_room_again(pure, scripted):
+    session = pure()
+    session.set_share("analyst", 0)
+    run = session.start(AboveThreshold(**TERMS))
+    scripted += [False, False]
+    with pytest.raises(BudgetRefused):
+        run.ask(count())
+    session.set_share("analyst", 1)
+    assert run.ask(count()).value is False
+    session.set_share("analyst", session.spent.share + 1e-9)
+    assert "cannot pay for step 2" in run.state.told
+    session.set_share("analyst", 1)
+    assert run.state.told == "running"
+
+
+def test_no_answers_of_neighbours_are_further_apart_than_what_was_charged(pure, scripted):
+    """Every transcript of three steps, on data with and without one unit, whichever way its counts go."""
+    own, other = (float(scale) for scale in GaussianThreshold(0, 20).scales)
+    whole, without = (50.0, 80.0, 100.0), (49.0, 81.0, 100.0)
+    laws = [log_stopping(values, 60, own, other) for values in (whole, without)]
+    gaps = np.abs(laws[0] - laws[1])
+    for transcript in range(4):
+        session = pure(100)
+        run = session.start(AboveThreshold(**TERMS))
+        scripted[:] = [False] * transcript + [True]
+        for _ in range(min(3, transcript + 1)):
+            run.ask(count())
+        assert gaps[transcript] <= run.state.loss <= spent(session).main / MAIN_STEPS
+        session.close()
+
+
+@pytest.mark.parametrize("grid", ["0.5", 1, 2])
+def test_a_test_is_priced_for_what_moves_in_the_units_of_the_query(pure, scripted, grid):
+    session = pure(100)
+    run = session.start(AboveThreshold(**TERMS))
+    scripted.append(False)
+    run.ask(total("cost", bounds=(0, 4), grid=grid, rows_per_unit=1))
+    assert run.state.loss == losses(64, 4)[1][0]
+    assert RunState.load(session.spine.ledger.secret(run.call)).sensitivity == 4
+
+
+def test_many_keys_at_once_are_priced_to_the_last(pure, scripted):
+    run = pure(100).start(AboveThreshold(**FAR))
+    scripted += [False] * 100
+    assert run.ask(count().by("age", range(100))).tested == 100
+    assert run.state.loss == pytest.approx(losses(128, terms=FAR)[1][99], rel=1e-9)
+
+
+def test_bits_of_the_threshold_that_a_test_has_drawn_are_kept(pure, monkeypatch):
+    """Between keys and between calls: drawn again, they would be another threshold."""
+    met = []
+    monkeypatch.setattr(
+        GaussianThreshold,
+        "step",
+        lambda self, value, held, source: met.append(held) or (False, Deviate(held.floor << 1, held.bits + 1)),
+    )
+    session = pure(100)
+    run = session.start(AboveThreshold(**FAR))
+    run.ask(BY_CLINIC)
+    run.ask(count())
+    assert met == [Deviate(met[0].floor << more, met[0].bits + more) for more in range(4)]
+    assert RunState.load(session.spine.ledger.secret(run.call)).held.bits == met[0].bits + 4
+
+
+def test_other_calls_in_between_change_nothing(pure, scripted):
+    session, other = pure(), pure()
+    run, alone = session.start(AboveThreshold(**TERMS)), other.start(AboveThreshold(**TERMS))
+    second = session.start(AboveThreshold(**TERMS))
+    scripted += [False] * 9
+    for _ in range(3):
+        run.ask(count())
+        session.release(count(), epsilon="0.01")
+        second.ask(count())
+        alone.ask(count())
+    assert run.state.loss == second.state.loss == alone.state.loss
+    assert spent(session).main == 2 * spent(other).main + 3 * 10**13
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=50, delta=1e-6), Budget(epsilon=50)])
+def test_filters_price_the_loss_as_known_afterwards(opened, scripted, budget):
+    session = opened(budget=budget)
+    run = session.start(AboveThreshold(**TERMS))
+    scripted += [False, True]
+    prices = []
+    for _ in range(2):
+        before, charged = spent(session), Fraction(run.state.loss)
+        run.ask(count())
+        prices.append(session.spine.filter.price(ExPost(Fraction(run.state.loss) - charged)).hit)
+        assert spent(session) == before + prices[-1]
+    assert prices[0] != prices[1]
+
+
+def test_the_exact_filter_opens_no_run(opened):
+    session = opened(filter="exact", grain="0.02")
+    with pytest.raises(NoPrice):
+        session.start(AboveThreshold(**TERMS))
+    assert session.history == []
+
+
+def test_the_largest_sensitivity_asked_so_far_prices_the_whole_run(pure, scripted):
+    session = pure(100)
+    run = session.start(AboveThreshold(**TERMS))
+    scripted += [False] * 3
+    costs = total("cost", bounds=(0, 3), rows_per_unit=1)
+    run.ask(count())
+    assert run.state.loss == losses(64)[1][0]
+    run.ask(costs)
+    assert run.state.loss == losses(64, 3)[1][1]
+    run.ask(count())
+    assert run.state.loss == losses(64, 3)[1][2]
+
+
+def test_a_declared_sensitivity_is_a_limit(pure, scripted):
+    session = pure(100)
+    run = session.start(AboveThreshold(**TERMS, sensitivity=2))
+    scripted += [False]
+    run.ask(count())
+    assert run.state.loss == losses(64, 2)[1][0]
+    with pytest.raises(InvalidQuery, match="sensitivity 2 at most"):
+        run.ask(total("cost", bounds=(0, 3), rows_per_unit=1))
+    assert run.state.steps == 1
+
+
+def test_no_value_moves_further_than_the_bounds(pure, scripted):
+    session = pure(10**4)
+    run = session.start(AboveThreshold(**(TERMS | {"high": 5})))
+    scripted += [False]
+    run.ask(total("cost", bounds=(0, 1000), rows_per_unit=1))
+    assert run.state.loss == losses(64, 5, TERMS | {"high": 5})[1][0]
+
+
+def test_replaced_units_move_a_sum_further(opened, scripted):
+    found = []
+    for relation in ("add/remove", "replace"):
+        session = opened(budget=Budget(epsilon=100), relation=relation)
+        run = session.start(AboveThreshold(**(TERMS | {"low": -50})))
+        scripted += [False]
+        run.ask(total("cost", bounds=(-3, 3), rows_per_unit=1))
+        found.append(run.state.loss)
+    assert found == [losses(64, moved, TERMS | {"low": -50})[1][0] for moved in (3, 6)]
+
+
+def test_a_watch_is_the_same_as_its_tests_one_by_one(opened):
+    budget = Budget(epsilon=50)
+    terms = TERMS | {"threshold": 40, "threshold_noise": 10}
+    found = []
+    for seed in range(8):
+        one, all_ = (opened(budget=budget, unsafe_noise=Seeded(seed)) for _ in range(2))
+        run, watched = one.start(AboveThreshold(**terms)), all_.start(AboveThreshold(**terms))
+        single = [
+            run.ask(count(f"clinic = '{clinic}'")) for clinic in CLINICS if not run.state.told.startswith("halted")
+        ]
+        first = watched.ask(BY_CLINIC)
+        assert (first.key is not None, first.tested) == (single[-1].hit, len(single))
+        assert (watched.state.loss, watched.state.steps, watched.state.told) == (
+            run.state.loss,
+            run.state.steps,
+            run.state.told,
+        )
+        assert 0 <= spent(one).main - spent(all_).main < 4
+        assert first.untested == first.keys[len(single) :]
+        found.append(first.key)
+    assert len(set(found)) > 1
+
+
+def test_a_watch_tests_as_many_keys_as_can_be_paid_for(pure, scripted):
+    session = pure(Fraction(worst(2, terms=FAR)) + Fraction(1, 10**12))
+    run = session.start(AboveThreshold(**FAR))
+    scripted += [False] * 3
+    found = run.ask(BY_CLINIC)
+    assert (found.key, found.tested, found.untested) == (None, 2, (("east",),))
+    assert session.history[-1].tests == 2
+    with pytest.raises(BudgetRefused, match="step 3"):
+        run.ask(BY_CLINIC)
+    assert len(scripted) == 1
+
+
+def test_a_watch_whose_room_is_taken_meanwhile_tests_fewer_keys(opened, scripted):
+    def rush(step):
+        if step == "asked" and armed:
+            armed.pop()
+            session.release(count(), epsilon="0.2")
+
+    armed = []
+    session = opened(budget=Budget(epsilon=Fraction(worst(1, terms=FAR)) + Fraction(201, 1000)), on_step=rush)
+    assert worst(3, terms=FAR) < worst(1, terms=FAR) + 0.2 < worst(2, terms=FAR) + 0.2
+    run = session.start(AboveThreshold(**FAR))
+    scripted += [False] * 3
+    armed.append(1)
+    assert run.ask(BY_CLINIC).tested == 1
+    assert (run.state.steps, len(scripted)) == (1, 2)
+
+
+def test_a_series_is_watched_day_by_day():
+    rows = pd.DataFrame({"cnt": [5, 3, 900, 70]})
+    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+        run = session.start(AboveThreshold(threshold=500, threshold_noise=1, low=0, high=1000))
+        found = run.ask(session.series(), request="days")
+        assert (found.key, found.tested, run.state.told) == ((2,), 3, "halted at step 3")
+        assert run.ask(session.series(), request="days") == found
+
+
+def test_an_empty_series_has_nothing_to_watch():
+    rows = pd.DataFrame({"cnt": pd.Series([], dtype="int64")})
+    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+        run = session.start(AboveThreshold(**TERMS))
+        with pytest.raises(InvalidQuery):
+            run.ask(session.series())
+
+
+def test_a_run_survives_a_restart(opened, tmp_path, scripted):
+    place, budget = tmp_path / "visits.ledger", Budget(epsilon=1)
+    first = opened(ledger=place, budget=budget)
+    run = first.start(AboveThreshold(**TERMS), request="one")
+    assert first.start(AboveThreshold(**TERMS), request="one").call == run.call
+    with pytest.raises(RequestConflict):
+        first.start(AboveThreshold(**FAR), request="one")
+    scripted += [False, False, True]
+    assert run.ask(count(), request="first").value is False
+    held, loss = first.spine.ledger.secret(run.call), run.state.loss
+    first.close()
+    again = opened(ledger=place, budget=budget)
+    reopened = again.resume(run.call)
+    assert again.spine.ledger.secret(run.call) == held
+    assert repr(reopened) == repr(run)
+    assert (reopened.state.loss, reopened.state.steps) == (loss, 1)
+    assert reopened.ask(count(), request="first").value is False
+    with pytest.raises(RequestConflict):
+        reopened.ask(count("age > 3"), request="first")
+    assert reopened.state.steps == 1
+    assert [reopened.ask(count(), request=str(k)).value for k in range(2)] == [False, True]
+    assert reopened.ask(count(), request="1").value is True
+    assert again.resume(run.call).state.told == "halted at step 3"
+    assert again.spine.ledger.verify().ok
+
+
+def test_the_noise_of_the_threshold_is_drawn_once(opened, monkeypatch):
+    seen = []
+    step = GaussianThreshold.step
+
+    def spy(self, value, held, source):
+        seen.append(held)
+        return step(self, value, held, source)
+
+    monkeypatch.setattr(GaussianThreshold, "step", spy)
+    session = opened(budget=Budget(epsilon=50), unsafe_noise=Seeded(1))
+    run = session.start(AboveThreshold(**FAR))
+    for _ in range(4):
+        assert run.ask(count()).value is False
+    assert len({held.floor >> held.bits - 31 for held in seen}) == 1
+    RunState.load(session.spine.ledger.secret(run.call))
+
+
+def test_a_halted_run_forgets_its_threshold(pure, scripted):
+    session = pure()
+    run = session.start(AboveThreshold(**TERMS))
+    scripted += [True]
+    run.ask(count())
+    assert RunState.load(session.spine.ledger.secret(run.call)).held == Deviate(0, 0)
+
+
+def test_a_run_that_was_left_is_opened_again_by_its_number(pure, scripted):
+    session = pure()
+    scripted += [False]
+    with session.start(AboveThreshold(**TERMS)) as run:
+        pass
+    with pytest.raises(InvalidParameter, match=rf"session\.resume\({run.call}\)"):
+        run.ask(count())
+    assert session.resume(run.call).ask(count()).value is False
+
+
+def test_an_interrupted_step_stays_charged_and_the_run_goes_on(opened, scripted):
+    def stop(step):
+        if step == "ran" and armed:
+            raise KeyboardInterrupt
+
+    armed = []
+    session = opened(budget=Budget(epsilon=1), on_step=stop)
+    run = session.start(AboveThreshold(**TERMS))
+    scripted += [True, False]
+    armed.append(1)
+    with pytest.raises(KeyboardInterrupt):
+        run.ask(count())
+    armed.clear()
+    assert spent(session).main == math.ceil(Fraction(worst(1)) * MAIN_STEPS)
+    assert run.ask(count()).value is False
+    assert (run.state.steps, run.state.loss) == (1, losses(64)[1][0])
+
+
+def test_an_interrupted_opening_is_no_run(opened):
+    def stop(step):
+        if step == "ran":
+            raise KeyboardInterrupt
+
+    session = opened(on_step=stop)
+    with pytest.raises(KeyboardInterrupt):
+        session.start(AboveThreshold(**TERMS))
+    with pytest.raises(UnknownHeld, match="interrupted"):
+        session.resume(session.history[0].call).ask(count())
+
+
+def test_threads_take_turns(opened, monkeypatch):
+    monkeypatch.setattr(GaussianThreshold, "step", lambda self, value, held, source: (False, held))
+    session = opened(budget=Budget(epsilon=50))
+    run = session.start(AboveThreshold(**FAR))
+
+    def ask(_):
+        try:
+            return run.ask(count())
+        except LedgerBusy:
+            return None
+
+    with ThreadPoolExecutor(4) as pool:
+        answered = [answer for answer in pool.map(ask, range(24)) if answer is not None]
+    assert run.state.steps == len(answered) > 0
+    assert run.state.loss == losses(64, terms=FAR)[1][len(answered) - 1]
+    assert session.spine.ledger.verify().ok
+    assert {entry.state for entry in session.history} <= {"settled", "voided"}
+
+
+def test_an_outcome_on_a_state_that_moved_is_thrown_away(opened, scripted):
+    """Between reading and settling another handle takes a step: the run is repeated as the step after that one."""
+
+    def overtake(step):
+        if step == "evaluated" and armed:
+            armed.pop()
+            other.ask(count())
+
+    armed = []
+    session = opened(budget=Budget(epsilon=1), on_step=overtake)
+    run = session.start(AboveThreshold(**TERMS))
+    other = session.resume(run.call)
+    scripted += [False, True, False]
+    armed.append(1)
+    assert run.ask(count()).value is False
+    assert (run.state.steps, scripted) == (2, [])
+    assert run.state.loss == losses(64)[1][1]
+    assert [entry.state for entry in session.history[1:]] == ["voided", "settled", "settled"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": None},
+        {"threshold": math.nan},
+        {"threshold_noise": 0},
+        {"threshold_noise": None},
+        {"query_noise": -1},
+        {"low": 100},
+        {"low": 101},
+        {"high": None},
+        {"high": math.inf},
+        {"sensitivity": 0},
+        {"threshold": 10**12},
+        {"threshold_noise": "1e-9"},
+        {"call": 1},
+    ],
+)
+def test_wrong_terms_open_nothing(pure, wrong):
+    session = pure()
+    with pytest.raises(InvalidParameter):
+        session.start(AboveThreshold(**(TERMS | wrong)))
+    assert session.history == []
+
+
+def test_what_opened_no_run_is_none(pure):
+    session = pure()
+    session.release(count(), epsilon="0.01")
+    for call in (1, 2, 999, 0, -1, "x", True):
+        with pytest.raises((UnknownHeld, InvalidParameter)):
+            session.resume(call)
+
+
+def test_a_wrong_question_touches_nothing(pure):
+    session = pure()
+    run = session.start(AboveThreshold(**TERMS))
+    wrong = [
+        lambda: run.ask("age > 3"),
+        lambda: run.ask(mean("cost", bounds=(0, 9), rows_per_unit=1)),
+        lambda: run.ask(count("nothing > 3")),
+        lambda: run.ask(count().by("clinic", [1])),
+    ]
+    for ask in wrong:
+        with pytest.raises(InvalidQuery):
+            ask()
+    assert (len(session.history), run.state.steps, spent(session)) == (1, 0, Amount(0))
+
+
+def test_the_noisy_threshold_is_never_shown(pure, monkeypatch):
+    monkeypatch.setattr(threshold_runs, "deviate", lambda source: Deviate(SENTINEL, 36))
+    session = pure(50, unsafe_noise=Seeded(1))
+    run = session.start(AboveThreshold(**TERMS))
+    shown = [
+        run,
+        run.ask(count()),
+        run.ask(BY_CLINIC),
+        run.state.told,
+        run.state.loss,
+        *session.history,
+        session.statement(),
+    ]
+    state = RunState.load(session.spine.ledger.secret(run.call))
+    asked = gaussian_steps.AskAbove(
+        run.call, run._kept.terms_of_run, count(), session.spine.rows.neighbouring, state, session.spine.filter, 1
+    )
+    shown += [state, asked, asked.body(), vars(run)]
+    shown += [json.dumps(line) for line in session.spine.ledger.export(session.spine.dataset)]
+    session.spine.rows.held.database.close()
+    with pytest.raises(chary.CharyError) as caught:
+        run.ask(count("age > 3"))
+    shown.append(error_texts(caught.value))
+    assert not shows_data(repr(shown))
+    assert str(SENTINEL)[:8] not in repr(shown)

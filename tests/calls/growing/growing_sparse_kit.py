@@ -1,0 +1,35 @@
+"""What the tests of growing sparse vectors share: rows that are units, further visits, and what a ledger keeps."""
+
+import pandas as pd
+import pytest
+
+from chary import Budget
+from chary.calls.growing.growing_questions import AskGrowingSparse, BeginRound
+from chary.calls.growing.open_rounds import GrowingRoundState
+from chary.data import Neighbouring
+
+PURE = Budget(epsilon=2)
+ROW = Neighbouring("replace", None)
+NEVER, ALWAYS = 10**6, -(10**6)
+
+
+@pytest.fixture(scope="module")
+def any_threshold():
+    """Lets tests ask about thresholds that no average can have: whatever the noise, the answer is known."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AskGrowingSparse, "_check_threshold", lambda _asked: None)
+        yield
+
+
+def more(number, age=90):
+    """So many further visits."""
+    return pd.DataFrame([{"patient": 7, "clinic": "north", "age": age, "cost": 1.0, "note": "none"}] * number)
+
+
+def state(session, call):
+    return GrowingRoundState.load(session.spine.ledger.secret(call), call)
+
+
+def charges(session):
+    """What each round was charged, in the order in which they began."""
+    return [entry.share * 2 for entry in session.history if entry.kind == BeginRound.kind]

@@ -1,0 +1,294 @@
+"""Quantiles, modes and fractions in a session."""
+
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from chary import Budget, count, histogram, open_series, total
+from chary.accounting import Pure, ZeroConcentrated
+from chary.amounts import Amount
+from chary.calls import Mode, Quantile, Quantiles, Share
+from chary.calls.numbers.modes import AskMode
+from chary.calls.numbers.quantile_questions import AskQuantiles
+from chary.data import Neighbouring
+from chary.errors import BudgetRefused, EngineFailure, InvalidParameter, InvalidQuery
+from chary.noise import Seeded
+from chary.spine.interaction import Touched
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
+
+AGES = {"bounds": (0, 120), "rows_per_unit": 1}
+ALPHA = 1e-6
+
+
+def people(ages):
+    return pd.DataFrame({"age": ages})
+
+
+# Without noise
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_quantiles_without_noise(opened, place, relation):
+    ages = np.random.default_rng(2).integers(0, 100, 1001)
+    session = opened(people(ages), privacy_unit=None, relation=relation, budget=NO_NOISE, ledger=place)
+    for q in (0.1, 0.5, "2/3"):
+        found = session.ask(Quantile("age", q, bounds=(0, 120), epsilon=PLENTY))
+        assert found.value == float(found) == np.quantile(ages, float(Fraction(q)), method="inverted_cdf")
+    many = session.ask(Quantiles("age", [0.1, 0.25, 0.5, 0.9], bounds=(0, 120), epsilon=PLENTY))
+    assert list(many.value) == [0.1, 0.25, 0.5, 0.9]
+    truth = np.quantile(ages, many.at, method="inverted_cdf")
+    assert np.abs(np.array(many.values) - truth).max() <= 1
+    half = session.ask(Quantile("age", 0.5, bounds=(0, 120), step=5, epsilon=PLENTY)).value
+    assert half == 5 * round(np.median(ages) / 5)
+    some = session.ask(Quantile("age", 0.5, bounds=(0, 120), where="age >= 90", epsilon=PLENTY)).value
+    assert some == np.quantile(ages[ages >= 90], 0.5, method="inverted_cdf")
+
+
+def test_of_a_unit_its_middle_value_counts(opened):
+    frame = pd.DataFrame({"patient": [1] * 99 + [2] * 3 + [3], "age": [90] * 99 + [0, 10, 80] + [20]})
+    session = opened(frame, budget=NO_NOISE)
+    assert session.ask(Quantile("age", 0.5, **AGES, epsilon=PLENTY)).value == 20
+    crowd = session.ask(Quantile("age", 0.5, bounds=(0, 120), rows_per_unit=1000, epsilon=PLENTY)).value
+    assert crowd == 90
+
+
+def test_missing_values_are_nobodys(opened):
+    session = opened(people([None, math.nan, 10, 20, 30, None]), privacy_unit=None, budget=NO_NOISE)
+    assert session.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon=PLENTY)).value == 20
+
+
+def test_an_empty_table_gives_any_grid_point(opened):
+    session = opened(people([1.0]), privacy_unit=None, budget=NO_NOISE, unsafe_noise=Seeded(1))
+    found = [session.ask(Quantile("age", 0.5, bounds=(0, 3), where="age > 9", epsilon=1)).value for _ in range(60)]
+    assert set(found) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_modes_without_noise(opened, relation):
+    frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 9 + ["c"] * 7, "age": [10] * 5 + [20] * 9 + [70] * 7})
+    session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE)
+    assert session.ask(Mode(count().by("clinic", ["a", "b", "c"]), epsilon=PLENTY)).value == "b"
+    assert session.ask(Mode(count().by("clinic", ["a", "c"]), epsilon=PLENTY)).value == "c"
+    assert session.ask(Mode(count().by(["clinic", "age"], [("a", 10), ("b", 10)]), epsilon=PLENTY)).value == ("a", 10)
+    assert session.ask(Mode(histogram("age", bins=[0, 15, 65, 120]), epsilon=PLENTY)).value == (15, 65)
+
+
+def test_fractions_without_noise(opened, place):
+    session = opened(
+        people([70] * 30 + [20] * 70), privacy_unit=None, relation="replace", budget=NO_NOISE, ledger=place
+    )
+    found = session.ask(Share("age >= 65", epsilon=PLENTY))
+    assert (found.value, found.error_bar) == (0.3, 0.0)
+    assert session.ask(Share("age >= 500", epsilon=PLENTY)).value == 0
+    by_unit = opened(visits(), relation="replace", budget=NO_NOISE)
+    frame = visits()
+    old = frame[frame["age"] >= 44]["patient"].nunique() / frame["patient"].nunique()
+    assert by_unit.ask(Share("age >= 44", epsilon=PLENTY)).value == old
+
+
+# Laws
+
+
+def seen(session, made, runs, shown):
+    """How often each public answer comes out of runs on one reading of the rows."""
+    values = [plan.run() for plan in made.prepare(session.spine.rows)]
+    touched = Touched(values, Seeded(6), None, None, made.price(session.spine.filter))
+    return Counter(shown(made.present(made.run(touched).answer, 1)) for _ in range(runs))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
+def test_the_median_follows_its_law_and_no_other(opened, scale):
+    session = opened(people([2, 3, 3, 6]), privacy_unit=None, budget=NO_NOISE)
+    made = Quantiles("age", ["0.5"], bounds=(0, 7), epsilon="0.8").bind(session.spine)
+    runs = 5000
+    found = seen(session, made, runs, lambda answer: answer.values[0])
+    below, on = np.array([0, 0, 0, 1, 3, 3, 3, 4]), np.array([0, 0, 1, 2, 0, 0, 1, 0])
+    above = 4 - below - on
+    distances = np.maximum(0, np.maximum(below - above - on, above - below - on))
+    weights = np.exp(-0.4 * scale * distances)
+    expected = weights / weights.sum() * runs
+    p = stats.chisquare([found[t] for t in range(8)], expected).pvalue
+    assert p > ALPHA if scale == 1 else p < ALPHA
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
+def test_the_fraction_follows_its_law_and_no_other(opened, scale):
+    session = opened(people([70, 20, 20, 20, 20]), privacy_unit=None, relation="replace", budget=NO_NOISE)
+    made = Share("age >= 65", epsilon="0.6").bind(session.spine)
+    runs = 5000
+    found = seen(session, made, runs, lambda answer: round(5 * answer.value))
+    r = math.exp(-0.6 * scale)
+    tail = [r**k / (1 + r) for k in range(6)]
+    law = [tail[1], *[(1 - r) / (1 + r) * r ** abs(k - 1) for k in range(1, 5)], tail[4]]
+    assert sum(law) == pytest.approx(1)
+    p = stats.chisquare([found[k] for k in range(6)], np.array(law) * runs).pvalue
+    assert p > ALPHA if scale == 1 else p < ALPHA
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("relation", "distances", "rate"), [("add/remove", [0, 3, 5], 0.9), ("replace", [0, 2, 3], 0.45)]
+)
+def test_the_mode_follows_its_law(opened, relation, distances, rate):
+    frame = pd.DataFrame({"clinic": ["a"] * 5 + ["b"] * 2})
+    session = opened(frame, privacy_unit=None, relation=relation, budget=NO_NOISE)
+    made = Mode(count().by("clinic", ["a", "b", "c"]), epsilon="0.9").bind(session.spine)
+    runs = 5000
+    found = seen(session, made, runs, lambda answer: answer.value)
+    for factor in (1, 1.5, 2 / 3):
+        weights = np.exp(-rate * factor * np.array(distances))
+        p = stats.chisquare([found[key] for key in "abc"], weights / weights.sum() * runs).pvalue
+        assert p > ALPHA if factor == 1 else p < ALPHA
+
+
+# What is charged
+
+
+def test_the_lower_of_two_prices_is_charged(opened):
+    session = opened(budget=Budget(epsilon=4, delta=1e-6))
+    price = session.spine.filter.price
+    session.ask(Quantile("age", 0.5, **AGES, epsilon="0.1"))
+    first = spent(session)
+    assert first == price(ZeroConcentrated(Fraction(1, 800))).hit != price(Pure("0.1")).hit
+    session.ask(Quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
+    second = spent(session)
+    assert second - first == price(ZeroConcentrated(Fraction(1, 1600))).hit
+    session.ask(Mode(count().by("clinic", CLINICS), epsilon="0.1"))
+    third = spent(session)
+    assert third - second == first
+    session.ask(Quantile("age", 0.5, bounds=(0, 1), rows_per_unit=1, epsilon="0.1"))
+    assert spent(session) - third == price(Pure("0.1")).hit
+
+
+def test_the_pure_filter_adds_up_epsilons(opened):
+    session = opened(budget=Budget(epsilon=1))
+    session.ask(Quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
+    session.ask(Mode(count().by("clinic", CLINICS), epsilon="0.2"))
+    assert spent(session) == Amount(3 * 10**14)
+    with pytest.raises(BudgetRefused, match="would fit"):
+        session.ask(Quantile("age", 0.5, **AGES, epsilon=1))
+
+
+def test_two_keys_that_are_replaced_are_paid_in_full(opened):
+    frame = pd.DataFrame({"clinic": ["a", "b"]})
+    session = opened(frame, privacy_unit=None, relation="replace", budget=Budget(epsilon=4, delta=1e-6))
+    session.ask(Mode(count().by("clinic", ["a", "b"]), epsilon="0.1"))
+    assert spent(session) == session.spine.filter.price(Pure("0.1")).hit
+
+
+def test_rank_errors_are_told(opened):
+    rows = opened(people([1.0, 2.0]), privacy_unit=None, budget=NO_NOISE)
+    assert rows.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon="0.1")).rank_error == 77
+    units = opened(budget=NO_NOISE)
+    wide = units.ask(Quantile("age", 0.5, bounds=(0, 120), rows_per_unit=4, epsilon="0.1")).rank_error
+    assert 4 * 77 <= wide <= 4 * 78
+    ten = rows.ask(Quantiles("age", [k / 10 for k in range(1, 10)], bounds=(0, 120), epsilon="0.1"))
+    assert len(ten.rank_errors) == len(ten.values) == 9
+    assert min(ten.rank_errors) == ten.rank_errors[4]
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda s: s.ask(Quantile("age", 0, **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", 1, **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", "x", **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", 0.5, **AGES, epsilon=0)), InvalidParameter),
+        (lambda s: s.ask(Quantile("age", 0.5, bounds=(120, 0), rows_per_unit=1, epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantile("note", 0.5, **AGES, epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantile("nowhere", 0.5, **AGES, epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Quantiles("age", [], **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantiles("age", 0.5, **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantiles("age", [0.5, 0.25], **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Quantiles("age", [0.5, 0.5], **AGES, epsilon=1)), InvalidParameter),
+        (lambda s: s.ask(Mode(count(), epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Mode(count().by("clinic", ["north"]), epsilon=1)), InvalidQuery),
+        (
+            lambda s: s.ask(Mode(total("age", bounds=(0, 9), rows_per_unit=1).by("clinic", CLINICS), epsilon=1)),
+            InvalidQuery,
+        ),
+        (lambda s: s.ask(Mode("clinic", epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Mode(count().by("clinic", CLINICS), epsilon=-1)), InvalidParameter),
+        (lambda s: s.ask(Share("age > 1", epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Share(None, epsilon=1)), InvalidQuery),
+    ],
+)
+def test_bad_questions_charge_nothing_and_show_nothing(opened, ask, error):
+    session = opened(budget=NO_NOISE)
+    with pytest.raises(error) as refused:
+        ask(session)
+    assert session.history == []
+    assert not shows_data(error_texts(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("relation", "keys", "whole"),
+    [("add/remove", 3, True), ("add/remove", 2, True), ("replace", 2, True), ("replace", 3, False)],
+)
+def test_the_half_is_dropped_where_the_distances_allow_it(relation, keys, whole):
+    asked = count().by("clinic", CLINICS[:keys])
+    made = AskMode(Mode(asked, epsilon="0.1"), Neighbouring(relation, None), asked)
+    assert made.mechanism.whole is whole
+
+
+@pytest.mark.parametrize(("relation", "replace"), [("add/remove", False), ("replace", True)])
+@pytest.mark.parametrize(("unit", "rows", "moves"), [(None, None, 1), ("patient", 3, 3)])
+def test_quantiles_follow_the_relation_and_the_values_of_a_unit(relation, replace, unit, rows, moves):
+    asked = Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 120), rows_per_unit=rows, epsilon="0.1")
+    made = AskQuantiles(asked, Neighbouring(relation, unit)).mechanism
+    assert (made.replace, made.moves, made.rounds) == (replace, moves, 2 if unit is None else 3)
+
+
+def test_replaced_units_need_one_key_each_for_a_mode(opened):
+    session = opened(relation="replace", budget=NO_NOISE)
+    for query in (count().by("clinic", CLINICS), count().by("clinic", CLINICS, keep_per_unit=2)):
+        with pytest.raises(InvalidQuery, match="Choose"):
+            session.ask(Mode(query, epsilon=PLENTY))
+    assert session.ask(Mode(count().by("clinic", CLINICS, keep_per_unit=1), epsilon=PLENTY)).value in CLINICS
+
+
+def test_a_series_has_no_columns_of_values():
+    frame = pd.DataFrame({"cnt": [1, 2, 3]})
+    with (
+        open_series(frame, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session,
+        pytest.raises(InvalidQuery),
+    ):
+        session.ask(Quantile("cnt", 0.5, bounds=(0, 9), epsilon=1))
+
+
+def test_a_failing_engine_stays_charged_and_shows_nothing(opened):
+    session = opened(budget=NO_NOISE)
+    with session.spine.rows.held.database.connection() as connection:
+        connection.execute("DROP TABLE temp.main.chary_rows")
+    with pytest.raises(EngineFailure) as failure:
+        session.ask(Quantile("age", 0.5, **AGES, epsilon=1))
+    assert spent(session) != Amount(0)
+    assert not shows_data(error_texts(failure.value))
+
+
+@pytest.mark.parametrize("limit", [2**20 + 1, 2**44, 2**61, 2**63])
+def test_no_limit_is_so_large_that_the_engine_fails_on_some_rows(opened, limit):
+    frame = pd.DataFrame({"patient": [1, 1, 2], "age": [10, 20, 30]})
+    session = opened(frame)
+    asked = {"bounds": (0, 100), "epsilon": "0.001"}
+    session.ask(Quantile("age", "1/3", rows_per_unit=2**20, **asked))
+    before = session.spent.share
+    for refused in (
+        lambda: session.ask(Quantile("age", "1/3", rows_per_unit=limit, **asked)),
+        lambda: session.release(total("age", bounds=(0, 100), rows_per_unit=limit), epsilon="0.001"),
+        lambda: session.release(count().by("age", [10, 20], keep_per_unit=limit), epsilon="0.001"),
+    ):
+        with pytest.raises(InvalidQuery, match=r"at most 2\*\*20"):
+            refused()
+    assert session.spent.share == before

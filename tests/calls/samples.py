@@ -1,0 +1,168 @@
+"""One call of each kind, of the visits that the sessions' kit opens, and the sessions that can answer it."""
+
+from fractions import Fraction
+
+from chary import Algorithm, count, total
+from chary.calls import (
+    MWEM,
+    AboveThreshold,
+    AgreedTests,
+    Agreement,
+    Between,
+    Boundary,
+    Choose,
+    Classify,
+    ClearLabel,
+    Compute,
+    ContinualCount,
+    Cover,
+    Decide,
+    Extend,
+    GrowingSparse,
+    Histogram,
+    Individual,
+    Label,
+    Majority,
+    Marginal,
+    Mode,
+    MostCommon,
+    NoisyMax,
+    PublishIf,
+    Quantile,
+    Quantiles,
+    Race,
+    Randomized,
+    Release,
+    ReleaseIf,
+    Revise,
+    Schedule,
+    Select,
+    Share,
+    Sketch,
+    SmallDatabase,
+    SparseVector,
+    SparseWeights,
+    Test,
+    Top,
+    Track,
+    Twice,
+    Watch,
+    Weights,
+    When,
+)
+from chary.data import Ballots
+from chary.growing import CountsBox
+from chary.session import open_rows
+from tests.session.kit import CLINICS
+
+KEYED = count("age >= 44").by("clinic", CLINICS, keep_per_unit=2)
+COSTS = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
+CELLS = {"clinic": CLINICS}
+AGES = {"bounds": (0, 120), "rows_per_unit": 1, "epsilon": "0.01"}
+SHARES = {"universe": CELLS, "alpha": "0.1", "epsilon": "0.01"}
+CONDITIONS = ["clinic = 'north'", "clinic = 'south'"]
+
+
+def one(name="one"):
+    """An algorithm of the caller's own."""
+    return Algorithm(name, lambda rows, source: [1, "solution"], epsilon="0.01")
+
+
+def even():
+    """Randomized response of whether the number of rows is even, by its law."""
+    likely = Fraction(401, 800)
+
+    def law(rows):
+        return [likely, 1 - likely] if rows.num_rows % 2 else [1 - likely, likely]
+
+    return Algorithm("even", lambda rows, source: "odd", "0.01", outcomes=["odd", "even"], probabilities=law)
+
+
+NONE = When("none", lambda outcome: False)
+ANY = When("any", lambda outcome: True)
+SAMPLES = {
+    "above_threshold": lambda: AboveThreshold(threshold=50, threshold_noise=500, low=0, high=100, query_noise="0.5"),
+    "agreed_tests": lambda: AgreedTests(tests=500, hits=40, part="0.2", misses="0.3", value="0.2"),
+    "agreement": lambda: Agreement(0, above=90, expect="low", epsilon="0.01"),
+    "best_of": lambda: Race(["a", "b"]),
+    "between": lambda: Between(count(), low=10, high="20.5", epsilon="0.01"),
+    "boundary": lambda: Boundary(even()),
+    "call": lambda: Compute(one(), prior=[1, "solution"]),
+    "call_twice": lambda: Twice(one()),
+    "choose": lambda: Choose(KEYED, epsilon="0.01", by="exponential"),
+    "classify": lambda: Classify(KEYED, epsilon="0.01"),
+    "continual_count": lambda: ContinualCount("age >= 44", steps=100, epsilon="0.01"),
+    "cover": lambda: Cover(["age > 30", "age > 60"], above=1, epsilon="0.01", k=1),
+    "decide": lambda: Decide(COSTS, above=51, epsilon="0.01"),
+    "extend": lambda: Extend(1, when=ANY),
+    "fraction": lambda: Share("age >= 44", epsilon="0.01"),
+    "growing_sparse_vector": lambda: GrowingSparse(above="0.5", epsilon="0.01", values=True, rounds=3),
+    "histogram": lambda: Histogram("age", bins=[0, 18.5, 65, 120], epsilon="0.01", where="cost > 1", keep_per_unit=1),
+    "individual_stream": lambda: Individual(epsilon="0.02", hits=2),
+    "label": lambda: Label(0, guess="yes", epsilon="0.01"),
+    "label_clear": lambda: ClearLabel(0, epsilon="0.01"),
+    "majority": lambda: Majority("age >= 44", epsilon="0.01", rule="inverse"),
+    "marginal": lambda: Marginal({"clinic": CLINICS, "age": [20, 44]}, rho="0.0001", keep_per_unit=1),
+    "mode": lambda: Mode(KEYED, epsilon="0.01"),
+    "most_common": lambda: MostCommon("clinic", among=CLINICS, epsilon="0.01", where="age >= 44"),
+    "multiplicative_weights": lambda: Weights(**SHARES, follow_size=False),
+    "mwem": lambda: MWEM(universe=CELLS, queries=CONDITIONS, rounds=2, epsilon="0.01"),
+    "noisy_max": lambda: NoisyMax(KEYED, low=0, high=100, epsilon="0.01"),
+    "publish_if": lambda: PublishIf(one(), when=ANY),
+    "quantile": lambda: Quantile("age", 0.5, **AGES),
+    "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),
+    "randomized": lambda: Randomized("age >= 44", epsilon="0.01"),
+    "release": lambda: Release(KEYED, rho="1/10000"),
+    "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
+    "revise": lambda: Revise(1, above=5),
+    "schedule": lambda: Schedule(CountsBox(count("age >= 60")), epsilon="0.01", beta="0.05", growth="0.1"),
+    "select": lambda: Select([one("a"), one("b")], above=2),
+    "sketch": lambda: Sketch("age >= 44", epsilon="0.01", registers=64),
+    "small_database": lambda: SmallDatabase(universe=CELLS, queries=CONDITIONS, epsilon="0.01", rows=4),
+    "sparse_vector": lambda: SparseVector(above=51, hits=2, epsilon="0.01", values=True, monotone=True),
+    "sparse_weights": lambda: SparseWeights(**SHARES, rounds=2),
+    "test": lambda: Test(COSTS, above="0.1", epsilon="0.01"),
+    "top": lambda: Top(KEYED, k=2, epsilon="0.01", gap=3),
+    "track": lambda: Track(count(), step=100, epsilon="0.01"),
+    "watch": lambda: Watch(KEYED, above=51, epsilon="0.01"),
+}
+# What nothing but its author can bring: algorithms and black boxes.
+BROUGHT = {"boundary", "call", "call_twice", "extend", "publish_if", "schedule", "select"}
+OF_VOTES = {"agreement", "label", "label_clear"}
+OF_REPLACED = {"fraction", "randomized"}
+OF_ROWS = {
+    "continual_count",
+    "growing_sparse_vector",
+    "multiplicative_weights",
+    "mwem",
+    "schedule",
+    "small_database",
+    "sparse_weights",
+}
+
+
+def revised(session, request):
+    """Lower the bar of what is held."""
+    return Revise(session.release_if(count(), above=10**9, epsilon="0.01", request=request).held, above=5)
+
+
+def extended(session, request):
+    """Publish the outcome that is held."""
+    return Extend(session.ask(PublishIf(one(), when=NONE), request=request).held, when=ANY)
+
+
+# What needs an earlier call: asks that one under a request, and says the call that follows it.
+AFTER = {"extend": extended, "revise": revised}
+
+
+def answering(kind, opened, **options):
+    """A session that can answer this kind, after the earlier call that it may need."""
+    if kind in OF_VOTES:
+        ballots = Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher")
+        return open_rows(ballots, **({"dataset": "data", "ledger": ":memory:"} | options))
+    if kind in OF_ROWS:
+        return opened(relation="replace", privacy_unit=None, **options)
+    session = opened(**(options | ({"relation": "replace"} if kind in OF_REPLACED else {})))
+    if kind in AFTER:
+        AFTER[kind](session, None)
+    return session

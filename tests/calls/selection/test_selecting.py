@@ -1,0 +1,495 @@
+"""Selection through a session: what it publishes, what it costs, and what it leaves alone."""
+
+import json
+from fractions import Fraction
+
+import pandas as pd
+import pytest
+
+import chary
+from chary import Algorithm, AlgorithmFailed, Budget, BudgetRefused, InvalidParameter, InvalidQuery, count, total
+from chary.accounting import Extendable, Targeted
+from chary.amounts import Amount
+from chary.calls import Cover, Revise, Select, Test, Top, When
+from chary.mechanisms import Held
+from chary.noise import Seeded, discrete_laplace
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, error_texts, shows_data, spent, visits
+
+WARDS = ["a", "b", "c", "d", "e"]
+ROOMY = {"grain": "0.02"}
+
+
+def stays():
+    """Units 1..12; ward a holds 5 units, b 4, c 4, d 1, e 0; unit 1 is in a, b and c."""
+    members = {"a": [1, 2, 3, 4, 5], "b": [1, 2, 6, 7], "c": [1, 8, 9, 10], "d": [11]}
+    return pd.DataFrame([{"patient": unit, "ward": ward} for ward, units in members.items() for unit in units])
+
+
+def by_ward(**limit):
+    return count().by("ward", WARDS, **limit)
+
+
+def answering(name, outcome, epsilon=PLENTY, **more):
+    """An algorithm that always returns the same."""
+    return Algorithm(name, lambda rows, source: outcome, epsilon=epsilon, **more)
+
+
+def broken(name, epsilon=PLENTY):
+    def run(rows, source):
+        raise ValueError(SECRET_NAME)
+
+    return Algorithm(name, run, epsilon=epsilon)
+
+
+def hit_of(session, event):
+    return session.spine.filter.price(event).hit
+
+
+# What is published
+
+
+def test_top_keys_without_noise(opened, place):
+    session = opened(rows=stays(), budget=NO_NOISE, ledger=place)
+    top = session.ask(Top(by_ward(), k=3, epsilon=PLENTY))
+    assert [tuple(chosen) for chosen in top.best] == [(("a",), 5, None), (("b",), 4, None), (("c",), 4, None)]
+    assert (top.names, top.scores, top.error_bar) == ([("a",), ("b",), ("c",)], [5, 4, 4], 0.0)
+    assert not any(chosen.failed for chosen in top.best)
+    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY)).scores == [5, 4, 4, 1, 0]
+    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=1)).scores == [5, 4, 4]
+    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=0)).scores == [5]
+    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=3)).scores == [5, 4, 4, 1, 0]
+    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, above="0.5")).scores == [5, 4, 4, 1]
+    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, above=6)).best == ()
+    assert session.ask(Top(by_ward(keep_per_unit=1), k=3, epsilon=PLENTY)).scores == [5, 3, 2]
+
+
+def test_gap_and_bar_are_in_the_units_of_the_query(opened):
+    rows = pd.DataFrame({"patient": [1, 2, 3, 4], "ward": WARDS[:4], "cost": [2.5, 2.0, 1.25, 0.0]})
+    session = opened(rows=rows, budget=NO_NOISE)
+    costs = total("cost", bounds=(0, 4), grid="0.25", rows_per_unit=1).by("ward", WARDS)
+    assert session.ask(Top(costs, k=4, epsilon=PLENTY)).scores == [2.5, 2, 1.25, 0]
+    assert session.ask(Top(costs, k=4, epsilon=PLENTY, gap="0.5")).scores == [2.5, 2]
+    assert session.ask(Top(costs, k=4, epsilon=PLENTY, gap="0.49")).scores == [2.5]
+    assert session.ask(Top(costs, k=4, epsilon=PLENTY, gap="0.75")).scores == [2.5, 2, 1.25]
+    assert session.ask(Top(costs, k=4, epsilon=PLENTY, above="1.2")).scores == [2.5, 2, 1.25]
+    assert session.ask(Top(costs, k=4, epsilon=PLENTY, above="1.26")).scores == [2.5, 2]
+
+
+def test_top_of_a_series():
+    rows = pd.DataFrame({"cnt": [5, 900, -3, 70]})
+    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+        top = session.ask(Top(session.series(), k=2, epsilon=PLENTY))
+        assert [tuple(chosen[:2]) for chosen in top.best] == [((1,), 900), ((3,), 70)]
+
+
+def test_top_algorithms(opened, place):
+    session = opened(budget=NO_NOISE, ledger=place)
+    algorithms = [answering("low", [1, {"a": [1]}]), answering("best", (9.5, "x")), answering("good", [9, None])]
+    top = session.ask(Top(algorithms, k=2))
+    assert [tuple(chosen) for chosen in top.best] == [("best", 9.5, "x"), ("good", 9, None)]
+    assert top.error_bar is None
+    assert session.ask(Top(algorithms, k=3, gap=1)).names == ["best", "good"]
+    assert session.ask(Top(algorithms, k=3, above=9.2)).names == ["best"]
+    assert session.ask(Top(algorithms, k=3)).best[2].solution == {"a": [1]}
+
+
+def test_algorithms_read_the_rows_and_columns_they_name(opened):
+    def oldest(rows, source):
+        return [int(rows["age"].to_numpy().max()), rows.column_names]
+
+    def rows_there_are(rows, source):
+        return [rows.num_rows, len(rows.column_names)]
+
+    session = opened(budget=NO_NOISE)
+    one = Algorithm("oldest", oldest, epsilon=PLENTY, columns=["age"])
+    two, three = (Algorithm(name, rows_there_are, epsilon=PLENTY) for name in ("rows", "again"))
+    top = session.ask(Top([one, two, three], k=3))
+    frame = visits()
+    assert [tuple(chosen) for chosen in top.best] == [
+        ("rows", 120, len(frame.columns)),
+        ("again", 120, len(frame.columns)),
+        ("oldest", frame["age"].max(), ["age"]),
+    ]
+
+
+def test_what_one_candidate_does_to_its_values_does_not_reach_the_next():
+    def spoil(values, source):
+        values[:] = 0
+        return [int(values.max()), None]
+
+    rows = pd.DataFrame({"cnt": [5, 900]})
+    candidates = [Algorithm(name, spoil, epsilon=PLENTY) for name in ("one", "two")]
+    candidates += [Algorithm("max", lambda values, source: [int(values.max()), None], epsilon=PLENTY)]
+    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+        assert session.ask(Top(candidates, k=1)).best[0] == ("max", 900, None)
+
+
+def test_select_publishes_what_reaches_the_bar_in_order(opened, place):
+    session = opened(budget=NO_NOISE, ledger=place)
+    algorithms = [answering("low", [1, 1]), broken("broken"), answering("mid", [5, 2]), answering("high", [9.0, 3])]
+    found = session.ask(Select(algorithms, above=5))
+    assert [tuple(chosen) for chosen in found.above] == [("mid", 5, 2), ("high", 9.0, 3)]
+    assert (found.tested, found.untested) == (4, ())
+    assert session.ask(Select(algorithms, above="9.01")).above == ()
+
+
+def test_greedy_coverage(opened, place):
+    session = opened(rows=stays(), budget=NO_NOISE, ledger=place)
+    found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY))
+    assert [tuple(chosen) for chosen in found.chosen] == [(("a",), 5, None), (("c",), 3, None)]
+    assert (found.covered, len(found.calls), found.untested) == (8, 5, ())
+    bars = session.ask(Cover(by_ward(), above=1, epsilon=PLENTY))
+    assert [chosen.score for chosen in bars.chosen] == [5, 2, 3, 1]
+    assert bars.covered == 11 == stays()["patient"].nunique()
+    first = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY, k=1))
+    assert (first.chosen[0].name, first.untested) == (("a",), (("b",), ("c",), ("d",), ("e",)))
+    conditions = ["ward = 'b'", "ward IN ('a', 'd')", "ward = 'c'"]
+    by_text = session.ask(Cover(conditions, above=3, epsilon=PLENTY))
+    assert [tuple(chosen[:2]) for chosen in by_text.chosen] == [
+        (conditions[0], 4),
+        (conditions[1], 4),
+        (conditions[2], 3),
+    ]
+
+
+def test_coverage_is_the_same_in_a_hand_written_walk(opened):
+    frame = visits()
+    session = opened(rows=frame, budget=NO_NOISE)
+    found = session.ask(Cover(count("age >= 40").by("clinic", CLINICS), above=5, epsilon=PLENTY))
+    covered, expected = set(), []
+    for clinic in CLINICS:
+        new = set(frame[(frame["clinic"] == clinic) & (frame["age"] >= 40)]["patient"]) - covered
+        if len(new) >= 5:
+            covered |= new
+            expected.append(((clinic,), len(new), None))
+    assert [tuple(chosen) for chosen in found.chosen] == expected
+
+
+# What it costs
+
+
+@pytest.mark.parametrize(("k", "limit", "hits"), [(1, {}, 1), (3, {}, 3), (5, {}, 5), (4, {"stated_per_unit": 2}, 2)])
+def test_published_keys_are_charged_as_far_as_neighbours_differ(opened, place, k, limit, hits):
+    session = opened(rows=stays(), ledger=place, **ROOMY)
+    session.ask(Top(by_ward(**limit), k=k, epsilon="0.01"))
+    assert spent(session) == hit_of(session, Extendable("0.01")).times(hits)
+    [entry] = session.history
+    assert (entry.kind, entry.hits, entry.tests) == ("top", k, 5)
+
+
+def test_what_stays_unpublished_is_free(opened):
+    session = opened(rows=stays(), **ROOMY)
+    assert session.ask(Top(by_ward(), k=5, epsilon="0.01", above=10**9)).best == ()
+    assert spent(session) == Amount(0)
+    published = session.ask(Top(by_ward(), k=5, epsilon="0.01", gap=30))
+    assert spent(session) == hit_of(session, Extendable("0.01")).times(len(published.best))
+
+
+def test_replace_counts_keys_twice(opened):
+    session = opened(rows=stays(), relation="replace", **ROOMY)
+    session.ask(Top(by_ward(stated_per_unit=1), k=4, epsilon="0.01"))
+    assert spent(session) == hit_of(session, Extendable("0.01")).times(2)
+
+
+def test_the_pure_filter_pays_for_everything_neighbours_can_differ_in(opened):
+    session = opened(rows=stays(), budget=Budget(epsilon=1))
+    session.ask(Top(by_ward(), k=1, epsilon="0.01", above=10**9))
+    assert session.spent.share == pytest.approx(0.05)
+    session.ask(Top(by_ward(stated_per_unit=1), k=3, epsilon="0.01"))
+    assert session.spent.share == pytest.approx(0.06)
+    session.ask(Top([answering(name, [1, 1], "0.02") for name in "abc"], k=1))
+    assert session.spent.share == pytest.approx(0.12)
+
+
+def test_the_exact_filter_charges_calls_of_twice_the_size(opened):
+    session = opened(rows=stays(), filter="exact", grain="0.01")
+    session.ask(Top(by_ward(), k=2, epsilon="0.01"))
+    assert spent(session) == hit_of(session, Targeted("0.02")).times(2)
+
+
+def test_algorithms_are_charged_by_the_largest_epsilon_and_all_deltas(opened):
+    session = opened(approximate_delta="1e-7", **ROOMY)
+    sizes = [("0.01", 0), ("0.02", "3e-9"), ("0.005", "2e-9")]
+    algorithms = [answering(str(j), [j, None], epsilon, delta=delta) for j, (epsilon, delta) in enumerate(sizes)]
+    assert session.ask(Top(algorithms, k=2)).names == ["2", "1"]
+    hit = hit_of(session, Extendable("0.02", "5e-9"))
+    delta = spent(session).delta
+    assert spent(session) == Amount(2 * hit.main, delta)
+    assert hit.delta <= delta <= hit.delta + 3
+    assert session.ask(Select(algorithms, above=10)).above == ()
+    assert spent(session) == Amount(2 * hit.main, 2 * delta)
+
+
+def test_select_charges_hits_and_halts_when_they_run_out(opened, place):
+    session = opened(ledger=place, **ROOMY)
+    price = hit_of(session, Targeted("0.02"))
+    fitting = price.copies_in(session.spine.filter.capacity)
+    algorithms = [answering(str(j), [j % 2, None], "0.02") for j in range(4 * fitting)]
+    session.ask(Select(algorithms[:4], above=1))
+    assert spent(session) == price.times(2)
+    found = session.ask(Select(algorithms, above=1))
+    assert [chosen.name for chosen in found.above] == [str(j) for j in range(1, 2 * (fitting - 2), 2)]
+    assert found.tested == 2 * (fitting - 2)
+    assert found.untested == found.names[found.tested :]
+    assert spent(session) == price.times(fitting)
+    with pytest.raises(BudgetRefused):
+        session.ask(Select(algorithms[:2], above=1))
+
+
+def test_a_top_that_does_not_fit_is_refused_and_told_what_would(opened):
+    session = opened(rows=stays(), **ROOMY)
+    while session.quote(Test(count(), above=-(10**9), epsilon="0.02")).fits:
+        session.test(count(), above=-(10**9), epsilon="0.02")
+    before, calls = spent(session), len(session.history)
+    with pytest.raises(BudgetRefused, match="would fit"):
+        session.ask(Top(by_ward(), k=3, epsilon="0.02"))
+    with pytest.raises(BudgetRefused):
+        session.ask(Top([answering(name, [1, 1], "0.02") for name in "abc"], k=2))
+    assert (spent(session), len(session.history)) == (before, calls)
+
+
+def test_coverage_stops_where_the_budget_does(opened):
+    session = opened(rows=stays(), **ROOMY)
+    conditions = [f"patient <> {unit}" for unit in range(100, 200)]
+    found = session.ask(Cover(conditions, above=-(10**9), epsilon="0.02"))
+    price = hit_of(session, Targeted("0.02"))
+    assert len(found.chosen) == len(found.calls) == price.copies_in(session.spine.filter.capacity)
+    assert found.untested == found.names[len(found.calls) :]
+    with pytest.raises(BudgetRefused):
+        session.ask(Cover(conditions, above=-(10**9), epsilon="0.02"))
+
+
+# Requests, restarts, other calls
+
+
+def test_a_repeated_request_is_free_and_identical_after_a_restart(opened, tmp_path):
+    path = tmp_path / "stays.ledger"
+    noisy = Algorithm(
+        "noisy", lambda rows, source: [int(discrete_laplace(source, Fraction(100), 1)[0]), None], epsilon="0.01"
+    )
+    candidates = [noisy, answering("other", [3, None], "0.01")]
+
+    def asked(session):
+        return (
+            session.ask(Top(by_ward(), k=2, epsilon="0.01"), request="top"),
+            session.ask(Top(candidates, k=2), request="algorithms"),
+            session.ask(Select(candidates, above=-(10**9)), request="select"),
+            session.ask(Cover(by_ward(), above=3, epsilon="0.01"), request="cover"),
+        )
+
+    session = opened(rows=stays(), ledger=path, **ROOMY)
+    first, before = asked(session), spent(session)
+    session.close()
+    again = opened(rows=stays(), ledger=path, budget=None)
+    assert asked(again) == first
+    assert spent(again) == before
+    for other in (
+        lambda: again.ask(Top(by_ward(), k=3, epsilon="0.01"), request="top"),
+        lambda: again.ask(Top(by_ward(), k=2, epsilon="0.01", gap=1), request="top"),
+        lambda: again.ask(Top(by_ward(), k=2, epsilon="0.01", above=1), request="top"),
+        lambda: again.ask(Top(candidates[:1], k=1), request="algorithms"),
+        lambda: again.ask(Select(candidates, above=1), request="select"),
+    ):
+        with pytest.raises(chary.RequestConflict):
+            other()
+
+
+def test_an_interrupted_coverage_goes_on_where_it_was(opened, place):
+    steps = []
+
+    def stop(step):
+        steps.append(step)
+        if steps.count("settled") == 2 and step == "asked":
+            raise KeyboardInterrupt
+
+    session = opened(rows=stays(), budget=NO_NOISE, ledger=place, on_step=stop)
+    with pytest.raises(KeyboardInterrupt):
+        session.ask(Cover(by_ward(), above=3, epsilon=PLENTY), request="cover")
+    done = [entry.call for entry in session.history]
+    steps.append("settled")
+    found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY), request="cover")
+    assert list(found.calls[:2]) == done
+    assert found.names[:1] == (("a",),)
+    assert len(session.history) == 5
+    assert found.covered == 8
+
+
+def test_other_calls_in_between_change_nothing(opened):
+    session = opened(rows=stays(), unsafe_noise=Seeded(5), **ROOMY)
+    held = session.release_if(count(), above=10**9, epsilon="0.01")
+    stored = Held.load(session.spine.ledger.secret(held.call))
+    calls = [
+        lambda: session.ask(Top(by_ward(), k=2, epsilon="0.01")),
+        lambda: session.test(count(), above=10**9, epsilon="0.01"),
+        lambda: session.ask(Top([answering("one", [1, 1], "0.01")], k=1)),
+        lambda: session.ask(Select([answering("one", [1, 1], "0.01")], above=0)),
+        lambda: session.ask(Cover(["ward = 'a'"], above=10**9, epsilon="0.01")),
+    ]
+    for call in calls:
+        call()
+        assert Held.load(session.spine.ledger.secret(held.call)) == stored
+    expected = hit_of(session, Extendable("0.01")).times(3) + hit_of(session, Targeted("0.01"))
+    assert spent(session) == expected
+    secrets = [entry.call for entry in session.history if session.spine.ledger.secret(entry.call) is not None]
+    assert secrets == [held.call, session.history[-1].call]
+    assert held.revise(above=-(10**9)).value == stored.value
+
+
+def test_a_held_step_of_a_coverage_can_be_revised(opened):
+    session = opened(rows=stays(), budget=NO_NOISE)
+    found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY))
+    assert session.ask(Revise(found.calls[1], above=2)).value == 2
+
+
+def test_the_price_is_paid_before_any_data_is_read(opened):
+    session = opened(rows=stays(), budget=NO_NOISE)
+    with session.spine.rows.held.database.connection() as connection:
+        connection.execute("DROP TABLE temp.main.chary_rows")
+    for ask in (
+        lambda: session.ask(Top(by_ward(), k=1, epsilon=PLENTY)),
+        lambda: session.ask(Top([answering("one", [1, 1])], k=1)),
+        lambda: session.ask(Select([answering("one", [1, 1])], above=1)),
+    ):
+        before = spent(session)
+        with pytest.raises(chary.EngineFailure):
+            ask()
+        assert spent(session) != before
+
+
+# What goes wrong
+
+
+BAD_OUTCOMES = [None, 3, [1], [1, 2, 3], [float("nan"), 1], [float("inf"), 1], [True, 1], ["1", 1], [None, 1], {"a": 1}]
+
+
+@pytest.mark.parametrize("outcome", BAD_OUTCOMES, ids=str)
+def test_a_candidate_without_a_score_ranks_below_all_others(opened, outcome):
+    session = opened(budget=NO_NOISE)
+    candidates = [answering("bad", outcome), answering("low", [-(10**9), 0]), broken("broken")]
+    assert session.ask(Top(candidates, k=1)).names == ["low"]
+    top = session.ask(Top(candidates, k=3))
+    assert [(chosen.name, chosen.failed) for chosen in top.best] == [("low", False), ("bad", True), ("broken", True)]
+    assert top.scores == [-(10**9), None, None]
+    assert session.ask(Top(candidates, k=3, above=-(10**10))).names == ["low"]
+    assert session.ask(Select(candidates, above=-(10**10))).above[0].name == "low"
+    assert not shows_data(json.dumps([entry.answer for entry in session.history]))
+
+
+def test_if_all_fail_it_is_charged_and_says_so_without_data(opened, place):
+    session = opened(ledger=place, **ROOMY)
+    for _ in range(2):
+        with pytest.raises(AlgorithmFailed) as failure:
+            session.ask(Top([broken("one", "0.01"), broken("two", "0.01")], k=1), request="once")
+        assert not shows_data(error_texts(failure.value))
+        assert spent(session) == hit_of(session, Extendable("0.01"))
+
+
+@pytest.mark.parametrize("k", [0, -1, 6, 1.0, True, "2", None])
+def test_bad_k(opened, k):
+    session = opened(rows=stays())
+    for ask in (
+        lambda: session.ask(Top(by_ward(), k=k, epsilon="0.01")),
+        lambda: session.ask(Top([answering(name, [1, 1], "0.01") for name in "abcde"], k=k)),
+        *([] if k is None else [lambda: session.ask(Cover(by_ward(), above=1, epsilon="0.01", k=k))]),
+    ):
+        with pytest.raises(InvalidParameter):
+            ask()
+    assert session.history == []
+
+
+ONE = answering("one", [1, 1], "0.01")
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda s: s.ask(Top([], k=1)), InvalidParameter),
+        (lambda s: s.ask(Top(ONE, k=1)), InvalidParameter),
+        (lambda s: s.ask(Top([ONE, ONE], k=1)), InvalidParameter),
+        (lambda s: s.ask(Top([ONE, "two"], k=1)), InvalidParameter),
+        (lambda s: s.ask(Top(None, k=1)), InvalidParameter),
+        (lambda s: s.ask(Top([ONE], k=1, epsilon="0.1")), InvalidParameter),
+        (lambda s: s.ask(Top([ONE], k=1, gap=-1)), InvalidParameter),
+        (lambda s: s.ask(Top([ONE], k=1, above=float("nan"))), InvalidParameter),
+        (lambda s: s.ask(Top(count(), k=1, epsilon="0.1")), InvalidQuery),
+        (lambda s: s.ask(Top(by_ward(), k=1)), InvalidParameter),
+        (lambda s: s.ask(Top(by_ward(), k=1, epsilon=0)), InvalidParameter),
+        (lambda s: s.ask(Top(count().by("nowhere", [1]), k=1, epsilon="0.1")), InvalidQuery),
+        (lambda s: s.ask(Select([], above=1)), InvalidParameter),
+        (lambda s: s.ask(Select([ONE, ONE], above=1)), InvalidParameter),
+        (lambda s: s.ask(Select([ONE], above="x")), InvalidParameter),
+        (lambda s: s.ask(Select(by_ward(), above=1)), InvalidQuery),
+        (lambda s: s.ask(Select([answering("a", 1, "0.01", columns=["nowhere"])], above=1)), InvalidQuery),
+        (lambda s: s.ask(Cover([], above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Cover("ward = 'a'", above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Cover([3], above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Cover(["ward = 'a'", "'a' = ward"], above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Cover(["nowhere = 1"], above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Cover(count(), above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Cover(by_ward(keep_per_unit=1), above=1, epsilon="0.01")), InvalidQuery),
+        (lambda s: s.ask(Cover(["ward = 'a'"], above="x", epsilon="0.01")), InvalidParameter),
+        (lambda s: s.ask(Cover(["ward = 'a'"], above=1, epsilon=-1)), InvalidParameter),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_charged(opened, ask, error):
+    session = opened(rows=stays())
+    with pytest.raises(error):
+        ask(session)
+    assert session.history == []
+    assert spent(session) == Amount(0)
+
+
+def at_least(bar):
+    return When(f"sum of at least {bar}", lambda scores: sum(scores) >= bar)
+
+
+def test_a_list_ends_where_its_scores_meet_a_condition(opened):
+    session = opened(rows=stays(), budget=NO_NOISE)
+    for bar, scores in ((0, [5]), (5, [5]), (6, [5, 4]), (10, [5, 4, 4]), (14, [5, 4, 4, 1]), (99, [5, 4, 4, 1, 0])):
+        assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, until=at_least(bar))).scores == scores
+    assert session.ask(Top(by_ward(), k=2, epsilon=PLENTY, until=at_least(99))).scores == [5, 4]
+    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=1, until=at_least(14))).scores == [5, 4, 4]
+    algorithms = [answering(name, [score, None]) for name, score in (("low", 1), ("high", 9.5), ("mid", 5))]
+    assert session.ask(Top(algorithms, k=3, until=at_least(10))).names == ["high", "mid"]
+    assert session.history[-1].question["until"] == "sum of at least 10"
+
+
+def test_what_ends_a_list_by_its_scores_is_paid_by_what_is_published(opened):
+    session = opened(rows=stays(), unsafe_noise=Seeded(2), **ROOMY)
+    found = session.ask(Top(by_ward(), k=5, epsilon="0.01", until=When("two", lambda scores: len(scores) == 2)))
+    assert len(found) == 2
+    assert spent(session) == hit_of(session, Extendable("0.01")).times(2)
+
+
+def test_a_condition_that_raises_ends_the_list_and_what_is_on_it_is_paid(opened):
+    session = opened(rows=stays(), **ROOMY)
+    second = When("second", lambda scores: bool([10 / (2 - len(scores))]) and False)
+    for candidates, epsilon in ((by_ward(), {"epsilon": "0.01"}), ([answering(n, [1, 1], "0.01") for n in "abc"], {})):
+        before = spent(session)
+        for _ in range(2):
+            with pytest.raises(AlgorithmFailed, match="condition"):
+                session.ask(Top(candidates, k=3, until=second, **epsilon), request=str(epsilon))
+        assert spent(session) - before == hit_of(session, Extendable("0.01")).times(2)
+
+
+def test_a_coverage_is_a_table_that_knows_the_price_of_all_its_calls(opened):
+    session = opened(rows=stays(), budget=NO_NOISE)
+    found = session.ask(Cover(by_ward(), above=3, epsilon=PLENTY))
+    assert found.charged.amount == session.spent.amount
+    assert found.call == session.history[-1].call == found.calls[-1]
+    assert [row["hit"] for row in found] == [True, False, True, False, False]
+    assert found["a"] == {"ward": "a", "hit": True, "score": 5, "solution": None}
+    by_text = session.ask(Cover(["ward = 'a'", "ward = 'b'"], above=3, epsilon=PLENTY, k=1))
+    assert by_text.value == {"ward = 'a'": 5}
+    assert [row["hit"] for row in by_text] == [True, None]
+    assert len(by_text.to_arrow()) == 2
+
+
+def test_solutions_of_several_types_fit_into_one_column(opened):
+    session = opened(budget=NO_NOISE)
+    solutions = [{"depth": 3}, "tree", 2**70, None]
+    algorithms = [answering(f"{place}", [-place, solution]) for place, solution in enumerate(solutions)]
+    found = session.ask(Top(algorithms, k=4))
+    assert [json.loads(text) for text in found.to_arrow()["solution"].to_pylist()] == solutions
+    assert found.to_arrow()["score"].to_pylist() == [0, -1, -2, -3]
+    assert len(session.ask(Top(algorithms, k=4, above=1)).to_arrow()) == 0

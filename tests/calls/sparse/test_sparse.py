@@ -1,0 +1,508 @@
+"""Sparse vectors in a session: charged once, free afterwards, hidden, restarted, refused, and right without noise."""
+
+import itertools
+from contextlib import closing
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chary
+from chary import Budget, BudgetRefused, count, mean, total
+from chary.accounting import Approximate, Asymmetric, Pure
+from chary.calls import Release, SparseVector
+from chary.calls.sparse.sparse_questions import AskSparseOnce, OpenSparse
+from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
+from chary.data import Neighbouring, RowTable
+from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
+from chary.ledger import SecretMoved
+from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
+from chary.noise import Seeded
+from chary.session import plain_composition
+from tests.session.interruption_kit import Interruption, Stop, hits_of_threads, in_between
+from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, spent, visits
+
+PURE = Budget(epsilon=2)
+BY_CLINIC = count().by("clinic", CLINICS)
+
+
+def state(session, call):
+    return HiddenThreshold.load(session.spine.ledger.secret(call))
+
+
+@pytest.mark.parametrize("form", ["one-sided", "tuned", "published"])
+def test_without_noise_it_tells_the_truth_and_ends_at_the_last_hit(opened, form):
+    session, frame = opened(budget=NO_NOISE, filter="pure"), visits()
+    truth = {(clinic,): frame[frame.clinic == clinic].patient.nunique() for clinic in CLINICS}
+    bar = sorted(truth.values())[1]
+    with session.start(SparseVector(above=bar, hits=4, epsilon=PLENTY, form=form, values=True)) as sparse:
+        yes = sparse.ask(count())
+        assert (yes.above, yes.value, yes.hits_left, bool(yes)) == (True, 51, 3, True)
+        no = sparse.ask(count(), above=52)
+        assert (no.above, no.value, no.hits_left, bool(no)) == (False, None, 3, False)
+        found = sparse.ask(BY_CLINIC)
+        assert found.above == {key: value for key, value in truth.items() if value >= bar}
+        assert (found.tested, found.untested, found.hits, found.hits_left) == (3, (), 2, 1)
+        last = sparse.ask(BY_CLINIC, above=0)
+        assert (last.above, last.tested, last.untested) == (
+            {(CLINICS[0],): truth[(CLINICS[0],)]},
+            1,
+            ((CLINICS[1],), (CLINICS[2],)),
+        )
+        assert sparse.state.left == last.hits_left == 0
+
+
+def test_values_are_published_only_where_they_were_asked_for(opened):
+    sparse = opened(budget=NO_NOISE, filter="pure").start(SparseVector(above=1, hits=9, epsilon=PLENTY))
+    assert (sparse.ask(count()).value, sparse.ask(count()).error_bar) == (None, None)
+    assert set(sparse.ask(BY_CLINIC).above.values()) == {None}
+
+
+def test_it_is_charged_once_and_whole(opened):
+    session = opened(budget=PURE)
+    sparse = session.start(SparseVector(above=-1000, hits=3, epsilon="0.5"))
+    assert spent(session).main == 5 * 10**14
+    for _ in range(3):
+        assert sparse.ask(count()).above
+        assert not sparse.state.left or not sparse.ask(count(), above=9999)
+    assert spent(session).main == 5 * 10**14
+    assert [entry.share for entry in session.history[1:]] == [0.0] * 5
+    assert plain_composition(session).epsilon == 0.5
+    assert [entry.hits for entry in session.history] == [0, 1, 0, 1, 0, 1]
+
+
+def test_the_event_is_that_of_the_form(opened):
+    near = Neighbouring("add/remove", "patient")
+    assert OpenSparse(near, 1, 2, "0.5").event == Pure("0.5")
+    assert OpenSparse(near, 1, 2, "0.5", "1e-7", "published").event == Approximate("0.5", "1e-7")
+    uneven = OpenSparse(near, 1, 2, "0.5", form="one-sided").event
+    assert isinstance(uneven, Asymmetric)
+    assert uneven.epsilon == Fraction(1, 2) > uneven.reverse
+    assert OpenSparse(near, 1, 2, "0.5", form="one-sided", monotone=False).event == Pure("0.5")
+    session = opened(budget=Budget(epsilon=1, delta=1e-6), approximate_delta="5e-7", filter="pure")
+    session.start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", form="published"))
+    assert (spent(session).main, spent(session).delta) == (5 * 10**14, 10**11)
+    with pytest.raises(NoPrice, match="approximate_delta"):
+        opened(budget=PURE).start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", form="published"))
+
+
+def test_the_declared_sensitivity_counts_in_steps_of_the_grid():
+    """Noise is drawn in steps of the grid, so its scale in the units of the questions stays that of the sensitivity."""
+    near = Neighbouring("add/remove", "patient")
+    coarse, fine = (OpenSparse(near, 0, 2, "0.5", values=True, sensitivity=3, grid=grid) for grid in (1, "0.25"))
+    assert (coarse.mechanism.sensitivity, fine.mechanism.sensitivity) == (3, 12)
+    assert fine.mechanism.answers.scale == 4 * coarse.mechanism.answers.scale
+    assert fine.error_bar == pytest.approx(coarse.error_bar, abs=0.25)
+
+
+@pytest.mark.parametrize("grid", ["0.5", 1, 2])
+def test_a_question_moves_by_steps_of_its_own_grid(opened, grid):
+    asked = total("cost", bounds=(0, 4), grid=grid, rows_per_unit=1)
+    opening = {"above": 1, "hits": 1, "epsilon": "0.5", "grid": grid}
+    session = opened(budget=PURE)
+    with pytest.raises(InvalidQuery, match="sensitivity=4"):
+        session.start(SparseVector(**opening, sensitivity=2)).ask(asked)
+    session.start(SparseVector(**opening, sensitivity=4)).ask(asked)
+
+
+def test_after_the_last_hit_it_refuses_and_names_the_call_that_would_work(opened):
+    session = opened(budget=PURE)
+    sparse = session.start(SparseVector(above=-1000, hits=1, epsilon=1))
+    answer = sparse.ask(count(), request="only")
+    before = len(session.history)
+    for ask in (lambda: sparse.ask(count()), lambda: sparse.ask(BY_CLINIC)):
+        with pytest.raises(BudgetRefused, match=r"start\(SparseVector\(above=\.\.\., hits=1, epsilon=\.\.\.\)\)"):
+            ask()
+    assert len(session.history) == before
+    assert sparse.ask(count(), request="only") == answer
+    assert session.start(SparseVector(above=-1000, hits=1, epsilon=1)).ask(count())
+
+
+BODY = {"above": "51", "delta": "0", "epsilon": "1/2", "grid": "1", "hits": 2, "monotone": True, "sensitivity": "1"}
+
+
+def test_new_runs_are_one_sided_and_say_so(opened):
+    session = opened(budget=PURE)
+    for given, form, tests in (
+        ({}, "one-sided", 1000),
+        ({"tests": 7}, "one-sided", 7),
+        ({"form": "tuned"}, "tuned", None),
+    ):
+        run = session.start(SparseVector(above=51, hits=2, epsilon="0.5", **given))
+        body = session.history[-1].question
+        assert body == BODY | {"values": False, "form": form} | ({} if tests is None else {"tests": tests})
+        assert isinstance(run._kept.started.mechanism, OneSidedMachine if tests else SparseVectorMachine)
+
+
+@pytest.mark.parametrize("form", [{}, {"form": "tuned"}])
+def test_what_was_opened_before_there_were_forms_goes_on_with_laplace_noise(form):
+    near = Neighbouring("add/remove", "patient")
+    old = OpenSparse.of_body(BODY | {"values": True} | form, near)
+    assert isinstance(old.mechanism, SparseVectorMachine)
+    assert old.event == Pure("0.5")
+    assert old.body() == BODY | {"values": True, "form": "tuned"}
+
+
+def test_a_repeated_request_finds_what_was_opened_when_tuned_was_the_default(opened):
+    session = opened(budget=PURE)
+    given = {"above": 51, "hits": 2, "epsilon": "0.5"}
+    old = session.start(SparseVector(**given, form="tuned"), request="one")
+    assert session.start(SparseVector(**given), request="one").call == old.call
+    assert session.start(SparseVector(**given, tests=9), request="one").call == old.call
+    for other in ({"form": "one-sided"}, {"above": 52}, {"values": True}):
+        with pytest.raises(RequestConflict):
+            session.start(SparseVector(**(given | other)), request="one")
+    new = session.start(SparseVector(**given), request="two")
+    assert session.start(SparseVector(**given), request="two").call == new.call != old.call
+    with pytest.raises(RequestConflict):
+        session.start(SparseVector(**given, form="tuned"), request="two")
+    assert len(session.history) == 2
+
+
+def test_an_uneven_opening_costs_less_at_a_renyi_order(opened):
+    session = opened(budget=Budget(epsilon=1, delta=1e-6), filter="renyi")
+    given = {"above": 51, "hits": 3, "epsilon": "0.1"}
+    costs = [session.quote(SparseVector(**given, form=form)).most_charged for form in ("one-sided", "tuned")]
+    assert costs[0] < 0.95 * costs[1]
+    session.start(SparseVector(**given))
+    assert session.spent.share == costs[0]
+
+
+def test_it_refuses_what_does_not_fit_and_says_what_would(opened):
+    session = opened(budget=PURE)
+    with pytest.raises(BudgetRefused, match=r"epsilon=1\.9"):
+        session.start(SparseVector(above=1, hits=3, epsilon=3))
+    assert session.history == []
+
+
+def test_the_threshold_survives_a_restart(tmp_path):
+    file, options = tmp_path / "visits.ledger", {"privacy_unit": "patient", "budget": PURE}
+    with chary.open(visits(), ledger=file, **options) as session:
+        sparse = session.start(SparseVector(above=1000, hits=2, epsilon="0.01", values=True), request="one")
+        assert (
+            session.start(SparseVector(above=1000, hits=2, epsilon="0.01", values=True), request="one").call
+            == sparse.call
+        )
+        with pytest.raises(RequestConflict):
+            session.start(SparseVector(above=1001, hits=2, epsilon="0.01", values=True), request="one")
+        first, hidden = sparse.ask(count(), above=-(10**6), request="first"), state(session, sparse.call)
+        charged = spent(session)
+    with chary.open(visits(), ledger=file, **options) as session:
+        again = session.resume(sparse.call)
+        assert repr(again) == repr(sparse)
+        assert [each.call for each in session.runs] == [sparse.call]
+        assert again.ask(count(), above=-(10**6), request="first") == first
+        assert again.state.left == 1
+        assert state(session, sparse.call) == hidden
+        again.ask(count(), above=10**6)
+        assert state(session, sparse.call) == hidden
+        assert again.ask(count(), above=-(10**6)).hits_left == 0
+        assert spent(session) == charged
+
+
+def test_a_block_ends_the_handle_and_nothing_else(opened):
+    session = opened(budget=PURE)
+    with session.start(SparseVector(above=-1000, hits=2, epsilon=1)) as sparse:
+        sparse.ask(count())
+    with pytest.raises(InvalidParameter, match=rf"session\.resume\({sparse.call}\)"):
+        sparse.ask(count())
+    assert session.resume(sparse.call).ask(count()).hits_left == 0
+
+
+@pytest.mark.statistical
+def test_a_watch_is_the_same_as_asking_key_by_key(opened):
+    """By the law of what is found above: the runs of both ways cannot be told apart, those of another noise can."""
+    runs, keys = 250, [(clinic,) for clinic in CLINICS]
+    found = {}
+    for name, epsilon in (("watch", "0.4"), ("one by one", "0.4"), ("other noise", "4")):
+        session = opened(budget=Budget(epsilon=10**4), unsafe_noise=Seeded(4))
+        outcomes = []
+        for _ in range(runs):
+            sparse = session.start(SparseVector(above=30, hits=2, epsilon=epsilon))
+            if name != "one by one":
+                watched = sparse.ask(BY_CLINIC).above
+                outcomes.append(tuple(key in watched for key in keys))
+                continue
+            above = [False] * len(keys)
+            for position, (clinic,) in enumerate(keys):
+                above[position] = bool(sparse.state.left and sparse.ask(count(f"clinic = '{clinic}'")))
+            outcomes.append(tuple(above))
+        found[name] = np.array([outcomes.count(one) for one in itertools.product((False, True), repeat=3)])
+    assert gap(found["watch"], found["one by one"]) < 4.5
+    assert gap(found["watch"], found["other noise"]) > 5.5
+
+
+def gap(first, second):
+    """The largest difference of two counts, in its standard deviations."""
+    return np.max(np.abs(first - second) / np.sqrt(np.maximum(first + second, 1)))
+
+
+def test_a_threshold_that_moved_meanwhile_is_never_answered_against(opened, monkeypatch):
+    """Another process hits between reading and storing: the outcome is thrown away and the run repeated."""
+    session = opened(budget=NO_NOISE, filter="pure")
+    sparse = session.start(SparseVector(above=1, hits=2, epsilon=PLENTY))
+    in_between(monkeypatch, AskSparseOnce, lambda: sparse.ask(count()))
+    assert sparse.ask(count()).hits_left == 0
+    assert [entry.hits for entry in session.history if entry.kind == "sparse_test"] == [1, 1]
+    assert sparse.state.left == 0
+
+
+def test_many_threads_never_find_more_than_the_hits(opened):
+    session = opened(budget=NO_NOISE, filter="pure")
+    sparse = session.start(SparseVector(above=1, hits=5, epsilon=PLENTY))
+    assert hits_of_threads(4, sparse, SecretMoved) == 5
+    assert session.spine.ledger.verify().ok
+
+
+def test_one_unit_in_every_key_costs_no_more(opened):
+    """What a session of plain releases would pay for each key."""
+    sparse = opened(budget=PURE).start(SparseVector(above=10**6, hits=1, epsilon=1))
+    found = sparse.ask(count().by("patient", range(5000)))
+    assert (found.tested, found.hits, found.hits_left) == (5000, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("relation", "form", "expected"),
+    [
+        ("add/remove", "one-sided", True),
+        ("add/remove", "tuned", True),
+        ("add/remove", "published", False),
+        ("replace", "one-sided", False),
+        ("replace", "tuned", False),
+    ],
+)
+def test_monotone_is_the_default_where_it_holds(opened, relation, form, expected):
+    session = opened(budget=PURE, relation=relation)
+    session.start(SparseVector(above=1, hits=2, epsilon=1, form=form))
+    assert session.history[0].question["monotone"] is expected
+
+
+COST = {"bounds": (0, 9), "rows_per_unit": 1}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        count(),
+        count("age > 30", without="age > 50"),
+        count("age > 30", without="age > 50").by("clinic", CLINICS, keep_per_unit=1),
+        total("age", **COST),
+        total("age", bounds=(-3, 3), unit_total=(0, 9)),
+    ],
+)
+def test_what_a_further_unit_cannot_lower_is_monotone(opened, query):
+    session = opened(budget=PURE)
+    sparse = session.start(SparseVector(above=10**6, hits=1, epsilon=1, sensitivity=9))
+    sparse.ask(query)
+
+
+@pytest.mark.parametrize("bounds", [(-1, 1), (-1, 0)])
+def test_what_it_may_lower_is_not(opened, bounds):
+    session = opened(budget=PURE)
+    query = total("age", bounds=bounds, rows_per_unit=1)
+    with pytest.raises(InvalidQuery, match="monotone=False"):
+        session.start(SparseVector(above=10**6, hits=1, epsilon="0.1")).ask(query)
+    assert session.start(SparseVector(above=10**6, hits=1, epsilon="0.1", monotone=False)).ask(query).hits_left == 1
+
+
+TINY = [
+    {"u": unit, "k": key, "x": value}
+    for unit, key, value in [(1, "a", 3), (1, "b", -2), (2, "a", 1), (3, "b", 5), (3, "b", -5), (3, "a", 0)]
+]
+MOVING_UP = [
+    count(),
+    count("x > 0"),
+    count("x > 0", without="x < 0"),
+    count("x > 0", without="k = 'b'").by("k", ["a", "b"]),
+    count().by("k", ["b", "a"], keep_per_unit=1),
+    total("x", bounds=(0, 4), rows_per_unit=2).by("k", ["a", "b"]),
+    total("x", bounds=(-4, 4), unit_total=(0, 3)),
+]
+
+
+@pytest.mark.parametrize("unit", [1, 2, 3])
+def test_no_unit_lowers_what_is_called_monotone(unit):
+    """By any part of its own rows beside the rows of all others."""
+    assert all(query.contribution(Neighbouring("add/remove", "u")).low == 0 for query in MOVING_UP)
+    others, own = [row for row in TINY if row["u"] != unit], [row for row in TINY if row["u"] == unit]
+    without = answers(others)
+    for size in range(1, len(own) + 1):
+        for part in itertools.combinations(own, size):
+            assert np.all(answers([*others, *part]) >= without)
+
+
+def answers(rows):
+    """All of them, one after another."""
+    table = RowTable.open(pd.DataFrame(rows), neighbouring=Neighbouring("add/remove", "u"))
+    with closing(table):
+        return np.concatenate([np.atleast_1d(table.prepare(query).run()) for query in MOVING_UP])
+
+
+def test_questions_keep_the_declared_sensitivity_and_grid(opened):
+    session = opened(budget=PURE)
+    sparse = session.start(SparseVector(above=1, hits=2, epsilon="0.5"))
+    with pytest.raises(InvalidQuery, match="sensitivity=9"):
+        sparse.ask(total("age", **COST))
+    with pytest.raises(InvalidQuery, match=r"grid=0\.5"):
+        sparse.ask(total("cost", bounds=(0, 1), grid="0.5", rows_per_unit=1))
+    with pytest.raises(InvalidQuery, match="counts, totals and series"):
+        sparse.ask(mean("age", **COST))
+    with pytest.raises(InvalidQuery, match="counts, totals and series"):
+        sparse.ask("age > 3")
+    assert len(session.history) == 1
+
+
+def test_the_shape_of_a_question_says_how_it_is_asked(opened):
+    session = opened(budget=PURE)
+    sparse = session.start(SparseVector(above=10**6, hits=2, epsilon="0.5"))
+    assert isinstance(sparse.ask(BY_CLINIC), SparseWatch)
+    assert isinstance(sparse.ask(count()), SparseTest)
+    assert [entry.kind for entry in session.history[1:]] == ["sparse_watch", "sparse_test"]
+
+
+def test_coarser_questions_are_counted_in_finer_steps(opened):
+    session = opened(budget=NO_NOISE, filter="pure")
+    sizes = {"hits": 5, "epsilon": 3 * PLENTY, "sensitivity": 4, "grid": "0.5", "values": True}
+    with session.start(SparseVector(above=10, **sizes)) as sparse:
+        assert sparse.ask(count()).value == 51
+        fine = total("cost", bounds=(0, 4), grid="0.5", rows_per_unit=1)
+        coarse = total("cost", bounds=(0, 4), grid=2, rows_per_unit=1)
+        assert [sparse.ask(query).value for query in (fine, coarse)] == [
+            session.release(query, epsilon=PLENTY // 5).value for query in (fine, coarse)
+        ]
+        exact = session.release(fine, epsilon=PLENTY // 5).value
+        assert sparse.ask(fine, above=exact)
+        assert not sparse.ask(fine, above=Fraction(exact) + Fraction(1, 100))
+
+
+def test_the_noise_scales_with_sensitivity(opened):
+    session = opened(budget=PURE)
+    openings = (SparseVector(above=0, hits=2, epsilon=1, sensitivity=size, values=True) for size in (1, 9))
+    one, nine = (session.quote(opening, tests=10) for opening in openings)
+    assert 8 < nine.within.error / one.within.error < 10
+    assert 8 < nine.error_bar / one.error_bar < 10
+
+
+def test_a_series_needs_no_more_noise_for_being_long():
+    frame = pd.DataFrame({"n": [5, 700, 5, 800, 900, 5]})
+    with chary.open_series(frame, column="n", sensitivity=2, budget=Budget(epsilon=1), ledger=":memory:") as session:
+        with session.start(SparseVector(above=400, hits=2, epsilon="0.8", sensitivity=2)) as sparse:
+            found = sparse.ask(session.series())
+            assert (list(found.above), found.untested) == ([(1,), (3,)], ((4,), (5,)))
+        with pytest.raises(InvalidParameter, match="monotone"):
+            session.start(SparseVector(above=1, hits=1, epsilon="0.1", monotone=True))
+
+
+def test_it_goes_on_while_the_table_grows(opened):
+    session = opened(budget=NO_NOISE, filter="pure")
+    sparse = session.start(SparseVector(above=52, hits=1, epsilon=PLENTY))
+    assert not sparse.ask(count())
+    row = {"patient": 7, "clinic": "north", "age": 1, "cost": 1.0, "note": "none"}
+    session.append(pd.DataFrame([row]))
+    assert sparse.ask(count())
+
+
+def test_accuracy_and_quote_agree_and_the_published_form_has_its_bound(opened):
+    session = opened(budget=PURE)
+    opening = SparseVector(above=1, hits=3, epsilon="0.5", form="published", values=True)
+    quote = session.quote(opening, tests=1000)
+    assert session.history == []
+    sparse = session.start(opening)
+    assert sparse.state.accuracy(tests=1000) == quote.within
+    assert quote.within.error < quote.within.published
+    assert (quote.most_charged, quote.price_if_miss, quote.fits) == (0.25, 0.25, True)
+    assert "25 % of the budget" in str(quote)
+    assert "95 times in 100 all of 1000 tests are right up to" in str(quote)
+    assert quote.as_dict()["within"] == quote.within.as_dict()
+    tuned = session.quote(SparseVector(above=1, hits=3, epsilon=9), tests=1000)
+    assert (tuned.within.published, tuned.fits, tuned.error_bar) == (None, False, None)
+    assert "0 of these fit" in str(tuned)
+
+
+def test_how_far_off_it_may_be_is_told_for_a_number_of_tests(opened):
+    session, opening = opened(budget=PURE), SparseVector(above=1, hits=3, epsilon="0.5")
+    few, many, surer = (
+        session.quote(opening, **told).within
+        for told in ({"tests": 10}, {"tests": 1000}, {"tests": 10, "confidence": "0.999"})
+    )
+    assert few.error < min(many.error, surer.error)
+    assert (few.confidence, surer.confidence, surer.tests) == (0.95, 0.999, 10)
+    quote = session.quote(opening)
+    assert (quote.within, quote.distance, quote.wrong_call) == (None, None, None)
+    assert session.quote(Release(count(), epsilon="0.1"), tests=10).within is None
+    for wrong in ({"tests": 0}, {"tests": 1.5}, {"tests": 10, "confidence": 1}):
+        with pytest.raises(InvalidParameter):
+            session.quote(opening, **wrong)
+
+
+def test_a_question_to_it_is_quoted_as_free(opened):
+    session = opened(budget=PURE)
+    told = {}
+    for values in (True, False):
+        opening = SparseVector(above=1, hits=3, epsilon="0.5", values=values)
+        quote = session.start(opening).quote(count())
+        assert (quote.most_charged, quote.hits_left, quote.fits) == (0, None, True)
+        told[values] = quote.error_bar, session.quote(opening).error_bar
+    assert told[True][0] == told[True][1] > 0
+    assert told[False] == (None, None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"epsilon": 0},
+        {"epsilon": None},
+        {"hits": 0},
+        {"hits": True},
+        {"above": "many"},
+        {"above": None},
+        {"delta": "1e-7"},
+        {"form": "broken"},
+        {"tests": 0},
+        {"tests": "7"},
+        {"form": "one-sided", "delta": "1e-7"},
+        {"form": "tuned", "tests": 7},
+        {"form": "published", "tests": 7},
+        {"monotone": 1},
+        {"values": None},
+        {"sensitivity": "0.5"},
+        {"sensitivity": -1},
+        {"grid": 0},
+        {"form": "published", "monotone": True},
+        {"form": "published", "delta": 1},
+        {"call": 1},
+    ],
+)
+def test_bad_openings_charge_nothing(opened, given):
+    session = opened(budget=PURE)
+    with pytest.raises(InvalidParameter):
+        session.start(SparseVector(**({"above": 1, "hits": 2, "epsilon": 1} | given)))
+    assert session.history == []
+
+
+def test_only_a_sparse_vector_that_is_there_goes_on(opened):
+    session = opened(budget=PURE)
+    session.release(count(), epsilon="0.1")
+    for call in (1, 99, "one"):
+        with pytest.raises(UnknownHeld):
+            session.resume(call)
+    interrupted = opened(budget=PURE, on_step=Interruption("ran"))
+    with pytest.raises(Stop):
+        interrupted.start(SparseVector(above=1, hits=2, epsilon=1))
+    call = interrupted.history[0].call
+    assert interrupted.runs == []
+    with pytest.raises(UnknownHeld, match="interrupted"):
+        interrupted.resume(call)
+
+
+def test_nothing_shows_the_threshold(opened):
+    session = opened(budget=PURE, unsafe_noise=Seeded(2))
+    sparse = session.start(SparseVector(above=-(10**9), hits=1, epsilon="1e-6"))
+    secret = abs(state(session, sparse.call).shift)
+    assert secret > 1000
+    answer = sparse.ask(count())
+    with pytest.raises(BudgetRefused) as refused:
+        sparse.ask(count())
+    shown = [repr(sparse), repr(answer), repr(session.history), session.statement(), error_texts(refused.value)]
+    assert not any(str(secret) in text for text in shown)

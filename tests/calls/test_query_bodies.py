@@ -1,0 +1,118 @@
+"""Queries are read from their own JSON, whatever they ask."""
+
+import json
+from datetime import date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chary import InvalidInput, InvalidQuery, count, histogram, mean, total
+from chary.data.queries.bodies import query_of
+from chary.data.rows.series import Values
+
+names = st.sampled_from(["age", "cost", "a b", "Ünit"])
+wheres = st.sampled_from([None, "age >= 65", "clinic = 'it''s' AND age > 3", "age IN (1, 2) OR smoker"])
+whole = st.integers(1, 5)
+numbers = st.one_of(st.integers(-50, 50), st.fractions(-50, 50, max_denominator=8))
+keys = st.one_of(
+    st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=4, unique=True),
+    st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4, unique=True),
+    st.lists(st.booleans(), min_size=1, max_size=2, unique=True),
+    st.lists(st.dates(date(1900, 1, 1)), min_size=1, max_size=4, unique=True),
+    st.lists(st.datetimes(datetime(1900, 1, 1)), min_size=1, max_size=4, unique=True),
+)
+limits = st.one_of(
+    st.just({}), st.builds(lambda n: {"keep_per_unit": n}, whole), st.builds(lambda n: {"stated_per_unit": n}, whole)
+)
+bounds = st.lists(numbers, min_size=2, max_size=2, unique=True).map(sorted).map(tuple)
+
+
+def refusable(make):
+    """What is made, or nothing where the parts do not go together."""
+    try:
+        return make()
+    except InvalidInput:
+        return None
+
+
+def sums(make):
+    sized = st.one_of(st.just({}), whole.map(lambda n: {"rows_per_unit": n}))
+    return st.builds(
+        lambda column, where, edges, size: refusable(
+            lambda: make(column, where=where, bounds=edges, grid="1/8", **size)
+        ),
+        names,
+        wheres,
+        bounds,
+        sized,
+    )
+
+
+totals_of_units = st.builds(
+    lambda column, edges: refusable(lambda: total(column, bounds=edges, unit_total=edges, grid="1/8")), names, bounds
+)
+singles = st.one_of(st.builds(count, wheres), sums(total), sums(mean), totals_of_units).filter(bool)
+keyed = st.builds(
+    lambda query, rows, limit: refusable(lambda: query.by("clinic", rows, **limit)), singles, keys, limits
+)
+pairs = st.builds(
+    lambda query, left, right: refusable(
+        lambda: query.by(["clinic", "day"], list(zip(left, right, strict=False)), keep_per_unit=1)
+    ),
+    singles,
+    keys,
+    keys,
+)
+binned = st.builds(
+    lambda column, edges, where, outside, limit: refusable(
+        lambda: histogram(column, bins=sorted(edges), where=where, outside=outside, **limit)
+    ),
+    names,
+    st.lists(numbers, min_size=2, max_size=5, unique=True),
+    wheres,
+    st.sampled_from(["ignore", "edges"]),
+    limits,
+)
+series = st.builds(lambda size: Values(size, 1 + size % 3), st.integers(1, 100))
+queries = st.one_of(singles, keyed, pairs, binned, series).filter(lambda query: query is not None)
+
+
+@given(queries)
+def test_a_query_is_read_from_its_own_json(query):
+    body = json.loads(json.dumps(query.body(), allow_nan=False))
+    assert query_of(body) == query
+    assert query_of(body).body() == query.body()
+    assert query_of(body).describe() == query.describe()
+
+
+@pytest.mark.parametrize(
+    "rows", [[date(2026, 3, 31)], [datetime(2026, 3, 31, 12, 30, 1, 5)], ["2026-03-31"], [True, False], [1, 0]]
+)
+def test_keys_keep_their_types(rows):
+    read = query_of(json.loads(json.dumps(count().by("day", rows).body())))
+    assert list(read.keys) == [(key,) for key in rows]
+    assert [type(key) for (key,) in read.keys] == [type(key) for key in rows]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"kind": "median"},
+        {"kind": "count", "unheard": 1},
+        {"kind": "total"},
+        {"kind": "count", "where": 5},
+        {"kind": "count", "by": {"columns": ["clinic"]}},
+        {"kind": "count", "by": {"columns": ["clinic"], "keys": [["a", "b"]]}},
+        {"kind": "count", "by": {"columns": ["day"], "keys": [["today"]], "types": ["date"]}},
+        {"kind": "count", "by": {"columns": ["day"], "keys": [["2026-03-31"]], "types": []}},
+        {"kind": "count", "by": 5},
+        {"kind": "histogram", "column": "age"},
+        {"kind": "series"},
+        {"kind": "total", "column": "cost", "bounds": ["0", "1"], "center": "3"},
+    ],
+)
+def test_what_is_the_body_of_no_query_is_refused(body):
+    with pytest.raises(InvalidQuery):
+        query_of(body)

@@ -1,0 +1,150 @@
+"""Every kind of call is a value: equal to what is read from its JSON, hashable, frozen, described by a JSON schema."""
+
+import copy
+import dataclasses
+import inspect
+import json
+import pickle
+from datetime import date, datetime
+
+import pytest
+
+import chary
+from chary.calls import Call, Cover, Marginal, MostCommon, SparseWeights, Test, kinds, read
+from chary.calls.call import adapter
+from chary.data import Predicate
+from chary.errors import InvalidInput, InvalidParameter
+from tests.calls.samples import BROUGHT, COSTS, KEYED, SAMPLES
+
+
+@pytest.fixture(params=SAMPLES)
+def make(request):
+    return SAMPLES[request.param]
+
+
+def written(call):
+    return json.loads(json.dumps(call.body(), allow_nan=False))
+
+
+def test_every_kind_has_a_sample():
+    assert kinds().keys() == SAMPLES.keys() >= BROUGHT
+    assert all(type(sample()) is kinds()[kind] for kind, sample in SAMPLES.items())
+
+
+def test_kinds_are_named_once_and_are_public():
+    public = {getattr(chary.calls, name) for name in chary.calls.__all__}
+    assert public >= set(kinds().values())
+    assert len({kind.__name__ for kind in kinds().values()}) == len(kinds())
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES.keys() - BROUGHT))
+def test_a_call_is_read_from_its_own_json(kind):
+    call = SAMPLES[kind]()
+    assert read(written(call)) == call
+    assert written(read(written(call))) == written(call)
+
+
+@pytest.mark.parametrize("kind", sorted(BROUGHT))
+def test_what_only_its_author_can_bring_is_not_read_from_json(kind):
+    with pytest.raises(InvalidParameter) as refusal:
+        read(written(SAMPLES[kind]()))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "body", [None, 5, "test", [], {}, {"kind": "nothing"}, {"kind": None}, {"kind": ["test"]}, {"kind": {}}]
+)
+def test_what_is_no_call_is_not_read(body):
+    with pytest.raises(InvalidParameter, match="names its kind"):
+        read(body)
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES.keys() - BROUGHT))
+def test_fields_of_json_are_checked_as_those_of_constructors(kind):
+    body = written(SAMPLES[kind]())
+    with pytest.raises(InvalidParameter, match="unheard is not known"):
+        read(body | {"unheard": 1})
+    for field in dataclasses.fields(kinds()[kind]):
+        with pytest.raises(InvalidInput):
+            read(body | {field.name: {"unheard": 5}})
+
+
+def test_the_schema_names_every_field(make):
+    call = make()
+    schema = adapter(type(call)).json_schema()
+    names = [field.name for field in dataclasses.fields(call)]
+    assert list(schema["properties"]) == names
+    needed = [f.name for f in dataclasses.fields(call) if f.default is dataclasses.MISSING]
+    assert schema.get("required", []) == needed
+    assert schema["additionalProperties"] is False
+    json.dumps(schema)
+
+
+def test_the_body_names_the_kind_and_every_field_that_was_given(make):
+    call = make()
+    given = [field.name for field in dataclasses.fields(call) if getattr(call, field.name) is not None]
+    assert list(call.body()) == ["kind", *given]
+    assert call.body()["kind"] == call.kind
+
+
+def test_equal_calls_have_one_hash(make):
+    call = make()
+    again = copy.copy(call) if call.kind in BROUGHT else make()
+    assert call == again
+    assert call != SAMPLES["individual_stream" if call.kind == "test" else "test"]()
+    assert {call: 1}[again] == 1
+
+
+def test_a_call_is_frozen(make):
+    call = make()
+    for field in dataclasses.fields(call):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(call, field.name, None)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            delattr(call, field.name)
+
+
+@pytest.mark.parametrize("kind", sorted(SAMPLES.keys() - BROUGHT))
+def test_a_call_is_copied_and_sent_to_other_processes(kind):
+    call = SAMPLES[kind]()
+    assert copy.deepcopy(call) == call == pickle.loads(pickle.dumps(call))
+    assert repr(call).startswith(f"{type(call).__name__}(")
+
+
+@pytest.mark.parametrize("kind", kinds().values(), ids=kinds())
+def test_a_kind_says_its_guarantee_and_its_room(kind):
+    assert issubclass(kind, Call)
+    assert kind.__module__.startswith(f"chary.calls.{kind.subject}.")
+    told = " ".join(inspect.getdoc(kind).split())
+    assert "Guarantee" in told
+    names = [field.name for field in dataclasses.fields(kind)]
+    assert list(inspect.signature(kind).parameters) == names
+
+
+def test_numbers_are_read_exactly():
+    tenth, half = (Test(COSTS, above=above, epsilon=1) for above in ("0.1", "1/2"))
+    assert tenth == Test(COSTS, above=0.1, epsilon="1")
+    assert half == Test(COSTS, above=0.5, epsilon=1.0)
+    assert tenth != half
+
+
+def test_dates_are_told_from_texts():
+    day, hour = date(2026, 3, 31), datetime(2026, 3, 31, 12)
+    for keys in ([day], [hour], ["2026-03-31"], [1, 2]):
+        for call in (MostCommon("day", among=keys, epsilon=1), Marginal({"day": keys}, epsilon=1)):
+            assert read(written(call)) == call
+    assert Marginal({"day": range(3)}, epsilon=1) == Marginal({"day": [0, 1, 2]}, epsilon=1)
+    with pytest.raises(InvalidParameter, match="dates are written"):
+        MostCommon("day", among=[{"date": "today"}], epsilon=1)
+
+
+@pytest.mark.parametrize("candidates", [KEYED, ["age > 3", Predicate.parse("age > 4")], ("age > 3",)])
+def test_candidates_to_cover_are_read_as_they_were(candidates):
+    call = Cover(candidates, above=1, epsilon=1)
+    assert written(read(written(call))) == written(call)
+
+
+def test_what_is_left_out_is_as_what_is_said():
+    cells = {"clinic": ["north"]}
+    said = SparseWeights(universe=cells, alpha="0.1", epsilon=1, exponent=0.5, mixing="1/10", delta=0)
+    assert said == SparseWeights(universe=cells, alpha="0.1", epsilon=1)

@@ -1,0 +1,229 @@
+"""Sharp tests in sessions: what is charged, what fits, what a hit is worth, and what cannot be asked."""
+
+import numpy as np
+import pytest
+
+from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, UnknownHeld, count, mean, total
+from chary.accounting.sharp.chance_chain import LEAST_SPEED
+from chary.accounting.sharp.sharp_event import least_price
+from chary.calls import ReleaseIf, Revise, Test, Watch
+from chary.noise import Seeded
+from chary.spine.interaction import Touched
+from tests.session.kit import CLINICS, PAID, spent
+
+DELTA = Budget(epsilon=1, delta=1e-6)
+FAR = 10**6
+EVERY = count().by("clinic", CLINICS)
+
+
+def test_so_many_hits_fit_and_no_more_and_misses_are_free(opened):
+    session = opened(budget=DELTA, unsafe_noise=Seeded(1))
+    assert not any(session.test(count(), above=FAR, hits=7) for _ in range(50))
+    assert session.spent.share == 0
+    assert all(session.test(count(), above=-FAR, hits=7) for _ in range(7))
+    with pytest.raises(BudgetRefused):
+        session.test(count(), above=-FAR, hits=7)
+
+
+def test_a_hit_takes_the_part_of_the_budget_that_was_said(opened):
+    session = opened(budget=DELTA)
+    quote = session.quote(Test(count(), above=-FAR, price="0.01"))
+    assert (quote.price_if_hit, quote.price_if_miss) == (pytest.approx(0.01, rel=1e-9), 0)
+    assert session.ask(Test(count(), above=-FAR, price="0.01")).charged.share == quote.price_if_hit <= 0.01
+
+
+@pytest.mark.parametrize("within", [150, 400])
+def test_the_least_price_that_is_right_so_near(opened, within):
+    session = opened(budget=DELTA)
+    call = Test(count(), above=0, within=within, tests=500)
+    quote = session.quote(call, tests=500)
+    assert 0.98 * within <= quote.within.error <= within + 1
+    cheaper = session.quote(Test(count(), above=0, price=0.9 * quote.price_if_hit, tests=500), tests=500)
+    assert cheaper.within.error > within
+
+
+@pytest.mark.parametrize("within", [10**5, 10**300])
+def test_a_test_that_may_be_off_by_anything_takes_the_least_price_of_a_table(opened, within):
+    """No search walks as many sensitivities as were named."""
+    session = opened(budget=DELTA)
+    bound = Test(count(), above=3, within=within, tests=3).bind(session.spine)
+    order = session.spine.filter.order
+    assert 1 <= bound.event.price / least_price(order, LEAST_SPEED) < 1.01
+    with pytest.raises(InvalidParameter, match="fewer tests"):
+        Test(count(), above=3, within=50, tests=10**300).bind(session.spine)
+
+
+def test_more_is_told_for_the_same_than_by_laplace_noise(opened):
+    """The same number of hits fits into the same budget."""
+    session = opened(budget=DELTA, grain="0.05")
+    laplace = session.quote(Test(count(), above=0, epsilon="0.05"))
+    sharp = session.quote(Test(count(), above=0, hits=laplace.hits_left, tests=1000), tests=1000)
+    by_laplace = np.log(1000 / 0.05) / 0.05
+    assert sharp.within.error < 0.5 * by_laplace
+
+
+def test_a_watch_publishes_fresh_values_of_the_hits_alone(opened):
+    session = opened(budget=Budget(epsilon=1000, delta=1e-6))
+    frame = count().by("clinic", [*CLINICS, "nowhere"])
+    found = session.watch(frame, above=20, hits=8)
+    exact = session.release(frame, epsilon=400).value
+    assert {key for (key,) in found.above} == {key for key, value in exact.items() if value >= 20}
+    assert all(abs(found.value[key] - exact[key]) <= 8 for key in found.value)
+    assert found["nowhere"] == {"clinic": "nowhere", "hit": False, "value": None, "low": None, "high": None}
+
+
+def drawn(session, call, values, times):
+    """Hits and values of so many runs on these exact values."""
+    interaction = call.bind(session.spine)
+    source = Seeded(5)
+    touched = Touched([np.array(values)] * len(interaction.queries()), source, None, None, PAID)
+    return [interaction.run(touched).answer for _ in range(times)]
+
+
+def test_the_value_of_a_hit_has_noise_of_its_own(opened):
+    """Unbiased at the bar, with the variance of its part of the price; a scale off by a tenth is found out."""
+    session = opened(budget=DELTA)
+    call = Watch(EVERY, above=0, hits=20)
+    sigma = float(call.bind(session.spine).noise.sigma_squared) ** 0.5
+    runs = drawn(session, call, [0, 0, FAR], 6000)
+    noisy = np.array([run["noisy"][run["positions"].index(0)] for run in runs if 0 in run["positions"]])
+    assert abs(len(noisy) - 3000) < 5 * (6000 / 4) ** 0.5
+    assert abs(noisy.mean()) < 5 * sigma / len(noisy) ** 0.5
+    spread = noisy.var() / sigma**2
+    tolerance = 5 * (2 / len(noisy)) ** 0.5
+    assert abs(spread - 1) < tolerance < abs(spread - 1.1**2)
+
+
+def test_the_law_of_a_hit_is_that_of_the_table(opened):
+    session = opened(budget=DELTA)
+    call = Test(count(), above=0, hits=20, tests=100)
+    sharpness = call.bind(session.spine).sharpness
+    table = sharpness.sampler.table
+    for value in (-40, 0, 60, 90):
+        chance = float(table.hit_chance(value + sharpness.bar))
+        hits = sum(run["hit"] for run in drawn(session, call, value, 4000))
+        assert abs(hits - 4000 * chance) < 5 * (4000 * chance * (1 - chance)) ** 0.5 + 3
+
+
+def test_a_watch_halts_when_its_hits_run_out(opened):
+    session = opened(budget=DELTA)
+    while session.quote(Test(count(), above=0, hits=10)).hits_left > 2:
+        session.test(count(), above=-FAR, hits=10)
+    found = session.watch(EVERY, above=-FAR, hits=10)
+    assert (found.tested, found.hits, found.untested) == (2, 2, (("east",),))
+
+
+def test_a_unit_in_several_keys_pays_for_each_hit(opened):
+    session = opened(budget=DELTA)
+    quotes = [session.quote(Watch(EVERY, above=0, hits=40)), session.quote(Test(count(), above=0, hits=40))]
+    assert quotes[0].most_charged == pytest.approx(3 * quotes[1].most_charged, rel=1e-9)
+
+
+def test_sums_and_means_are_tested_in_their_own_units(opened):
+    session = opened(budget=Budget(epsilon=10**4, delta=1e-6), privacy_unit=None)
+    costs, average = total("cost", bounds=(0, 60), grid="0.5"), mean("cost", bounds=(0, 60))
+    exact = session.release(costs, epsilon=5000).value
+    assert session.test(costs, above=exact - 600, hits=10)
+    assert not session.test(costs, above=exact + 600, hits=10)
+    truth = session.release(average, epsilon=1000).value
+    assert session.test(average, above=int(truth) - 10, hits=10)
+    assert not session.test(average, above=int(truth) + 10, hits=10)
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({}, "say how sharply"),
+        ({"hits": 5, "price": "0.1"}, "said 2 times, by hits= and price=: give one of"),
+        ({"epsilon": 1, "within": 5, "tests": 9}, "said 2 times, by epsilon= and within="),
+        ({"within": 5}, "give tests= as well"),
+        ({"hits": 5, "sure": "0.9"}, "give tests= as well"),
+        ({"epsilon": 1, "tests": 5}, "belongs to a sharp test"),
+        ({"hits": 10**12}, "at least"),
+        ({"within": "0.001", "tests": 10}, r"within 0\.001: give a larger within="),
+        ({"hits": 0}, "hits"),
+        ({"price": 1}, "price"),
+        ({"hits": 3, "tests": 5, "sure": 1}, "sure"),
+    ],
+)
+def test_what_says_nothing_or_too_much_is_refused_untouched(opened, how, told):
+    session = opened(budget=DELTA)
+    with pytest.raises(InvalidParameter, match=told):
+        session.test(count(), above=5, **how)
+    with pytest.raises(InvalidParameter, match=told):
+        session.watch(EVERY, above=5, **how)
+    assert session.history == []
+
+
+@pytest.mark.parametrize("options", [{"budget": Budget(epsilon=1)}, {"filter": "exact", "grain": "0.05"}])
+def test_other_filters_name_the_alternative(opened, options):
+    session = opened(**({"budget": DELTA} | options))
+    with pytest.raises(NoPrice, match="ask with epsilon="):
+        session.test(count(), above=5, hits=5)
+    assert spent(session) == spent(opened(**({"budget": DELTA} | options)))
+
+
+def test_a_value_without_a_sharp_test_is_refused(opened):
+    with pytest.raises(InvalidParameter, match="belongs to a sharp test"):
+        opened(budget=DELTA).ask(Watch(EVERY, above=5, epsilon=1, value="0.5"))
+
+
+def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path):
+    place = tmp_path / "visits.ledger"
+    first = opened(budget=DELTA, ledger=place)
+    found = first.watch(EVERY, above=10, hits=9, request="monday")
+    first.close()
+    again = opened(ledger=place)
+    assert again.watch(EVERY, above=10, hits=9, request="monday") == found
+    assert again.history[-1].question == {
+        "query": EVERY.body(),
+        "above": "10",
+        "hits": 9,
+        "parallel": 3,
+    }
+
+
+def test_a_conditional_release_has_a_fresh_value_and_holds_nothing(opened):
+    session = opened(budget=Budget(epsilon=10**4, delta=1e-6), privacy_unit=None)
+    costs, average = total("cost", bounds=(0, 60), grid="0.5"), mean("cost", bounds=(0, 60))
+    for query, near, far in ((costs, 600, 10**5), (average, 10, 60)):
+        truth = session.release(query, epsilon=2000).value
+        found = session.release_if(query, above=int(truth) - near, hits=10)
+        assert found.value == pytest.approx(truth, abs=20)
+        held = session.release_if(query, above=far, hits=10)
+        assert (held.value, held.charged.share) == (None, 0)
+        for way in (lambda held=held: held.revise(above=0), lambda held=held: session.ask(Revise(held.call, above=0))):
+            with pytest.raises(UnknownHeld):
+                way()
+
+
+def test_the_value_is_told_apart_from_the_test(opened):
+    """What is published of a hit does not depend on how near to the bar it was."""
+    session = opened(budget=DELTA)
+    call = ReleaseIf(count(), above=0, hits=20)
+    noisy = [found["value"] for found in drawn(session, call, 0, 4000) if found["value"] is not None]
+    sigma = float(call.bind(session.spine).noises[0].sigma_squared) ** 0.5
+    assert abs(np.mean(noisy)) < 5 * sigma / len(noisy) ** 0.5
+    assert abs(np.var(noisy) / sigma**2 - 1) < 5 * (2 / len(noisy)) ** 0.5
+
+
+@pytest.mark.parametrize("kind", [Test, Watch, ReleaseIf])
+def test_a_quote_tells_how_near_the_tests_that_a_call_names_are_right(opened, kind):
+    session, query = opened(budget=DELTA), EVERY if kind is Watch else count()
+    call = kind(query, above=5, hits=20, tests=50, sure="0.9")
+    quote = session.quote(call)
+    assert quote.within == session.quote(call, tests=50, confidence="0.9").within
+    assert (quote.within.tests, quote.within.confidence) == (50, 0.9)
+    assert "90 times in 100 all of 50 tests are right up to" in str(quote)
+    assert session.quote(kind(query, above=5, hits=20)).within is None
+
+
+def test_a_quote_tells_how_often_a_value_near_the_bar_is_called_wrongly(opened):
+    session = opened(budget=DELTA)
+    near, far = (session.quote(Test(count(), above=0, hits=20), distance=apart) for apart in (50, 400))
+    assert 0.01 < near.wrong_call < 0.5
+    assert far.wrong_call < 1e-6
+    assert (
+        session.quote(Test(mean("cost", bounds=(0, 60), rows_per_unit=1), above=5, hits=20), distance=5).wrong_call
+        is None
+    )

@@ -1,0 +1,175 @@
+"""Between two bars, decisions with a boundary, and classification."""
+
+import math
+
+import numpy as np
+import pytest
+
+from chary import InvalidParameter, InvalidQuery, count, mean, total
+from chary.accounting import BoundaryCall, Targeted, between_q_down
+from chary.amounts import Amount
+from chary.calls import Between, Classify, Decide, Decided
+from chary.calls.thresholds.zones import AskClassify
+from chary.data import Neighbouring
+from chary.mechanisms import BOUNDARY
+from chary.noise import Seeded
+from tests.session.kit import CLINICS, NO_NOISE, answers, spent
+
+UNITS = 51
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "zone"),
+    [(51, 52, "between"), (52, 60, "low"), (40, 51, "high"), (50.5, 51.5, "between"), (0, 100, "between")],
+)
+def test_zones_without_noise(opened, low, high, zone):
+    session = opened(budget=NO_NOISE)
+    assert session.ask(Between(count(), low=low, high=high, epsilon=1000)).value == zone
+    assert (spent(session) == Amount(0)) is False  # so large a call has no price per hit
+
+
+def test_only_between_is_paid(opened):
+    session = opened(grain="0.02")
+    assert session.ask(Between(count(), low=10**6, high=2 * 10**6, epsilon="0.02")).value == "low"
+    assert session.ask(Between(count(), low=-(10**7), high=-(10**6), epsilon="0.02")).value == "high"
+    assert spent(session) == Amount(0)
+    assert session.ask(Between(count(), low=-(10**6), high=10**6, epsilon="0.02")).value == "between"
+    q = between_q_down("0.02", width=2 * 10**6, sensitivity=1)
+    assert spent(session) == session.spine.filter.price(Targeted("0.02", q)).hit
+
+
+def test_a_narrow_zone_costs_more(opened):
+    session = opened(grain="0.005")
+    prices = []
+    for half in (50, 300, 10**6):
+        made = Between(count(), low=-half, high=half, epsilon="0.005").bind(session.spine)
+        prices.append(session.spine.filter.price(made.event).hit.main)
+    assert prices == sorted(prices, reverse=True)
+    assert prices[0] > 2 * prices[1]
+
+
+def test_the_law_of_the_zones(opened):
+    session = opened(unsafe_noise=Seeded(7))
+    asked = Between(count(), low=UNITS - 5, high=UNITS + 5, epsilon="0.1").bind(session.spine)
+    zones = [answer["zone"] for answer in answers(session, asked, UNITS, 4000)]
+    r = math.exp(-0.1)
+    expected = {"low": r**6 / (1 + r), "high": r**5 / (1 + r)}
+    for zone, chance in expected.items():
+        spread = math.sqrt(chance * (1 - chance) / 4000)
+        assert abs(zones.count(zone) / 4000 - chance) < 4.9 * spread
+
+
+def test_both_clear_answers_are_free_and_the_boundary_is_paid(opened):
+    session = opened(grain="0.02", unsafe_noise=Seeded(3))
+    assert session.ask(Decide(count(), above=10**6, epsilon="0.02")).value is False
+    assert session.ask(Decide(count(), above=-(10**6), epsilon="0.02")).value is True
+    assert spent(session) == Amount(0)
+    found = [session.ask(Decide(count(), above=UNITS, epsilon="0.02")).value for _ in range(12)]
+    assert 0 < found.count(BOUNDARY) < 12
+    paid = session.spine.filter.price(BoundaryCall("0.02", 2)).hit
+    assert spent(session) == paid.times(found.count(BOUNDARY))
+
+
+def test_the_law_of_a_decision(opened):
+    """At the bar the boundary has chance x/(1+x) or 1/3, x the chance of the rarer outcome."""
+    session = opened(unsafe_noise=Seeded(17))
+    asked = Decide(count(), above=UNITS + 10, epsilon="0.1").bind(session.spine)
+    found = [asked.present(answer, 0).value for answer in answers(session, asked, UNITS, 4000)]
+    x = math.exp(-1) / (1 + math.exp(-0.1))
+    expected = {BOUNDARY: x / (1 + x), True: x / (1 + x), False: (1 - x) / (1 + x)}
+    for outcome, chance in expected.items():
+        spread = math.sqrt(chance * (1 - chance) / 4000)
+        assert abs(found.count(outcome) / 4000 - chance) < 4.9 * spread
+
+
+def test_the_largest_key_is_named(opened):
+    session = opened(grain="0.02")
+    ages = count().by("age", [44, 10**6])
+    clinics = count("age < 0").by("clinic", CLINICS)
+    assert session.ask(Classify(ages, epsilon="0.02")).value in (44, 10**6, BOUNDARY)
+    assert session.ask(Classify(clinics, epsilon="0.02")).value in (*CLINICS, BOUNDARY)
+    golden = opened(budget=NO_NOISE)
+    assert golden.ask(Classify(ages, epsilon=20)).value == 44
+    pairs = count().by(["clinic", "age"], [("north", 44), ("east", -1)])
+    assert golden.ask(Classify(pairs, epsilon=20)).value == ("north", 44)
+
+
+def test_counts_under_add_remove_need_half_the_noise(opened):
+    made = {}
+    for relation in ("add/remove", "replace"):
+        session = opened(relation=relation, ledger=":memory:")
+        asked = Classify(count().by("clinic", CLINICS), epsilon="0.1").bind(session.spine)
+        made[relation] = asked.mechanism.chooser.unit
+    assert made["add/remove"] == 2 * made["replace"]
+
+
+def test_a_total_is_not_monotone(opened):
+    question = total("cost", bounds=(-5, 5), rows_per_unit=1).by("clinic", CLINICS)
+    asked = Classify(question, epsilon="0.1").bind(opened().spine)
+    assert not asked.mechanism.chooser.monotone
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda s: s.ask(Between(count(), low=5, high=5, epsilon="0.02")),
+        lambda s: s.ask(Between(count(), low=5.1, high=5.2, epsilon="0.02")),
+        lambda s: s.ask(Between(count(), low=5, high=math.nan, epsilon="0.02")),
+        lambda s: s.ask(Between(count(), low=5, high=9, epsilon=0)),
+        lambda s: s.ask(Between(count().by("clinic", CLINICS), low=5, high=9, epsilon="0.02")),
+        lambda s: s.ask(Between(mean("cost", bounds=(0, 9), rows_per_unit=1), low=5, high=9, epsilon="0.02")),
+        lambda s: s.ask(Decide(count(), above=math.inf, epsilon="0.02")),
+        lambda s: s.ask(Decide(count().by("clinic", CLINICS), above=5, epsilon="0.02")),
+        lambda s: s.ask(Decide(count("nothere > 3"), above=5, epsilon="0.02")),
+        lambda s: s.ask(Classify(count(), epsilon="0.02")),
+        lambda s: s.ask(Classify(count().by("clinic", ["north"]), epsilon="0.02")),
+        lambda s: s.ask(Classify(count().by("clinic", CLINICS), epsilon=-1)),
+    ],
+)
+def test_bad_questions_cost_nothing(opened, ask):
+    session = opened()
+    with pytest.raises((InvalidParameter, InvalidQuery)):
+        ask(session)
+    assert session.history == []
+
+
+def test_answers_are_repeated(opened, place):
+    session = opened(ledger=place, unsafe_noise=Seeded(1))
+    asks = {
+        "a": lambda: session.ask(Between(count(), low=45, high=55, epsilon="0.02"), request="a"),
+        "b": lambda: session.ask(Decide(count(), above=50, epsilon="0.02"), request="b"),
+        "c": lambda: session.ask(Classify(count().by("clinic", CLINICS), epsilon="0.02"), request="c"),
+    }
+    first = {key: ask() for key, ask in asks.items()}
+    assert all(ask() == first[key] for _ in range(5) for key, ask in asks.items())
+    assert len(session.history) == 3
+    assert np.all([entry.tests == 1 for entry in session.history])
+
+
+@pytest.mark.parametrize(("relation", "monotone"), [("add/remove", True), ("replace", False)])
+def test_a_classification_is_for_what_one_unit_moves(relation, monotone):
+    near = Neighbouring(relation, "patient")
+    costs = total("cost", bounds=(0, 5), rows_per_unit=2).by("clinic", CLINICS)
+    counted, summed = (
+        AskClassify(Classify(query, epsilon="0.1"), near, query).mechanism.chooser
+        for query in (count().by("clinic", CLINICS), costs)
+    )
+    assert (counted.sensitivity, counted.monotone) == (1, monotone)
+    assert (summed.sensitivity, summed.monotone) == (10, False)
+
+
+def test_what_is_not_clear_is_no_condition():
+    clear, unclear = Decided(1, True), Decided(1, BOUNDARY)
+    assert clear
+    assert not Decided(1, False)
+    assert (clear.hit, clear.clear, unclear.hit, unclear.clear) == (False, True, True, False)
+    with pytest.raises(InvalidParameter, match="neither true nor false"):
+        bool(unclear)
+
+
+def test_a_key_may_have_the_name_of_the_boundary(opened):
+    named = count().by("clinic", [BOUNDARY, "nowhere"])
+    asked = AskClassify(Classify(named, epsilon="0.1"), opened().spine.rows.neighbouring, named)
+    key, unclear = asked.present({"outcome": 0}, 1), asked.present({"outcome": BOUNDARY}, 1)
+    assert key.value == unclear.value == BOUNDARY
+    assert (key.clear, key.hit, unclear.clear, unclear.hit) == (True, False, False, True)

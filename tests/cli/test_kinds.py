@@ -1,0 +1,320 @@
+"""`chary ask FILE KIND` and `chary quote FILE KIND`: one command for each kind of call, made from the calls."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+
+import chary
+from chary import Budget, count
+from chary.calls import (
+    MWEM,
+    AboveThreshold,
+    AgreedTests,
+    Between,
+    Choose,
+    Classify,
+    ContinualCount,
+    Cover,
+    Decide,
+    GrowingSparse,
+    Histogram,
+    Individual,
+    Majority,
+    Marginal,
+    Mode,
+    MostCommon,
+    NoisyMax,
+    Quantile,
+    Quantiles,
+    Randomized,
+    Release,
+    ReleaseIf,
+    Revise,
+    Share,
+    Sketch,
+    SmallDatabase,
+    SparseVector,
+    SparseWeights,
+    Test,
+    Top,
+    Track,
+    Watch,
+    Weights,
+    kinds,
+)
+from chary.cli.app import app
+from chary.cli.asking.forms import BROUGHT, BY_HITS, forms
+from chary.cli.asking.shown_answers import figures
+from tests.cli.conftest import SECRET
+
+CLINICS = ["a", "b", "c"]
+KEYED = "--count --by clinic --keys a,b,c"
+KEYS = count().by("clinic", CLINICS)
+SEEN = {"age": chary.Bins([0, 50, 100]), "clinic": CLINICS}
+CELLS = "--bins age=0,50,100 --values clinic=a,b,c"
+EACH = {"stated_per_unit": 1}
+SMALL = "--epsilon-per-call 0.01"
+SIZE = {"epsilon": "0.01"}
+PUBLIC = "--each-row --relation replace --infer-types"
+UNITS = "--unit patient_id --infer-types"
+# For each kind which rows are asked, the options of its command, and the call that a program would make.
+CALLS = {
+    "above_threshold": (
+        PUBLIC,
+        "--threshold 50 --threshold-noise 500 --low 0 --high 9000",
+        AboveThreshold(threshold=50, threshold_noise=500, low=0, high=9000),
+    ),
+    "agreed_tests": (
+        UNITS,
+        "--tests 500 --hits 20 --part 0.5 --value-share 0.2",
+        AgreedTests(tests=500, hits=20, part="0.5", value="0.2"),
+    ),
+    "between": (PUBLIC, f"--count --low 10 --high 20000 {SMALL}", Between(count(), low=10, high=20000, **SIZE)),
+    "choose": (PUBLIC, f"{KEYED} {SMALL} --mechanism laplace", Choose(KEYS, by="laplace", **SIZE)),
+    "classify": (PUBLIC, f"{KEYED} {SMALL}", Classify(KEYS, **SIZE)),
+    "continual_count": (
+        PUBLIC,
+        f"--count --where age>=65 --steps 9 {SMALL}",
+        ContinualCount("age>=65", steps=9, **SIZE),
+    ),
+    "cover": (PUBLIC, f"{KEYED} --above 1000 {SMALL}", Cover(KEYS, above=1000, **SIZE)),
+    "decide": (PUBLIC, f"--count --above 10 {SMALL}", Decide(count(), above=10, **SIZE)),
+    "fraction": (PUBLIC, f"--where age>=65 {SMALL}", Share("age>=65", **SIZE)),
+    "growing_sparse_vector": (PUBLIC, f"--above 0.5 {SMALL}", GrowingSparse(above="0.5", **SIZE)),
+    "histogram": (UNITS, f"--column age --bins 0,18,65 {SMALL}", Histogram("age", bins=[0, 18, 65], **SIZE)),
+    "individual_stream": (UNITS, f"--hits 2 {SMALL}", Individual(hits=2, **SIZE)),
+    "majority": (UNITS, f"--condition age>=65 {SMALL} --rule inverse", Majority("age>=65", rule="inverse", **SIZE)),
+    "marginal": (
+        UNITS,
+        f"--values clinic=a,b --values age=1..3 {SMALL} --stated-per-unit 1",
+        Marginal({"clinic": ["a", "b"], "age": [1, 2, 3]}, **SIZE, **EACH),
+    ),
+    "mode": (PUBLIC, f"{KEYED} {SMALL}", Mode(KEYS, **SIZE)),
+    "most_common": (PUBLIC, f"--column clinic --among a,b,c {SMALL}", MostCommon("clinic", among=CLINICS, **SIZE)),
+    "multiplicative_weights": (PUBLIC, f"{CELLS} --alpha 0.2 {SMALL}", Weights(universe=SEEN, alpha="0.2", **SIZE)),
+    "mwem": (
+        PUBLIC,
+        f"{CELLS} --queries clinic='a' --queries age<50 --rounds 2 {SMALL}",
+        MWEM(universe=SEEN, queries=["clinic='a'", "age<50"], rounds=2, **SIZE),
+    ),
+    "noisy_max": (PUBLIC, f"{KEYED} --low 0 --high 9000 {SMALL}", NoisyMax(KEYS, low=0, high=9000, **SIZE)),
+    "quantile": (
+        PUBLIC,
+        f"--column age --at 0.5 --low 0 --high 100 {SMALL}",
+        Quantile("age", "0.5", bounds=(0, 100), **SIZE),
+    ),
+    "quantiles": (
+        PUBLIC,
+        f"--column age --low 0 --high 100 {SMALL}",
+        Quantiles("age", ["0.25", "0.5", "0.75"], bounds=(0, 100), **SIZE),
+    ),
+    "randomized": (PUBLIC, f"--condition age>=65 {SMALL}", Randomized("age>=65", **SIZE)),
+    "release": (PUBLIC, "--count --rho-per-call 0.0001", Release(count(), rho="0.0001")),
+    "release_if": (PUBLIC, f"--count --above 10 {SMALL}", ReleaseIf(count(), above=10, **SIZE)),
+    "sketch": (UNITS, f"--where age>=65 --registers 64 {SMALL}", Sketch("age>=65", registers=64, **SIZE)),
+    "small_database": (
+        PUBLIC,
+        f"{CELLS} --queries clinic='a' --rows 4 {SMALL}",
+        SmallDatabase(universe=SEEN, queries=["clinic='a'"], rows=4, **SIZE),
+    ),
+    "sparse_vector": (
+        PUBLIC,
+        f"--above 51 --hits 2 {SMALL} --values",
+        SparseVector(above=51, hits=2, values=True, **SIZE),
+    ),
+    "sparse_weights": (
+        PUBLIC,
+        f"{CELLS} --alpha 0.2 {SMALL} --no-missing",
+        SparseWeights(universe=chary.Universe(SEEN, missing=False), alpha="0.2", **SIZE),
+    ),
+    "test": (UNITS, f"--count --above 10 {SMALL}", Test(count(), above=10, **SIZE)),
+    "top": (UNITS, f"{KEYED} --k 2 {SMALL}", Top(KEYS, k=2, **SIZE)),
+    "track": (UNITS, f"--count --step 1000 {SMALL}", Track(count(), step=1000, **SIZE)),
+    "watch": (UNITS, f"{KEYED} --above 1000 {SMALL}", Watch(KEYS, above=1000, **SIZE)),
+}
+BUDGET = "--epsilon 1 --delta 1e-6"
+
+
+def opened(visits, rows, grain=None):
+    unit = "patient_id" if rows == UNITS else None
+    relation = "add/remove" if rows == UNITS else "replace"
+    return chary.open(
+        str(visits),
+        privacy_unit=unit,
+        relation=relation,
+        infer_types=True,
+        budget=Budget(1, "1e-6"),
+        grain=grain,
+        ledger=f"{visits}.ledger",
+    )
+
+
+def test_every_kind_that_a_command_line_can_state_is_here():
+    assert {form.kind.kind for form in forms()} == {*CALLS, "revise"} == set(kinds()) - BROUGHT
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_the_command_has_the_answer_of_the_library(call, visits, kind):
+    rows, options, same = CALLS[kind]
+    code, out, err = call(f"ask {visits} {kind} {rows} {options} {BUDGET} --request one --json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    with opened(visits, rows) as session:
+        calls = len(session.history)
+        answer = session.ask(same, request="one")
+        assert len(session.history) == calls
+        assert found["spent"] == json.loads(json.dumps(session.spent.as_dict()))
+    expected = json.loads(json.dumps(figures(answer, kind), default=str))
+    assert {name: found[name] for name in expected} == expected
+    assert set(found) - set(expected) <= {"spent", "epsilon_per_call", "shortfall"}
+    assert SECRET not in out
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_any_kind_is_quoted_and_nothing_is_kept(call, visits, kind):
+    rows, options, same = CALLS[kind]
+    code, out, err = call(f"quote {visits} {kind} {rows} {options} {BUDGET} --json")
+    assert (code, err) == (0, "")
+    assert not visits.with_name("visits.csv.ledger").exists()
+    with opened(visits, rows, "0.01" if kind in BY_HITS else None) as session:
+        assert json.loads(out) == json.loads(json.dumps(session.quote(same).as_dict()))
+
+
+@pytest.mark.parametrize("kind", [*CALLS, "revise"])
+def test_a_kind_tells_what_its_docstring_says_and_what_each_option_means(call, kind):
+    code, out, _ = call(f"ask {kind} --help")
+    shown = " ".join(out.replace("│", " ").split())
+    (first, *_) = inspect.cleandoc(kinds()[kind].__doc__).splitlines()
+    assert code == 0
+    assert first in shown
+    command = typer.main.get_command(app).commands["ask"].commands[kind.replace("_", "-")]
+    assert all(option.help for option in command.params if option.name != "help")
+    assert call(f"ask visits.csv {kind} -h")[1] == out
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_bad_input_leaves_with_2_in_one_line(call, visits, kind):
+    rows, options, _ = CALLS[kind]
+    wrong = [f"{options} --nothing 1", f"{options} --relation sideways"]
+    wrong += [options.replace("--epsilon-per-call 0.01", "--epsilon-per-call nan")] if SMALL in options else []
+    wrong += [options.split(" --", 1)[1]] if kind not in ("release", "individual_stream") else []
+    for line in wrong:
+        code, out, err = call(f"ask {visits} {kind} {rows} {BUDGET} {line}")
+        assert (code, out) == (2, ""), line
+        assert err.startswith("chary: ")
+        assert len(err.strip().splitlines()) == 1
+        assert SECRET not in err
+    assert not visits.with_name("visits.csv.ledger").exists()
+
+
+@pytest.mark.parametrize("kind", ["release", "histogram", "track", "top", "watch", "quantiles"])
+def test_a_budget_that_is_too_small_leaves_with_3(call, visits, kind):
+    rows, options, _ = CALLS[kind]
+    large = options.replace("--epsilon-per-call 0.01", "--epsilon-per-call 90").replace(
+        "--rho-per-call 0.0001", "--epsilon-per-call 90"
+    )
+    code, out, err = call(f"ask {visits} {kind} {rows} {large} {BUDGET}")
+    assert (code, out, "would fit" in err) == (3, "", True)
+
+
+@pytest.mark.parametrize("kind", ["top", "between", "choose", "release", "quantiles", "histogram", "track"])
+def test_a_short_form_is_the_same_command(call, visits, kind):
+    rows, options, _ = CALLS[kind]
+    line = f"{visits} {{}} {rows} {options} {BUDGET} --request one --json"
+    long = call("ask " + line.format(kind))
+    assert call(f"{kind} {line.format('')}") == long
+    assert long[0] == 0
+
+
+def test_a_held_outcome_is_revised_by_its_number(call, visits):
+    code, out, _ = call(f"ask {visits} release-if {UNITS} {BUDGET} --count --above 100000 {SMALL} --json")
+    held = json.loads(out)
+    assert (code, held["above"], held["value"]) == (0, False, None)
+    line = f"ask {visits} revise {UNITS} --held {held['call']} --above 10 --request one --json"
+    code, out, _ = call(line)
+    revised = json.loads(out)
+    assert (code, revised["above"]) == (0, True)
+    with opened(visits, UNITS) as session:
+        assert figures(session.ask(Revise(held["call"], above=10), request="one"), "revise").items() <= revised.items()
+    assert call(line.replace("--above 10", "--above 200000"))[0] == 2
+
+
+def test_people_get_tables(call, visits):
+    for kind in ("watch", "histogram", "test", "mwem", "small_database", "sparse_vector"):
+        rows, options, _ = CALLS[kind]
+        code, out, err = call(f"ask {visits} {kind} {rows} {options} {BUDGET} --ledger {visits}.{kind}")
+        assert (code, err, "spent" in out) == (0, "", True)
+
+
+def test_rows_are_written_as_csv(call, visits, tmp_path):
+    line = f"release {visits} {UNITS} {KEYED} --keep-per-unit 1 {SMALL} {BUDGET} --csv-out"
+    code, _, err = call(f"{line} answer.csv")
+    assert (code, err) == (0, "")
+    lines = (tmp_path / "answer.csv").read_text().splitlines()
+    assert lines[0] == "key,value"
+    assert [row.split(",")[0] for row in lines[1:]] == CLINICS
+    before = visits.read_text()
+    for place in (visits, "nowhere/answer.csv"):
+        assert call(f"{line} {place}")[0] == 2
+    assert visits.read_text() == before
+    assert call(f"test {visits} {UNITS} --count --above 1 --csv-out one.csv")[0] == 0
+    assert (tmp_path / "one.csv").read_text().splitlines()[0].split(",")[0] == "above"
+
+
+def test_keys_are_read_from_a_file(call, visits, tmp_path):
+    (tmp_path / "clinics.txt").write_text('a\nb, and more\n"c"\n\n')
+    line = f"release {visits} {UNITS} --count --by clinic --keys @clinics.txt --keep-per-unit 1 {SMALL} {BUDGET} --json"
+    code, out, err = call(line)
+    assert (code, err) == (0, "")
+    assert [row["key"] for row in json.loads(out)["values"]] == [["a"], ["b, and more"], ["c"]]
+    assert call(line.replace("@clinics", "@nothing"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("ask visits.csv", "a kind comes after the file"),
+        ("ask visits.csv --count", "a kind comes after the file"),
+        ("ask visits.csv schedule", "there is no kind of call named 'schedule'"),
+        ("ask visits.csv nothing", "chary ask --help lists all"),
+    ],
+)
+def test_a_kind_is_named(call, line, told):
+    code, out, err = call(line)
+    assert (code, out, told in err) == (2, "", True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [("chary qu", "quote"), ("chary ask visits.csv sparse", "sparse-weights"), ("chary ask f.csv top --ga", "--gap")],
+)
+def test_the_shell_completes(typed, found):
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_CHARY_COMPLETE": "complete_bash"}
+    line = [sys.executable, "-c", "import sys; sys.argv[0] = 'chary'; from chary.cli import main; main()"]
+    done = subprocess.run(line, env=os.environ | words, capture_output=True, text=True, check=True)
+    assert found in done.stdout.split()
+
+
+def test_a_size_that_is_missing_is_told_by_its_option(call, visits):
+    for kind, more in (("sparse-vector", "--above 3 --hits 2"), ("majority", "--condition age>3")):
+        code, _, err = call(f"ask {visits} {kind} {PUBLIC} {more} {BUDGET}")
+        assert (code, f"a {kind} needs its own size, such as --epsilon-per-call 0.1" in err) == (2, True)
+
+
+def test_hits_pay_for_sharp_tests_where_something_only_they_have_is_said(call, visits):
+    asked = (
+        f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900 --epsilon 1 --delta 1e-6"
+    )
+    hits = f"{asked} --hits 20 --json"
+    laplace, together, fresh = (json.loads(call(hits + more)[1]) for more in ("", " --tests 100", " --value-share 0.4"))
+    assert laplace["epsilon"] > 0
+    assert together["epsilon"] is fresh["epsilon"] is None
+    assert together["price_if_hit"] == pytest.approx(1 / 20, rel=1e-6)
+    assert fresh["error_bar"] < together["error_bar"] < laplace["error_bar"]
+    code, _, told = call(f"{asked} --epsilon-per-call 0.1 --tests 100")
+    assert (code, "belongs to a sharp test" in told) == (2, True)

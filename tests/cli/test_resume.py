@@ -1,0 +1,138 @@
+"""`chary resume`: questions to what an earlier call left open."""
+
+import io
+import json
+
+import pytest
+
+ROWS = "--each-row --relation replace --infer-types"
+BUDGET = "--epsilon 1 --delta 1e-6"
+CELLS = "--bins age=0,50,100 --values clinic=a,b,c --alpha 0.2"
+
+
+@pytest.fixture
+def started(call, visits):
+    """Open what stays open and return its number."""
+
+    def start(options):
+        code, out, err = call(f"ask {visits} {options} {ROWS} {BUDGET} --json")
+        assert (code, err) == (0, "")
+        return json.loads(out)["run"]
+
+    return start
+
+
+@pytest.fixture
+def asked(call, visits):
+    def ask(run, options, rows=ROWS):
+        code, out, err = call(f"resume {visits} {run} {rows} {options} --json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return ask
+
+
+def test_a_sparse_vector_goes_on_until_its_hits_are_used(call, visits, started, asked):
+    run = started("sparse-vector --above 1000 --hits 2 --epsilon-per-call 0.5 --values")
+    one = asked(run, "--count --where age>=50")
+    assert (one["above"], one["left"]) == (True, 1)
+    assert abs(one["value"] - 3000) < 200
+    keyed = asked(run, "--count --by clinic --keys zz,a,b")
+    assert [row["key"] for row in keyed["above"]] == [["a"]]
+    assert (keyed["untested"], keyed["left"], keyed["spent"]) == (1, 0, one["spent"])
+    assert call(f"resume {visits} {run} {ROWS} --count")[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("opening", "question", "name"),
+    [
+        ("agreed-tests --tests 100 --hits 5", "--count --above 10", "above"),
+        ("agreed-tests --tests 100 --hits 5", "--count --by clinic --keys zz,a,b --above 10", "left"),
+        ("above-threshold --threshold 100 --threshold-noise 500 --low 0 --high 6000", "--count", "answer"),
+        ("continual-count --steps 3 --epsilon-per-call 0.1", "", "value"),
+        (f"multiplicative-weights {CELLS} --epsilon-per-call 0.02", "--count --where clinic='a'", "share"),
+        (f"sparse-weights {CELLS} --epsilon-per-call 0.02", "--count --where clinic='a'", "share"),
+        ("growing-sparse-vector --above 0.5 --epsilon-per-call 0.1", "", "number"),
+    ],
+)
+def test_each_is_asked_in_the_same_words(call, visits, opening, question, name):
+    code, out, err = call(f"ask {visits} {opening} {ROWS} {BUDGET} --json")
+    assert (code, err) == (0, "")
+    run = json.loads(out)["run"]
+    code, out, err = call(f"resume {visits} {run} {ROWS} {question} --request one --json")
+    assert (code, err, name in json.loads(out)) == (0, "", True)
+    assert call(f"resume {visits} {run} {ROWS} {question} --request one --json")[1] == out
+
+
+def test_a_bar_of_its_own(call, visits):
+    rows = "--unit patient_id --infer-types"
+    line = f"ask {visits} individual-stream {rows} {BUDGET} --hits 2 --epsilon-per-call 0.02 --json"
+    run = json.loads(call(line)[1])["run"]
+    assert "such as --above 500" in call(f"resume {visits} {run} {rows} --count")[2]
+    code, out, _ = call(f"resume {visits} {run} {rows} --count --above 10 --json")
+    assert code == 0
+    assert abs(json.loads(out)["value"] - 6000) < 2000
+
+
+@pytest.mark.parametrize(
+    ("opening", "question", "told"),
+    [
+        ("sparse-vector --above 1000 --hits 2 --epsilon-per-call 0.5", "", "say what to ask"),
+        ("continual-count --steps 3 --epsilon-per-call 0.1", "--count", "knows its question"),
+        (
+            "above-threshold --threshold 100 --threshold-noise 50 --low 0 --high 6000",
+            "--count --above 3",
+            "leave --above out",
+        ),
+    ],
+)
+def test_other_words_are_refused_in_one_line(call, visits, started, opening, question, told):
+    run = started(opening)
+    code, out, err = call(f"resume {visits} {run} {ROWS} {question}")
+    assert (code, out) == (2, "")
+    assert told in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_number_that_opened_nothing(call, visits, started):
+    started("sparse-vector --above 1000 --hits 2 --epsilon-per-call 0.5")
+    assert call(f"resume {visits} 99 {ROWS} --count")[0] == 2
+    assert call(f"resume {visits} one {ROWS} --count")[0] == 2
+
+
+QUESTIONS = ["--count --where age>=50", "", '--count --by clinic --keys "zz,a"']
+
+
+@pytest.mark.parametrize("place", ["-", "questions.txt"])
+def test_many_questions_are_lines(call, visits, started, monkeypatch, tmp_path, place):
+    """Each is answered by a line, and under one key the whole conversation can be repeated."""
+    run = started("sparse-vector --above 1000 --hits 9 --epsilon-per-call 0.5")
+    text = "\n".join(QUESTIONS)
+    (tmp_path / "questions.txt").write_text(text)
+    line = f"resume {visits} {run} {ROWS} --questions {place} --request one --json --csv-out"
+    found = []
+    for name in ("first.csv", "second.csv"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        code, out, err = call(f"{line} {name}")
+        assert (code, err) == (0, "")
+        found.append([json.loads(answer) for answer in out.splitlines()])
+        assert len((tmp_path / name).read_text().splitlines()) == 3
+    assert found[0] == found[1]
+    assert [found[0][0]["above"], [row["key"] for row in found[0][1]["above"]]] == [True, [["a"]]]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--count --nothing 1", "--nothing"),
+        ("--count --where 'age", "question 2 has a quote that does not end"),
+        ("--total cost", "--bounds"),
+        ("", "say what to ask"),
+    ],
+)
+def test_a_line_that_is_no_question_ends_it_after_the_answers_before(call, visits, started, tmp_path, line, told):
+    run = started("sparse-vector --above 1000 --hits 9 --epsilon-per-call 0.5")
+    (tmp_path / "questions.txt").write_text(f"--count\n{line or '--where age>3'}\n--count")
+    code, out, err = call(f"resume {visits} {run} {ROWS} --questions questions.txt --json")
+    assert (code, len(out.splitlines()), told in err) == (2, 1, True), err
+    assert call(f"resume {visits} {run} {ROWS} --questions questions.txt --count")[0] == 2

@@ -1,0 +1,225 @@
+"""`chary.toml`: what is said once, who wins, and what is refused."""
+
+import json
+
+import pytest
+
+from chary.cli import run
+from chary.cli.asking.toml import KNOWN
+from tests.cli.conftest import SECRET
+
+TOML = """
+delta = "1e-6"
+plots = "pictures"
+
+[dataset.visits]
+file = "visits.csv"
+unit = "patient_id"
+epsilon = 1
+columns = {age = "BIGINT"}
+keys = {clinic = ["a", "b", "c"], age = "1..3"}
+ledger = "books.ledger"
+
+[dataset.other]
+file = "other.csv"
+each-row = true
+relation = "replace"
+epsilon = 2.50
+"""
+KEYED = "--count --by clinic --above 1000 --keep-per-unit 1"
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text, folder="."):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "chary.toml").write_text(text)
+
+    return write
+
+
+@pytest.fixture
+def held(call):
+    """What `chary config` tells: values and origins by option."""
+
+    def ask(line):
+        code, out, err = call(f"config {line} --json")
+        assert (code, err) == (0, ""), err
+        told = json.loads(out)
+        return {row["option"]: (row["value"], row["from"]) for row in told["options"]}
+
+    return ask
+
+
+def test_nothing_is_repeated(call, visits, toml, tmp_path):
+    toml(TOML)
+    code, out, err = call(f"watch visits.csv {KEYED} --json")
+    assert (code, err) == (0, "")
+    assert {hit["key"][0] for hit in json.loads(out)["above"]} == {"a", "b", "c"}
+    assert (tmp_path / "books.ledger").exists()
+    code, out, _ = call("test visits --count --above 10 --json")
+    assert (code, json.loads(out)["above"]) == (0, True)
+    calls = json.loads(call("ledger show books.ledger --json")[1])
+    assert [(each["dataset"], each["epsilon"], len(each["calls"])) for each in calls] == [("visits", 1, 2)]
+
+
+def test_each_file_has_its_own_and_all_have_what_is_shared(held, visits, toml):
+    toml(TOML)
+    visits.with_name("other.csv").write_text(visits.read_text())
+    one, other = held("visits.csv"), held("other.csv")
+    assert (one["unit"], one["relation"]) == (("patient_id", "chary.toml"), ("add/remove", "default"))
+    assert (other["each-row"], other["relation"]) == ((True, "chary.toml"), ("replace", "chary.toml"))
+    assert other["epsilon"] == ("2.50", "chary.toml")
+    assert one["delta"] == other["delta"] == ("1e-6", "chary.toml")
+    assert one["keys.clinic"] == ('"a","b","c"', "chary.toml")
+    assert "unit" not in other
+    assert "unit" not in held("other.csv --no-config")
+
+
+def test_what_is_typed_wins(held, visits, toml):
+    toml(TOML)
+    assert held("visits --epsilon 3")["epsilon"] == ("3", "command line")
+    typed = held("visits --each-row")
+    assert typed["each-row"] == (True, "command line")
+    assert "unit" not in typed
+    assert "columns" not in held("visits --infer-types")
+
+
+def test_it_is_looked_for_here_then_beside_the_file_or_named(held, call, visits, toml, tmp_path):
+    (tmp_path / "far").mkdir()
+    far = visits.rename(tmp_path / "far" / "visits.csv")
+    toml('unit = "beside"\n[dataset.visits]\nfile = "visits.csv"\nledger = "l"', "far")
+    assert held(far)["unit"] == ("beside", str(tmp_path / "far" / "chary.toml"))
+    assert held("far/visits.csv")["ledger"] == ("far/l", "far/chary.toml")
+    toml('unit = "here"')
+    assert held(far)["unit"] == ("here", "chary.toml")
+    toml('unit = "named"', "else")
+    assert held(f"{far} --config else/chary.toml")["unit"] == ("named", "else/chary.toml")
+    assert call(f"config {far} --config nowhere.toml")[0] == 2
+    assert call(f"config {far} --config else/chary.toml --no-config")[0] == 2
+
+
+def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, visits, toml):
+    visits.write_text(visits.read_text().replace(",", ";"))
+    first = (
+        f"test {visits} --each-row --relation replace --infer-types --csv delimiter=; --csv quote= --count --above 10"
+    )
+    assert call(f"{first} --epsilon 1 --delta 1e-6")[0] == 0
+    recorded = held(visits)
+    assert recorded["each-row"] == (True, "ledger")
+    assert recorded["relation"] == ("replace", "ledger")
+    assert recorded["csv"] == (["delimiter=;", "quote="], "ledger")
+    assert recorded["infer-types"] == (True, "ledger")
+    assert call(f"test {visits} --count --where age>=65 --above 10")[0] == 0
+    code, _, err = call(f"test {visits} --unit patient_id --count --above 10")
+    assert (code, "holds" in err) == (2, True)
+    toml("each-row = true\nrelation = 'replace'\nepsilon = 2\ndelta = 1e-6")
+    code, _, err = call(f"test {visits} --count --above 10")
+    assert (code, "holds this dataset under epsilon 1" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("eps = 1", "the nearest is 'epsilon'"),
+        ("[dataset.x]\nfile = 'x.csv'\ncolumn = 'age'", "the nearest is 'columns'"),
+        ("file = 'visits.csv'", "there is no option 'file'"),
+        ("request = 'a'", "there is no option 'request'"),
+        ("each_row = 1", "each_row has another type"),
+        ("epsilon = true", "epsilon must be a text or a number"),
+        ("sensitivity = '1'", "sensitivity has another type"),
+        ("keys = 'a'", "keys are of columns"),
+        ("dataset = 1", "datasets are tables"),
+        ("epsilon", "chary.toml is no TOML (at"),
+        ("epsilon = inf", "epsilon"),
+        ("epsilon = 1\ncsv = ['nothing=1']", "--csv has no 'nothing'"),
+    ],
+)
+def test_what_is_no_setting_is_refused_in_one_line(call, visits, toml, text, told):
+    toml(text)
+    code, out, err = call(f"test {visits} --each-row --count --above 1 --delta 0")
+    assert (code, out) == (2, "")
+    assert told in err
+    assert len(err.strip().splitlines()) == 1
+    assert not visits.with_name("visits.csv.ledger").exists()
+
+
+def test_a_data_file_that_is_named_as_settings_is_not_shown(call, visits):
+    visits.with_name("odd.csv").write_bytes(b"\xff\xfe" + SECRET.encode())
+    for name in (visits.name, "odd.csv"):
+        code, _, err = call(f"config {visits} --config {name}")
+        assert (code, SECRET in err, "patient" in err) == (2, False, False)
+
+
+def test_pictures_go_to_their_folder(call, visits, toml, tmp_path):
+    toml(TOML)
+    (tmp_path / "pictures").mkdir()
+    visits.with_name("other.csv").write_text(visits.read_text())
+    line = "weights other --infer-types --alpha 0.2 --values clinic=a,b,c --epsilon-per-call 0.05 --where clinic='a'"
+    code, _, err = call(f"{line} --plot shares.svg")
+    assert (code, (tmp_path / "pictures" / "shares.svg").exists()) == (0, True), err
+    assert call(f"{line} --plot ./nowhere/shares.svg")[0] == 2
+
+
+def test_keys_of_a_file_are_found_from_the_settings(call, visits, toml, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "clinics.txt").write_text("a\nb\n")
+    toml(f'[dataset.v]\nfile = "{visits}"\nunit = "patient_id"\nkeys = {{clinic = "@clinics.txt"}}', "sub")
+    line = f"release v {KEYED.replace('--above 1000', '')} --epsilon 1 --epsilon-per-call 0.1 --json"
+    code, out, err = call(f"{line} --config sub/chary.toml")
+    assert code == 0, err
+    assert [row["key"] for row in json.loads(out)["values"]] == [["a"], ["b"]]
+    assert "one --keys for each column" in call(f"{line.replace('clinic', 'age')} --config sub/chary.toml")[2]
+
+
+def test_init_writes_what_is_typed_and_then_nothing_is_repeated(call, held, visits, tmp_path):
+    typed = "--unit patient_id --columns age=BIGINT --epsilon 1 --delta 1e-6 --ledger books.ledger"
+    code, out, err = call(f"init visits.csv {typed} --csv delimiter=, --json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["dataset"] == "visits"
+    assert held("visits")["csv"] == (["delimiter=,"], "chary.toml")
+    assert call("test visits --count --where age>=65 --above 10")[0] == 0
+    before = (tmp_path / "chary.toml").read_text()
+    visits.with_name("new.csv").write_text("age\n1\n")
+    wrong = ["nothing.csv --each-row", "new.csv", "new.csv --each-row --epsilon 0", "new.csv --each-row --columns age"]
+    for line in (f"visits.csv {typed}", *wrong, "new.csv --each-row --unit age", "new.csv --each-row --csv no=1"):
+        assert call(f"init {line}")[0] == 2
+    assert (tmp_path / "chary.toml").read_text() == before
+    visits.with_name("o'ther \".csv").write_text(visits.read_text())
+    assert run(["init", "o'ther \".csv", "--each-row", "--epsilon", "1"]) == 0
+    assert run(["config", "o'ther \".csv"]) == 0
+    assert run(["init", "o'ther \".csv", "--each-row"]) == 2
+
+
+def test_people_see_a_table(call, visits, toml):
+    toml(TOML)
+    code, out, _ = call("config visits")
+    assert (code, "command line" in out, "chary.toml" in out, "patient_id" in out) == (0, False, True, True)
+
+
+VALUES = [
+    "1",
+    "-1",
+    "2.5",
+    "nan",
+    "true",
+    "'x'",
+    "''",
+    "[]",
+    "{}",
+    "['a', 'b']",
+    "[1, {a = 1}]",
+    "{a = [1], b = 2026-03-31}",
+]
+VALUES += ["2026-03-31", "{age = 'BIGINT'}", "{delimiter = ';', header = false}", "'a=b'", "'\\u0000'"]
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+def test_any_value_of_any_option_is_taken_or_refused_in_one_line(call, visits, toml, name):
+    for value in VALUES:
+        toml(f"{name} = {value}")
+        for line in ("config", "test --count --above 10 --delta 1e-6"):
+            command, *rest = line.split(" ", 1)
+            code, _, err = call(f"{command} {visits} {' '.join(rest)}")
+            assert code in (0, 2)
+            assert (len(err.strip().splitlines()), SECRET in err) == ((0 if code == 0 else 1), False), (value, err)

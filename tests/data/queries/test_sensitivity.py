@@ -1,0 +1,174 @@
+"""Sensitivities against brute force: every small database, every neighbour, the oracle (itself held to the engine)."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from chary.data import Neighbouring, RowTable, count, mean, total
+from chary.errors import InvalidQuery
+from tests.data.oracle import answer
+
+KEYS = ["a", "b", "c"]
+UNITS = [Neighbouring("add/remove", "u"), Neighbouring("replace", "u")]
+ROWS = [Neighbouring("add/remove", None), Neighbouring("replace", None)]
+
+
+def unit_rows(values, most, keys):
+    cells = list(itertools.product(keys, values))
+    for size in range(most + 1):
+        yield from itertools.combinations_with_replacement(cells, size)
+
+
+def database(units):
+    return [{"u": owner, "k": k, "x": x} for owner, rows in enumerate(units) for k, x in rows]
+
+
+def changes(query, neighbouring, options):
+    """The answers' differences over all pairs of neighbours; what other units have cancels out."""
+    unit = neighbouring.unit
+    answers = {tuple(np.atleast_1d(answer(query, database([option]), unit)).tolist()) for option in options}
+    vectors = [np.array(found) for found in answers]
+    others = [np.zeros_like(vectors[0])] if neighbouring.relation == "add/remove" else vectors
+    return [left - right for left in vectors for right in others]
+
+
+def measured(differences):
+    return (
+        max(int(np.max(np.abs(d))) for d in differences),
+        max(int(np.count_nonzero(d)) for d in differences),
+        max(int(np.sum(np.abs(d))) for d in differences),
+    )
+
+
+def claimed(query, neighbouring):
+    return query.sensitivity(neighbouring), query.reach(neighbouring), query.l1(neighbouring)
+
+
+BOUNDS = [(0, 3), (-2, 3), (-3, -1), (1, 3), (-1, 3)]
+LIMITS = [{}, {"keep_per_unit": 1}, {"keep_per_unit": 2}, {"keep_per_unit": 3}, {"keep_per_unit": 7}]
+
+
+@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_counts_by_unit(neighbouring, limits, size):
+    options = list(unit_rows([1], 3, [*KEYS[:size], "elsewhere"]))
+    query = count().by("k", KEYS[:size], **limits)
+    assert measured(changes(query, neighbouring, options)) == claimed(query, neighbouring)
+
+
+@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+def test_count_without_keys(neighbouring):
+    options = list(unit_rows([1], 3, KEYS))
+    assert measured(changes(count(), neighbouring, options)) == claimed(count(), neighbouring) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("limits", [None, *LIMITS[:3]], ids=str)
+def test_totals_with_limited_rows(neighbouring, bounds, k, limits):
+    query = total("x", bounds=bounds, rows_per_unit=k)
+    query = query if limits is None else query.by("k", KEYS, **limits)
+    options = list(unit_rows([None, -5, -1, 0, 2, 9], 3, KEYS[:2] if limits is None else KEYS))
+    for part in (query, mean("x", bounds=bounds, rows_per_unit=k).parts(neighbouring)[0]):
+        assert_tight_or_above(part, neighbouring, options)
+
+
+def assert_tight_or_above(query, neighbouring, options):
+    found, stated = measured(changes(query, neighbouring, options)), claimed(query, neighbouring)
+    assert found == stated
+
+
+@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("limits", [None, *LIMITS], ids=str)
+def test_row_counts(neighbouring, limits):
+    query = mean("x", bounds=(0, 3), rows_per_unit=2)
+    query = query if limits is None else query.by("k", KEYS, **limits)
+    options = list(unit_rows([None, 2, 9], 3, KEYS))
+    assert_tight_or_above(query.parts(neighbouring)[1], neighbouring, options)
+
+
+@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("unit_total", [(0, 4), (-3, 4), (-4, -1), (1, 3)], ids=str)
+@pytest.mark.parametrize("limits", [None, *LIMITS], ids=str)
+def test_totals_with_limited_sums(neighbouring, unit_total, limits):
+    query = total("x", bounds=(-5, 5), unit_total=unit_total)
+    query = query if limits is None else query.by("k", KEYS, **limits)
+    options = list(unit_rows([-9, 9], 3, KEYS))
+    assert_tight_or_above(query, neighbouring, options)
+
+
+@pytest.mark.parametrize("neighbouring", ROWS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+@pytest.mark.parametrize("size", [None, 1, 2, 3])
+def test_rows_that_are_units(neighbouring, bounds, size):
+    options = [((key, value),) for key in [*KEYS, "elsewhere"] for value in (None, -5, -1, 0, 2, 9)]
+    pair = mean("x", bounds=bounds).parts(neighbouring)
+    for query in (count("x IS NOT NULL"), total("x", bounds=bounds), *pair):
+        if size is not None and query is not pair[1]:
+            query = query.by("k", KEYS[:size], keep_per_unit=None)
+        assert_tight_or_above(query, neighbouring, options)
+
+
+def test_stated_limits_are_believed():
+    query = count().by("k", KEYS, stated_per_unit=2)
+    assert claimed(query, UNITS[0]) == (1, 2, 2)
+    assert claimed(query, UNITS[1]) == (1, 3, 3)
+    both = total("x", bounds=(0, 5), rows_per_unit=4).by("k", KEYS, stated_per_unit=2)
+    assert claimed(both, UNITS[0]) == (20, 2, 20)
+    assert claimed(both, UNITS[1]) == (20, 3, 40)
+
+
+def test_a_table_refuses_a_bounded_change():
+    with pytest.raises(InvalidQuery, match="add/remove"):
+        count().sensitivity(Neighbouring("bounded change", None))
+
+
+@pytest.mark.parametrize("limit", [{}, {"rows_per_unit": 1, "unit_total": (0, 1)}])
+def test_a_unit_with_many_rows_needs_one_limit(limit):
+    with pytest.raises(InvalidQuery, match="rows_per_unit"):
+        total("x", bounds=(0, "0.5"), grid="0.1", **limit).sensitivity(UNITS[0])
+
+
+def test_the_refusal_shows_calls_that_work():
+    with pytest.raises(InvalidQuery) as caught:
+        total("x", bounds=(0, 1234567)).sensitivity(UNITS[0])
+    assert "total('x', bounds=(0, 1234567), rows_per_unit=1)" in str(caught.value)
+    with pytest.raises(InvalidQuery, match="each row is one"):
+        total("x", bounds=(0, 1), rows_per_unit=1).sensitivity(ROWS[0])
+    with pytest.raises(InvalidQuery, match=r"mean\('x', bounds=\(0, 1\), rows_per_unit=1\)"):
+        mean("x", bounds=(0, 1)).parts(UNITS[0])
+
+
+@pytest.mark.parametrize("neighbouring", UNITS + ROWS, ids=lambda n: n.describe())
+def test_the_engine_never_moves_further_than_claimed(neighbouring):
+    """The same inequality on the engine itself, for random pairs of neighbours."""
+    random = np.random.default_rng(5)
+    limit = {"rows_per_unit": 2} if neighbouring.unit else {}
+    queries = [count().by("k", KEYS, keep_per_unit=1), total("x", bounds=(-2, 3), **limit).by("k", KEYS)]
+    for _ in range(5):
+        base = random_rows(random, range(1, 4), 6)
+        removed = [row for row in base if row["u"] != 1] if neighbouring.unit else base[1:]
+        added = random_rows(random, [9], 3 if neighbouring.unit else 1)
+        left, right = base, removed + (added if neighbouring.relation == "replace" else [])
+        for query in queries:
+            difference = np.abs(run(query, left, neighbouring) - run(query, right, neighbouring))
+            found = (difference.max(), np.count_nonzero(difference), difference.sum())
+            assert all(got <= bound for got, bound in zip(found, claimed(query, neighbouring), strict=True))
+
+
+def random_rows(random, owners, size):
+    return [
+        {"u": int(random.choice(list(owners))), "k": str(random.choice(KEYS)), "x": int(random.integers(-5, 6))}
+        for _ in range(size)
+    ]
+
+
+def run(query, rows, neighbouring):
+    table = RowTable.open(pa.Table.from_pylist(rows), neighbouring=neighbouring)
+    result = table.prepare(query).run()
+    table.close()
+    return result

@@ -1,0 +1,143 @@
+"""Code of the pages that is no doctest, since it needs files: it runs, and a user's type checker has nothing to say."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import chary
+
+ROOT = Path(__file__).parents[2]
+SOURCES = Path(chary.__file__).parents[1]
+
+
+def block(page, holding):
+    """The code of a page that holds these words."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    [found] = [code for code in blocks if holding in code]
+    return found
+
+
+def visits(first, last):
+    """Patients with two rows each."""
+    rows = range(first, last)
+    return pa.table(
+        {
+            "patient_id": [row // 2 for row in rows],
+            "age": [row // 2 % 100 for row in rows],
+            "smoker": [row // 2 % 3 > 0 for row in rows],
+            "clinic": ["north" if row % 8 < 6 else "south" for row in rows],
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the files that the pages name."""
+    monkeypatch.chdir(tmp_path)
+    pyarrow.csv.write_csv(visits(0, 20_000), "visits.csv")
+    pyarrow.csv.write_csv(visits(20_000, 30_000), "march.csv")
+    pyarrow.parquet.write_table(visits(0, 20_000), "visits.parquet")
+    return tmp_path
+
+
+def test_the_first_session_of_the_readme(folder, capsys):
+    known = {}
+    exec(block("README.md", "visits.csv"), known)
+    with known["session"] as session:
+        assert [entry.kind for entry in session.history][:3] == ["release", "test", "watch"]
+        assert session.schema["age"] == "int64"
+        assert session.schema["patient_id"] == "string"
+        assert known["run"].state.left == 2
+    assert "a miss is free" in capsys.readouterr().out
+
+
+def test_the_script_of_the_tutorial_is_typed(folder):
+    script = folder / "script.py"
+    script.write_text(block("docs/tutorial.md", "visits.parquet"))
+    assert len(script.read_text().splitlines()) == 10
+    environment = os.environ | {"MYPYPATH": str(SOURCES), "PYTHONPATH": str(SOURCES)}
+    for command in (["-m", "mypy", "--strict", "--cache-dir", ".types", "script.py"], ["script.py"], ["script.py"]):
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "['north']"
+
+
+ANSWERED = """
+from typing import assert_type
+import chary
+from chary import count, mean
+from chary.answer import NoisyNumber, NoisyNumbers
+from chary.calls import (
+    AboveThreshold,
+    ContinualCount,
+    DistinctEstimate,
+    FirstAbove,
+    GrowingRound,
+    GrowingSparse,
+    GrowingTest,
+    Individual,
+    LivingCount,
+    Release,
+    Sketch,
+    SparseTest,
+    SparseVector,
+    SparseWatch,
+    Test,
+    Tested,
+    WatchResult,
+    WeightedAnswer,
+    Weights,
+)
+
+def ask(session: chary.Session) -> None:
+    ages, days = mean("age", bounds=(0, 120), rows_per_unit=1), count().by("day", range(7))
+    assert_type(session.release(ages, epsilon=1), NoisyNumber)
+    assert_type(session.release(ages.by("day", range(7)), epsilon=1), NoisyNumbers)
+    assert_type(session.ask(Release(days, epsilon=1)), NoisyNumbers)
+    assert_type(session.ask(Test(count(), above=5, epsilon=1)), Tested)
+    gaussian = session.start(AboveThreshold(threshold=5, threshold_noise=1, low=0, high=9))
+    assert_type(gaussian.ask(count()), Tested)
+    assert_type(gaussian.ask(days), FirstAbove)
+    sparse = session.start(SparseVector(above=5, hits=1, epsilon=1))
+    assert_type(sparse.ask(count(), above=7), SparseTest)
+    assert_type(sparse.ask(days), SparseWatch)
+    stream = session.start(Individual(epsilon=1, hits=1))
+    assert_type(stream.ask(count(), above=5), LivingCount)
+    assert_type(stream.ask(days, above=5), WatchResult)
+    growing = session.start(GrowingSparse(above="0.5", epsilon=1))
+    assert_type(growing.ask(), GrowingRound)
+    assert_type(growing.ask(count(), above="0.3"), GrowingTest)
+    assert_type(session.start(Sketch(epsilon=1)).ask(above=5), DistinctEstimate)
+    weights = session.start(Weights(universe={"age": range(9)}, alpha="0.1", epsilon=1))
+    assert_type(weights.ask("age < 5"), WeightedAnswer)
+    told = session.start(ContinualCount(days, steps=9, epsilon=1)).ask()
+    print(told.step, told.value["monday"], sparse.state.left, gaussian.state.told)
+    for row in session.watch(days, above=500, epsilon="0.02"):
+        print(row["day"], row["value"])
+"""
+
+
+def test_types_of_answers_follow_from_the_question(tmp_path):
+    (tmp_path / "asked.py").write_text(ANSWERED)
+    environment = os.environ | {"MYPYPATH": str(SOURCES)}
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", ".types", "asked.py"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere():
+    told = (ROOT / "README.md").read_text()
+    assert len(told.split("session.release(")[0].split()) < 300
+    for page in ROOT.glob("docs/*.md"):
+        assert page.name == "reference.md" or f"docs/{page.name}" in told or f"({page.name[:-3]}" in told
+    links = [(ROOT, told), *((ROOT / "docs", page.read_text()) for page in ROOT.glob("docs/*.md"))]
+    for place, text in links:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", re.sub(r"`[^`]*`", "", text)):
+            assert (place / link).exists(), link

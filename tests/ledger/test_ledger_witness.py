@@ -1,0 +1,215 @@
+"""Head, backup and witness: an old copy is told from the ledger."""
+
+import os
+import stat
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+import chary
+from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.ledger import Amount, Head, SqlLedger
+from chary.ledger.witness import Witness
+from tests.session.kit import USUAL, visits
+
+from .kit import ANSWER, QUESTION, ask, filled, terms
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "test.ledger"
+
+
+@pytest.fixture
+def witness(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    return tmp_path / "elsewhere" / "visits.witness"
+
+
+def test_a_head_is_held_from_then_on_and_by_no_older_copy(path, tmp_path):
+    ledger = filled(path)
+    before = ledger.head()
+    ledger.backup(tmp_path / "old.ledger")
+    ask(ledger, dataset="trips")
+    after = ledger.head()
+    assert (before.entries + 2, str(after)) == (after.entries, f"{after.hash}:{after.entries}")
+    assert [ledger.holds(head) for head in (Head(), before, after)] == [True] * 3
+    assert not ledger.holds(Head(after.entries, before.hash))
+    ledger.close()
+    old = SqlLedger(tmp_path / "old.ledger")
+    assert [old.holds(head) for head in (Head(), before, after)] == [True, True, False]
+    old.close()
+
+
+@pytest.mark.parametrize("text", ["", "12", "ab:3", "g" * 64 + ":3", "a" * 64 + ":-3", "a" * 64])
+def test_what_is_no_head_is_refused(text):
+    with pytest.raises(InvalidParameter, match="HASH:COUNT"):
+        Head.parse(text)
+
+
+@pytest.mark.parametrize("end", ["", "-journal", "-wal"])
+def test_a_backup_is_never_a_file_that_the_engine_would_delete(path, end):
+    ledger = filled(path)
+    with pytest.raises(InvalidParameter, match="a copy is a file of its own"):
+        ledger.backup(f"{path}{end}")
+    assert not path.with_name(f"{path.name}-journal").exists()
+
+
+def test_a_backup_is_whole_private_and_replaces_nothing(path, tmp_path):
+    ledger = filled(path)
+    copy = tmp_path / "copy.ledger"
+    assert ledger.backup(copy) == ledger.head()
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    with pytest.raises(InvalidParameter, match="already"):
+        ledger.backup(copy)
+    other = SqlLedger(copy)
+    assert other.verify().ok
+    assert list(other.export("visits")) == list(ledger.export("visits"))
+    assert other.secret(4) == ledger.secret(4)
+    other.close()
+    ledger.close()
+
+
+def test_the_witness_knows_the_head_before_anything_is_handed_out(path, witness):
+    ledger = SqlLedger(path, witness=witness)
+    assert Witness(witness).read() == Head()
+    ledger.open(terms())
+    call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2))
+    assert Witness(witness).read() == ledger.head()
+    ledger.settle(call, Amount(1), 1, 1, ANSWER)
+    assert Witness(witness).read() == ledger.head() != Head()
+    assert stat.S_IMODE(witness.stat().st_mode) == 0o600
+    ledger.close()
+
+
+def test_an_old_copy_is_refused_and_a_ledger_that_is_ahead_goes_on(path, witness):
+    ledger = SqlLedger(path, witness=witness)
+    ledger.open(terms())
+    ledger.close()
+    old = path.read_bytes()
+    behind = witness.read_bytes()
+    ledger = SqlLedger(path, witness=witness)
+    ask(ledger)
+    ledger.close()
+    new = path.read_bytes()
+    path.write_bytes(old)
+    with pytest.raises(LedgerBroken, match="older or another copy: it has 1 entries"):
+        SqlLedger(path, witness=witness)
+    path.unlink()
+    with pytest.raises(LedgerBroken, match="older or another copy: it has 0 entries"):
+        SqlLedger(path, witness=witness)
+    path.write_bytes(new)
+    witness.write_bytes(behind)
+    ledger = SqlLedger(path, witness=witness)
+    ask(ledger)
+    assert Witness(witness).read() == ledger.head()
+    ledger.close()
+
+
+def test_a_crash_between_commit_and_witness_locks_nobody_out(path, witness, monkeypatch):
+    ledger = SqlLedger(path, witness=witness)
+    ledger.open(terms())
+    call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", lambda *_given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(LedgerError, match="witness cannot be written: No space left"):
+            ledger.settle(call, Amount(1), 1, 1, ANSWER)
+    ledger.close()
+    again = SqlLedger(path, witness=witness)
+    assert again.balance("visits").spent == Amount(1)
+    ask(again)
+    assert Witness(witness).read() == again.head()
+    again.close()
+
+
+@pytest.mark.parametrize("ending", ["opening", "another session"])
+def test_no_stored_answer_is_handed_out_before_the_witness_knows_it(path, witness, monkeypatch, ending):
+    ledger = SqlLedger(path, witness=witness)
+    ledger.open(terms())
+    call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(2), "monday")
+    other = SqlLedger(path, witness=witness)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", lambda *_given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(LedgerError, match="witness cannot be written"):
+            ledger.settle(call, Amount(1), 1, 1, ANSWER)
+        with pytest.raises(LedgerError, match="witness cannot be written"):
+            other.replay("visits", "ann", "monday", "count", QUESTION)
+    head = other.head()
+    assert Witness(witness).read() != head
+    if ending == "opening":
+        SqlLedger(path, witness=witness).close()
+    else:
+        assert other.replay("visits", "ann", "monday", "count", QUESTION).answer == ANSWER
+    assert Witness(witness).read() == head
+    ledger.close()
+    other.close()
+
+
+@pytest.mark.parametrize("end", ["", "-journal", "-wal", "-shm"])
+def test_a_witness_is_never_a_file_of_the_ledger(path, tmp_path, end):
+    filled(path).close()
+    kept, place = path.read_bytes(), f"{path}{end}"
+    with pytest.raises(InvalidParameter, match="file of its own"):
+        SqlLedger(path, witness=place)
+    with closing(SqlLedger(path)) as ledger, pytest.raises(InvalidParameter, match="file of its own"):
+        ledger.witness(place)
+    new = tmp_path / "new"
+    with pytest.raises(InvalidParameter, match="file of its own"):
+        chary.open(visits(), privacy_unit="patient", budget=USUAL, ledger=new, witness=f"{new}{end}")
+    assert not new.exists()
+    assert path.read_bytes() == kept
+
+
+def test_a_witness_takes_the_place_of_no_other_file(path, witness):
+    ledger = filled(path)
+    witness.write_text("patient,visits\n1,3\n")
+    with pytest.raises(InvalidParameter, match="another file"):
+        ledger.witness(witness)
+    with pytest.raises(LedgerError, match="is no witness"):
+        SqlLedger(path, witness=witness)
+    assert witness.read_text() == "patient,visits\n1,3\n"
+    for left in (b"", b"\0" * 512):  # of a witness, after a crash
+        witness.write_bytes(left)
+        assert ledger.witness(witness) == Witness(witness).read()
+    ledger.close()
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_torn_slot_leaves_the_other_and_two_are_refused(path, witness, slot):
+    ledger = SqlLedger(path, witness=witness)
+    ledger.open(terms())
+    ask(ledger)
+    ledger.close()
+    content = bytearray(witness.read_bytes())
+    heads = [Witness(witness).read()]
+    content[256 * slot + 20] ^= 1
+    witness.write_bytes(content)
+    heads.append(Witness(witness).read())
+    assert heads[0].entries - heads[1].entries == (heads[0].entries % 2 == slot)
+    SqlLedger(path, witness=witness).close()
+    content[256 * (1 - slot) + 20] ^= 1
+    witness.write_bytes(content)
+    with pytest.raises(LedgerBroken, match="witness is damaged"):
+        SqlLedger(path, witness=witness)
+
+
+def test_a_missing_witness_is_never_made_silently(path, witness):
+    filled(path).close()
+    with pytest.raises(LedgerError, match="there is no witness"):
+        SqlLedger(path, witness=witness)
+    ledger = SqlLedger(path)
+    assert ledger.witness(witness) == ledger.head() == Witness(witness).read()
+    ledger.close()
+    SqlLedger(path, witness=witness).close()
+
+
+def test_a_ledger_that_is_gone_is_no_new_one(tmp_path):
+    place = {"ledger": tmp_path / "visits.ledger", "witness": tmp_path / "elsewhere"}
+    opened = partial(chary.open, visits(), privacy_unit="patient", budget=USUAL, **place)
+    with opened() as session:
+        session.release(chary.count(), epsilon="0.01")
+    place["ledger"].unlink()
+    with pytest.raises(LedgerBroken, match="is gone"):
+        opened()
+    assert not place["ledger"].exists()

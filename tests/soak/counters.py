@@ -1,0 +1,43 @@
+"""Counters that are kept as secret state, beside what the published answers say about them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations
+
+from chary.ledger import Ledger
+from chary.mechanisms.thresholds.counters import Counters
+from tests.soak.replay import Replay
+
+
+def counters_differ(ledger: Ledger, replay: Replay) -> Iterator[str]:
+    """What is wrong with the counters of races and of streams with individual charging."""
+    right = {"best_of": _right_race, "individual_stream": _right_stream}
+    for number, call in replay.calls.items():
+        if call["state"] != "settled" or call["label"] not in right:
+            continue
+        secret = ledger.secret(number)
+        if secret is None or not right[call["label"]](ledger, replay, number, secret):
+            yield f"{call['label']} {number}: its counters are not those of its answers"
+
+
+def _settled(replay: Replay, label: str, field: str, number: int) -> list[dict]:
+    calls = [call for call in replay.calls.values() if call["label"] == label and call["state"] == "settled"]
+    return [call for call in calls if json.loads(call["body"])[field] == number]
+
+
+def _right_race(ledger: Ledger, replay: Replay, number: int, secret: bytes) -> bool:
+    """All calls of a race have one price here, so its counters stand to each other as the hits of its targets do."""
+    calls = _settled(replay, "best_of_call", "best_of", number)
+    hits = Counter(name for call in calls for name in json.loads(ledger.call(call["number"]).answer)["hits"])
+    counts = [hits[name] for name in json.loads(ledger.call(number).body)["targets"]]
+    counters = json.loads(secret)
+    alike = all(a * n == b * m for (a, m), (b, n) in combinations(zip(counters, counts, strict=True), 2))
+    if any(call["price"][0] for call in calls if not call["hits"]):
+        return alike  # every call was paid in full: nothing has to be counted
+    return alike and min(counters) == sum(call["price"][0] for call in calls) and any(counters) == any(counts)
+
+
+def _right_stream(ledger: Ledger, replay: Replay, number: int, secret: bytes) -> bool:
+    published = sum(call["hits"] > 0 for call in _settled(replay, "individual_ask", "individual", number))
+    return Counters.load(secret).published == published

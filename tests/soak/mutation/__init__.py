@@ -1,0 +1,1 @@
+"""Small wrong changes to the code, and whether a test sees them."""
