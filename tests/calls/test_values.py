@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import json
 import pickle
+import signal
 from datetime import date, datetime
 
 import pytest
@@ -42,6 +43,13 @@ def test_a_call_is_read_from_its_own_json(kind):
     call = SAMPLES[kind]()
     assert read(written(call)) == call
     assert written(read(written(call))) == written(call)
+
+
+def test_an_interruption_inside_of_the_json_stays_one(monkeypatch):
+    call = SAMPLES["test"]()
+    monkeypatch.setattr(type(call.query), "body", lambda query: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        call.body()
 
 
 @pytest.mark.parametrize("kind", sorted(BROUGHT))

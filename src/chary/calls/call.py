@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticSerializationError
 
 from chary.calls.refusals import refusal
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter, InvalidQuery
+from chary.interruption import interrupted
 from chary.spine.interaction import ENCODER, Interaction, Json
 from chary.spine.spine import Spine
 
@@ -48,7 +50,12 @@ class Call(ABC, Generic[AnswerT]):
 
     def body(self) -> Json:
         """The call as JSON, from which `read` makes an equal one."""
-        fields: Json = adapter(type(self)).dump_python(self, mode="json", exclude_none=True)
+        try:
+            fields: Json = adapter(type(self)).dump_python(self, mode="json", exclude_none=True)
+        except PydanticSerializationError as error:
+            if interrupted(error):
+                raise KeyboardInterrupt from None
+            raise
         return {"kind": self.kind} | fields
 
     def __hash__(self) -> int:

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from chary.errors import CharyError
+from chary.interruption import interrupted
 
 _T = TypeVar("_T")
-# What an engine says when it stopped for a signal: it swallows what the signal's handler raised.
-_STOPPED = "Query interrupted"
 
 
 def quietly(work: Callable[[], _T], failure: Exception) -> _T:
@@ -26,12 +25,6 @@ def quietly(work: Callable[[], _T], failure: Exception) -> _T:
     except CharyError:
         raise
     except Exception as error:
-        told: BaseException = KeyboardInterrupt() if _interrupted(error) else failure
+        told: BaseException = KeyboardInterrupt() if interrupted(error) else failure
     # Raised outside the handler: within it the original would be the context of what is told.
     raise told
-
-
-def _interrupted(error: Exception) -> bool:
-    # By name, for this is no engine's folder and must not import one.
-    named = type(error).__name__ == "InterruptException"
-    return named or (type(error), error.args) == (RuntimeError, (_STOPPED,))

@@ -33,7 +33,15 @@ def engine():
     made.close()
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError("Query interrupted"), duckdb.InterruptException])
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt,
+        RuntimeError("Query interrupted"),
+        duckdb.InterruptException,
+        duckdb.InvalidInputException("Invalid Input Error: exporting a stream from keys failed: KeyboardInterrupt: "),
+    ],
+)
 def test_what_the_engine_says_of_an_interruption_is_an_interruption(error):
     assert told(error) is KeyboardInterrupt
 
@@ -49,6 +57,17 @@ def test_what_the_engine_says_of_an_interruption_is_an_interruption(error):
 )
 def test_whatever_else_goes_wrong_is_a_failure(error):
     assert told(error) is EngineFailure
+
+
+def test_a_signal_while_the_engine_reads_an_object_of_python(engine):
+    class Rows:
+        def __arrow_c_stream__(self, requested_schema=None):
+            signal.raise_signal(signal.SIGINT)
+
+    with engine.connection() as connection:
+        with pytest.raises(KeyboardInterrupt):
+            quietly(lambda: connection.from_arrow(Rows()).fetchall(), FAILURE)
+        assert connection.execute("SELECT one FROM chary_rows").fetchall() == [(1,)]
 
 
 def test_a_signal_inside_of_a_query(engine):
