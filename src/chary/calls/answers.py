@@ -178,8 +178,9 @@ class RaceOutcome(Answer):
 class Tracked(Answer):
     """The answer to a question that is asked again and again; `changed` is what was charged.
 
-    Of a query a multiple of the step: `error_bar` is the half-width of its 95 % interval, half a step and the noise. Of
-    an algorithm an outcome in JSON values, without one.
+    Of a query `error_bar` is the half-width of its 95 % interval: of a multiple of the step, half a step and the noise;
+    of a value told by sharp tests, its noise, and if it did not change the distance at which a change is hardly ever
+    missed. Of an algorithm an outcome in JSON values, without one.
     """
 
     value: Any

@@ -13,7 +13,7 @@ from chary.calls.call import AnswerT, Call, asked
 from chary.calls.numbers.releasing import Release
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
 from chary.calls.thresholds.conditional_release import ReleaseIf
-from chary.calls.thresholds.sharpness import How, HowValued
+from chary.calls.thresholds.how_sharply import How, HowValued
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.calls.thresholds.testing import Test, Watch
 from chary.data import Series, Values

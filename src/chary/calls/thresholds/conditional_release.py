@@ -14,7 +14,7 @@ from chary.calls.extending import Extending
 from chary.calls.fields import Exact, Whole
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
 from chary.calls.thresholds.fresh_values import AskSharpRelease
-from chary.calls.thresholds.sharpness import Valued
+from chary.calls.thresholds.how_sharply import Valued
 from chary.calls.thresholds.testing import tested_query
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.bodies import query_of

@@ -8,7 +8,8 @@ from functools import cached_property
 from chary.calls.answers import Conditional
 from chary.calls.call import Bound
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
-from chary.calls.thresholds.sharpness import Sharply, Sharpness, Valued
+from chary.calls.thresholds.how_sharply import Sharply, Valued
+from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Mean, Query
 from chary.mechanisms import Additive
 from chary.spine.interaction import Json, Ran, Touched, error_bar, natural

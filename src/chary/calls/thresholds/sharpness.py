@@ -1,91 +1,28 @@
 """What a caller wants of a sharp test, and the test that follows from it under the session's filter."""
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
-from typing import Any, Final, TypedDict
+from typing import Final
 
-from chary.accounting import Event
 from chary.accounting.sharp.chance_chain import LEAST_SPEED
 from chary.accounting.sharp.half_widths import check_chance, half_width
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
 from chary.accounting.sharp.sharp_table import sharp_table
-from chary.calls.call import AnswerT, Call
-from chary.calls.fields import AnyQuery, Exact, Positive, Probability, Whole
 from chary.errors import InvalidParameter, NoPrice
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.thresholds.sharp import SharpSampler
 from chary.numbers import Number, exact, plain
-from chary.spine.interaction import KEPT, Interaction
+from chary.spine.interaction import KEPT
 from chary.spine.within import Within
 
 # Of the price of a hit, what its value takes: near the least error of values at full separation (theory 10).
 VALUE_SHARE: Final = Fraction(1, 4)
 SURE: Final = Fraction(19, 20)
-_WAYS: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for Laplace noise"
 # Halvings of a ratio of 16, or in rare cases of 2^62: the price is found to a part in 5,000, or in 400.
 _HALVINGS: Final = 14
-
-
-class How(TypedDict, total=False):
-    """How sharply a threshold is tested: one of `epsilon`, `hits`, `price` and `within`; see `Threshold`."""
-
-    epsilon: Number
-    hits: int
-    price: Number
-    within: Number
-    tests: int
-    sure: Number
-
-
-class HowValued(How, total=False):
-    """The same of a threshold whose hit comes with a value, and the part of the price of a hit for that."""
-
-    value: Number
-
-
-@dataclass(frozen=True)
-class Threshold(Call[AnswerT]):
-    """A call that tests against a bar.
-
-    How sharply is said in one of four ways: `hits`, so many must fit into the whole budget; `price`, the share of the
-    whole budget that a hit may take; `within` with `tests`, all of so many tests must be right, with probability `sure`
-    (default 0.95), for values farther than that from the bar; or `epsilon`, a test by Laplace noise. The first three
-    are the sharpest test there is for its price (docs/theory.md) and need a session with a delta.
-    """
-
-    query: AnyQuery
-    _: KW_ONLY
-    above: Exact
-    epsilon: Positive | None = None
-    hits: Whole | None = None
-    price: Probability | None = None
-    within: Positive | None = None
-    tests: Whole | None = None
-    sure: Probability | None = None
-
-    def __post_init__(self) -> None:
-        ways = [way for way in ("epsilon", "hits", "price", "within") if getattr(self, way) is not None]
-        if not ways:
-            raise InvalidParameter(f"say how sharply: {_WAYS}")
-        if len(ways) > 1:
-            raise InvalidParameter(
-                f"how sharply is said {len(ways)} times, by {'= and '.join(ways)}=: give one of {_WAYS}"
-            )
-        if self.within is not None and self.tests is None:
-            raise InvalidParameter("within= is for so many tests together: give tests= as well, such as tests=1000")
-        if self.tests is None and self.sure is not None:
-            raise InvalidParameter("sure= is about so many tests together: give tests= as well, such as tests=1000")
-        if self.epsilon is not None and self.tests is not None:
-            raise InvalidParameter("tests= belongs to a sharp test: give hits=, price= or within= instead of epsilon=")
-
-    def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> "Sharpness":
-        """The sharp test under this filter, of a call without epsilon; `NoPrice` but under a Renyi filter."""
-        asked = _Asked(self.hits, self.price, self.within, self.tests, self.sure or SURE)
-        renyi = priced_by(filter_, "ask with epsilon= for Laplace noise")
-        return _sharpness(asked, renyi, sensitivity, grid, value_share)
 
 
 def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
@@ -99,25 +36,9 @@ def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
 
 
 @dataclass(frozen=True)
-class Valued(Threshold[AnswerT]):
-    """A threshold whose hit comes with a value, for the part `value` of the price of a hit (default: a quarter)."""
+class WantedTest:
+    """What a call says of how sharply it tests."""
 
-    _: KW_ONLY
-    value: Probability | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epsilon is not None and self.value is not None:
-            raise InvalidParameter("value= belongs to a sharp test: give hits=, price= or within= instead of epsilon=")
-
-    @property
-    def value_share(self) -> Fraction:
-        """The part of the price of a hit that its value takes."""
-        return VALUE_SHARE if self.value is None else exact(self.value, "value")
-
-
-@dataclass(frozen=True)
-class _Asked:
     hits: int | None
     price: Number | None
     within: Number | None
@@ -150,34 +71,10 @@ class Sharpness:
         low, high = table.false_alarm_reach(Fraction(chance)), table.miss_reach(Fraction(chance))
         return Within(tests, float(confidence), float(max(low + self.bar, high - self.bar) * self.grid), None)
 
-    def foreseen(self, call: Threshold[Any]) -> Within | None:
-        """The same for as many tests as the call names, with the probability that it names."""
-        return None if call.tests is None else self.within(call.tests, exact(call.sure or SURE, "sure"))
-
-
-class Sharply(Interaction):
-    """What every call by sharp tests tells of them."""
-
-    call: Threshold[Any]
-    sharpness: Sharpness
-
-    @property
-    def foreseen(self) -> Within | None:
-        return self.sharpness.foreseen(self.call)
-
-    @property
-    def event(self) -> Event:
-        return self.sharpness.event
-
-    def within(self, tests: int, confidence: Number) -> Within:
-        return self.sharpness.within(tests, confidence)
-
-    def wrong_call(self, distance: int) -> float:
-        return self.sharpness.wrong_call(distance)
-
 
 @lru_cache(maxsize=KEPT)
-def _sharpness(asked: _Asked, filter_: RenyiFilter, sensitivity: int, grid: Fraction, share: Fraction) -> Sharpness:
+def sharpest(asked: WantedTest, filter_: RenyiFilter, sensitivity: int, grid: Fraction, share: Fraction) -> Sharpness:
+    """The test that is wanted, of values that move by at most so many steps, with this share for a value."""
     chance = None if asked.tests is None else (1 - exact(asked.sure, "sure")) / (2 * asked.tests)
     if chance is not None:
         check_chance(chance)
@@ -192,7 +89,7 @@ def _sharpness(asked: _Asked, filter_: RenyiFilter, sensitivity: int, grid: Frac
 
 
 def _price(
-    asked: _Asked, filter_: RenyiFilter, sensitivity: Fraction, chance: Fraction | None, tested: Fraction
+    asked: WantedTest, filter_: RenyiFilter, sensitivity: Fraction, chance: Fraction | None, tested: Fraction
 ) -> Fraction:
     """The log-moment of a hit, in whole steps of the filter, of which the part `tested` is for the test."""
     whole, steps = filter_.capacity.main, filter_.steps

@@ -9,7 +9,8 @@ from functools import cached_property, lru_cache
 from chary.accounting import Event, Publication, Support, Targeted
 from chary.calls.answers import YesOrNo, published
 from chary.calls.call import Bound, call
-from chary.calls.thresholds.sharpness import Sharply, Sharpness, Threshold, Valued
+from chary.calls.thresholds.how_sharply import Sharply, Threshold, Valued
+from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import InvalidQuery

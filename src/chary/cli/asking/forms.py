@@ -10,7 +10,7 @@ import typer
 
 from chary.calls import Call, kinds
 from chary.calls.fields import of_code
-from chary.calls.thresholds.sharpness import Threshold
+from chary.calls.thresholds.how_sharply import HowSharply
 from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options
 from chary.cli.asking.opened import DEFAULT_HITS, Opened
 from chary.cli.asking.options import BudgetOptions, CallOptions, QueryOptions, SizeOptions, SourceOptions
@@ -117,7 +117,7 @@ class Form:
 
     def _tested_sharply(self, made: dict[str, Any]) -> bool:
         """Whether something was said that only a sharp test has."""
-        return issubclass(self.kind, Threshold) and any(made.get(term) is not None for term in ("tests", "value"))
+        return issubclass(self.kind, HowSharply) and any(made.get(term) is not None for term in ("tests", "value"))
 
     def _check_said(self, said: Typed) -> None:
         """What an earlier run makes superfluous is needed without one."""
