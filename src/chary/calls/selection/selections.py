@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chary.answer import Key, Table, Value, scalar
+from chary.accounting import Publication
+from chary.answer import Ends, Key, Table, Value, around, in_row, scalar
 
 
 class Chosen(NamedTuple):
@@ -61,17 +62,20 @@ class Ranking(Table):
 
 @dataclass(frozen=True)
 class Selected(Table):
-    """The algorithms that reached the bar, in the order they were listed; each was charged.
+    """The candidates that reached the bar, in the order they were listed; each was charged.
 
-    The first `tested` of all `names` ran, the rest are `untested` because the hits that were paid for ran out.
+    The first `tested` of all `names` were tested, the rest are `untested` because the hits that were paid for ran out.
+    `error_bar` is the half-width of the 95 % interval of the noise of a count, None for algorithms.
     """
 
     above: tuple[Chosen, ...]
     tested: int
+    error_bar: float | None = None
+    publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def value(self) -> dict[Key | str, Value | None]:
-        """The algorithms that reached the bar, with their scores."""
+        """The candidates that reached the bar, with their scores."""
         return {chosen.name: chosen.score for chosen in self.above}
 
     @property
@@ -79,17 +83,24 @@ class Selected(Table):
         return bool(self.above)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All algorithms, in the order they were listed."""
-        return tuple(name for (name,) in self.keys)
+    def names(self) -> tuple[Any, ...]:
+        """All candidates, in the order they were listed."""
+        return tuple(scalar(key) for key in self.keys)
 
     @property
-    def untested(self) -> tuple[str, ...]:
-        """Algorithms left when the hits that were paid for had run out."""
+    def untested(self) -> tuple[Any, ...]:
+        """Candidates left when the hits that were paid for had run out."""
         return self.names[self.tested :]
 
     def cells(self, position: int) -> dict[str, Any]:
-        return _state(self.names[position], self.above, tested=position < self.tested)
+        found = _state(self.names[position], self.above, tested=position < self.tested)
+        return found if self.error_bar is None else found | in_row(self.interval_of(found["score"]))
+
+    def interval_of(self, value: Value | None) -> Ends | None:
+        """What the count of a candidate says, 95 times in 100, given that it was published; see `Answer.interval`."""
+        if value is None or self.publication is None:
+            return around(value, self.error_bar)
+        return self.publication.interval(value)
 
 
 @dataclass(frozen=True)

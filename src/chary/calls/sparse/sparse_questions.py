@@ -11,7 +11,7 @@ from chary.accounting.events import failing
 from chary.accounting.sparse.one_sided import USUAL_TESTS
 from chary.answer import Value
 from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
-from chary.calls.thresholds.testing import keyed
+from chary.calls.thresholds.watching import keyed
 from chary.data import Neighbouring, Query, Relation
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine

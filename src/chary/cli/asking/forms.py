@@ -18,12 +18,12 @@ from chary.errors import InvalidParameter
 
 # What only a program can bring besides code of its own: names of targets, votes, a black box, several algorithms.
 BROUGHT: Final = frozenset(
-    {"agreement", "best_of", "label", "label_clear", "schedule", "select"}
+    {"agreement", "best_of", "label", "label_clear", "schedule"}
     | {name for name, kind in kinds().items() if of_code(kind)}
 )
 # Without a size of their own, these are as precise as leaves room for the hits that are to be paid for.
 BY_HITS: Final = frozenset(
-    {"between", "classify", "cover", "decide", "release_if", "sketch", "test", "top", "track", "watch"}
+    {"between", "classify", "cover", "decide", "release_if", "select", "sketch", "test", "top", "track", "watch"}
 )
 SIZES: Final = ("epsilon", "rho", "noise", "hits")
 
