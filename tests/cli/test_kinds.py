@@ -35,6 +35,7 @@ from chary.calls import (
     Release,
     ReleaseIf,
     Revise,
+    Select,
     Share,
     Sketch,
     SmallDatabase,
@@ -117,6 +118,7 @@ CALLS = {
     "release": (PUBLIC, "--count --rho-per-call 0.0001", Release(count(), rho="0.0001")),
     "release_if": (PUBLIC, f"--count --above 10 {SMALL}", ReleaseIf(count(), above=10, **SIZE)),
     "sketch": (UNITS, f"--where age>=65 --registers 64 {SMALL}", Sketch("age>=65", registers=64, **SIZE)),
+    "select": (UNITS, f"{KEYED} --above 1000 {SMALL}", Select(KEYS, above=1000, **SIZE)),
     "small_database": (
         PUBLIC,
         f"{CELLS} --queries clinic='a' --rows 4 {SMALL}",
