@@ -39,18 +39,23 @@ def chance_chain(test: SharpTest) -> tuple[tuple[int, ...], int]:
     2^-100 of 0 and 1, chances stay as they are. A price too small for a table raises `InvalidParameter`, with the least
     that works.
     """
+    check_price(test)
+    with precise(_MORE_DIGITS if 0 < Fraction(test.miss_price) < _TINY else _FEWER_DIGITS):
+        walk = _Walk(test)
+        below = [*walk.chances(up=False)]
+        above = [*walk.chances(up=True)]
+    below += tail(below)
+    return (*reversed(below), ONE >> 1, *above), len(below)
+
+
+def check_price(test: SharpTest) -> None:
+    """Refuse a price too small for a table."""
     order = Fraction(test.order)
     least = least_price(order, LEAST_SPEED)
     if Fraction(test.price) < least:
         raise InvalidParameter(
             f"a table of a test at order {plain(order)} needs a price of at least {plain(least * Fraction(1001, 1000))}"
         )
-    with precise(_MORE_DIGITS if 0 < Fraction(test.miss_price) < _TINY else _FEWER_DIGITS):
-        walk = _Walk(test)
-        below = [*walk.chances(up=False)]
-        above = [*walk.chances(up=True)]
-    below += _tail(below)
-    return (*reversed(below), ONE >> 1, *above), len(below)
 
 
 class _Walk:
@@ -97,7 +102,7 @@ def _nearest(logit: float) -> int:
     return int(math.exp(hit) * float(ONE)) if hit < miss else ONE - int(math.exp(miss) * float(ONE))
 
 
-def _tail(below: list[int]) -> list[int]:
+def tail(below: list[int]) -> list[int]:
     """Chances that fall by one factor from the last two, rounded up: allowed by the third point of `allowed_pairs`.
 
     Rounding up brings two neighbours nearer to each other than the factor.

@@ -5,11 +5,21 @@ from fractions import Fraction
 from typing import Any, Final, TypedDict, cast
 
 from chary.accounting import Event
+from chary.accounting.sharp.sharp_event import SharpTest
 from chary.calls.call import AnswerT, Call
 from chary.calls.fields import AnyQuery, Exact, Positive, Probability, Whole
-from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Sharpness, WantedTest, priced_by, sharpest
+from chary.calls.thresholds.sharpness import (
+    SURE,
+    VALUE_SHARE,
+    Sharpness,
+    WantedTest,
+    Width,
+    priced,
+    priced_by,
+    sharpest,
+)
 from chary.errors import InvalidParameter
-from chary.filters import Filter
+from chary.filters import Filter, RenyiFilter
 from chary.numbers import Number, exact
 from chary.spine.interaction import Interaction
 from chary.spine.within import Within
@@ -75,9 +85,16 @@ class HowSharply(Call[AnswerT]):
 
     def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> "Sharpness":
         """The sharp test under this filter, of a call without epsilon; `NoPrice` but under a Renyi filter."""
+        return sharpest(*self._wanted(filter_), sensitivity, grid, value_share)
+
+    def clear_event(self, filter_: Filter, sensitivity: Fraction, width: Width) -> SharpTest:
+        """The price of an unclear answer under this filter, of a call without epsilon; `width` says what is right."""
+        wanted, renyi = self._wanted(filter_)
+        return SharpTest(renyi.order, priced(wanted, renyi, sensitivity, width=width))
+
+    def _wanted(self, filter_: Filter) -> tuple[WantedTest, RenyiFilter]:
         wanted = WantedTest(self.hits, self.price, self.within, self.tests, self.sure or SURE)
-        renyi = priced_by(filter_, "ask with epsilon= for Laplace noise")
-        return sharpest(wanted, renyi, sensitivity, grid, value_share)
+        return wanted, priced_by(filter_, "ask with epsilon= for Laplace noise")
 
 
 @dataclass(frozen=True)

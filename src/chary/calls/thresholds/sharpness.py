@@ -1,6 +1,7 @@
 """What a caller wants of a sharp test, and the test that follows from it under the session's filter."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -23,6 +24,7 @@ VALUE_SHARE: Final = Fraction(1, 4)
 SURE: Final = Fraction(19, 20)
 # Halvings of a ratio of 16, or in rare cases of 2^62: the price is found to a part in 5,000, or in 400.
 _HALVINGS: Final = 14
+Width = Callable[[SharpTest, float], float]
 
 
 def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
@@ -44,6 +46,15 @@ class WantedTest:
     within: Number | None
     tests: int | None
     sure: Number
+
+    @property
+    def chance(self) -> Fraction | None:
+        """The chance of an error, on either side, of each of the tests that are named; refuses one below all tables."""
+        if self.tests is None:
+            return None
+        chance = (1 - exact(self.sure, "sure")) / (2 * self.tests)
+        check_chance(chance)
+        return chance
 
 
 @dataclass(frozen=True)
@@ -75,10 +86,7 @@ class Sharpness:
 @lru_cache(maxsize=KEPT)
 def sharpest(asked: WantedTest, filter_: RenyiFilter, sensitivity: int, grid: Fraction, share: Fraction) -> Sharpness:
     """The test that is wanted, of values that move by at most so many steps, with this share for a value."""
-    chance = None if asked.tests is None else (1 - exact(asked.sure, "sure")) / (2 * asked.tests)
-    if chance is not None:
-        check_chance(chance)
-    price = _price(asked, filter_, sensitivity * grid, chance, 1 - share)
+    chance, price = asked.chance, priced(asked, filter_, sensitivity * grid, 1 - share)
     event = SharpTest(filter_.order, price)
     tested = event if share == 0 else SharpTest(filter_.order, price * (1 - share))
     table = sharp_table(order=filter_.order, price=Fraction(tested.price), steps=sensitivity)
@@ -88,28 +96,39 @@ def sharpest(asked: WantedTest, filter_: RenyiFilter, sensitivity: int, grid: Fr
     return Sharpness(event, SharpSampler(table), bar, rho, grid)
 
 
-def _price(
-    asked: WantedTest, filter_: RenyiFilter, sensitivity: Fraction, chance: Fraction | None, tested: Fraction
+def priced(
+    asked: WantedTest,
+    filter_: RenyiFilter,
+    sensitivity: Fraction,
+    tested: Fraction = Fraction(1),
+    width: Width = half_width,
 ) -> Fraction:
-    """The log-moment of a hit, in whole steps of the filter, of which the part `tested` is for the test."""
-    whole, steps = filter_.capacity.main, filter_.steps
+    """The log-moment of a hit, in whole steps of the filter, of which the part `tested` is for the test.
+
+    `width` is how near to its bar a test is right but for a chance, in sensitivities.
+    """
+    whole, steps, chance = filter_.capacity.main, filter_.steps, asked.chance
     if asked.hits is not None:
         return _some(whole // asked.hits, steps)
     if asked.price is not None:
         return _some(int(whole * exact(asked.price, "price")), steps)
     wanted = float(exact(asked.within or 0, "within") / sensitivity)
-    if chance is None or not _right(filter_.order, tested * whole / steps, float(chance), wanted):
+
+    def right(main: int) -> bool:
+        price = tested * main / steps
+        return chance is not None and _right(filter_.order, price, float(chance), wanted, width)
+
+    if chance is None or not right(whole):
         raise InvalidParameter(
             f"not even the whole budget buys {asked.tests} tests that are right within "
             f"{plain(exact(asked.within or 0, 'within'))}: give a larger within= or fewer tests="
         )
     low, high = _around(filter_.order, float(chance), wanted, steps / float(tested))
-    low = low if not _right(filter_.order, tested * low / steps, float(chance), wanted) else 1
-    high = high if high < whole and _right(filter_.order, tested * high / steps, float(chance), wanted) else whole
+    low = low if not right(low) else 1
+    high = high if high < whole and right(high) else whole
     for _ in range(_HALVINGS):
         middle = isqrt(low * high)
-        right = _right(filter_.order, tested * middle / steps, float(chance), wanted)
-        low, high = (low, middle) if right else (middle, high)
+        low, high = (low, middle) if right(middle) else (middle, high)
     return _some(high, steps)
 
 
@@ -120,12 +139,12 @@ def _around(order: Fraction, chance: float, wanted: float, unit: float) -> tuple
     return max(1, int(guess / 4)), max(2, int(min(4 * guess, 1e300)))
 
 
-def _right(order: Fraction, price: Fraction, chance: float, wanted: float) -> bool:
+def _right(order: Fraction, price: Fraction, chance: float, wanted: float, width: Width) -> bool:
     """Whether the test of this price is right within so many sensitivities, and has a table."""
     if price < least_price(order, LEAST_SPEED):
         return False
     try:
-        return half_width(SharpTest(order, price), chance) <= wanted
+        return width(SharpTest(order, price), chance) <= wanted
     except InvalidParameter:  # a price at which a test tells nothing
         return False
 
