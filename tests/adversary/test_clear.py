@@ -24,11 +24,11 @@ GAMES = {
 @pytest.mark.parametrize("name", GAMES)
 def test_no_analyst_gets_more_than_what_is_charged(name, hits):
     game = GAMES[name](hits=hits)
-    for calls in (1, 3):
+    for calls in (1, 2):
         assert 1 - 1e-9 <= Best(game, Moment(2)).value(calls) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("name", ["decisions", "between", "largest, one key moves"])
+@pytest.mark.parametrize("name", ["decisions", "between"])
 def test_half_the_price_is_found_out(monkeypatch, name):
     def cheap(self):
         event = self.draws.event()

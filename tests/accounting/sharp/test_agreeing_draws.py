@@ -59,8 +59,9 @@ def test_every_pair_of_neighbours_is_allowed_both_ways_within_a_label_and_across
 
 
 @pytest.mark.parametrize("prices", PRICES)
-def test_half_the_price_does_not_pay_for_it(prices):
-    draws, half = made(prices, 2), SharpTest(prices[0], Fraction(prices[1]) / 2)
+@pytest.mark.parametrize("labels", LABELS)
+def test_half_the_price_does_not_pay_for_it(prices, labels):
+    draws, half = made(prices, labels), SharpTest(prices[0], Fraction(prices[1]) / 2)
     pairs = [(law(draws, 0, d), law(draws, 0, d + 1)) for d in range(30)]
     assert any(bool(moment(*pair, half) > 1) or bool(moment(*pair[::-1], half) > 1) for pair in pairs)
 
