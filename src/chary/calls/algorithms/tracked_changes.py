@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from chary.accounting import Event, ZeroConcentrated
 from chary.accounting.sharp.two_sided import TwoSidedTable
-from chary.calls.answers import Tracked
+from chary.calls.answers import Tracked, published
 from chary.calls.call import Bound
 from chary.calls.thresholds.how_sharply import FreshlyValued, Sharply
 from chary.calls.thresholds.sharpness import Sharpness
@@ -74,8 +74,9 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
         return Ran({"value": told, "hit": True}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Tracked:
+        told = published(self.noise, self.query, self.neighbouring) if answer["hit"] else None
         bar = self.error_bar if answer["hit"] else float(self._unnoticed * self.query.grid)
-        return Tracked(call, natural(answer["value"], self.query.grid), answer["hit"], bar)
+        return Tracked(call, natural(answer["value"], self.query.grid), answer["hit"], bar, publication=told)
 
     @property
     def _unnoticed(self) -> int:

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Any
 
+from chary.accounting import Publication
 from chary.answer import Key, handed_out
 from chary.calls.answers import Conditional
 from chary.calls.call import call
 from chary.calls.fields import Covering, Exact, Whole
 from chary.calls.selection.ranking import check_most
 from chary.calls.selection.selections import Chosen, Coverage
-from chary.calls.thresholds.conditional_release import ReleaseIf
+from chary.calls.thresholds.conditional_release import AskReleaseIf, ReleaseIf
+from chary.calls.thresholds.fresh_values import AskSharpRelease
 from chary.calls.thresholds.how_sharply import FreshlyValued
 from chary.data import Count, Predicate, Query
 from chary.data.queries.count import any_of
@@ -62,15 +64,16 @@ class Cover(FreshlyValued[Coverage]):
                 found.append(condition)
             if len(chosen) == most:
                 break
-        return handed_out(self._covered(named, chosen, calls, self.bind(spine).error_bar), spine)
+        told = self._step(spine, named[0][1], []).published()
+        return handed_out(self._covered(named, chosen, calls, told), spine)
 
-    def _covered(self, named: list[Named], chosen: list[Chosen], calls: list[int], error_bar: float | None) -> Coverage:
+    def _covered(self, named: list[Named], chosen: list[Chosen], calls: list[int], told: Publication) -> Coverage:
         names = tuple(name for name, _ in named)
         columns = self.candidates.columns if isinstance(self.candidates, Count) else ("condition",)
         keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
-        return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), error_bar, names)
+        return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), told, names, self.k or len(names))
 
-    def _step(self, spine: Spine, condition: Predicate, found: list[Predicate]) -> Interaction:
+    def _step(self, spine: Spine, condition: Predicate, found: list[Predicate]) -> AskReleaseIf | AskSharpRelease:
         query = Count(where=condition, without=any_of(found))
         return ReleaseIf(query, above=self.above, **self.ways).bind(spine)
 

@@ -11,7 +11,7 @@ from chary.calls.selection.selections import Chosen, Selected
 from chary.calls.thresholds.watching import AskEachKey, AskSharpWatch, AskWatch
 from chary.data import Count, Query
 from chary.mechanisms.additive import Integers
-from chary.spine.interaction import Json, Touched, error_bar, natural
+from chary.spine.interaction import Json, Touched, natural
 
 
 class _PublicCandidates(AskEachKey):
@@ -48,8 +48,7 @@ class _PublicCandidates(AskEachKey):
             for position, steps in zip(answer["positions"], answer["noisy"], strict=True)
         )
         columns = ("condition",) if self.query.keys is None else self.query.columns
-        bar, told = error_bar(self.accuracy()), self.published() if above else None
-        return Selected(call, columns, self.candidates, above, answer["tested"], bar, publication=told)
+        return Selected(call, columns, self.candidates, above, answer["tested"], publication=self.published())
 
 
 class SelectByNoise(_PublicCandidates, AskWatch):

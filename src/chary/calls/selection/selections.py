@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chary.accounting import Publication
-from chary.answer import Ends, Key, Table, Value, around, in_row, scalar
+from chary.accounting import Finding, Findings, LargestOf, Publication
+from chary.answer import Key, Table, Value, findings_of, in_row, scalar
 
 
 class Chosen(NamedTuple):
@@ -30,12 +30,16 @@ class Chosen(NamedTuple):
 class Ranking(Table):
     """The best candidates, best first; each was charged.
 
-    `error_bar` is the half-width of the 95 % interval of any one key's noise, None for algorithms. Scores that were
-    chosen for being large are too large by more than that more often, so a row has no interval.
+    Scores that were chosen for being large are too large rather than too small: the intervals of all rows hold together
+    95 times in 100, whatever the data. Scores of algorithms have none.
     """
 
     best: tuple[Chosen, ...]
-    error_bar: float | None
+    told: LargestOf | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.told)
 
     @property
     def value(self) -> dict[Any, Value | None]:
@@ -57,7 +61,9 @@ class Ranking(Table):
         return [chosen.score for chosen in self.best]
 
     def cells(self, position: int) -> dict[str, Any]:
-        return _told(self.best[position])
+        best = self.best[position]
+        interval = None if self.told is None or best.score is None else self.told.interval(best.score)
+        return {"score": best.score} | in_row(interval) | {"solution": best.solution}
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,11 @@ class Selected(Table):
     """The candidates that reached the bar, in the order they were listed; each was charged.
 
     The first `tested` of all `names` were tested, the rest are `untested` because the hits that were paid for ran out.
-    `error_bar` is the half-width of the 95 % interval of the noise of a count, None for algorithms.
+    The interval of a count is true 95 times in 100, given that it was published; scores of algorithms have none.
     """
 
     above: tuple[Chosen, ...]
     tested: int
-    error_bar: float | None = None
     publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
@@ -94,28 +99,27 @@ class Selected(Table):
 
     def cells(self, position: int) -> dict[str, Any]:
         found = _state(self.names[position], self.above, tested=position < self.tested)
-        return found if self.error_bar is None else found | in_row(self.interval_of(found["score"]))
+        return found if self.publication is None else found | _says(self.publication, found["score"])
 
-    def interval_of(self, value: Value | None) -> Ends | None:
-        """What the count of a candidate says, 95 times in 100, given that it was published; see `Answer.interval`."""
-        if value is None or self.publication is None:
-            return around(value, self.error_bar)
-        return self.publication.interval(value)
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.publication)
 
 
 @dataclass(frozen=True)
 class Coverage(Table):
     """What a greedy coverage chose, in the order the candidates were listed; each was charged.
 
-    The score of a chosen candidate is the noisy number of units it covers and none chosen before it does. `calls` are
-    the numbers of the conditional releases of the first candidates of `names`, `call` the last of them; the rest are
-    `untested`.
+    The score of a chosen candidate is the noisy number of units it covers and none chosen before it does; its interval
+    is true 95 times in 100, given that it was chosen. `calls` are the numbers of the conditional releases of the first
+    candidates of `names`, `call` the last of them; the rest are `untested`.
     """
 
     chosen: tuple[Chosen, ...]
     calls: tuple[int, ...]
-    error_bar: float | None
+    publication: Publication = field(repr=False, compare=False)
     names: tuple[Key | str, ...] = field(compare=False)
+    most: int = field(compare=False)
 
     @property
     def value(self) -> dict[Key | str, Value | None]:
@@ -125,6 +129,13 @@ class Coverage(Table):
     @property
     def hit(self) -> bool:
         return bool(self.chosen)
+
+    @property
+    def findings(self) -> Findings:
+        calls = dict(zip(self.names, self.calls, strict=False))
+        found = [(chosen.name, chosen.score) for chosen in self.chosen if chosen.score is not None]
+        hits = [Finding(calls[name], name, score, self.publication) for name, score in found]
+        return Findings.of(hits, self.most, open=True)
 
     @property
     def covered(self) -> Value:
@@ -137,10 +148,18 @@ class Coverage(Table):
         return self.names[len(self.calls) :]
 
     def cells(self, position: int) -> dict[str, Any]:
-        return _state(self.names[position], self.chosen, tested=position < len(self.calls))
+        told = _state(self.names[position], self.chosen, tested=position < len(self.calls))
+        return told | _says(self.publication, told["score"])
 
     def _numbers(self) -> Sequence[int]:
         return self.calls
+
+
+def _says(publication: Publication, score: Value | None) -> dict[str, Any]:
+    """What a published count says of the truth."""
+    if score is None:
+        return in_row(None) | {"caution": None}
+    return in_row(publication.interval(score)) | {"caution": publication.caution(score)}
 
 
 def _told(chosen: Chosen | None) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from chary.calls.answers import Conditional
+from chary.accounting import Publication
+from chary.calls.answers import Conditional, published
 from chary.calls.call import Bound
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
 from chary.calls.thresholds.how_sharply import Sharply, Valued
@@ -49,4 +50,9 @@ class AskSharpRelease(Sharply, Bound[Valued[Conditional]]):
         return Ran({"value": value}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Conditional:
-        return Conditional(call, answer["value"], error_bar(self.accuracy()), call)
+        told = None if isinstance(self.call.query, Mean) else self.published()
+        return Conditional(call, answer["value"], error_bar(self.accuracy()), call, publication=told)
+
+    def published(self) -> Publication:
+        """A value with noise of its own, after a test against the bar."""
+        return published(self.noises[0], self.tested, self.neighbouring, bar=self.threshold)
