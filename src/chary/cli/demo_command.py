@@ -76,8 +76,8 @@ def _by_kind(history: list[Entry]) -> dict[str, list[Entry]]:
 def _row(kind: str, entries: list[Entry]) -> tuple[Any, ...]:
     tests, hits = sum(entry.tests for entry in entries), sum(entry.hits for entry in entries)
     charged = [entry.share for entry in entries if entry.share]
-    each = percent(max(charged)) if charged else "free"
-    return kind, len(entries), tests, hits, tests - hits, percent(sum(charged)), each
+    prices = (percent(sum(charged)), percent(max(charged))) if charged else ("free", "free")
+    return kind, len(entries), tests, hits, tests - hits, *prices
 
 
 def _figures(story: Story, session: Session, picture: Path) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def _hits(axes: Axes, story: Story) -> None:
     axes.invert_yaxis()
     axes.margins(y=0.01)
     axes.set(title=f"{len(hits)} hits among {TESTS:,} tests", xlabel="people")
-    axes.legend(loc="upper left", fontsize=8, framealpha=1)
+    axes.figure.legend(loc="outside lower center", ncols=2, fontsize=9)
 
 
 def _cloud(axes: Axes, story: Story) -> None:
@@ -62,7 +62,7 @@ def _cloud(axes: Axes, story: Story) -> None:
     false = int(np.sum((told >= BAR) & (np.array(story.truths) < BAR)))
     own = sum(hit.false for hit in story.hits)
     axes.set(
-        title=f"The same promise: {false:,} false alarms by releasing everything, {own} here",
+        title=f"False alarms under the same promise: {false:,} if all is released, {own} by chary",
         xlabel="truth",
         ylabel="published",
     )
