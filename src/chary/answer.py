@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
+from chary.accounting.inference.findings import Finding, Findings, Told
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain
@@ -91,6 +93,15 @@ class Answer:
         return None
 
     @property
+    def findings(self) -> Findings:
+        """The values that were published, with how: intervals that hold all at once, p-values, alarms to act on.
+
+        `answer.findings.intervals(simultaneous=True)`, `answer.findings.list(fdr=0.1)`. Empty where nothing was
+        published, or nothing is known of the noise.
+        """
+        return Findings(())
+
+    @property
     def charged(self) -> Spending:
         """What the call was charged, as a share of the budget."""
         return self._handed_out_by().charged(self._numbers())
@@ -127,8 +138,9 @@ class Answer:
     def _told(self) -> dict[str, str]:
         """What people are told, by names: what was published and what it says, without the accounting."""
         left_out = ACCOUNTANTS | {"call"}
-        told = {name: getattr(self, name) for name in (*_public(self), "value", "interval") if name not in left_out}
-        return {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+        told = {name: getattr(self, name) for name in (*_public(self), "value") if name not in left_out}
+        shown = {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+        return shown if self.interval is None else shown | {"interval": _from_to(*self.interval)}
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {text}" for name, text in self._told().items())
@@ -209,10 +221,15 @@ class NoisyNumber(Answer):
 
     value: Value
     error_bar: float | None
+    told: Told | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def interval(self) -> Ends | None:
-        return around(self.value, self.error_bar)
+        return around(self.value, self.error_bar, self.told)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, {None: self.value}, self.told)
 
     def __float__(self) -> float:
         return float(self.value)
@@ -228,6 +245,11 @@ class NoisyNumbers(Table):
 
     values: tuple[Value, ...]
     error_bar: float | None
+    told: Told | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.told)
 
     @property
     def value(self) -> dict[Any, Value]:
@@ -235,17 +257,38 @@ class NoisyNumbers(Table):
         return {scalar(key): value for key, value in zip(self.keys, self.values, strict=True)}
 
     def cells(self, position: int) -> dict[str, Any]:
-        return {"value": self.values[position]} | ends(self.values[position], self.error_bar)
+        return {"value": self.values[position]} | in_row(around(self.values[position], self.error_bar, self.told))
 
 
-def around(value: Value | None, error_bar: float | None) -> Ends | None:
-    """The interval of a value with symmetric noise, if it has one."""
-    return None if value is None or error_bar is None else (float(value - error_bar), float(value + error_bar))
+class Known(NamedTuple):
+    """What the truth can be, whatever the data; None for no end."""
+
+    floor: int | None = None
+    ceiling: int | None = None
 
 
-def ends(value: Value | None, error_bar: float | None) -> dict[str, float | None]:
-    """The same for a row of a table."""
-    return in_row(around(value, error_bar))
+def around(value: Value | None, error_bar: float | None, known: Any = None) -> Ends | None:
+    """The interval of a value with symmetric noise, if it has one, cut to the range of the truth where it is known."""
+    if value is None or error_bar is None:
+        return None
+    return cut((float(value - error_bar), float(value + error_bar)), known)
+
+
+def cut(ends: tuple[float, float], known: Any) -> Ends:
+    """An interval cut to the `floor` and the `ceiling` of what is known, each where it has one."""
+    if known is None:
+        return ends
+    least = -math.inf if known.floor is None else float(known.floor)
+    most = math.inf if known.ceiling is None else float(known.ceiling)
+    low, high = (min(max(end, least), most) for end in ends)
+    return low, high
+
+
+def findings_of(call: int, values: Mapping[Any, Value | None], told: Told | None) -> Findings:
+    """The values of one call that were published in this way, by key."""
+    if told is None:
+        return Findings(())
+    return Findings.of(Finding(call, key, value, told) for key, value in values.items() if value is not None)
 
 
 def in_row(interval: Ends | None) -> dict[str, float | None]:
@@ -304,6 +347,17 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
     return plain(value) if isinstance(value, float) else str(value)
+
+
+def _from_to(low: float | None, high: float | None) -> str:
+    """An interval in words.
+
+    >>> _from_to(482.0, 542.0), _from_to(None, 219.0)
+    ('482 to 542', 'no lower end, up to 219')
+    """
+    if low is None:
+        return "no end" if high is None else f"no lower end, up to {plain(high)}"
+    return f"{plain(low)} to {plain(high)}" if high is not None else f"from {plain(low)}, no upper end"
 
 
 def _lines(rows: Sequence[Mapping[str, str]]) -> list[str]:
