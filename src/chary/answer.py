@@ -88,6 +88,13 @@ class Answer:
         return None
 
     @property
+    def interval_says(self) -> str:
+        """What the interval holds for, or why there is none, in words."""
+        if self.interval is None:
+            return "no interval: nothing was published whose error is known"
+        return "the interval holds 95 times in 100, given that the value was published"
+
+    @property
     def charged(self) -> Spending:
         """What the call was charged, as a share of the budget."""
         return self._handed_out_by().charged(self._numbers())
@@ -133,6 +140,10 @@ class Table(Answer):
     def cells(self, position: int) -> dict[str, Any]:
         """What is told of the key at this position, by names that are the same for all keys."""
         raise NotImplementedError
+
+    @property
+    def interval_says(self) -> str:
+        return "low and high of each row hold 95 times in 100 for that row, not for all rows together"
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is told of it."""

@@ -108,9 +108,17 @@ class AboveOrNot(Answer):
 
 @dataclass(frozen=True)
 class ChosenKey(Answer):
-    """The key that was chosen, by its name alone: a scalar for one column, a tuple for several."""
+    """The key that was chosen, by its name alone: a scalar for one column, a tuple for several.
+
+    Nothing was measured, so there is no interval; `session.quote(...)` says by how much its answer may fall short of
+    the best (`shortfall`), 95 times in 100 and whatever the data.
+    """
 
     value: Any
+
+    @property
+    def interval_says(self) -> str:
+        return "no interval: a key was chosen and nothing measured; its quote says how far it may be from the best"
 
 
 @dataclass(frozen=True)

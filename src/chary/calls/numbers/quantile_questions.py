@@ -1,10 +1,10 @@
 """Answers that are the likelier, the fewer units would have to change to make them true: quantiles and modes."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from chary import noise
 from chary.accounting import Event, ZeroConcentrated
@@ -23,6 +23,7 @@ from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine
 
 RARE: Final = Fraction(1, 20)
+_UNGUARDED: Final = "no interval: how far a quantile is off depends on secret data; interval=0.95 pays for one"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class QuantileAnswer(Answer):
     @property
     def interval(self) -> Ends | None:
         return self.guards
+
+    @property
+    def interval_says(self) -> str:
+        return _UNGUARDED if self.guards is None else "the interval holds as often as was asked, whatever the data"
 
     def __float__(self) -> float:
         return float(self.value)
@@ -71,6 +76,11 @@ class QuantileAnswers(Table):
         """Quantile to value."""
         return dict(zip(self.at, self.values, strict=True))
 
+    @property
+    def interval_says(self) -> str:
+        held = "all intervals hold together as often as was asked, whatever the data"
+        return _UNGUARDED if self.guards is None else held
+
     def cells(self, position: int) -> dict[str, Any]:
         told = {"value": self.values[position], "rank_error": self.rank_errors[position]}
         return told if self.guards is None else told | in_row(self.guards[position])
@@ -99,12 +109,18 @@ class Quantiles(Call[QuantileAnswers]):
     interval: Probability | None = None
 
     def bind(self, spine: Spine) -> "AskQuantiles":
-        return AskQuantiles(self, spine.rows.neighbouring)
+        return AskQuantiles(self, spine.rows.neighbouring).settled(spine.filter)
 
 
 @dataclass(frozen=True)
 class AskQuantiles(Bound[Quantiles]):
-    """The quantiles, as they are chosen."""
+    """The quantiles, as they are chosen: by permute-and-flip where the filter prices its pure epsilon alone."""
+
+    flip: bool = field(default=False, compare=False)
+
+    def settled(self, filter_: Filter) -> Self:
+        """By permute-and-flip unless the zCDP that it lacks is worth something to this filter."""
+        return replace(self, flip=self.price(filter_) == filter_.price(self.event))
 
     @cached_property
     def asked(self) -> Ordered:
@@ -118,17 +134,17 @@ class AskQuantiles(Bound[Quantiles]):
         """The exact choice of the quantiles themselves; refuses what are no quantiles."""
         if self.guarded is not None:
             return self.guarded.answers
-        replace, moves = self.neighbouring.relation is Relation.REPLACE, self.asked.moves(self.neighbouring)
-        return HalvedQuantiles(tuple(self.call.at), self.call.epsilon, replace, moves)
+        replaced, moves = self.neighbouring.relation is Relation.REPLACE, self.asked.moves(self.neighbouring)
+        return HalvedQuantiles(tuple(self.call.at), self.call.epsilon, replaced, moves, flip=self.flip)
 
     @cached_property
     def guarded(self) -> GuardedQuantiles | None:
         """The same with guards, where intervals were asked for."""
         if self.call.interval is None:
             return None
-        replace, moves = self.neighbouring.relation is Relation.REPLACE, self.asked.moves(self.neighbouring)
+        replaced, moves = self.neighbouring.relation is Relation.REPLACE, self.asked.moves(self.neighbouring)
         beta = 1 - Fraction(self.call.interval)
-        return GuardedQuantiles(tuple(self.call.at), self.call.epsilon, replace, beta, moves)
+        return GuardedQuantiles(tuple(self.call.at), self.call.epsilon, replaced, beta, moves, self.flip)
 
     @cached_property
     def event(self) -> Event:
@@ -136,7 +152,7 @@ class AskQuantiles(Bound[Quantiles]):
 
     def price(self, filter_: Filter) -> Price:
         """The zCDP of the rounds, of epsilon/rounds each, adds up."""
-        if self.mechanism.narrow(self.asked.points):
+        if self.flip or self.mechanism.narrow(self.asked.points):
             return super().price(filter_)
         rounds = (self.guarded or self.mechanism).rounds
         price, zcdp = super().price(filter_), Fraction(self.call.epsilon) ** 2 / (8 * rounds)
@@ -242,7 +258,7 @@ class Quantile(Call[QuantileAnswer]):
     def bind(self, spine: Spine) -> "AskQuantile":
         named = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("column", "at")}
         several = Quantiles(self.column, [self.at], **named)
-        return AskQuantile(several, spine.rows.neighbouring)
+        return AskQuantile(several, spine.rows.neighbouring).settled(spine.filter)
 
 
 @dataclass(frozen=True)

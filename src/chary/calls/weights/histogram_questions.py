@@ -62,6 +62,14 @@ class WeightedAnswer(Answer):
     def interval(self) -> Ends | None:
         return around(self.share, self.error_bar) if self.hard else None
 
+    @property
+    def interval_says(self) -> str:
+        if self.hard:
+            return super().interval_says
+        if not self.verified:
+            return "no interval: nothing was read, so the histogram may be off by anything"
+        return "no interval of its own: with the chance its opening states, every such answer is within error_bar"
+
     def __float__(self) -> float:
         return self.share
 

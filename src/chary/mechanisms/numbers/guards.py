@@ -46,6 +46,7 @@ class GuardedQuantiles:
     replace: bool
     beta: Number
     moves: int = 1
+    flip: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", probability(self.beta, "beta"))
@@ -59,18 +60,18 @@ class GuardedQuantiles:
     @cached_property
     def answers(self) -> HalvedQuantiles:
         """The quantiles themselves."""
-        return HalvedQuantiles(self.at, self._third, self.replace, self.moves)
+        return HalvedQuantiles(self.at, self._third, self.replace, self.moves, flip=self.flip)
 
     @cached_property
     def upper(self) -> HalvedQuantiles:
         """The guards above."""
-        return HalvedQuantiles(self.at, self._third, self.replace, self.moves, self._side)
+        return HalvedQuantiles(self.at, self._third, self.replace, self.moves, self._side, self.flip)
 
     @cached_property
     def lower(self) -> HalvedQuantiles:
         """The guards below, of mirrored values."""
         mirrored = tuple(1 - Fraction(q) for q in reversed(self.answers.at))
-        return HalvedQuantiles(mirrored, self._third, self.replace, self.moves, self._side)
+        return HalvedQuantiles(mirrored, self._third, self.replace, self.moves, self._side, self.flip)
 
     def event(self) -> Pure:
         """What all of them together may reveal."""

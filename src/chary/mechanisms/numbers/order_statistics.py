@@ -14,6 +14,7 @@ from chary.accounting.utility.rank_errors import RankChoice, halvings, rank_exce
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.selection.inverse_sensitivity import InverseSensitivity, Stretches
+from chary.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from chary.numbers import Number, positive, probability, whole
 
 # Ranks are multiplied by the denominator in int64: a million leaves room for 9e12 values.
@@ -21,6 +22,8 @@ MOST_PARTS: Final = 10**6
 # 12 of the 16 bits of a word: equal values share a place of 4096 with few others, and a grid of 2**41 places stays
 # within the 2**53 outcomes that are counted exactly.
 DITHER_BITS: Final = 12
+# Permute-and-flip throws a coin for each place: a millisecond for so many.
+MOST_COINS: Final = 2**16
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,12 @@ class HalvedQuantiles:
     With `beyond` each choice is made as if some more values, a public number, lay on the highest place of its part, so
     many that but for this chance every one of the answers is at or above its quantile, whatever the data.
 
-    Guarantee: `Pure(epsilon)`; unless the grid has two places only, also (epsilon^2 / (8 rounds))-zCDP.
+    With `flip` each choice from all values on a grid of at most 2^16 places is by permute-and-flip, which is never
+    farther off than the exponential mechanism of the same distances, and the less so the coarser the grid is (McKenna,
+    Sheldon 2020): a place of distance D is among those it may take with chance exp(-epsilon D/2), and one of distance 0
+    always is, so all rank errors that are promised hold for it too. It has no zCDP of its own.
+
+    Guarantee: `Pure(epsilon)`; also (epsilon^2 / (8 rounds))-zCDP without `flip`, unless the grid has two places only.
 
     Errors: `InvalidParameter` for quantiles that do not increase strictly between 0 and 1, or that are no multiples of
     one part in at most a million.
@@ -156,6 +164,7 @@ class HalvedQuantiles:
     replace: bool
     moves: int = 1
     beyond: Number | None = None
+    flip: bool = False
 
     def __post_init__(self) -> None:
         quantiles = tuple(checked_quantile(q) for q in self.at)
@@ -188,15 +197,21 @@ class HalvedQuantiles:
         share = positive(self.epsilon, "epsilon") / self.rounds
         if len(quantiles) > 1 and self.moves == 1:
             return [place >> DITHER_BITS for place in self._halved(order.dithered(source), quantiles, share, source)]
-        chooser = InverseSensitivity(share, whole=self.narrow(order.points))
         distances = [RankDistance(q, self.replace, self.moves) for q in quantiles]
         more = [self.margin(distance, share, order.points) for distance in distances]
         tried = zip(distances, more, strict=True)
-        return sorted(chooser.step(distance.stretches(order.topped(add)), source) for distance, add in tried)
+        return sorted(self._one(distance.stretches(order.topped(add)), share, source) for distance, add in tried)
 
     def grid(self, points: int) -> int:
         """How many places are chosen from, for a grid of so many."""
         return points << DITHER_BITS if len(self.at) > 1 and self.moves == 1 else points
+
+    def _one(self, stretches: Stretches, share: Fraction, source: noise.Source) -> int:
+        """One choice from all values."""
+        points = int(stretches.widths.sum())
+        if self.flip and 2 < points <= MOST_COINS:
+            return PermuteAndFlip(share, 1).step(-np.repeat(stretches.distances, stretches.widths), source)
+        return InverseSensitivity(share, whole=self.narrow(points)).step(stretches, source)
 
     def margin(self, distance: RankDistance, share: Fraction, points: int) -> int:
         """How many values are put on the highest place before a choice of `share` among `points` places."""
