@@ -33,7 +33,7 @@ def session(opened):
         (Quantiles("age", [0.5], bounds=(0, 99), epsilon=1), "no interval"),
         (Quantiles("age", [0.5], bounds=(0, 99), epsilon=1, interval=0.9), "together"),
         (Mode(count().by("sex", ["f", "m"]), epsilon=1), "no interval"),
-        (MostCommon("sex", among=["f", "m"], epsilon=1), "quote"),
+        (MostCommon("sex", among=["f", "m"], epsilon=1), "of the best"),
         (SmallDatabase(**UNIVERSE, rows=4), "interval_of"),
         (MWEM(**UNIVERSE, rounds=2), "interval_of"),
     ],
@@ -61,3 +61,12 @@ def test_cells_of_a_histogram_hold_one_by_one(session):
     """About one of twenty intervals misses, so of many bins some do: as it is said."""
     table = session.ask(Release(histogram("age", bins=range(91)), epsilon=1))
     assert 0 <= sum(not row["low"] <= (23 if row["age"].low < 20 else 22) <= row["high"] for row in table) <= 20
+
+
+def test_means_are_findings_with_any_confidence(session):
+    answer = session.ask(Release(mean("age", bounds=(0, 99)), epsilon=1))
+    [found] = answer.findings
+    assert found.interval == answer.interval
+    wide, narrow = (answer.told.interval(answer.value, sure) for sure in ("0.999", "0.5"))
+    assert wide.low < narrow.low < answer.value < narrow.high < wide.high
+    assert (answer.told.p_value(1), answer.told.caution(1)) == (None, None)

@@ -4,22 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from chary import noise
 from chary.accounting import Event, Joint, mean_between, mean_interval
+from chary.accounting.inference.publications import CONFIDENCE, Interval
 from chary.answer import Ends, NoisyNumber, NoisyNumbers
 from chary.data import Mean, Neighbouring, Relation
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
-from chary.numbers import plain
+from chary.numbers import Number, plain, probability
 from chary.spine.interaction import KEPT, laplace_for
 
 Form = Literal["halves", "joint", "ends"]
-# Each of the two numbers may lie outside on either side with a quarter of 5 %.
-_EACH_SIDE: Final = Fraction(1, 80)
 
 
 @dataclass(frozen=True)
@@ -57,42 +56,56 @@ class MeanNoise:
             one, other = (high * one + low * other) / (high - low), (one + other) / (high - low)
         return [float(value) for value in self.query.combine(one, other)]
 
-    def interval(self, first: int, second: int) -> tuple[float, float]:
-        """Where the mean lies 95 times in 100: both numbers in their intervals (theory 9.6)."""
-        (above, below), bounds = self._box(first, second), self.query.bounds
+    def interval(self, first: int, second: int, confidence: Number = CONFIDENCE) -> Interval:
+        """Where the mean lies: both numbers in their intervals, a quarter of the risk on each side (theory 9.6)."""
+        one, other = self.reaches(confidence)
+        above, below, bounds = (first - one, first + one), (second - other, second + other), self.query.bounds
         if self.form == "ends":
-            return mean_between(above, below, bounds=bounds)
-        return mean_interval(above, below, center=self.query.center, bounds=bounds, grid=self.query.grid)
+            return Interval(*mean_between(above, below, bounds=bounds))
+        return Interval(*mean_interval(above, below, center=self.query.center, bounds=bounds, grid=self.query.grid))
 
     def foretold(self) -> str:
         """How wide an interval will be, as far as that is known before the number of values is."""
-        (one, other), grid = self.reaches, self.query.grid
+        (one, other), grid = self.reaches(), self.query.grid
         least = plain(float(one * grid))
         if self.form == "ends":
             return f"the interval of a mean of n values reaches about {least}/n to either side"
         most = plain(float((one + other * max(-self.steps[0], self.steps[1])) * grid))
         return f"the interval of a mean of n values reaches about {least}/n to {most}/n to either side"
 
-    @property
-    def reaches(self) -> tuple[int, int]:
-        """How far each number is off, at most, 97.5 times in 100."""
-        one, other = (each.law().reach_up(_EACH_SIDE) - 1 for each in self.noises)
+    def reaches(self, confidence: Number = CONFIDENCE) -> tuple[int, int]:
+        """How far each number is off, at most, but for half of the risk."""
+        side = (1 - probability(confidence, "confidence")) / 4
+        one, other = (each.law().reach_up(side) - 1 for each in self.noises)
         return one, other
 
-    def _box(self, first: int, second: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        one, other = self.reaches
-        return (first - one, first + one), (second - other, second + other)
+
+@dataclass(frozen=True)
+class ToldMean:
+    """What one mean says of its truth: that of its two noisy numbers (`chary.accounting.inference.findings.Told`)."""
+
+    made: MeanNoise
+    parts: tuple[int, int]
+    at_once: ClassVar[bool] = False
+
+    def interval(self, value: Number, confidence: Number = CONFIDENCE) -> Interval:
+        """Where the mean lies; the value follows from the parts."""
+        return self.made.interval(*self.parts, confidence)
+
+    def p_value(self, value: Number) -> None:
+        """A mean is published whatever comes out."""
+
+    def caution(self, value: Number, confidence: Number = CONFIDENCE) -> None:
+        """It is no alarm."""
 
 
 @dataclass(frozen=True)
 class NoisyMean(NoisyNumber):
     """A noisy mean. Its `interval` is that of its two noisy numbers together; it has no `error_bar`."""
 
-    enclosed: Ends
-
     @property
-    def interval(self) -> Ends:
-        return self.enclosed
+    def interval(self) -> Ends | None:
+        return None if self.told is None else self.told.interval(self.value)
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,7 @@ def mean_answer(made: MeanNoise, noisy: Sequence[Sequence[int]], call: int) -> N
     """The answer from the noisy numbers in the ledger."""
     query, values = made.query, made.values(noisy[0], noisy[1])
     if query.keys is None:
-        return NoisyMean(call, values[0], None, made.interval(noisy[0][0], noisy[1][0]))
+        return NoisyMean(call, values[0], None, told=ToldMean(made, (noisy[0][0], noisy[1][0])))
     parts = (tuple(noisy[0]), tuple(noisy[1]))
     return NoisyMeans(call, query.columns, tuple(query.keys), tuple(values), None, parts, made)
 

@@ -9,6 +9,7 @@ from typing import Any
 from chary.accounting import Approximate, Event, Joint
 from chary.accounting.gaussian.discrete_gaussian import discrete_gaussian_variance, zero_concentrated_rho_down
 from chary.answer import NoisyNumber, NoisyNumbers
+from chary.calls.answers import published
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Positive, Probability, QueryOf
 from chary.calls.numbers.mean_noise import MeanNoise, halves, laplace_mean, mean_answer
@@ -122,9 +123,10 @@ class AskRelease(Bound[Release[Any]]):
         if isinstance(query, Mean):
             return mean_answer(self._told(query, answer), answer["noisy"], call)
         values = [natural(steps, query.grid) for steps in answer["noisy"][0]]
+        told = published(self.asked.noises[0], query, self.neighbouring)
         if query.keys is None:
-            return NoisyNumber(call, values[0], bar)
-        return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar)
+            return NoisyNumber(call, values[0], bar, told=told)
+        return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar, told=told)
 
     def _told(self, query: Mean[Any], answer: Json) -> MeanNoise:
         """How the mean of this answer was made; answers that do not say it are of halves."""
