@@ -165,9 +165,7 @@ class ChosenKey(Answer):
     @property
     def interval_says(self) -> str:
         said = "no interval: a key was chosen and nothing measured"
-        return (
-            said if self.shortfall is None else f"{said}; it is within {plain(self.shortfall)} of the best, 95 in 100"
-        )
+        return said if self.shortfall is None else f"{said}; within {plain(self.shortfall)} of the best, 95 in 100"
 
 
 @dataclass(frozen=True)
