@@ -93,6 +93,13 @@ class Answer:
         return None
 
     @property
+    def interval_says(self) -> str:
+        """What the interval holds for, or why there is none, in words."""
+        if self.interval is None:
+            return "no interval: nothing was published whose error is known"
+        return "the interval holds 95 times in 100, given that the value was published"
+
+    @property
     def findings(self) -> Findings:
         """The values that were published, with how: intervals that hold all at once, p-values, alarms to act on.
 
@@ -163,6 +170,13 @@ class Table(Answer):
     def cells(self, position: int) -> dict[str, Any]:
         """What is told of the key at this position, by names that are the same for all keys."""
         raise NotImplementedError
+
+    @property
+    def interval_says(self) -> str:
+        told: Told | None = getattr(self, "told", None)
+        if told is not None and told.at_once:
+            return "low and high hold 95 times in 100, of all rows together"
+        return "low and high of each row hold 95 times in 100 for that row, not for all rows together"
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is told of it."""
