@@ -65,7 +65,8 @@ class Stream:
 
     def _made(self, above):
         query = count() if self.keys == 1 else count().by("key", list(range(self.keys)))
-        return AskLiving(1, self.opening.call.epsilon, query, ADDED, Fraction(above), CounterMemory(None))
+        asked = (1, query, ADDED, Fraction(above), CounterMemory(None))
+        return AskLiving(*asked, epsilon=self.opening.call.epsilon)
 
     def _play(self, side, kept, above):
         noise, plan = self._made(above).noise, OneUnit(side == 1, self.keys)

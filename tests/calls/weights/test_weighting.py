@@ -12,7 +12,8 @@ import pytest
 import chary
 from chary import Bins, Budget, BudgetRefused
 from chary.calls import Weights
-from chary.calls.weights.histogram_questions import AskWeights, HistogramMemory
+from chary.calls.weights.charged_questions import AskWeights
+from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.weighting import OpenWeights
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter, NoPrice, RequestConflict
