@@ -16,11 +16,11 @@ from chary.calls.keyed_run import KeyedRun
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, keeps
 from chary.calls.thresholds.hit_terms import HitTerms
-from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Wanted, check_one_way, priced_by
+from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Wanted, check_one_way, check_tests, priced_by
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.data import Count, Reading, Relation, Rows
 from chary.data.rows.living import table_of_units
-from chary.errors import InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
+from chary.errors import InvalidQuery, NoPrice, UnknownHeld
 from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms.thresholds.counters import Counters
 from chary.numbers import Number, exact
@@ -71,14 +71,7 @@ class Individual(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
 
     def __post_init__(self) -> None:
         check_one_way(self, _WAYS, _TOLD)
-        if self.within is not None and self.tests is None:
-            raise InvalidParameter("within= is for so many tests together: give tests= as well, such as tests=1000")
-        if self.sure is not None and self.tests is None:
-            raise InvalidParameter("sure= is about so many tests together: give tests= as well, such as tests=1000")
-        if self.epsilon is not None and (self.tests is not None or self.value is not None):
-            raise InvalidParameter(
-                "tests= and value= belong to sharp tests: give price= or within= instead of epsilon="
-            )
+        check_tests(self)
 
     def bind(self, spine: Spine) -> "OpenIndividual | OpenSharpIndividual":
         neighbouring = spine.rows.neighbouring

@@ -69,12 +69,7 @@ class Threshold(Call[AnswerT]):
 
     def __post_init__(self) -> None:
         check_one_way(self, _WAYS, _TOLD)
-        if self.within is not None and self.tests is None:
-            raise InvalidParameter("within= is for so many tests together: give tests= as well, such as tests=1000")
-        if self.tests is None and self.sure is not None:
-            raise InvalidParameter("sure= is about so many tests together: give tests= as well, such as tests=1000")
-        if self.epsilon is not None and self.tests is not None:
-            raise InvalidParameter("tests= belongs to a sharp test: give hits=, price= or within= instead of epsilon=")
+        check_tests(self)
 
     def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> "Sharpness":
         """The sharp test under this filter, of a call without epsilon; `NoPrice` but under a Renyi filter."""
@@ -93,6 +88,18 @@ def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
         raise InvalidParameter(f"how sharply is said {len(said)} times, by {'= and '.join(said)}=: give one of {told}")
 
 
+def check_tests(call: Any) -> None:
+    """Refuse what is said of so many tests together without their number, and of sharp tests beside `epsilon`."""
+    if call.tests is None and (alone := next((name for name in ("within", "sure") if _says(call, name)), None)):
+        raise InvalidParameter(f"{alone}= is for so many tests together: give tests= as well, such as tests=1000")
+    if call.epsilon is not None and (other := next((name for name in ("tests", "value") if _says(call, name)), None)):
+        raise InvalidParameter(f"{other}= belongs to a sharp test: give price= instead of epsilon=, or hits=")
+
+
+def _says(call: Any, name: str) -> bool:
+    return getattr(call, name, None) is not None
+
+
 def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
     """The filter, if it has prices for sharp tests; `NoPrice` says what to do otherwise."""
     if isinstance(filter_, RenyiFilter):
@@ -109,11 +116,6 @@ class Valued(Threshold[AnswerT]):
 
     _: KW_ONLY
     value: Probability | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epsilon is not None and self.value is not None:
-            raise InvalidParameter("value= belongs to a sharp test: give hits=, price= or within= instead of epsilon=")
 
     @property
     def value_share(self) -> Fraction:

@@ -138,7 +138,7 @@ class AskSharpWeights(AskCharged):
     def _follows(self) -> bool:
         return bool(self.started.call.follow_size)
 
-    @property
+    @cached_property
     def sharpness(self) -> Sharpness:
         """The test."""
         return self.own.sharpness()

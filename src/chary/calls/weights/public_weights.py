@@ -44,7 +44,8 @@ class WeightsQuote:
     `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
     allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, None for
     sharp tests, `alpha` what the answers are meant to be within, `reached` what they are all within over `queries`
-    queries, 95 times in 100; infinite where no hard answer is left, since the histogram alone may be off by anything; above 1 it is no promise.
+    queries, 95 times in 100; infinite where no hard answer is left, since the histogram alone may be off by anything;
+    above 1 it is no promise.
     """
 
     hard: int

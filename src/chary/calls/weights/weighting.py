@@ -11,13 +11,13 @@ from chary.calls.fields import Cells, Exact, Flag, Positive, Probability, Whole
 from chary.calls.openings import FreeOpening
 from chary.calls.run import Opening, Run, keeps
 from chary.calls.thresholds.hit_terms import HitTerms
-from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Wanted, check_one_way, priced_by
+from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Wanted, check_one_way, check_tests, priced_by
 from chary.calls.weights.charged_questions import AskSharpWeights, AskWeights
 from chary.calls.weights.histogram_questions import HistogramMemory, OpenHistogram, WeightedAnswer
 from chary.calls.weights.public_weights import KeptHistogram, WeightsState
 from chary.data import Universe
 from chary.data.size import public_size
-from chary.errors import BudgetRefused, CharyError, InvalidParameter
+from chary.errors import BudgetRefused, CharyError
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.synthesis.weights_update import Transcript, Update
 from chary.spine.interaction import Json, Ran, Touched
@@ -70,12 +70,7 @@ class Weights(Opening[Run[WeightedAnswer, WeightsState]]):
     def __post_init__(self) -> None:
         if self.tests is None or any(way is not None for way in (self.epsilon, self.hits, self.price)):
             check_one_way(self, ("epsilon", "hits", "price"), _TOLD)
-        if self.sure is not None and self.tests is None:
-            raise InvalidParameter("sure= is about so many queries together: give tests= as well, such as tests=1000")
-        if self.epsilon is not None and (self.tests is not None or self.value is not None):
-            raise InvalidParameter(
-                "tests= and value= belong to a sharp test: give hits= or price= with them instead of epsilon="
-            )
+        check_tests(self)
 
     def bind(self, spine: Spine) -> "OpenWeights | OpenSharpWeights":
         size, neighbouring, filter_ = public_size(spine.rows), spine.rows.neighbouring, spine.filter
