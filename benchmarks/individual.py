@@ -7,6 +7,7 @@ as it gets. A hit publishes a count of half of the units and raises their counte
 
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,7 +18,10 @@ import polars as pl
 import chary
 from chary import Budget, count
 from chary.accounting import Targeted, four_digits_down, largest_size
+from chary.accounting.sharp.half_widths import laplace_width
 from chary.calls import Individual, Run
+from chary.calls.thresholds.hit_terms import HitTerms
+from chary.filters import RenyiFilter
 from measuring import announce, seconds, show, side_by_side
 
 UNITS = 1_000_000
@@ -25,7 +29,7 @@ ROWS = 3 * UNITS
 KEYS = 1_000
 ROUNDS = 5
 HITS = 20
-PRICE, RUNS = Fraction(1, HITS), 5
+PRICE, RUNS = Fraction(1, HITS), 20
 FORMS = (".0f", ".3f", ".0f", ".0f")
 NEVER = 10**9
 DATA = f"""
