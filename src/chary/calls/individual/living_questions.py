@@ -122,15 +122,16 @@ class AskEachLiving(Paid):
 
     def present(self, answer: Json, call: int) -> Answer:
         noisy, told = answer["noisy"], self.published()
+        bar = None if told.bar is None else self.error_bar
         if self.query.keys is None:
-            return LivingCount(call, noisy[0] if noisy else None, self.error_bar, publication=told)
+            return LivingCount(call, noisy[0] if noisy else None, bar, publication=told)
         keys = tuple(self.query.keys)
         above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
-        return WatchResult(call, self.query.columns, keys, above, len(keys), self.error_bar, publication=told)
+        return WatchResult(call, self.query.columns, keys, above, len(keys), bar, publication=told)
 
-    def published(self) -> Publication | None:
-        """How counts were published; None where they have noise of their own."""
-        return None
+    @abstractmethod
+    def published(self) -> Publication:
+        """How counts were published: because of their noise, or with noise of their own."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class AskLiving(AskEachLiving):
 
     def published(self) -> Publication:
         """Counts are told from the bar on."""
-        return published(self.noise, self.query.grid, Support.at_least(self.threshold))
+        return published(self.noise, self.query, self.neighbouring, Support.at_least(self.threshold))
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,10 @@ class AskSharpLiving(AskEachLiving):
 
     def tests(self, threshold: int) -> SharpTests:
         return SharpTests(self.sharpness.sampler, threshold - self.sharpness.bar, self.noise)
+
+    def published(self) -> Publication:
+        """Counts have noise of their own."""
+        return published(self.noise, self.query, self.neighbouring, bar=self.threshold)
 
     def wrong_call(self, distance: int) -> float:
         return self.sharpness.wrong_call(distance)

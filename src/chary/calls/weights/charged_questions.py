@@ -1,16 +1,16 @@
 """Private multiplicative weights that pay by hits: each query is one call whose prior is "easy"."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from chary.accounting import Event, Targeted
+from chary.accounting import Event, Publication, Support, Targeted
 from chary.accounting.synthesis.hard_answers import weights_alpha
 from chary.calls.thresholds.hit_terms import HitTerms, coarse_down
 from chary.calls.thresholds.sharpness import SURE, Sharpness
-from chary.calls.weights.histogram_questions import NEARLY_SURE, AskHistogram
+from chary.calls.weights.histogram_questions import NEARLY_SURE, AskHistogram, WeightedAnswer
 from chary.errors import NoPrice
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Gaussian, Laplace
@@ -48,6 +48,10 @@ class AskCharged(AskHistogram):
     def found(self, easy: Easy, touched: Touched) -> int | None:
         """The noisy count; None if the histogram's answer stands."""
 
+    def away(self, easy: Easy) -> Json:
+        """What a hard answer says of where it could not have been published."""
+        return {}
+
     @abstractmethod
     def reached(self, queries: int, hard_left: int | None) -> float:
         """What so many answers are all within, 95 times in 100."""
@@ -57,12 +61,13 @@ class AskCharged(AskHistogram):
         told: Json = {"size": self.size} | self.size_told
         with self.memory.at(transcript) as weights:
             share = weights.share(self.located[0], self.size)
-            noisy = self.found(self.started.rule.easy(share, self.size), touched)
+            easy = self.started.rule.easy(share, self.size)
+            noisy = self.found(easy, touched)
             if noisy is None:
                 return Ran(told | {"hard": False, "share": share}, hits=0, tests=1)
             margin = self.noise.error_bar(NEARLY_SURE) / self.size
             change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
-        told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size}
+        told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size} | self.away(easy)
         return Ran(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})
 
 
@@ -108,6 +113,19 @@ class AskWeights(AskCharged):
     def found(self, easy: Easy, touched: Touched) -> int | None:
         noisy = self.noise.apply_one(touched.integer(), touched.source)
         return None if easy.low <= noisy <= easy.high else noisy
+
+    def away(self, easy: Easy) -> Json:
+        return {"easy": [easy.low, easy.high]}
+
+    def told_hard(self, found: WeightedAnswer, answer: Json) -> WeightedAnswer:
+        """Answers of old ledgers do not say from what they lay away, so they say nothing by themselves."""
+        if "easy" not in answer:
+            return replace(found, error_bar=None)
+        size, support = answer["size"], Support.outside(*answer["easy"])
+        noise = laplace_for(self.located[1], self.started.neighbouring, Fraction(answer["epsilon"]))
+        known = Publication(noise.law(), support, floor=0, ceiling=size)
+        low, high = (end if end is None else end / size for end in known.interval(answer["count"]))
+        return replace(found, error_bar=None, told=(low, high))
 
     def reached(self, queries: int, hard_left: int | None) -> float:
         within = weights_alpha(epsilon=self.epsilon, size=self.size, queries=queries)

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from chary.answer import Answer, Ends, around
+from chary.answer import Answer, Ends, Known, around
 from chary.calls.openings import BoundOpening
 from chary.data import Count, Predicate, Query, Reading, Rows
 from chary.data.columns import Schema
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 HistogramT = TypeVar("HistogramT", bound="Weights | SparseWeights")
 EVERYTHING = "TRUE"
+SHARES: Final = Known(floor=0, ceiling=1)
 # How far a hard answer may be off when it is taught to the histogram: wrong once in 10,000 of them.
 NEARLY_SURE = 0.9999
 
@@ -36,14 +37,16 @@ class WeightedAnswer(Answer):
 
     `hard` says that the histogram was off, so that a noisy answer was published, charged, and taught to the histogram.
     An answer that is not `verified` is the histogram's alone: nothing was read or charged, it may be off by anything,
-    and `call` is the opening of the histogram. `error_bar` is the half-width of the 95 % interval of a hard answer, 1
-    at most, and alpha for an easy one, which has no `interval`.
+    and `call` is the opening of the histogram. `error_bar` is alpha for an easy answer, which has no `interval`, and
+    the half-width of that of a hard one with noise of its own, 1 at most. Of a hard answer that was published because
+    its noise took it away from the histogram's it is None, and the interval is true given that it was published.
     """
 
     share: float
     hard: bool
     verified: bool
     error_bar: float | None
+    told: Ends | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def value(self) -> float:
@@ -56,7 +59,9 @@ class WeightedAnswer(Answer):
 
     @property
     def interval(self) -> Ends | None:
-        return around(self.share, self.error_bar) if self.hard else None
+        if not self.hard:
+            return None
+        return around(self.share, self.error_bar, SHARES) if self.told is None else self.told
 
     def __float__(self) -> float:
         return self.share
@@ -181,4 +186,8 @@ class AskHistogram(Interaction):
         if not answer["hard"]:
             return WeightedAnswer(call, answer["share"], False, True, float(self.started.rule.alpha))
         share = min(1.0, max(0.0, answer["count"] / answer["size"]))
-        return WeightedAnswer(call, share, True, True, min(1.0, answer["error_bar"]))
+        return self.told_hard(WeightedAnswer(call, share, True, True, min(1.0, answer["error_bar"])), answer)
+
+    def told_hard(self, found: WeightedAnswer, answer: Json) -> WeightedAnswer:
+        """A hard answer with its interval; that of a value with noise of its own is its error bar."""
+        return found
