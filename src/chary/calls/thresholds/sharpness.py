@@ -24,7 +24,8 @@ from chary.spine.within import Within
 # Of the price of a hit, what its value takes: near the least error of values at full separation (theory 10).
 VALUE_SHARE: Final = Fraction(1, 4)
 SURE: Final = Fraction(19, 20)
-_WAYS: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for Laplace noise"
+_WAYS: Final = ("epsilon", "hits", "price", "within")
+_TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for Laplace noise"
 # Halvings of a ratio of 16, or in rare cases of 2^62: the price is found to a part in 5,000, or in 400.
 _HALVINGS: Final = 14
 
@@ -67,25 +68,36 @@ class Threshold(Call[AnswerT]):
     sure: Probability | None = None
 
     def __post_init__(self) -> None:
-        ways = [way for way in ("epsilon", "hits", "price", "within") if getattr(self, way) is not None]
-        if not ways:
-            raise InvalidParameter(f"say how sharply: {_WAYS}")
-        if len(ways) > 1:
-            raise InvalidParameter(
-                f"how sharply is said {len(ways)} times, by {'= and '.join(ways)}=: give one of {_WAYS}"
-            )
-        if self.within is not None and self.tests is None:
-            raise InvalidParameter("within= is for so many tests together: give tests= as well, such as tests=1000")
-        if self.tests is None and self.sure is not None:
-            raise InvalidParameter("sure= is about so many tests together: give tests= as well, such as tests=1000")
-        if self.epsilon is not None and self.tests is not None:
-            raise InvalidParameter("tests= belongs to a sharp test: give hits=, price= or within= instead of epsilon=")
+        check_one_way(self, _WAYS, _TOLD)
+        check_tests(self)
 
     def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> "Sharpness":
         """The sharp test under this filter, of a call without epsilon; `NoPrice` but under a Renyi filter."""
-        asked = _Asked(self.hits, self.price, self.within, self.tests, self.sure or SURE)
+        wanted = Wanted(self.hits, self.price, self.within, self.tests, self.sure or SURE)
         renyi = priced_by(filter_, "ask with epsilon= for Laplace noise")
-        return _sharpness(asked, renyi, sensitivity, grid, value_share)
+        price = price_of(wanted, renyi, sensitivity * grid, value_share)
+        return sharpness_at(renyi, price, value_share, wanted.chance, sensitivity, grid)
+
+
+def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
+    """Refuse a call that does not say how sharply it tests in exactly one of these ways, which `told` shows."""
+    said = [way for way in ways if getattr(call, way) is not None]
+    if not said:
+        raise InvalidParameter(f"say how sharply: {told}")
+    if len(said) > 1:
+        raise InvalidParameter(f"how sharply is said {len(said)} times, by {'= and '.join(said)}=: give one of {told}")
+
+
+def check_tests(call: Any) -> None:
+    """Refuse what is said of so many tests together without their number, and of sharp tests beside `epsilon`."""
+    if call.tests is None and (alone := next((name for name in ("within", "sure") if _says(call, name)), None)):
+        raise InvalidParameter(f"{alone}= is for so many tests together: give tests= as well, such as tests=1000")
+    if call.epsilon is not None and (other := next((name for name in ("tests", "value") if _says(call, name)), None)):
+        raise InvalidParameter(f"{other}= belongs to a sharp test: give price= instead of epsilon=, or hits=")
+
+
+def _says(call: Any, name: str) -> bool:
+    return getattr(call, name, None) is not None
 
 
 def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
@@ -105,11 +117,6 @@ class Valued(Threshold[AnswerT]):
     _: KW_ONLY
     value: Probability | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epsilon is not None and self.value is not None:
-            raise InvalidParameter("value= belongs to a sharp test: give hits=, price= or within= instead of epsilon=")
-
     @property
     def value_share(self) -> Fraction:
         """The part of the price of a hit that its value takes."""
@@ -117,12 +124,19 @@ class Valued(Threshold[AnswerT]):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Wanted:
+    """How sharply: by `hits`, or `price`, or `within` for so many `tests` together; see `Threshold`."""
+
     hits: int | None
     price: Number | None
     within: Number | None
     tests: int | None
-    sure: Number
+    sure: Number = SURE
+
+    @property
+    def chance(self) -> Fraction | None:
+        """The chance of a false alarm, or of a miss, from where on each of so many tests counts as right."""
+        return None if self.tests is None else (1 - exact(self.sure, "sure")) / (2 * self.tests)
 
 
 @dataclass(frozen=True)
@@ -177,11 +191,13 @@ class Sharply(Interaction):
 
 
 @lru_cache(maxsize=KEPT)
-def _sharpness(asked: _Asked, filter_: RenyiFilter, sensitivity: int, grid: Fraction, share: Fraction) -> Sharpness:
-    chance = None if asked.tests is None else (1 - exact(asked.sure, "sure")) / (2 * asked.tests)
-    if chance is not None:
-        check_chance(chance)
-    price = _price(asked, filter_, sensitivity * grid, chance, 1 - share)
+def sharpness_at(
+    filter_: RenyiFilter, price: Fraction, share: Fraction, chance: Fraction | None, sensitivity: int, grid: Fraction
+) -> Sharpness:
+    """The test of a hit at this price, of which the part `share` is for its value, and where its bar lies.
+
+    Without a chance, of errors of either kind, a value at the bar hits with one half.
+    """
     event = SharpTest(filter_.order, price)
     tested = event if share == 0 else SharpTest(filter_.order, price * (1 - share))
     table = sharp_table(order=filter_.order, price=Fraction(tested.price), steps=sensitivity)
@@ -191,27 +207,32 @@ def _sharpness(asked: _Asked, filter_: RenyiFilter, sensitivity: int, grid: Frac
     return Sharpness(event, SharpSampler(table), bar, rho, grid)
 
 
-def _price(
-    asked: _Asked, filter_: RenyiFilter, sensitivity: Fraction, chance: Fraction | None, tested: Fraction
-) -> Fraction:
-    """The log-moment of a hit, in whole steps of the filter, of which the part `tested` is for the test."""
-    whole, steps = filter_.capacity.main, filter_.steps
-    if asked.hits is not None:
-        return _some(whole // asked.hits, steps)
-    if asked.price is not None:
-        return _some(int(whole * exact(asked.price, "price")), steps)
-    wanted = float(exact(asked.within or 0, "within") / sensitivity)
-    if chance is None or not _right(filter_.order, tested * whole / steps, float(chance), wanted):
+@lru_cache(maxsize=KEPT)
+def price_of(wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share: Fraction) -> Fraction:
+    """The log-moment of a hit, in whole steps of the filter, of which the part `share` is for its value.
+
+    `within` is counted in the same units as the sensitivity.
+    """
+    chance = wanted.chance
+    if chance is not None:
+        check_chance(chance)
+    whole, steps, tested = filter_.capacity.main, filter_.steps, 1 - share
+    if wanted.hits is not None:
+        return _some(whole // wanted.hits, steps)
+    if wanted.price is not None:
+        return _some(int(whole * exact(wanted.price, "price")), steps)
+    near = float(exact(wanted.within or 0, "within") / sensitivity)
+    if chance is None or not _right(filter_.order, tested * whole / steps, float(chance), near):
         raise InvalidParameter(
-            f"not even the whole budget buys {asked.tests} tests that are right within "
-            f"{plain(exact(asked.within or 0, 'within'))}: give a larger within= or fewer tests="
+            f"not even the whole budget buys {wanted.tests} tests that are right within "
+            f"{plain(exact(wanted.within or 0, 'within'))}: give a larger within= or fewer tests="
         )
-    low, high = _around(filter_.order, float(chance), wanted, steps / float(tested))
-    low = low if not _right(filter_.order, tested * low / steps, float(chance), wanted) else 1
-    high = high if high < whole and _right(filter_.order, tested * high / steps, float(chance), wanted) else whole
+    low, high = _around(filter_.order, float(chance), near, steps / float(tested))
+    low = low if not _right(filter_.order, tested * low / steps, float(chance), near) else 1
+    high = high if high < whole and _right(filter_.order, tested * high / steps, float(chance), near) else whole
     for _ in range(_HALVINGS):
         middle = isqrt(low * high)
-        right = _right(filter_.order, tested * middle / steps, float(chance), wanted)
+        right = _right(filter_.order, tested * middle / steps, float(chance), near)
         low, high = (low, middle) if right else (middle, high)
     return _some(high, steps)
 
