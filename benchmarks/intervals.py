@@ -99,7 +99,7 @@ def watched(truths: Ints, bar: int, source: np.random.Generator) -> list[str]:
 
 
 def _all_held(bar: int, values: Ints, truths: Ints) -> bool:
-    """Whether no value is among the rarest of its side, each at an equal part of 5 %, by the closed forms of the law."""
+    """Whether no value is among the rarest of its side, each at an equal part of 5 %, by the closed forms."""
     if not len(values):
         return True
     chance = 0.025 / len(values)
