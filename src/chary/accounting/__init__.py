@@ -34,7 +34,7 @@ from chary.accounting.gaussian.selection_losses import (
     running_epsilon_up,
 )
 from chary.accounting.group_privacy import group_privacy_up, sampler_delta_up
-from chary.accounting.inference.findings import Alarms, Finding, Findings, Told
+from chary.accounting.inference.findings import Alarms, Finding, Findings, Procedure, Told
 from chary.accounting.inference.gaussian_law import GaussianLaw
 from chary.accounting.inference.largest import LargestOf, Reach, chosen_reach_up
 from chary.accounting.inference.lists import (
@@ -124,6 +124,7 @@ __all__ = [
     "OneSidedNoise",
     "PlainNoise",
     "Plan",
+    "Procedure",
     "Publication",
     "Pure",
     "Reach",

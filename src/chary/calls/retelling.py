@@ -1,8 +1,8 @@
 """What earlier calls published, retold from the ledger: the findings of a run, or of all there is."""
 
 import json
-from dataclasses import fields
-from typing import Any, Final
+from inspect import signature
+from typing import Final
 
 from chary.accounting import Finding, Findings
 from chary.calls.call import kinds, read
@@ -79,8 +79,7 @@ def _call(spine: Spine, kind: str, body: Json) -> Interaction | None:
     """The call again; None for what was asked of algorithms, which no ledger holds."""
     if kind in ASKED_BY and "query" in body:
         body = body | {ASKED_BY[kind]: body["query"]}
-    declared: Any = kinds()[kind]
-    said = {field.name: body[field.name] for field in fields(declared) if field.name in body}
+    said = {name: body[name] for name in signature(kinds()[kind]).parameters if name in body}
     said.pop("until", None)  # decides how many are published, not how
     if kind != "revise" and not isinstance(body.get("query"), dict):
         return None

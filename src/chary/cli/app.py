@@ -48,6 +48,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "account": ("account:app", "Calculators of privacy accounting; they touch no data."),
     },
     "Records and demonstrations": {
+        "findings": ("asking.runs:published", "All that was published, intervals that hold at once, alarms to act on."),
         "ledger": ("ledger_commands:app", "The durable record of what was revealed."),
         "export": ("export:app", "What was published, as files."),
         "attack": ("attack_commands:app", "Attacks on exact answers, and how far they get against a session."),
