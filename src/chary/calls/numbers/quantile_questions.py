@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from chary.accounting import Event, Pure, ZeroConcentrated
 from chary.accounting.utility.rank_errors import rank_errors_up
@@ -79,6 +79,10 @@ class Quantiles(Call[QuantileAnswers]):
     step: Positive = 1
     where: Where = None
     rows_per_unit: Whole | None = None
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | body["values"])
 
     def bind(self, spine: Spine) -> "AskQuantiles":
         return AskQuantiles(self, spine.rows.neighbouring)

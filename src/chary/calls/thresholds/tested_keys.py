@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from chary.accounting import Publication
@@ -73,6 +74,13 @@ class WatchResult(TestedKeys):
         if value is None or self.publication is None:
             return super().interval_of(value)
         return self.publication.interval(value)
+
+    @property
+    def bar(self) -> float | None:
+        """The threshold, where the values that reached it say what they do because of it."""
+        told = self.publication
+        lowest = None if told is None else told.support.lowest
+        return None if told is None or lowest is None else float(lowest * Fraction(told.grid))
 
     @property
     def value(self) -> dict[Any, Value]:
