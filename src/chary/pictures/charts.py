@@ -54,7 +54,7 @@ class Chart:
             told.append(f"The threshold is {plain(self.bar)}")
         if doubtful := sum(spot.may_be_false for spot in self.spots):
             told.append(f"{doubtful} of them may be {'a false alarm' if doubtful == 1 else 'false alarms'}")
-        return ". ".join(told) + "."
+        return printable(". ".join(told)) + "."
 
     def _range(self) -> str:
         if not self.spots:
@@ -65,6 +65,15 @@ class Chart:
         ranged = f"from {plain(least.value)} ({least.label}) to {plain(most.value)} ({most.label})"
         intervals = ", with intervals" if any(spot.whole for spot in self.spots) else ""
         return f"{len(self.spots)} values {ranged}{intervals}"
+
+
+def printable(text: str) -> str:
+    """A text in one line, without what no page can show.
+
+    >>> printable("a\\n\\x07b")
+    'a b'
+    """
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def spot_of(label: str, value: float, ends: Sequence[float | None] | None, *, hit: bool = False) -> Spot:

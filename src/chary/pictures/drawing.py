@@ -16,7 +16,7 @@ import matplotlib.dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from chary.pictures.charts import Chart, Spot
+from chary.pictures.charts import Chart, Spot, printable
 from chary.pictures.files import check_picture
 
 # Told apart by people who see few colours, on paper and on screens (Okabe and Ito 2008).
@@ -73,7 +73,7 @@ def svg(chart: Chart) -> str:
     for colour, name in NAMES.items():
         text = text.replace(colour, f"var({name}, {colour})")
     told = f'<svg role="img" aria-label="{escape(chart.alt)}" class="picture" '
-    return re.sub(r'<svg (?:height="[^"]*" |width="[^"]*" )?', told, text, count=1)
+    return re.sub(r'<svg (?:height="[^"]*" |width="[^"]*" )?', lambda _: told, text, count=1)
 
 
 def figure_of(chart: Chart) -> Figure:
@@ -183,18 +183,18 @@ def _legend(axes: Axes, chart: Chart, shown: list[Spot]) -> None:
         where: Any = "lower right" if chart.shape == "dots" else "best"
         axes.legend(loc=where, frameon=False, fontsize=8.5)
     if chart.scale:
-        (axes.set_xlabel if chart.shape == "dots" else axes.set_ylabel)(chart.scale)
+        (axes.set_xlabel if chart.shape == "dots" else axes.set_ylabel)(_short(chart.scale))
 
 
 def _short(text: str, longest: int = LONGEST) -> str:
-    shown = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    shown = printable(text)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def _metadata(chart: Chart, ending: str) -> dict[str, str]:
     """The words of the picture, where files of this kind keep them."""
     words = {".png": ("Title", "Description"), ".pdf": ("Title", "Subject"), ".svg": ("Title", "Description")}[ending]
-    return dict(zip(words, (chart.title, chart.alt), strict=True))
+    return dict(zip(words, (printable(chart.title), chart.alt), strict=True))
 
 
 _SHAPES: Final[dict[str, Callable[[Axes, list[Spot]], None]]] = {

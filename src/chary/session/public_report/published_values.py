@@ -72,12 +72,20 @@ def _numbers(answer: Answer) -> Iterator[tuple[str, Any, Ends | None]]:
 def _value(key: str, value: Any, ends: Ends | None, told: Publication | None, confidence: Fraction) -> PublishedValue:
     if told is not None:
         try:
-            return PublishedValue(key, value, *told.interval(value, confidence), True, told)
+            return PublishedValue(key, value, *interval_of(told, value, confidence), True, told)
         except InvalidParameter:  # of another noise or support after all: what the answer itself says holds
             pass
     if ends is None or confidence != USUAL:
         return PublishedValue(key, value, None, None, False)
     return PublishedValue(key, value, *ends, True)
+
+
+def interval_of(told: Publication, value: int | float, confidence: Fraction) -> Ends:
+    """`told.interval(value, confidence)`; for what is always published by the reach of its noise, which is kept."""
+    if told.support != Support.everything() or told.step is not None:
+        return told.interval(value, confidence)
+    reach = float((told.noise.reach_up((1 - confidence) / 2) - 1) * Fraction(told.grid))
+    return value - reach, value + reach
 
 
 def _ordinary(interaction: Interaction | None, answer: Any) -> Publication | None:

@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 from functools import cache
+from html import escape
 from typing import Any, Final, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,7 +18,7 @@ from chary.session.public_report.report_charts import budget_chart, call_charts,
 
 # A long answer is folded away; this many values are shown at once.
 SHOWN_VALUES: Final = 6
-_MARKS: Final = re.compile(r"([\\`*_{}\[\]()#+!|<>&~$-])")
+_MARKS: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
 _RAREST: Final = 1e-6
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -162,7 +163,7 @@ def interval(ends: PublishedValue | Any) -> str:
 def marked(text: Any) -> str:
     """A text that Markdown shows as it is, in one line.
 
-    >>> marked("a|b <i>*c*")
-    'a\\\\|b \\\\<i\\\\>\\\\*c\\\\*'
+    >>> print(marked("a|b <i> *c*"))
+    a\\|b &lt;i&gt; \\*c\\*
     """
-    return _MARKS.sub(r"\\\1", " ".join(str(text).split()))
+    return escape(_MARKS.sub(r"\\\1", " ".join(str(text).split())), quote=False)
