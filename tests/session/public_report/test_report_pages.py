@@ -111,9 +111,9 @@ def test_hostile_texts_are_texts(tmp_path):
         session.watch(count().by("clinic", keys), above=-(10**6), epsilon="0.01")
         session.release(count(f"note = '{HOSTILE}'"), epsilon="0.01")
     found = report(place)
-    for text in (found.html(), found._repr_html_()):
-        assert "script" not in Page(text).tags
-        assert HOSTILE not in text
+    for page in (found.html(), found._repr_html_()):
+        assert "script" not in Page(page).tags
+        assert HOSTILE not in page
     assert HOSTILE in Page(found.html()).text
     assert "<script" not in found.markdown()
     assert "\n=" not in found.csv()
@@ -132,10 +132,10 @@ def test_markdown_has_one_line_for_each_row(ledger):
 def test_small_numbers_are_never_nothing(tmp_path):
     with asked(tmp_path / "small.ledger", budget=Budget(epsilon=1000, delta="1e-30"), filter="pure") as session:
         session.release(count(), epsilon="1e-6")
-        text = Page(report(session).html()).text
-    assert "1e-30" in text
-    assert "0.000 %" not in text
-    assert " 0 %" not in text.replace("0 % confidence", "")
+        said = Page(report(session).html()).text
+    assert "1e-30" in said
+    assert "0.000 %" not in said
+    assert " 0 %" not in said.replace("0 % confidence", "")
 
 
 def test_what_is_no_ledger_is_refused(tmp_path):
