@@ -12,11 +12,12 @@ from rich.progress import Progress
 
 from chary import audit
 from chary.cli.commands import Found, Shown, plainly
-from chary.cli.output import errors, percent, show_pairs, show_table
+from chary.cli.output import errors, show_pairs, show_table
 from chary.demo.panel import of_year, people
 from chary.errors import InvalidParameter
 from chary.numbers import whole
 from chary.pictures.files import check_picture
+from chary.words import percent
 
 app = typer.Typer(
     no_args_is_help=True,

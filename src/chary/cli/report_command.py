@@ -9,11 +9,12 @@ import typer
 from rich.progress import Progress
 
 from chary.cli.asking.options import AsJson
-from chary.cli.output import console, errors, percent, show_json
+from chary.cli.output import console, errors, show_json
 from chary.errors import InvalidParameter
 from chary.session.public_report import PublicReport
 from chary.session.public_report import report as public_report
 from chary.session.public_report.gathering import Tell
+from chary.words import percent
 
 File = Annotated[Path, typer.Argument(help="Ledger file; the rows are not needed.")]
 Out = Annotated[Path | None, typer.Option(help="Where it goes (default: LEDGER.html beside the ledger, and so on).")]

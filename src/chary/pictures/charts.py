@@ -13,7 +13,7 @@ Shape = Literal["dots", "line", "columns", "steps"]
 class Spot:
     """A value with its interval. `low` and `high` are None where it has no end on that side, or `whole` is False.
 
-    `may_be_false` is a hit without a lower end.
+    `may_be_false` is a hit whose interval reaches what is held back.
     """
 
     label: str
@@ -76,11 +76,11 @@ def printable(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def spot_of(label: str, value: float, ends: Sequence[float | None] | None, *, hit: bool = False) -> Spot:
-    """A value with the ends of its interval, if it has one; a hit without a lower end may be false.
+def spot_of(label: str, value: float, ends: Sequence[float | None] | None, caution: str | None = None) -> Spot:
+    """A value with the ends of its interval, if it has one, and whether there is a caution that it may be false.
 
-    >>> spot_of("north", 512, (None, 570), hit=True).may_be_false
+    >>> spot_of("north", 512, (None, 570), "may be a false alarm: no lower end").may_be_false
     True
     """
     low, high = (None, None) if ends is None else (None if end is None else float(end) for end in ends)
-    return Spot(label, float(value), low, high, hit and low is None and high is not None)
+    return Spot(label, float(value), low, high, caution is not None)

@@ -178,7 +178,7 @@ def _legend(axes: Axes, chart: Chart, shown: list[Spot]) -> None:
         draw = axes.axvline if chart.shape == "dots" else axes.axhline
         draw(chart.bar, color=INK, linestyle="--", linewidth=1.1, label="threshold")
     if any(spot.may_be_false for spot in shown):
-        axes.plot([], [], "o:", color=DOUBT, markerfacecolor="none", label="may be a false alarm: no lower end")
+        axes.plot([], [], "o:", color=DOUBT, markerfacecolor="none", label="may be a false alarm")
     if axes.get_legend_handles_labels()[0]:
         where: Any = "lower right" if chart.shape == "dots" else "best"
         axes.legend(loc=where, frameon=False, fontsize=8.5)

@@ -5,7 +5,7 @@ from chary.session.entry_budgets import entry_budget, unit_budget
 from chary.session.opening import open, open_rows, open_series
 from chary.session.public_report import PublicReport, report
 from chary.session.reporting import Entry, PlainComposition
-from chary.session.session import Session, plain_composition
+from chary.session.session import Session, findings, plain_composition
 from chary.session.streams import open_stream
 from chary.spine.arrivals import Version
 from chary.spine.quote import Quote
@@ -22,6 +22,7 @@ __all__ = [
     "Spine",
     "Version",
     "entry_budget",
+    "findings",
     "open",
     "open_rows",
     "open_series",

@@ -83,7 +83,7 @@ def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | Non
         spending(rebuilder.filter, ledger.balance(name).spent),
         told,
         calls,
-        tuple(_hits(settled, calls, confidence, tell)),
+        tuple(_hits(calls, confidence, tell)),
         tuple(_steps(calls)),
         len(lost),
         sum(entry.share for entry in lost),
@@ -137,18 +137,14 @@ def _query_kind(body: dict[str, Any]) -> Any:
     return query.get("kind") if isinstance(query, dict) else None
 
 
-def _hits(
-    settled: list[CallRecord], calls: tuple[ReportedCall, ...], confidence: Fraction, tell: Tell
-) -> list[SimultaneousHit]:
-    """Values that were told because they hit, in the order in which they were told."""
-    ordered = sorted(zip(settled, calls, strict=True), key=lambda pair: (pair[0].settled or "", pair[0].number))
-    values = [
-        (call.call, value)
-        for _, call in ordered
-        for value in call.values
-        if value.publication is not None and (value.selected or call.hits)
-    ]
+def _hits(calls: tuple[ReportedCall, ...], confidence: Fraction, tell: Tell) -> list[SimultaneousHit]:
+    """Values that were told because a test hit or they changed, in the order of their calls."""
+    values = [(call.call, value) for call in calls for value in call.values if _is_hit(value)]
     return simultaneous_hits(values, confidence, lambda place: tell("comparing hits", place, len(values)))
+
+
+def _is_hit(value: PublishedValue) -> bool:
+    return value.finding is not None and value.finding.p_value is not None
 
 
 def _steps(calls: tuple[ReportedCall, ...]) -> Iterator[tuple[str, float]]:

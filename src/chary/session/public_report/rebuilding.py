@@ -119,7 +119,8 @@ class Rebuilder:
     def _asked(self, kind: str, body: Json) -> Interaction | None:
         known = kinds().get(kind)
         if known is not None:
-            return known.recorded(body).bind(self.spine)
+            # What ends a list early decides how many are published, not how.
+            return known.recorded({name: said for name, said in body.items() if name != "until"}).bind(self.spine)
         run = self._run(body)
         if run is None:
             return None

@@ -83,8 +83,7 @@ def _over_time(told: list[ReportedCall]) -> Chart:
 
 
 def _spot(label: str, value: PublishedValue) -> Spot:
-    doubtful = value.may_be_false and value.selected
-    return Spot(label, float(value.value), _float(value.low), _float(value.high), doubtful)
+    return Spot(label, float(value.value), _float(value.low), _float(value.high), value.may_be_false)
 
 
 def _float(end: float | None) -> float | None:

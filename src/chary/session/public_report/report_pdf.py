@@ -25,7 +25,6 @@ SIZE: Final = 7.5
 POINTS, LEADING, LETTER = 72, 1.3, 0.53
 # Values in a row of the table.
 _CHUNK: Final = 12
-DOUBT: Final = "may be a false alarm: no lower end"
 
 
 class _Paper:
@@ -221,7 +220,7 @@ def _told(call: ReportedCall) -> Iterator[list[str]]:
 
 def _value(value: PublishedValue) -> str:
     told = f" ({interval(value)})" if value.bounded else ""
-    return number(value.value) + told + (f", {DOUBT}" if value.may_be_false and value.selected else "")
+    return number(value.value) + told + (f", {value.caution}" if value.caution else "")
 
 
 def _wrapped(told: str, most: int) -> list[str]:

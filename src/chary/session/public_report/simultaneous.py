@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting import confidence_at, fdr
+from chary.accounting import Finding, Findings
 from chary.session.public_report.published_values import PublishedValue
 
 # Of the hits to act on at most one in ten is false on average.
@@ -14,11 +14,7 @@ RATE: Final = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class SimultaneousHit:
-    """A hit with its value: its interval among all hits, its p-value, and whether it is one of those to act on.
-
-    The p-value bounds how often a truth that is not on the side that is charged comes out so far, once it is published
-    (None where that is not at hand).
-    """
+    """A hit with its value: its interval among all hits, its p-value, and whether it is one of those to act on."""
 
     call: int
     value: PublishedValue
@@ -31,19 +27,24 @@ class SimultaneousHit:
 def simultaneous_hits(
     hits: Sequence[tuple[int, PublishedValue]], confidence: Fraction, tell: Callable[[int], None]
 ) -> list[SimultaneousHit]:
-    """The hits in the order in which they were published, with intervals that all hold together.
+    """The hits in the order of their calls, with intervals that all hold together.
 
     Guarantee: with probability `confidence` every interval of the whole list covers its truth, however the questions
-    were chosen and however many more will come: the i-th may fail with 6/(pi^2 i^2) of what may fail in all. Those that
-    are listed have an expected share of false ones of at most one in ten (LOND, see `accounting.online_list`).
+    were chosen and however many more will come, see `Findings.intervals`. Those that are listed have an expected share
+    of false ones of at most one in ten (`Findings.list`, the procedure for any analyst).
     """
-    found = []
-    for place, (call, value) in enumerate(hits, 1):
-        told = value.publication
-        assert told is not None
-        low, high = told.interval(value.value, confidence_at(confidence, place))
-        found.append((call, value, low, high, told.p_value(value.value)))
+    told = [(call, value, value.finding) for call, value in hits if value.finding is not None]
+    found = Findings.of((_of_call(call, finding) for call, _, finding in told), open=True)
+    intervals = found.intervals(confidence, simultaneous=True)
+    listed = {(alarm.call, alarm.key) for alarm in found.list(fdr=RATE)}
+    made = []
+    for place, ((call, value, finding), (low, high)) in enumerate(zip(told, intervals, strict=True), 1):
+        chosen = (call, finding.key) in listed
+        made.append(SimultaneousHit(call, value, low, high, finding.p_value, chosen))
         tell(place)
-    judged = [place for place, hit in enumerate(found) if hit[4] is not None]
-    chosen = {judged[place] for place in fdr([found[place][4] or 1.0 for place in judged], level=RATE)}
-    return [SimultaneousHit(*hit, place in chosen) for place, hit in enumerate(found)]
+    return made
+
+
+def _of_call(call: int, finding: Finding) -> Finding:
+    """Under the number of the call that told it: a revision tells what an earlier one held back."""
+    return Finding(call, finding.key, finding.value, finding.told)
