@@ -33,7 +33,7 @@ def hits_chart(found: ReportedDataset) -> Chart | None:
             float(hit.value.value),
             _float(hit.low),
             _float(hit.high),
-            hit.low is None,
+            hit.caution is not None,
         )
         for hit in found.hits
     )

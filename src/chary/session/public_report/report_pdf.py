@@ -180,7 +180,7 @@ def _hits(paper: _Paper, report: Any, found: ReportedDataset) -> None:
             str(hit.call),
             hit.value.key or "–",
             number(hit.value.value),
-            interval(hit) + (", no lower end" if hit.low is None else ""),
+            interval(hit) + (", reaches the threshold" if hit.caution else ""),
             rarity(hit.p_value),
             "yes" if hit.listed else "not compared" if hit.p_value is None else "no",
         ]

@@ -14,7 +14,8 @@ RATE: Final = Fraction(1, 10)
 
 @dataclass(frozen=True)
 class SimultaneousHit:
-    """A hit with its value: its interval among all hits, its p-value, and whether it is one of those to act on."""
+    """A hit with its value: its interval among all hits, its p-value, whether it is one of those to act on, and
+    a caution where that interval reaches what is held back."""
 
     call: int
     value: PublishedValue
@@ -22,6 +23,7 @@ class SimultaneousHit:
     high: int | float | None
     p_value: float | None
     listed: bool
+    caution: str | None
 
 
 def simultaneous_hits(
@@ -35,12 +37,12 @@ def simultaneous_hits(
     """
     told = [(call, value, value.finding) for call, value in hits if value.finding is not None]
     found = Findings.of((_of_call(call, finding) for call, _, finding in told), open=True)
-    intervals = found.intervals(confidence, simultaneous=True)
+    rows = found.rows(confidence, simultaneous=True)
     listed = {(alarm.call, alarm.key) for alarm in found.list(fdr=RATE)}
     made = []
-    for place, ((call, value, finding), (low, high)) in enumerate(zip(told, intervals, strict=True), 1):
+    for place, ((call, value, finding), row) in enumerate(zip(told, rows, strict=True), 1):
         chosen = (call, finding.key) in listed
-        made.append(SimultaneousHit(call, value, low, high, finding.p_value, chosen))
+        made.append(SimultaneousHit(call, value, row["low"], row["high"], row["p_value"], chosen, row["caution"]))
         tell(place)
     return made
 
