@@ -24,7 +24,8 @@ class Quote:
     `wrong_call` is the probability that a value `distance` above (negative: below) the threshold is called wrongly.
     `shortfall` is by how much the answer of a key that is chosen is below the best, at most, 95 times in 100;
     `rank_error` by how many values the ranks of quantiles are off, likewise (see `QuantileAnswers`). `within` is how
-    far off so many tests may be together, where their number was given or agreed on.
+    far off so many tests may be together, where their number was given or agreed on. `interval` says in words what is
+    known before of an interval whose width depends on the data.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Quote:
     shortfall: float | None = None
     rank_error: int | None = None
     within: Within | None = None
+    interval: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """All figures by name."""
@@ -58,8 +60,7 @@ class Quote:
             lines.append(f"what is chosen is within {plain(self.shortfall)} of the best 95 times in 100")
         if self.rank_error is not None:
             lines.append(f"ranks are off by at most {self.rank_error} values 95 times in 100")
-        if self.within is not None:
-            lines.append(str(self.within))
+        lines += [str(told) for told in (self.within, self.interval) if told is not None]
         return "; ".join(lines)
 
     def _price(self) -> str:
@@ -106,6 +107,7 @@ def quote(
         shortfall=interaction.shortfall(_RARE),
         rank_error=interaction.rank_error,
         within=interaction.foreseen if tests is None else interaction.within(whole(tests, "tests"), confidence),
+        interval=interaction.foretold(),
     )
 
 
