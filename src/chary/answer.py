@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from chary.accounting.inference.findings import Finding, Findings, Told
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain
+from chary.pictures import Chart, Shape, spot_of
 from chary.words import ACCOUNTANTS, percent, priced
 
 if TYPE_CHECKING:
@@ -124,6 +126,23 @@ class Answer:
         priced = {} if self._cashier is None else {name: getattr(self, name).share for name in ("charged", "left")}
         return known | priced
 
+    def chart(self) -> Chart | None:
+        """What a picture of the answer shows; None where there is nothing to be seen."""
+        return None
+
+    def plot(self, path: Path | str | None = None) -> Any:
+        """Draw the answer: to a file (PNG, PDF or SVG by its ending), or as a Matplotlib figure. Free.
+
+        Values with their intervals, hits without a lower end marked, the threshold as a line. Errors:
+        `InvalidParameter` for an answer of which there is nothing to be seen, another ending and a place where no file
+        can be written.
+        """
+        chart = self.chart()
+        if chart is None:
+            raise InvalidParameter("only answers with several values have a picture, such as those of watches")
+        drawing = import_module("chary.pictures.drawing")
+        return drawing.plotted(chart) if path is None else drawing.save(chart, path)
+
     def _numbers(self) -> Sequence[int]:
         """The calls that were charged for it."""
         return (self.call,)
@@ -216,13 +235,33 @@ class Table(Answer):
         """The answer in what JSON has, its rows under "rows"."""
         return super().to_dict() | {"rows": in_json(self.rows())}
 
+    def chart(self) -> Chart | None:
+        """The values with their intervals: in order for a series, side by side for bins, otherwise largest first."""
+        spots = [
+            spot_of(", ".join(map(str, key)), row["value"], (row.get("low"), row.get("high")), row.get("caution"))
+            for key, row in zip(self.keys, self.rows(), strict=True)
+            if isinstance(row.get("value"), (int, float))
+        ]
+        if not spots:
+            return None
+        ranges = all(hasattr(key[0], "low") for key in self.keys)
+        shape: Shape = "line" if self.columns == ("position",) else "columns" if ranges else "dots"
+        return Chart(shape, f"By {', '.join(self.columns)}", tuple(spots), self.bar)
+
+    @property
+    def bar(self) -> float | None:
+        """The threshold that its values reached; None where there is none, or it is not known."""
+        return None
+
     def __str__(self) -> str:
         rows = [{name: _shown(value) for name, value in row.items()} for row in self.rows()[:_MOST_ROWS]]
         more = [f"... and {len(self) - _MOST_ROWS:,} more"] if len(self) > _MOST_ROWS else []
         return "\n".join([*_lines(rows), *more, *([] if self.price is None else [self.price])])
 
     def _repr_html_(self) -> str:
-        return _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], self.price)
+        table = _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], self.price)
+        chart = self.chart() if len(self) > 1 else None
+        return table if chart is None else f"{table}{import_module('chary.pictures.drawing').svg(chart)}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Generic, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -57,6 +57,15 @@ class Call(ABC, Generic[AnswerT]):
                 raise KeyboardInterrupt from None
             raise
         return {"kind": self.kind} | fields
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        """The call whose record in a ledger has this body; what the rows added to it is left out.
+
+        Errors: those of the constructor, for what JSON cannot say, such as algorithms.
+        """
+        known = {field.name for field in dataclasses.fields(cast("Any", cls))}
+        return cls(**{name: value for name, value in body.items() if name in known})
 
     def __hash__(self) -> int:
         return hash(ENCODER.encode(self.body()))

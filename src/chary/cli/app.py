@@ -50,6 +50,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Records and demonstrations": {
         "findings": ("asking.runs:published", "All that was published, intervals that hold at once, alarms to act on."),
         "ledger": ("ledger_commands:app", "The durable record of what was revealed."),
+        "report": ("report_command:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
         "export": ("export:app", "What was published, as files."),
         "attack": ("attack_commands:app", "Attacks on exact answers, and how far they get against a session."),
     },

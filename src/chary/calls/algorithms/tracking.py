@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from chary.accounting import Event, Publication, Support, Targeted
 from chary.calls.algorithms.algorithm import Algorithm
@@ -43,6 +43,10 @@ class Track(Call[Tracked]):
         if not isinstance(self.question, Algorithm):
             for name in ("step", "epsilon"):
                 positive(getattr(self, name) or 0, name)
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"question": body.get("query")})
 
     def bind(self, spine: Spine) -> "CallAgain | AskTracked":
         first = self._after(spine, UNSAID)

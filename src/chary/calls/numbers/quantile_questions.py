@@ -108,6 +108,10 @@ class Quantiles(Call[QuantileAnswers]):
     of_unit: OfUnit = "spread"
     interval: Probability | None = None
 
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | body["values"])
+
     def bind(self, spine: Spine) -> "AskQuantiles":
         return AskQuantiles(self, spine.rows.neighbouring).settled(spine.filter)
 

@@ -110,6 +110,13 @@ class WatchResult(TestedKeys):
     above: dict[Key, Value]
 
     @property
+    def bar(self) -> float | None:
+        """The threshold, where the values that reached it say what they do because of it."""
+        told = self.publication
+        lowest = None if told is None else told.support.lowest
+        return None if told is None or lowest is None else float(lowest * Fraction(told.grid))
+
+    @property
     def value(self) -> dict[Any, Value]:
         """The keys that hit, with their noisy values."""
         return {scalar(key): value for key, value in self.above.items()}

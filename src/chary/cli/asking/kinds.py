@@ -9,15 +9,17 @@ import typer
 
 from chary.answer import NoisyNumbers
 from chary.calls import Call, Individual, Release, ReleaseIf, Test, Watch
+from chary.cli.asking.answer_pictures import draw_answer
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form, forms
-from chary.cli.asking.options import Above, CallOptions, QueryOptions
+from chary.cli.asking.options import Above, CallOptions, Picture, QueryOptions
 from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows, paid_for
 from chary.cli.commands import Found, Shown
 from chary.cli.doors import DoorGroup, Lazy, group_of
 from chary.cli.output import console, show_answer
 from chary.data import Query
 from chary.errors import InvalidParameter
+from chary.pictures.files import check_picture
 from chary.session import Quote
 
 Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
@@ -54,20 +56,26 @@ class KindGroup(DoorGroup):
         raise typer.BadParameter(told)
 
 
-def asked(stated: Stated) -> Found:
+def asked(stated: Stated, *, plot: Picture = None) -> Found:
     """Ask the call that is stated."""
+    if plot is not None:
+        check_picture(plot)
     call = stated.call()
     answer = stated.session.ask(call, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
+    if plot is not None:
+        draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
 
 
-def _watch(stated: Stated, *, individual: Each = None) -> Found:
+def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> Found:
     """Ask by itself, or ask the analyst's stream of that size, which is opened and charged if there is none."""
     if individual is not None and stated.given.epsilon_per_call is None:
         raise InvalidParameter("a stream keeps its size for ever: give --epsilon-per-call with --individual")
     if individual is None:
-        yield from asked(stated)
+        yield from asked(stated, plot=plot)
         return
+    if plot is not None:
+        check_picture(plot)
     call = stated.call()
     stated.session.quote(call)  # refused before a stream is paid
     key = f"watch --individual {individual} --epsilon-per-call {call.epsilon}"
@@ -75,6 +83,8 @@ def _watch(stated: Stated, *, individual: Each = None) -> Found:
     question = cast("Query[NoisyNumbers]", stated.asked.question)
     answer = stream.ask(question, above=call.above, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(call.epsilon, stream.spent))
+    if plot is not None:
+        draw_answer(answer, plot, None, call.above)
 
 
 def _test(stated: Stated, *, value: Value = False) -> Found:

@@ -19,10 +19,10 @@ from chary.cli.asking.row_commands import Stated, of_form
 from chary.cli.commands import Found, Shown
 from chary.cli.output import console, show_answer, show_table
 from chary.errors import BudgetRefused
-from chary.growing.growth_plots import check_picture
 from chary.growing.weights_plots import draw_answers
 from chary.ledger import State
 from chary.numbers import exact
+from chary.pictures.files import check_picture
 
 Where = Annotated[
     list[str], typer.Option(help="Predicate, such as \"sex = 'f'\", or @FILE, one a line; may be given several times.")
