@@ -53,6 +53,18 @@ def test_a_test_that_may_be_off_by_anything_takes_the_least_price_of_a_table(ope
         Test(count(), above=3, within=50, tests=10**300).bind(session.spine)
 
 
+def test_what_another_order_would_sell_is_refused_with_the_grain_that_sells_it(opened):
+    """The order is fixed with the dataset; the usual one is that of many small calls."""
+    nearer, out_of_reach = (Test(count(), above=3, within=within, tests=100) for within in (85, 20))
+    with pytest.raises(InvalidParameter, match=r"not even the whole budget .* grain=") as refused:
+        opened(budget=DELTA).quote(nearer)
+    grain = str(refused.value).split("grain=")[1].split(",")[0]
+    assert opened(budget=DELTA, grain=grain).quote(nearer).fits
+    with pytest.raises(InvalidParameter) as refused:
+        opened(budget=DELTA).quote(out_of_reach)
+    assert "grain=" not in str(refused.value)
+
+
 def test_more_is_told_for_the_same_than_by_laplace_noise(opened):
     """The same number of hits fits into the same budget."""
     session = opened(budget=DELTA, grain="0.05")
