@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
+from chary.accounting.inference.findings import Finding, Findings, Told
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain
+from chary.words import ACCOUNTANTS, percent, priced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +27,8 @@ Value = int | float
 Ends = tuple[float | None, float | None]
 Key = tuple[Any, ...]
 Handed = TypeVar("Handed")
+# Of a longer table a text shows so many rows, and says how many it left out.
+_MOST_ROWS: Final = 30
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Spending:
         return {"share": self.share, "charged": self.charged, "unit": self.unit}
 
     def __str__(self) -> str:
-        return f"{plain(100 * self.share)} %"
+        return percent(self.share)
 
 
 class Cashier(Protocol):
@@ -88,6 +93,15 @@ class Answer:
         return None
 
     @property
+    def findings(self) -> Findings:
+        """The values that were published, with how: intervals that hold all at once, p-values, alarms to act on.
+
+        `answer.findings.intervals(simultaneous=True)`, `answer.findings.list(fdr=0.1)`. Empty where nothing was
+        published, or nothing is known of the noise.
+        """
+        return Findings(())
+
+    @property
     def charged(self) -> Spending:
         """What the call was charged, as a share of the budget."""
         return self._handed_out_by().charged(self._numbers())
@@ -116,8 +130,23 @@ class Answer:
         """A copy for another process knows no ledger."""
         return {name: value for name, value in self.__dict__.items() if name != "_cashier"}
 
+    @property
+    def price(self) -> str | None:
+        """What was charged for it and what is left, in words; None for a copy, which knows no session."""
+        return None if self._cashier is None else priced(self.charged.share, self.left.share)
+
+    def _told(self) -> dict[str, str]:
+        """What people are told, by names: what was published and what it says, without the accounting."""
+        left_out = ACCOUNTANTS | {"call"}
+        told = {name: getattr(self, name) for name in (*_public(self), "value", "interval") if name not in left_out}
+        return {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{name} {text}" for name, text in self._told().items())
+        return told if self.price is None else f"{told}; {self.price}"
+
     def _repr_html_(self) -> str:
-        return _html([{"": name, "answer": _shown(value)} for name, value in self.to_dict().items()])
+        return _html([{"": name, "answer": text} for name, text in self._told().items()], self.price)
 
 
 @dataclass(frozen=True)
@@ -172,8 +201,13 @@ class Table(Answer):
         """The answer in what JSON has, its rows under "rows"."""
         return super().to_dict() | {"rows": in_json(self.rows())}
 
+    def __str__(self) -> str:
+        rows = [{name: _shown(value) for name, value in row.items()} for row in self.rows()[:_MOST_ROWS]]
+        more = [f"... and {len(self) - _MOST_ROWS:,} more"] if len(self) > _MOST_ROWS else []
+        return "\n".join([*_lines(rows), *more, *([] if self.price is None else [self.price])])
+
     def _repr_html_(self) -> str:
-        return _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()])
+        return _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], self.price)
 
 
 @dataclass(frozen=True)
@@ -186,10 +220,15 @@ class NoisyNumber(Answer):
 
     value: Value
     error_bar: float | None
+    told: Told | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def interval(self) -> Ends | None:
-        return around(self.value, self.error_bar)
+        return around(self.value, self.error_bar, self.told)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, {None: self.value}, self.told)
 
     def __float__(self) -> float:
         return float(self.value)
@@ -205,6 +244,11 @@ class NoisyNumbers(Table):
 
     values: tuple[Value, ...]
     error_bar: float | None
+    told: Told | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.told)
 
     @property
     def value(self) -> dict[Any, Value]:
@@ -212,17 +256,38 @@ class NoisyNumbers(Table):
         return {scalar(key): value for key, value in zip(self.keys, self.values, strict=True)}
 
     def cells(self, position: int) -> dict[str, Any]:
-        return {"value": self.values[position]} | ends(self.values[position], self.error_bar)
+        return {"value": self.values[position]} | in_row(around(self.values[position], self.error_bar, self.told))
 
 
-def around(value: Value | None, error_bar: float | None) -> Ends | None:
-    """The interval of a value with symmetric noise, if it has one."""
-    return None if value is None or error_bar is None else (float(value - error_bar), float(value + error_bar))
+class Known(NamedTuple):
+    """What the truth can be, whatever the data; None for no end."""
+
+    floor: int | None = None
+    ceiling: int | None = None
 
 
-def ends(value: Value | None, error_bar: float | None) -> dict[str, float | None]:
-    """The same for a row of a table."""
-    return in_row(around(value, error_bar))
+def around(value: Value | None, error_bar: float | None, known: Any = None) -> Ends | None:
+    """The interval of a value with symmetric noise, if it has one, cut to the range of the truth where it is known."""
+    if value is None or error_bar is None:
+        return None
+    return cut((float(value - error_bar), float(value + error_bar)), known)
+
+
+def cut(ends: tuple[float, float], known: Any) -> Ends:
+    """An interval cut to the `floor` and the `ceiling` of what is known, each where it has one."""
+    if known is None:
+        return ends
+    least = -math.inf if known.floor is None else float(known.floor)
+    most = math.inf if known.ceiling is None else float(known.ceiling)
+    low, high = (min(max(end, least), most) for end in ends)
+    return low, high
+
+
+def findings_of(call: int, values: Mapping[Any, Value | None], told: Told | None) -> Findings:
+    """The values of one call that were published in this way, by key."""
+    if told is None:
+        return Findings(())
+    return Findings.of(Finding(call, key, value, told) for key, value in values.items() if value is not None)
 
 
 def in_row(interval: Ends | None) -> dict[str, float | None]:
@@ -274,11 +339,25 @@ def _public(value: Any) -> list[str]:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
     return plain(value) if isinstance(value, float) else str(value)
 
 
-def _html(rows: Sequence[Mapping[str, str]]) -> str:
-    """A table of texts; whatever is in them is text and no markup."""
+def _lines(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """A table of texts in columns."""
+    table = [list(rows[0] if rows else ()), *(list(row.values()) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+
+
+def _html(rows: Sequence[Mapping[str, str]], price: str | None) -> str:
+    """A table of texts, and the price below it; whatever is in them is text and no markup."""
     head = "".join(f"<th>{escape(name)}</th>" for name in (rows[0] if rows else ()))
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.values())}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    below = "" if price is None else f"<p>{escape(price)}</p>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"

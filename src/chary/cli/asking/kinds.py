@@ -8,14 +8,14 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.answer import NoisyNumbers
-from chary.calls import Call, Choose, Individual, MostCommon, Release, ReleaseIf, Test, Watch
+from chary.calls import Call, Individual, Release, ReleaseIf, Test, Watch
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form, forms
 from chary.cli.asking.options import Above, CallOptions, QueryOptions
-from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows
+from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows, paid_for
 from chary.cli.commands import Found, Shown
 from chary.cli.doors import DoorGroup, Lazy, group_of
-from chary.cli.output import console, show_pairs
+from chary.cli.output import console, show_answer
 from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.session import Quote
@@ -55,12 +55,10 @@ class KindGroup(DoorGroup):
 
 
 def asked(stated: Stated) -> Found:
-    """Ask the call that is stated, and tell how far the best may be above what was chosen without a value."""
+    """Ask the call that is stated."""
     call = stated.call()
-    answer = stated.told(stated.session.ask(call, request=stated.request))
-    chosen = isinstance(call, (Choose, MostCommon))
-    accuracy = {"shortfall": stated.session.quote(call).shortfall} if chosen else {}
-    yield Shown(answer | stated.charged(getattr(call, "epsilon", None)) | accuracy)
+    answer = stated.session.ask(call, request=stated.request)
+    yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
 
 
 def _watch(stated: Stated, *, individual: Each = None) -> Found:
@@ -76,7 +74,7 @@ def _watch(stated: Stated, *, individual: Each = None) -> Found:
     stream = stated.session.start(Individual(epsilon=call.epsilon, hits=individual), request=key)
     question = cast("Query[NoisyNumbers]", stated.asked.question)
     answer = stream.ask(question, above=call.above, request=stated.request)
-    yield Shown(stated.told(answer) | stated.charged(call.epsilon))
+    yield Shown(stated.told(answer) | stated.charged(call.epsilon, stream.spent))
 
 
 def _test(stated: Stated, *, value: Value = False) -> Found:
@@ -112,7 +110,7 @@ def _quote(found: Quote) -> Shown:
     """The figures of a quote, and for people a sentence."""
 
     def people(figures: dict[str, Any]) -> None:
-        show_pairs(figures)
+        show_answer(figures)
         console.print(str(found))
 
     return Shown(found.as_dict(), people)
