@@ -93,6 +93,13 @@ class Answer:
         return None
 
     @property
+    def interval_says(self) -> str:
+        """What the interval holds for, or why there is none, in words."""
+        if self.interval is None:
+            return "no interval: nothing was published whose error is known"
+        return "the interval holds 95 times in 100, given that the value was published"
+
+    @property
     def findings(self) -> Findings:
         """The values that were published, with how: intervals that hold all at once, p-values, alarms to act on.
 
@@ -138,8 +145,9 @@ class Answer:
     def _told(self) -> dict[str, str]:
         """What people are told, by names: what was published and what it says, without the accounting."""
         left_out = ACCOUNTANTS | {"call"}
-        told = {name: getattr(self, name) for name in (*_public(self), "value", "interval") if name not in left_out}
-        return {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+        told = {name: getattr(self, name) for name in (*_public(self), "value") if name not in left_out}
+        shown = {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+        return shown if self.interval is None else shown | {"interval": _from_to(*self.interval)}
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {text}" for name, text in self._told().items())
@@ -162,6 +170,13 @@ class Table(Answer):
     def cells(self, position: int) -> dict[str, Any]:
         """What is told of the key at this position, by names that are the same for all keys."""
         raise NotImplementedError
+
+    @property
+    def interval_says(self) -> str:
+        told: Told | None = getattr(self, "told", None)
+        if told is not None and told.at_once:
+            return "low and high hold 95 times in 100, of all rows together"
+        return "low and high of each row hold 95 times in 100 for that row, not for all rows together"
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is told of it."""
@@ -346,6 +361,17 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
     return plain(value) if isinstance(value, float) else str(value)
+
+
+def _from_to(low: float | None, high: float | None) -> str:
+    """An interval in words.
+
+    >>> _from_to(482.0, 542.0), _from_to(None, 219.0)
+    ('482 to 542', 'no lower end, up to 219')
+    """
+    if low is None:
+        return "no end" if high is None else f"no lower end, up to {plain(high)}"
+    return f"{plain(low)} to {plain(high)}" if high is not None else f"from {plain(low)}, no upper end"
 
 
 def _lines(rows: Sequence[Mapping[str, str]]) -> list[str]:

@@ -281,6 +281,9 @@ KINDS = {
 
 # Kinds that came after the ledgers were written that are kept.
 NEWER = {
+    "quantiles with intervals": asked(
+        lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
+    ),
     "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
     "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),
     "agreed_watch": agreed(lambda run, key: run.ask(count().by("clinic", CLINICS), above=-EXTREME, request=key)),

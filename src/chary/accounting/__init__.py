@@ -46,7 +46,7 @@ from chary.accounting.inference.lists import (
 )
 from chary.accounting.inference.noise_laws import LaplaceLaw, NoiseLaw
 from chary.accounting.inference.publications import Interval, Publication
-from chary.accounting.inference.ratios import mean_interval
+from chary.accounting.inference.ratios import mean_between, mean_interval
 from chary.accounting.inference.supports import Support
 from chary.accounting.inference.together import (
     confidence_at,
@@ -186,6 +186,7 @@ __all__ = [
     "linear_loss_down",
     "loss_down",
     "margin_up",
+    "mean_between",
     "mean_interval",
     "narrow_price_up",
     "next_miss_up",

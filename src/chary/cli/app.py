@@ -15,7 +15,7 @@ OK, BAD_INPUT, REFUSED = 0, 2, 3
 # Names and lines stand here, and not beside the commands, so that `chary --help` loads none of them.
 DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "First steps": {
-        "demo": ("demo_command:demo", "A growing panel, watched, asked, interrupted, reopened; ten seconds."),
+        "demo": ("demo_command:demo", "An alarm system on a growing panel, interrupted, reopened; ten seconds."),
         "init": ("asking.configuring:init", "Write what every command on a file repeats into a chary.toml."),
         "config": ("asking.configuring:config", "Which options hold for a file, and where each comes from."),
         "ask": ("asking.kinds:ask", "Ask any kind of call: chary ask FILE KIND."),

@@ -182,6 +182,10 @@ class Interaction(ABC):
         """By how many values the rank of a quantile is off 95 times in 100, at most; None for anything else."""
         return None
 
+    def foretold(self) -> str | None:
+        """What is known before of the interval of an answer without an error bar, in words; None for anything else."""
+        return None
+
     @abstractmethod
     def body(self) -> Json:
         """The question, canonically: it identifies a repeated request."""

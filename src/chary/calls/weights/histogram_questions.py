@@ -67,6 +67,14 @@ class WeightedAnswer(Answer):
             return None
         return around(self.share, self.error_bar, SHARES) if self.told is None else self.told
 
+    @property
+    def interval_says(self) -> str:
+        if self.hard:
+            return super().interval_says
+        if not self.verified:
+            return "no interval: nothing was read, so the histogram may be off by anything"
+        return "no interval of its own: with the chance its opening states, every such answer is within error_bar"
+
     def __float__(self) -> float:
         return self.share
 

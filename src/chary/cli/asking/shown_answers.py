@@ -145,9 +145,7 @@ def _(answer: Coverage) -> dict[str, Any]:
 
 @told.register
 def _(answer: QuantileAnswers) -> dict[str, Any]:
-    triples = zip(answer.at, answer.values, answer.rank_errors, strict=True)
-    rows = [{"at": at, "value": value, "rank_error": error} for at, value, error in triples]
-    return {"quantiles": rows, "call": answer.call}
+    return {"quantiles": answer.rows(), "estimated": answer.estimated, "call": answer.call}
 
 
 @told.register
