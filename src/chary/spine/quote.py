@@ -24,14 +24,11 @@ class Quote:
     `wrong_call` is the probability that a value `distance` above (negative: below) the threshold is called wrongly.
     `shortfall` is by how much the answer of a key that is chosen is below the best, at most, 95 times in 100;
     `rank_error` by how many values the ranks of quantiles are off, likewise (see `QuantileAnswers`). `within` is how
-<<<<<<< HEAD
     far off so many tests may be together, where their number was given or agreed on. `later_hit` and `later_miss` are
     the prices of each test of a run whose opening this is and pays for misses: a hit is charged when it comes, beside
     the miss, and the opening's price holds all misses; None for anything else.
-=======
     far off so many tests may be together, where their number was given or agreed on. `interval` says in words what is
     known before of an interval whose width depends on the data.
->>>>>>> main
     """
 
     kind: str
@@ -47,12 +44,9 @@ class Quote:
     shortfall: float | None = None
     rank_error: int | None = None
     within: Within | None = None
-<<<<<<< HEAD
     later_hit: float | None = None
     later_miss: float | None = None
-=======
     interval: str | None = None
->>>>>>> main
 
     def as_dict(self) -> dict[str, Any]:
         """All figures by name."""
@@ -122,12 +116,9 @@ def quote(
         shortfall=interaction.shortfall(_RARE),
         rank_error=interaction.rank_error,
         within=interaction.foreseen if tests is None else interaction.within(whole(tests, "tests"), confidence),
-<<<<<<< HEAD
         later_hit=None if later is None else later.hit.main / capacity,
         later_miss=None if later is None else later.miss.main / capacity,
-=======
         interval=interaction.foretold(),
->>>>>>> main
     )
 
 
