@@ -121,6 +121,11 @@ class Interaction(ABC):
         """What one part costs if it hits and if it misses."""
         return filter_.price(self.event)
 
+    @property
+    def later(self) -> Price | None:
+        """What a hit will be charged in the run that is opened, and what it pays for a miss; None for anything else."""
+        return None
+
     def worst(self, price: Price, hits: int | None = None) -> Amount:
         """What is reserved, for so many hits or for all that can be charged."""
         return price.total(self.most_hits if hits is None else hits, self.parallel)

@@ -24,6 +24,9 @@ class Quote:
     `wrong_call` is the probability that a value `distance` above (negative: below) the threshold is called wrongly.
     `shortfall` is by how much the answer of a key that is chosen is below the best, at most, 95 times in 100;
     `rank_error` by how many values the ranks of quantiles are off, likewise (see `QuantileAnswers`). `within` is how
+    far off so many tests may be together, where their number was given or agreed on. `later_hit` and `later_miss` are
+    the prices of each test of a run whose opening this is and pays for misses: a hit is charged when it comes, beside
+    the miss, and the opening's price holds all misses; None for anything else.
     far off so many tests may be together, where their number was given or agreed on. `interval` says in words what is
     known before of an interval whose width depends on the data.
     """
@@ -41,6 +44,8 @@ class Quote:
     shortfall: float | None = None
     rank_error: int | None = None
     within: Within | None = None
+    later_hit: float | None = None
+    later_miss: float | None = None
     interval: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -51,6 +56,9 @@ class Quote:
         lines = ["this call itself is free"]
         if self.hits_left is not None:
             lines = [self._price(), f"{self.hits_left} of these fit"]
+        if self.later_hit is not None and self.later_miss is not None:
+            hit, miss = plain(100 * self.later_hit), plain(100 * self.later_miss)
+            lines.append(f"then each hit costs {hit} % more when it comes; a miss, {miss} %, is paid by this")
         if self.error_bar is not None:
             lines.append(f"values are within {plain(self.error_bar)} of the truth 95 times in 100")
         if self.wrong_call is not None:
@@ -90,6 +98,7 @@ def quote(
     interaction.prepare(spine.rows)
     price, left = interaction.price(spine.filter), spine.left()
     capacity = max(1, spine.filter.capacity.main)
+    later = interaction.later
     bar = interaction.error_bar
     apart = bar if distance is None else float(exact(distance, "distance"))
     tested = interaction.kind != "release" and interaction.bar_step is not None
@@ -107,6 +116,8 @@ def quote(
         shortfall=interaction.shortfall(_RARE),
         rank_error=interaction.rank_error,
         within=interaction.foreseen if tests is None else interaction.within(whole(tests, "tests"), confidence),
+        later_hit=None if later is None else later.hit.main / capacity,
+        later_miss=None if later is None else later.miss.main / capacity,
         interval=interaction.foretold(),
     )
 

@@ -26,6 +26,8 @@ VALUE_SHARE: Final = Fraction(1, 4)
 SURE: Final = Fraction(19, 20)
 _WAYS: Final = ("epsilon", "hits", "price", "within")
 _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for Laplace noise"
+# Parts of a budget's epsilon that have orders of their own, of which the lower ones suit a few hits.
+_GRAINS: Final = (10, 16, 20, 25, 32, 50, 100, 200)
 # Halvings of a ratio of 16, or in rare cases of 2^62: the price is found to a part in 5,000, or in 400.
 _HALVINGS: Final = 14
 
@@ -223,9 +225,11 @@ def price_of(wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share:
         return _some(int(whole * exact(wanted.price, "price")), steps)
     near = float(exact(wanted.within or 0, "within") / sensitivity)
     if chance is None or not _right(filter_.order, tested * whole / steps, float(chance), near):
+        grain = _selling_grain(filter_, tested, float(chance or 0), near)
+        orders = f", or open a new dataset with grain={plain(grain)}, for whose order it fits" if grain else ""
         raise InvalidParameter(
             f"not even the whole budget buys {wanted.tests} tests that are right within "
-            f"{plain(exact(wanted.within or 0, 'within'))}: give a larger within= or fewer tests="
+            f"{plain(exact(wanted.within or 0, 'within'))}: give a larger within= or fewer tests={orders}"
         )
     low, high = _around(filter_.order, float(chance), near, steps / float(tested))
     low = low if not _right(filter_.order, tested * low / steps, float(chance), near) else 1
@@ -235,6 +239,16 @@ def price_of(wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share:
         right = _right(filter_.order, tested * middle / steps, float(chance), near)
         low, high = (low, middle) if right else (middle, high)
     return _some(high, steps)
+
+
+def _selling_grain(filter_: RenyiFilter, tested: Fraction, chance: float, wanted: float) -> Fraction | None:
+    """A grain for whose order, fixed when a dataset is opened, the whole budget buys a test so near to its bar."""
+    for part in _GRAINS:
+        grain = filter_.budget.exact[0] / part
+        other = RenyiFilter.best(filter_.budget, grain=grain, approximate_delta=filter_.approximate_delta)
+        if _right(other.order, tested * Fraction(other.capacity.main, other.steps), chance, wanted):
+            return grain
+    return None
 
 
 def _around(order: Fraction, chance: float, wanted: float, unit: float) -> tuple[int, int]:

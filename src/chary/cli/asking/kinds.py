@@ -23,7 +23,7 @@ from chary.pictures.files import check_picture
 from chary.session import Quote
 
 Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
-Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no further price.")]
+Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, within its price.")]
 Each = Annotated[
     int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
 ]
@@ -111,6 +111,8 @@ def _priced(stated: Stated, above: str | None) -> Call[Any]:
     if above is None:
         return Release(asked.question, epsilon=asked.epsilon)
     kind = Test if asked.question.keys is None else Watch
+    if asked.sharp and stated.size.epsilon_per_call is None:
+        return kind(asked.question, above=above, hits=asked.hits)
     return kind(asked.question, above=above, epsilon=asked.epsilon)
 
 

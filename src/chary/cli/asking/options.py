@@ -65,6 +65,19 @@ class CallOptions(SizeOptions):
 
 
 @dataclass(kw_only=True)
+class SharpOptions(CallOptions):
+    """How precise one call is that tests against a bar: by sharp tests, unless an epsilon is said."""
+
+    hits: Annotated[
+        int | None,
+        typer.Option(
+            help="Instead: so many hits fit into the whole budget, by the sharpest tests (default: 10); under the "
+            "exact and pure filters by Laplace noise, of the largest epsilon that pays for them."
+        ),
+    ] = None
+
+
+@dataclass(kw_only=True)
 class QueryOptions:
     """The question."""
 
