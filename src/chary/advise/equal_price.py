@@ -12,8 +12,7 @@ from chary.amounts import Amount
 from chary.calls.call import Call
 from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.calls.thresholds.agreed_tests import OpenAgreed
-from chary.calls.thresholds.sharpness import Valued
-from chary.data import Mean
+from chary.calls.thresholds.sharpness import Threshold, Valued
 from chary.errors import CharyError
 from chary.mechanisms import Gaussian, Laplace
 from chary.numbers import exact
@@ -32,7 +31,7 @@ def alternatives(
     charged) and of all misses. A call beyond the whole budget is not listed, and what fits into that is. Empty for what
     is no test against a bar.
     """
-    if found.outlook is None or isinstance(getattr(call, "query", None), Mean):
+    if found.outlook is None or not (isinstance(bound, (OpenSparse, OpenAgreed)) or isinstance(call, Threshold)):
         return []
     try:
         asked = _Compared.of(spine, call, bound, found.outlook.tests, hits)

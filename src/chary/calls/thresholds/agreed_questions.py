@@ -134,7 +134,7 @@ class AskAgreed(Interaction):
     def barred(self) -> Barred | None:
         if isinstance(self.query, Mean):
             return None
-        tests, least = len(self.tested.keys or (None,)), least_of(self.tested, self.neighbouring)
+        tests, least = max(self.terms.tests, len(self.tested.keys or (None,))), least_of(self.tested, self.neighbouring)
         return Barred(tails_of(self.sharpness), self.threshold, self.tested.grid, tests, least)
 
     @property
