@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
+from chary.accounting.inference.findings import Finding, Findings, Told
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain
@@ -86,6 +88,15 @@ class Answer:
         no value, or the width depends on the data.
         """
         return None
+
+    @property
+    def findings(self) -> Findings:
+        """The values that were published, with how: intervals that hold all at once, p-values, alarms to act on.
+
+        `answer.findings.intervals(simultaneous=True)`, `answer.findings.list(fdr=0.1)`. Empty where nothing was
+        published, or nothing is known of the noise.
+        """
+        return Findings(())
 
     @property
     def charged(self) -> Spending:
@@ -186,10 +197,15 @@ class NoisyNumber(Answer):
 
     value: Value
     error_bar: float | None
+    told: Told | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def interval(self) -> Ends | None:
-        return around(self.value, self.error_bar)
+        return around(self.value, self.error_bar, self.told)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, {None: self.value}, self.told)
 
     def __float__(self) -> float:
         return float(self.value)
@@ -205,6 +221,11 @@ class NoisyNumbers(Table):
 
     values: tuple[Value, ...]
     error_bar: float | None
+    told: Told | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.told)
 
     @property
     def value(self) -> dict[Any, Value]:
@@ -212,17 +233,38 @@ class NoisyNumbers(Table):
         return {scalar(key): value for key, value in zip(self.keys, self.values, strict=True)}
 
     def cells(self, position: int) -> dict[str, Any]:
-        return {"value": self.values[position]} | ends(self.values[position], self.error_bar)
+        return {"value": self.values[position]} | in_row(around(self.values[position], self.error_bar, self.told))
 
 
-def around(value: Value | None, error_bar: float | None) -> Ends | None:
-    """The interval of a value with symmetric noise, if it has one."""
-    return None if value is None or error_bar is None else (float(value - error_bar), float(value + error_bar))
+class Known(NamedTuple):
+    """What the truth can be, whatever the data; None for no end."""
+
+    floor: int | None = None
+    ceiling: int | None = None
 
 
-def ends(value: Value | None, error_bar: float | None) -> dict[str, float | None]:
-    """The same for a row of a table."""
-    return in_row(around(value, error_bar))
+def around(value: Value | None, error_bar: float | None, known: Any = None) -> Ends | None:
+    """The interval of a value with symmetric noise, if it has one, cut to the range of the truth where it is known."""
+    if value is None or error_bar is None:
+        return None
+    return cut((float(value - error_bar), float(value + error_bar)), known)
+
+
+def cut(ends: tuple[float, float], known: Any) -> Ends:
+    """An interval cut to the `floor` and the `ceiling` of what is known, each where it has one."""
+    if known is None:
+        return ends
+    least = -math.inf if known.floor is None else float(known.floor)
+    most = math.inf if known.ceiling is None else float(known.ceiling)
+    low, high = (min(max(end, least), most) for end in ends)
+    return low, high
+
+
+def findings_of(call: int, values: Mapping[Any, Value | None], told: Told | None) -> Findings:
+    """The values of one call that were published in this way, by key."""
+    if told is None:
+        return Findings(())
+    return Findings.of(Finding(call, key, value, told) for key, value in values.items() if value is not None)
 
 
 def in_row(interval: Ends | None) -> dict[str, float | None]:

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from chary.errors import LedgerError
+from chary.interruption import Uninterrupted
 from chary.ledger import Amount, SqlLedger
-from chary.ledger.interrupts import Uninterrupted
 
 from .kit import ANSWER, QUESTION, terms
 

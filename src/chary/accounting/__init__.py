@@ -34,8 +34,9 @@ from chary.accounting.gaussian.selection_losses import (
     running_epsilon_up,
 )
 from chary.accounting.group_privacy import group_privacy_up, sampler_delta_up
+from chary.accounting.inference.findings import Alarms, Finding, Findings, Told
 from chary.accounting.inference.gaussian_law import GaussianLaw
-from chary.accounting.inference.largest import Reach, chosen_reach_up
+from chary.accounting.inference.largest import LargestOf, Reach, chosen_reach_up
 from chary.accounting.inference.lists import (
     benjamini_hochberg_list,
     e_value_list,
@@ -100,6 +101,7 @@ from chary.accounting.utility.lower_bounds import (
 from chary.accounting.utility.rank_errors import rank_error_up, rank_errors_up
 
 __all__ = [
+    "Alarms",
     "Approximate",
     "Asymmetric",
     "BestOf",
@@ -109,10 +111,13 @@ __all__ = [
     "Event",
     "ExPost",
     "Extendable",
+    "Finding",
+    "Findings",
     "GaussianLaw",
     "Interval",
     "Joint",
     "LaplaceLaw",
+    "LargestOf",
     "MenuCall",
     "NarrowChoice",
     "NoiseLaw",
@@ -129,6 +134,7 @@ __all__ = [
     "SparseRounds",
     "Support",
     "Targeted",
+    "Told",
     "TwiceCall",
     "ZeroConcentrated",
     "above_threshold_epsilons_up",

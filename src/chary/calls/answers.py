@@ -3,22 +3,26 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
-from chary.accounting import Publication, Support
-from chary.answer import Answer, Ends, Value, around
+from chary.accounting import Findings, LargestOf, Publication, Support
+from chary.answer import Answer, Ends, Value, around, findings_of
 from chary.calls.algorithms.algorithm import canonical_outcome
+from chary.data import Neighbouring, Query
 from chary.errors import UnknownHeld
 from chary.mechanisms import Additive
 from chary.numbers import Number
+
+EVERYTHING: Final = Support.everything()
 
 
 @dataclass(frozen=True)
 class NumberOrNothing(Answer):
     """A noisy number if it was published; otherwise nothing (`value` is None).
 
-    `error_bar` is the half-width of the 95 % interval of the noise. What a published value says is its `interval`: it
-    was published because of its noise too, and where it was, `publication` knows how.
+    What a published value says is its `interval`, by its `publication`. `error_bar` is the half-width of the 95 %
+    interval of a value with noise of its own, None where it was published because of its noise too; `caution` says in
+    words where a value may be a false alarm.
     """
 
     value: Value | None
@@ -40,10 +44,46 @@ class NumberOrNothing(Answer):
             return around(self.value, self.error_bar)
         return self.publication.interval(self.value)
 
+    @property
+    def caution(self) -> str | None:
+        """Such as "may be a false alarm: no lower end"; None where it is none, 95 times in 100."""
+        return None if self.value is None or self.publication is None else self.publication.caution(self.value)
 
-def published(noise: Additive, grid: Fraction, support: Support, step: Fraction | None = None) -> Publication:
-    """How a value with this noise was published: because it lay in this support, in grid steps."""
-    return Publication(noise.law(), support, grid=grid, step=step)
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, {None: self.value}, self.publication)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"caution": self.caution}
+
+
+def published(
+    noise: Additive,
+    query: Query,
+    neighbouring: Neighbouring,
+    support: Support = EVERYTHING,
+    *,
+    step: Fraction | None = None,
+    bar: int | None = None,
+) -> Publication:
+    """How a value with this noise was published: because it lay in this support, in grid steps.
+
+    `bar` is that of the test after which it was drawn, with noise of its own. A count is never below 0, nor is a total
+    to which no unit can contribute less, and so on upwards.
+    """
+    floor, ceiling = query.known_range(neighbouring)
+    terms: dict[str, Any] = {"grid": query.grid, "step": step, "floor": floor, "ceiling": ceiling, "bar": bar}
+    return Publication(noise.law(), support, **terms)
+
+
+def published_best(
+    noise: Additive, query: Query, neighbouring: Neighbouring, *, candidates: int, most: int
+) -> LargestOf:
+    """How values with this noise were published: as the largest `most` of so many candidates."""
+    known = published(noise, query, neighbouring)
+    return LargestOf(
+        known.noise, candidates=candidates, most=most, grid=known.grid, floor=known.floor, ceiling=known.ceiling
+    )
 
 
 @dataclass(frozen=True)
@@ -87,12 +127,13 @@ class AboveOrNot(Answer):
     """Whether one question was at or above its bar; its value where values are published of hits, else None.
 
     As a condition it is its `hit`. `error_bar` is the half-width of the 95 % interval of a value, which has noise of
-    its own.
+    its own. A hit without a value says nothing more: given that it is one, it has no p-value.
     """
 
     above: bool
     value: Value | None
     error_bar: float | None
+    publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def hit(self) -> bool:
@@ -100,7 +141,11 @@ class AboveOrNot(Answer):
 
     @property
     def interval(self) -> Ends | None:
-        return around(self.value, self.error_bar)
+        return around(self.value, self.error_bar, self.publication)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, {None: self.value}, self.publication)
 
     def __bool__(self) -> bool:
         return self.above
@@ -108,9 +153,14 @@ class AboveOrNot(Answer):
 
 @dataclass(frozen=True)
 class ChosenKey(Answer):
-    """The key that was chosen, by its name alone: a scalar for one column, a tuple for several."""
+    """The key that was chosen, by its name alone: a scalar for one column, a tuple for several.
+
+    95 times in 100 its true value is at most `shortfall` below the largest, whatever the data; None where that depends
+    on them.
+    """
 
     value: Any
+    shortfall: float | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -178,8 +228,8 @@ class RaceOutcome(Answer):
 class Tracked(Answer):
     """The answer to a question that is asked again and again; `changed` is what was charged.
 
-    Of a query a multiple of the step: `error_bar` is the half-width of its 95 % interval, half a step and the noise. Of
-    an algorithm an outcome in JSON values, without one.
+    Of a query a multiple of the step: `error_bar` is half a step and that of the noise, for a first answer and one that
+    did not change; see `interval`. Of an algorithm an outcome in JSON values, without one.
     """
 
     value: Any
@@ -199,3 +249,7 @@ class Tracked(Answer):
         those times alone: given that nothing changed, no truth is ruled out.
         """
         return around(self.value, self.error_bar) if self.publication is None else self.publication.interval(self.value)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, {None: self.value}, self.publication)

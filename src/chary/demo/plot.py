@@ -23,13 +23,19 @@ def draw(points: list[Point], history: list[Entry], plain: list[float], path: Pa
 
 def _answers(axes: Axes, points: list[Point]) -> None:
     places = range(len(points))
-    bars = [point.error_bar for point in points]
-    axes.errorbar([p.value for p in points], places, xerr=bars, fmt="o", capsize=3, label="published, 95 % error bar")
+    bars = [*zip(*map(_bar, points), strict=True)] or None
+    axes.errorbar([p.value for p in points], places, xerr=bars, fmt="o", capsize=3, label="published, 95 % interval")
     axes.plot([p.truth for p in points], places, "kx", label="truth (public data)")
     axes.set_yticks(places, [p.label for p in points])
     axes.invert_yaxis()
     axes.set(title="Published answers", xlabel="people")
     axes.legend()
+
+
+def _bar(point: Point) -> tuple[float, float]:
+    """How far below and above it the truth may lie; people are never fewer than none."""
+    low, high = point.interval
+    return point.value - (low or 0), 0.0 if high is None else high - point.value
 
 
 def _budget(axes: Axes, history: list[Entry], plain: list[float]) -> None:

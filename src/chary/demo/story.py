@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chary.answer import Ends
 from chary.calls import Conditional, NoisyNumber, Revise
 from chary.data import Count, count, total
 from chary.demo.panel import GROUPS, YEARS, of_year, people, start, true_count
@@ -33,7 +34,7 @@ class Point:
     label: str
     value: float
     truth: float
-    error_bar: float
+    interval: Ends
 
 
 @dataclass
@@ -110,7 +111,7 @@ def _watch(story: Story, session: Session, year: int) -> None:
         for key, value in found.above.items():
             truth = true_count(story.table, year, visits, (int(key[0]), int(key[1])))
             label = f"y{year} site {key[0]} plan {key[1]}, {visits}+"
-            _point(story, label, float(value), truth, found.error_bar)
+            _point(story, label, float(value), truth, found.interval_of(value))
 
 
 def _tests(story: Story, session: Session, year: int) -> None:
@@ -150,7 +151,7 @@ def _reopened(story: Story, call: int) -> None:
         held = session.ask(Revise(call, above=450))
         story.say(f"the outcome held before the restart, bar lowered to 450: {_shown(held)}")
         if held.value is not None:
-            _point(story, "y3 any hospital stay", held.value, _true_admitted(story, 3), held.error_bar)
+            _point(story, "y3 any hospital stay", held.value, _true_admitted(story, 3), held.interval)
         for year in YEARS[3:]:
             session.append(of_year(story.table, year))
             _watch(story, session, year)
@@ -177,9 +178,9 @@ def _true_admitted(story: Story, year: int) -> int:
     return int(of_year(story.table, year).filter(pc.field("totadm") >= 1).num_rows)
 
 
-def _point(story: Story, label: str, value: float, truth: float, error_bar: float | None) -> None:
-    story.points.append(Point(label, value, truth, error_bar or 0.0))
+def _point(story: Story, label: str, value: float, truth: float, interval: Ends | None) -> None:
+    story.points.append(Point(label, value, truth, interval or (None, None)))
 
 
 def _shown(held: Conditional) -> str:
-    return "nothing, free, kept as a secret" if held.value is None else f"{held.value} +- {held.error_bar:g}"
+    return "nothing, free, kept as a secret" if held.value is None else f"{held.value}, truth in {held.interval}"

@@ -78,13 +78,29 @@ def _draw_bars(axes: Axes, asked: Sequence[tuple[str, WeightedAnswer]]) -> None:
     for kind, (marker, color) in KINDS.items():
         places = [place for place, (_, answer) in enumerate(asked) if _kind(answer) == kind]
         answers = [asked[place][1] for place in places]
-        bars = [answer.error_bar or 0.0 for answer in answers]
         shares = [answer.share for answer in answers]
-        axes.errorbar(shares, places, xerr=bars, fmt=marker, color=color, capsize=3, label=kind)
+        axes.errorbar(
+            shares,
+            places,
+            xerr=[*zip(*map(_reach, answers), strict=True)] or None,
+            fmt=marker,
+            color=color,
+            capsize=3,
+            label=kind,
+        )
     axes.set_yticks(range(len(asked)), [_short(where) for where, _ in asked])
     axes.set(title="Answers", xlabel="share of rows", ylim=(max(1, len(asked)) - 0.5, -0.5))
     axes.margins(x=0.08)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
+
+
+def _reach(answer: WeightedAnswer) -> tuple[float, float]:
+    """How far below and above an answer the truth may be."""
+    if answer.interval is None:
+        return answer.error_bar or 0.0, answer.error_bar or 0.0
+    low, high = answer.interval
+    most = 1.0 if high is None else high
+    return max(0.0, answer.share - (low or 0.0)), max(0.0, most - answer.share)
 
 
 def _check_pairs(asked: Any) -> None:

@@ -4,7 +4,7 @@ from chary.answer import Spending
 from chary.session.entry_budgets import entry_budget, unit_budget
 from chary.session.opening import open, open_rows, open_series
 from chary.session.reporting import Entry, PlainComposition
-from chary.session.session import Session, plain_composition
+from chary.session.session import Session, findings, plain_composition
 from chary.session.streams import open_stream
 from chary.spine.arrivals import Version
 from chary.spine.quote import Quote
@@ -20,6 +20,7 @@ __all__ = [
     "Spine",
     "Version",
     "entry_budget",
+    "findings",
     "open",
     "open_rows",
     "open_series",

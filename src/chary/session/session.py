@@ -7,12 +7,14 @@ from typing import Any, Self, TypeVar
 
 from typing_extensions import Unpack
 
+from chary.accounting import Findings
 from chary.advise.equal_price import alternatives
 from chary.amounts import Amount, steps_down
 from chary.answer import Spending
 from chary.calls.answers import Conditional
 from chary.calls.call import AnswerT, Call, asked
 from chary.calls.numbers.releasing import Release
+from chary.calls.retelling import told_so_far
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
 from chary.calls.thresholds.conditional_release import ReleaseIf
 from chary.calls.thresholds.sharpness import How, HowValued
@@ -206,6 +208,17 @@ class Session(Growing):
 
     def __repr__(self) -> str:
         return f"Session({self.spine.dataset!r}, {self.spine.filter.budget}, spent {self.spent})"
+
+
+def findings(session: Session, *, run: int | None = None) -> Findings:
+    """What all calls of all analysts published, or the questions to one run: intervals, p-values, alarms, together.
+
+    Nothing is read or charged: it is worked out from the ledger. `findings(session).intervals(simultaneous=True)` hold
+    for the whole ledger at once, wherever one stops; see `chary.accounting.Findings`. Left out is what published no
+    value with known noise, such as means and outcomes of algorithms. Errors: `UnknownHeld` for a call that opened no
+    run.
+    """
+    return told_so_far(session.spine, run)
 
 
 def plain_composition(session: Session) -> PlainComposition:

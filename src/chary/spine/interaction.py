@@ -26,6 +26,8 @@ Json = dict[str, Any]
 Question = Query[AnsweredT] | Mean[AnsweredT]
 # What follows from a question alone: a few kilobytes each, and an analyst repeats tens of them.
 KEPT = 256
+# How often what an answer says may be false.
+BETA: Final = Fraction(1, 20)
 FREE: Final = Price(Amount(0), Amount(0))
 """The price of a call whose privacy an earlier one has paid for."""
 # Ledgers find a repeated request by this text, so neither the order of keys nor the separators may ever change.

@@ -13,6 +13,7 @@ from chary.answer import Spending, handed_out
 from chary.data import Reading, Rows
 from chary.errors import BudgetRefused, CharyError, LedgerError, RequestInFlight
 from chary.filters import Filter, Price
+from chary.interruption import Uninterrupted
 from chary.ledger import CallRecord, Ledger, Reservation, SecretMoved
 from chary.spine.forking import belongs_here
 from chary.spine.interaction import ENCODER, Interaction, Json, Ran, Touched
@@ -58,22 +59,25 @@ class Spine:
         self.on_step("asked")
         stored = self._stored(interaction, body, request)
         if stored is None:
-            try:
-                running = self._start(interaction, body, request)
-            except CharyError:
-                stored = self._stored(interaction, body, request)  # another call under the key was faster
-                if stored is None:
-                    raise
+            with Uninterrupted() as block:
+                try:
+                    running = self._start(interaction, body, request, block)
+                except CharyError:
+                    stored = self._stored(interaction, body, request)  # another call under the key was faster
+                    if stored is None:
+                        raise
+                else:
+                    answer, number = self._finish(running, block), running.reservation.call
         if stored is not None:
-            return handed_out(interaction.present(json.loads(stored.answer or "null"), stored.number), self)
-        answer = self._finish(running)
-        return handed_out(interaction.present(answer, running.reservation.call), self)
+            answer, number = json.loads(stored.answer or "null"), stored.number
+        return handed_out(interaction.present(answer, number), self)
 
-    def _start(self, interaction: Interaction, body: str, request: str | None) -> "_Running":
+    def _start(self, interaction: Interaction, body: str, request: str | None, block: Uninterrupted) -> "_Running":
         """Check and reserve, once no other call under the request key runs any more."""
-        interaction.check(self._secret(interaction))
-        plans = interaction.prepare(self.rows)
-        price = interaction.price(self.filter)
+        with block.torn():
+            interaction.check(self._secret(interaction))
+            plans = interaction.prepare(self.rows)
+            price = interaction.price(self.filter)
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -82,13 +86,15 @@ class Spine:
             except RequestInFlight:
                 if time.monotonic() >= until:
                     raise
-            time.sleep(PAUSE)
+            with block.torn():
+                time.sleep(PAUSE)
 
-    def _finish(self, running: "_Running") -> Json:
+    def _finish(self, running: "_Running", block: Uninterrupted) -> Json:
         """Until the first read an interruption gives the reservation back, afterwards it stays. Whatever happens to the
         ledger then, the interruption is what is told."""
         try:
-            return self._answer(running)
+            with block.torn():
+                return self._answer(running)
         except BaseException:
             if not running.touched:
                 with suppress(LedgerError):

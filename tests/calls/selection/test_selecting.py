@@ -52,7 +52,8 @@ def test_top_keys_without_noise(opened, place):
     session = opened(rows=stays(), budget=NO_NOISE, ledger=place)
     top = session.ask(Top(by_ward(), k=3, epsilon=PLENTY))
     assert [tuple(chosen) for chosen in top.best] == [(("a",), 5, None), (("b",), 4, None), (("c",), 4, None)]
-    assert (top.names, top.scores, top.error_bar) == ([("a",), ("b",), ("c",)], [5, 4, 4], 0.0)
+    assert (top.names, top.scores) == ([("a",), ("b",), ("c",)], [5, 4, 4])
+    assert top["b"] == {"ward": "b", "score": 4, "low": 4, "high": 4, "solution": None}
     assert not any(chosen.failed for chosen in top.best)
     assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY)).scores == [5, 4, 4, 1, 0]
     assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=1)).scores == [5, 4, 4]
@@ -87,7 +88,7 @@ def test_top_algorithms(opened, place):
     algorithms = [answering("low", [1, {"a": [1]}]), answering("best", (9.5, "x")), answering("good", [9, None])]
     top = session.ask(Top(algorithms, k=2))
     assert [tuple(chosen) for chosen in top.best] == [("best", 9.5, "x"), ("good", 9, None)]
-    assert top.error_bar is None
+    assert (top["best"]["low"], top["best"]["high"], len(top.findings)) == (None, None, 0)
     assert session.ask(Top(algorithms, k=3, gap=1)).names == ["best", "good"]
     assert session.ask(Top(algorithms, k=3, above=9.2)).names == ["best"]
     assert session.ask(Top(algorithms, k=3)).best[2].solution == {"a": [1]}
@@ -478,7 +479,8 @@ def test_a_coverage_is_a_table_that_knows_the_price_of_all_its_calls(opened):
     assert found.charged.amount == session.spent.amount
     assert found.call == session.history[-1].call == found.calls[-1]
     assert [row["hit"] for row in found] == [True, False, True, False, False]
-    assert found["a"] == {"ward": "a", "hit": True, "score": 5, "solution": None}
+    chosen = {"ward": "a", "hit": True, "score": 5, "solution": None}
+    assert found["a"] == chosen | {"low": 5, "high": 5, "caution": None}
     by_text = session.ask(Cover(["ward = 'a'", "ward = 'b'"], above=3, epsilon=PLENTY, k=1))
     assert by_text.value == {"ward = 'a'": 5}
     assert [row["hit"] for row in by_text] == [True, None]

@@ -114,7 +114,7 @@ def test_a_scan_halts_when_hits_no_longer_fit(opened):
         run.ask(count(), above=-FAR)
     found = run.ask(EVERY, above=-FAR)
     assert (found.tested, found.hits, found.untested, found.tests_left) == (2, 2, (("east",),), 34)
-    assert found["east"] == {"clinic": "east", "hit": None, "value": None, "low": None, "high": None}
+    assert found["east"] == {"clinic": "east", "hit": None, "value": None, "low": None, "high": None, "caution": None}
 
 
 def test_without_values_only_yes_or_no_is_told(opened):

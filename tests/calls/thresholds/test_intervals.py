@@ -36,11 +36,11 @@ def test_hits_of_a_watch_and_conditional_releases_whatever_the_truth(opened, tru
     session, source = opened(budget=BUDGET), Seeded(3)
     watch = Watch(EVERY, above=100, epsilon=EPSILON).bind(session.spine)
     single = ReleaseIf(count(), above=100, epsilon=EPSILON).bind(session.spine)
-    usual, found = [], []
+    usual, found, bar = [], [], watch.noise.error_bar()
     while len(found) < RUNS:
         many = told(watch, [truth] * 3, source)
         found += [missed((row["low"], row["high"]), truth) for row in many if row["hit"]]
-        usual += [abs(value - truth) > many.error_bar for value in many.above.values()]
+        usual += [abs(value - truth) > bar for value in many.above.values()]
         one = told(single, truth, source)
         found += [missed(one.interval, truth)] if one.hit else []
     assert np.mean(found) < TOLERATED
@@ -53,7 +53,9 @@ def test_a_value_near_its_bar_has_no_lower_end(opened):
     interaction = Watch(EVERY, above=100, epsilon=EPSILON).bind(session.spine)
     answer = {"tested": 3, "positions": [0, 1], "noisy": [150, 400]}
     rows = interaction.present(answer, 1).rows()
-    assert [(row["low"], row["high"]) for row in rows] == [(None, 208), (340, 460), (None, None)]
+    assert [(row["low"], row["high"]) for row in rows] == [(0, 208), (340, 460), (None, None)]
+    assert [row["caution"] for row in rows] == ["may be a false alarm: no lower end", None, None]
+    assert interaction.present(answer, 1).error_bar is None
 
 
 def test_a_revision_knows_that_the_value_lay_below_the_last_bar(opened):
@@ -75,7 +77,7 @@ def test_an_interval_is_two_ends_in_json_whoever_worked_it_out(opened):
     session = opened(budget=BUDGET, unsafe_noise=Seeded(2))
     interaction = ReleaseIf(count(), above=100, epsilon=EPSILON).bind(session.spine)
     ends = [interaction.present({"value": value}, 1).to_dict()["interval"] for value in (150, 400)]
-    assert ends == [[None, 208], [340, 460]]
+    assert ends == [[0, 208], [340, 460]]
     assert session.release(count(), epsilon=EPSILON).to_dict()["interval"][0] < 100
 
 

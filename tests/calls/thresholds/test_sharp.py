@@ -69,7 +69,14 @@ def test_a_watch_publishes_fresh_values_of_the_hits_alone(opened):
     exact = session.release(frame, epsilon=400).value
     assert {key for (key,) in found.above} == {key for key, value in exact.items() if value >= 20}
     assert all(abs(found.value[key] - exact[key]) <= 8 for key in found.value)
-    assert found["nowhere"] == {"clinic": "nowhere", "hit": False, "value": None, "low": None, "high": None}
+    assert found["nowhere"] == {
+        "clinic": "nowhere",
+        "hit": False,
+        "value": None,
+        "low": None,
+        "high": None,
+        "caution": None,
+    }
 
 
 def drawn(session, call, values, times):

@@ -1,9 +1,12 @@
 """Values that were published because they were the largest of many: how far each may be off, together."""
 
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
 
 from chary.accounting.inference.noise_laws import NoiseLaw
+from chary.accounting.inference.publications import CONFIDENCE, Interval, Publication
 from chary.errors import InvalidParameter
 from chary.numbers import Number, probability, whole
 
@@ -37,3 +40,43 @@ def chosen_reach_up(noise: NoiseLaw, *, candidates: int, published: int, confide
         raise InvalidParameter("published must not be more than candidates")
     half = Fraction(1 - probability(confidence, "confidence")) / 2
     return Reach(noise.reach_up(half / candidates) - 1, noise.reach_up(half / published) - 1)
+
+
+@dataclass(frozen=True)
+class LargestOf:
+    """Values published as the largest of `candidates`, at most `most` of them, by a rule as `chosen_reach_up` allows.
+
+    Guarantee: the intervals of all values of one such call hold together with `confidence`; so does each alone. Units,
+    `floor` and `ceiling` are as for `Publication`.
+
+    >>> from chary.accounting.inference.noise_laws import LaplaceLaw
+    >>> str(LargestOf(LaplaceLaw(20), candidates=1000, most=3).interval(500))
+    '[302, 582]'
+    """
+
+    noise: NoiseLaw
+    _: KW_ONLY
+    candidates: int
+    most: int
+    grid: Number = 1
+    floor: Number | None = None
+    ceiling: Number | None = None
+    at_once: ClassVar[bool] = True
+
+    def interval(self, value: Number, confidence: Number = CONFIDENCE) -> Interval:
+        """Where the truth lies, together with those of all other values of the call."""
+        units = Publication(self.noise, grid=self.grid, floor=self.floor, ceiling=self.ceiling)
+        return units.within(
+            value, *_reach(self.noise, self.candidates, self.most, probability(confidence, "confidence"))
+        )
+
+    def p_value(self, value: Number) -> None:
+        """None: nothing is held back for being low, so it is no alarm."""
+
+    def caution(self, value: Number, confidence: Number = CONFIDENCE) -> None:
+        """None, for the same reason."""
+
+
+@lru_cache
+def _reach(noise: NoiseLaw, candidates: int, most: int, confidence: Fraction) -> Reach:
+    return chosen_reach_up(noise, candidates=candidates, published=most, confidence=confidence)

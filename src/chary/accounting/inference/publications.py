@@ -3,7 +3,8 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import ClassVar, Final, NamedTuple
 
 from chary.accounting.exponentials import precise
 from chary.accounting.inference.ends import lower_end, tail_up, upper_end
@@ -15,6 +16,8 @@ from chary.numbers import Number, exact, plain, positive, probability
 CONFIDENCE: Final = Fraction(19, 20)
 # Floats below have no digits left; a p-value is never told as 0.
 _SMALLEST: Final = 1e-300
+# Thousands of hits of one watch have a few hundred distances from its bar.
+_KEPT: Final = 4096
 
 
 class Interval(NamedTuple):
@@ -34,7 +37,8 @@ class Publication:
     `noise` and `support` are in grid steps; values, `step`, `floor` and `ceiling` in the answer's own units, of which a
     grid step is `grid`. With `step`, what is published is the noisy value rounded to the nearest multiple (halves
     upwards), and it stands for all that round to it. `floor` and `ceiling` bound what the truth can be, whatever the
-    data, such as 0 for a count.
+    data, such as 0 for a count. `bar`, in grid steps, is for a value with noise of its own: that against which another
+    noise tested it.
 
     Guarantee: given everything published before and given that this value was, an interval covers the truth with at
     least `confidence`, whatever the truth and however the question and the support were chosen from what was
@@ -60,6 +64,8 @@ class Publication:
     step: Number | None = None
     floor: Number | None = None
     ceiling: Number | None = None
+    bar: int | None = None
+    at_once: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", positive(self.grid, "grid"))
@@ -74,31 +80,82 @@ class Publication:
 
         Errors: `InvalidParameter` for a value that is never published, and a confidence outside (0, 1).
         """
-        first, last = self._block(value)
-        chance = (1 - probability(confidence, "confidence")) / 2
-        low = lower_end(self.noise, self.support, first, chance)
-        high = upper_end(self.noise, self.support, last, chance)
+        low, high = self._ends(value, confidence)
         return Interval(self._told(low, self.floor), self._told(high, self.ceiling))
+
+    def within(self, value: Number, below: int, above: int) -> Interval:
+        """From so many grid steps below the value to so many above it, cut to what the truth can be."""
+        first, last = self._block(value)
+        return Interval(self._told(first - below, self.floor), self._told(last + above, self.ceiling))
+
+    def caution(self, value: Number, confidence: Number = CONFIDENCE) -> str | None:
+        """In words, that the interval, known ranges aside, holds a truth of those that are held back; None if not.
+
+        With Laplace noise it does exactly where it has no end towards them. Never where everything is published and no
+        bar was tested.
+        """
+        since, until = self._held_back
+        if since is None and until is None:
+            return None
+        low, high = self._ends(value, confidence)
+        down, up = low is None or until is None or low <= until, high is None or since is None or high >= since
+        if not (down and up):
+            return None
+        if since is None and low is None:
+            return "may be a false alarm: no lower end"
+        return "may be a false alarm: the interval reaches what is held back"
 
     def p_value(self, value: Number) -> float | None:
         """An upper bound of the chance of such a value or one farther from what is held back, if that holds the truth.
 
-        The truth is then below the bar (a hit or a revision), above the last value (a support without a lowest), or
-        between the two unbounded pieces (a change); None where everything may be published. Given that the value was
-        published it is at most p with a chance of at most p, whatever was asked before (theory 9.2).
+        The truth is then below the bar (a hit, a revision, a fresh value), above the last value (a support without a
+        lowest), or between the two unbounded pieces (a change); None where everything may be published and no bar was
+        tested. Given that the value was published it is at most p with a chance of at most p, whatever was asked before
+        (theory 9.2).
         """
         first, last = self._block(value)
-        low, high = self.support.lowest, self.support.highest
-        if low is not None:
-            return self._rarer(self.support, first, low - 1)
-        if high is not None:
-            return self._rarer(self.support.mirrored(), -last, -(high + 1))
-        if len(self.support.pieces) == 1:
-            return None
-        until, since = self.support.pieces[0][1] or 0, self.support.pieces[-1][0] or 0
-        rise = self._rarer(self.support, first, since - 1)
-        fall = self._rarer(self.support.mirrored(), -last, -(until + 1))
+        since, until = self._held_back
+        rise = None if until is None else self._rarer(self.support, first, until)
+        fall = None if since is None else self._rarer(self.support.mirrored(), -last, -since)
+        if rise is None or fall is None:
+            return fall if rise is None else rise
         return min(1.0, 2 * min(rise, fall))
+
+    def silence(self, confidence: Number = CONFIDENCE) -> Interval:
+        """What it says that nothing was published: all truths but those that are published with `confidence`.
+
+        Where values are published from a bar on; no ends elsewhere. It is no statement given that nothing was
+        published, but of all such tests: the truth lies outside, and nothing is published, at most so often.
+
+        >>> from chary.accounting.inference.noise_laws import LaplaceLaw
+        >>> str(Publication(LaplaceLaw(20), Support.at_least(100)).silence())
+        '(-, 145]'
+        """
+        beta = 1 - probability(confidence, "confidence")
+        lowest = self.support.lowest
+        bars = lowest is not None and self.support == Support.at_least(lowest)
+        high = None if lowest is None or not bars else lowest - 2 + self.noise.reach_up(beta)
+        return Interval(self._told(None, self.floor), self._told(high, self.ceiling))
+
+    @property
+    def _held_back(self) -> tuple[End, End]:
+        """The least and the largest truth that is held back, in grid steps, None for no end; both None for none."""
+        pieces = self.support.pieces
+        if self.bar is not None:
+            return None, self.bar - 1
+        if pieces[0][0] is not None:
+            return None, pieces[0][0] - 1
+        if pieces[-1][1] is not None:
+            return pieces[-1][1] + 1, None
+        return (None, None) if len(pieces) == 1 else ((pieces[0][1] or 0) + 1, (pieces[-1][0] or 0) - 1)
+
+    def _ends(self, value: Number, confidence: Number) -> tuple[End, End]:
+        """The ends in grid steps, before known ranges cut them."""
+        first, last = self._block(value)
+        chance = (1 - probability(confidence, "confidence")) / 2
+        moved = self.support.moved(-first)
+        low, high = _ends_from(self.noise, moved, last - first, chance)
+        return None if low is None else low + first, None if high is None else high + first
 
     def _rarer(self, support: Support, first: int, truth: int) -> float:
         with precise():
@@ -134,3 +191,9 @@ class Publication:
         if self.ceiling is not None:
             found = min(found, Fraction(self.ceiling))
         return int(found) if found.denominator == 1 else float(found)
+
+
+@lru_cache(maxsize=_KEPT)
+def _ends_from(noise: NoiseLaw, support: Support, last: int, chance: Fraction) -> tuple[End, End]:
+    """The ends for the block from 0 to `last`: noise does not know where it is added."""
+    return lower_end(noise, support, 0, chance), upper_end(noise, support, last, chance)

@@ -71,6 +71,14 @@ class Support:
         found = [(_larger(first, low), _smaller(last, high)) for low, high in self.pieces]
         return [piece for piece in found if not _empty(piece)]
 
+    def moved(self, steps: int) -> "Support":
+        """Its values, each so much larger."""
+        ends = [
+            (first if first is None else first + steps, last if last is None else last + steps)
+            for first, last in self.pieces
+        ]
+        return Support(tuple(ends))
+
     def mirrored(self) -> "Support":
         """The negatives of its values."""
         return Support(tuple((_minus(last), _minus(first)) for first, last in self.pieces))

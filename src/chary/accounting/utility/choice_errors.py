@@ -90,6 +90,21 @@ def laplace_loss_up(unit: Number, candidates: int, beta: Number) -> int:
     return least if block == 1 or not others else block * (least + 3) + 2
 
 
+def gaussian_loss_up(noise: Number, candidates: int, beta: Number) -> float:
+    """A t with `P(loss >= t) <= beta` for the largest of n values with Gaussian noise of this standard deviation.
+
+    A candidate t or more below the best wins only if its noise exceeds that of the best by t: their difference is
+    Gaussian of twice the variance, and there are n - 1 of them at most.
+
+    >>> round(gaussian_loss_up(20, 100, "0.05"), 1)
+    93.1
+    """
+    others, chance = whole(candidates, "candidates") - 1, float(probability(beta, "beta"))
+    if not others:
+        return 0.0
+    return _up(max(0.0, math.sqrt(2) * float(positive(noise, "noise")) * -float(scipy.special.ndtri(chance / others))))
+
+
 def vote_lead_up(epsilon: Number, beta: Number) -> int:
     """The least r for which a majority vote of n = 2k + 1 replaceable units, k + r on one side, errs with beta at most.
 

@@ -118,9 +118,9 @@ class AskTracked(Bound[Track]):
 
     def present(self, answer: Json, call: int) -> Tracked:
         # Answers of old ledgers do not say from what they changed, so a change says nothing by itself.
-        known = "prior" in answer or not answer["hit"]
-        bar = float(self.step) / 2 + (self.error_bar or 0.0) if known else None
         told = self._published(answer.get("prior")) if answer["hit"] else None
+        known = told is None and ("prior" in answer or not answer["hit"])
+        bar = float(self.step) / 2 + (self.error_bar or 0.0) if known else None
         return Tracked(call, natural(answer["value"], self.step), answer["hit"], bar, publication=told)
 
     def _published(self, prior: int | None) -> Publication | None:
@@ -128,4 +128,5 @@ class AskTracked(Bound[Track]):
         if prior is None:
             return None
         first, last = (ceil((2 * cell - 1) * self.step / (2 * self.query.grid)) for cell in (prior, prior + 1))
-        return published(self.noise, self.query.grid, Support.outside(first, last - 1), self.step)
+        support = Support.outside(first, last - 1)
+        return published(self.noise, self.query, self.neighbouring, support, step=self.step)

@@ -12,6 +12,7 @@ import numpy as np
 from chary.accounting import Event, Pure, noisy_max_epsilon_up, noisy_max_noise
 from chary.accounting.calibration import four_digits_up
 from chary.accounting.events import SMALLEST_EPSILON
+from chary.accounting.utility.choice_errors import gaussian_loss_up
 from chary.answer import Answer, Key, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Exact, Positive
@@ -19,7 +20,7 @@ from chary.calls.selection.choices import one_direction
 from chary.data import Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian.noisy_normals import GaussianMax
-from chary.spine.interaction import KEPT, Json, Ran, Touched
+from chary.spine.interaction import BETA, KEPT, Json, Ran, Touched
 from chary.spine.spine import Spine
 
 # Clipped values and their differences fit into the 64-bit integers that are compared.
@@ -30,12 +31,14 @@ FARTHEST = 2**62
 class Winner(Answer):
     """The key whose value was the largest after noise. Values were clipped to `clipped_to` before.
 
-    `noise` is the standard deviation of the Gaussian noise on each value, in the query's units.
+    `noise` is the standard deviation of the Gaussian noise on each value, in the query's units. 95 times in 100 the
+    clipped value of the key is at most `shortfall` below the largest, whatever the data.
     """
 
     key: Key
     clipped_to: tuple[float, float]
     noise: float
+    shortfall: float
 
     @property
     def value(self) -> Any:
@@ -131,6 +134,14 @@ class AskNoisyMax(Bound[NoisyMax]):
         noise, epsilon = Fraction(self.mechanism.noise), self.call.epsilon
         return Pure(self.gaps.epsilon_up(noise) if epsilon is None else epsilon)
 
+    def shortfall(self, beta: Fraction) -> float:
+        return self._short(Fraction(self.mechanism.noise), beta)
+
+    def _short(self, noise: Fraction, beta: Fraction) -> float:
+        """The same for noise of so many steps: no value is farther below another than the bounds are apart."""
+        steps = max(0, math.ceil(gaussian_loss_up(noise, self.gaps.keys, beta)) - 1)
+        return float(min(steps, self.gaps.spread) * self.query.grid)
+
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
@@ -143,7 +154,10 @@ class AskNoisyMax(Bound[NoisyMax]):
     def present(self, answer: Json, call: int) -> Winner:
         keys: Sequence[Any] = self.query.keys or ()
         bounds = (float(self.call.low), float(self.call.high))
-        return Winner(call, keys[answer["position"]], bounds, float(Fraction(answer["noise"])))
+        noise = Fraction(answer["noise"])
+        # That of the answer: what epsilon makes of it may come out otherwise elsewhere.
+        short = self._short(noise / self.query.grid, BETA)
+        return Winner(call, keys[answer["position"]], bounds, float(noise), short)
 
 
 @lru_cache(maxsize=KEPT)

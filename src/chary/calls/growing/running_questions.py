@@ -3,10 +3,10 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from chary.accounting import Event
-from chary.answer import Answer, Ends, Table, around, ends, scalar
+from chary.answer import Answer, Ends, Known, Table, around, in_row, scalar
 from chary.data import Query, count
 from chary.data.size import has_public_size
 from chary.errors import BudgetRefused, InvalidParameter, LedgerMismatch, UnknownHeld
@@ -22,6 +22,9 @@ class NothingNew(InvalidParameter):
 
 class StepsUsed(BudgetRefused):
     """All steps that were paid for are used."""
+
+
+COUNTS: Final = Known(floor=0)
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class RunningCount(Answer):
 
     @property
     def interval(self) -> Ends | None:
-        return around(self.values[0], self.error_bar)
+        return around(self.values[0], self.error_bar, COUNTS)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class RunningCounts(RunningCount, Table):
         return None
 
     def cells(self, position: int) -> dict[str, Any]:
-        return {"value": self.values[position]} | ends(self.values[position], self.error_bar)
+        value = self.values[position]
+        return {"value": value} | in_row(around(value, self.error_bar, COUNTS))
 
 
 @dataclass(frozen=True)

@@ -108,11 +108,12 @@ class AskLiving(Paid):
 
     def present(self, answer: Json, call: int) -> Answer:
         noisy = answer["noisy"]
-        return LivingCount(call, noisy[0] if noisy else None, self.error_bar, publication=self.published())
+        return LivingCount(call, noisy[0] if noisy else None, None, publication=self.published())
 
     def published(self) -> Publication:
         """Counts are told from the bar on."""
-        return published(self.noise, self.query.grid, Support.at_least(steps_at_least(self.above, self.query.grid)))
+        bar = steps_at_least(self.above, self.query.grid)
+        return published(self.noise, self.query, self.neighbouring, Support.at_least(bar))
 
 
 class WatchLiving(AskLiving):
@@ -121,6 +122,4 @@ class WatchLiving(AskLiving):
     def present(self, answer: Json, call: int) -> Answer:
         keys, noisy = tuple(self.query.keys or ()), answer["noisy"]
         above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
-        return WatchResult(
-            call, self.query.columns, keys, above, len(keys), self.error_bar, publication=self.published()
-        )
+        return WatchResult(call, self.query.columns, keys, above, len(keys), None, publication=self.published())

@@ -16,7 +16,7 @@ from chary.data import Neighbouring, Query, Relation, Total, count
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import InverseSensitivity, Laplace, mode_distances
-from chary.spine.interaction import Json, Question, Ran, Touched
+from chary.spine.interaction import BETA, Json, Question, Ran, Touched
 from chary.spine.spine import Spine
 
 
@@ -92,7 +92,8 @@ class AskMode(Bound[Mode]):
         return Ran({"position": self.mechanism.pick(distances, touched.source)}, 0, 0)
 
     def present(self, answer: Json, call: int) -> ChosenKey:
-        return ChosenKey(call, scalar((self.query.keys or ())[answer["position"]]))
+        key = scalar((self.query.keys or ())[answer["position"]])
+        return ChosenKey(call, key, shortfall=self.shortfall(BETA))
 
 
 @call("fraction", subject="numbers")

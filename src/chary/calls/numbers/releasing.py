@@ -9,6 +9,7 @@ from typing import Any
 from chary.accounting import Approximate, Event, Joint
 from chary.accounting.gaussian.discrete_gaussian import discrete_gaussian_variance, zero_concentrated_rho_down
 from chary.answer import NoisyNumber, NoisyNumbers
+from chary.calls.answers import published
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Positive, Probability, QueryOf
 from chary.data import Mean, Neighbouring, Query
@@ -104,9 +105,10 @@ class AskRelease(Bound[Release[Any]]):
     def present(self, answer: Json, call: int) -> NoisyNumber | NoisyNumbers:
         query, bar = self.call.query, self.asked.error_bar
         values = values_of(query, answer["noisy"])
+        told = None if isinstance(query, Mean) else published(self.asked.noises[0], query, self.neighbouring)
         if query.keys is None:
-            return NoisyNumber(call, values[0], bar)
-        return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar)
+            return NoisyNumber(call, values[0], bar, told=told)
+        return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar, told=told)
 
 
 def _asked(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import ceil
 from typing import Final, Literal
 
@@ -25,7 +25,7 @@ from chary.filters import Filter, Price
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
 from chary.mechanisms.selection.majority import Rule
 from chary.numbers import Number, exact
-from chary.spine.interaction import Json, Ran, Touched
+from chary.spine.interaction import BETA, KEPT, Json, Ran, Touched
 from chary.spine.spine import Spine
 
 Way = Literal["permute_and_flip", "exponential", "laplace"]
@@ -39,6 +39,11 @@ _LOSSES: Final[dict[str, Callable[[Fraction, int, Fraction], float]]] = {
     "exponential": exponential_loss_up,
     "laplace": laplace_loss_up,
 }
+
+
+@lru_cache(maxsize=KEPT)
+def _steps(by: str, unit: Fraction, candidates: int, beta: Fraction) -> int:
+    return ceil(_LOSSES[by](unit, candidates, beta)) - 1
 
 
 def bounded_range_price(filter_: Filter, epsilon: Number) -> Price:
@@ -125,7 +130,7 @@ class ChooseKey(Bound[Choose]):
     def shortfall(self, beta: Fraction) -> float:
         mechanism = self.mechanism
         unit = (mechanism.exponential if isinstance(mechanism, ReportNoisyMax) else mechanism).unit
-        steps = ceil(_LOSSES[self.by](unit, len(self.query.keys or ()), beta)) - 1
+        steps = _steps(self.by, unit, len(self.query.keys or ()), beta)
         return float(max(0, steps) * self.query.grid)
 
     def queries(self) -> Sequence[Query]:
@@ -135,7 +140,8 @@ class ChooseKey(Bound[Choose]):
         return Ran({"position": self.mechanism.step(touched.integers(), touched.source)}, 0, 0)
 
     def present(self, answer: Json, call: int) -> ChosenKey:
-        return ChosenKey(call, scalar((self.query.keys or ())[answer["position"]]))
+        key = scalar((self.query.keys or ())[answer["position"]])
+        return ChosenKey(call, key, shortfall=self.shortfall(BETA))
 
 
 @call("most_common", subject="selection")

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 
+from chary.accounting import Publication
 from chary.answer import Key, handed_out
 from chary.calls.answers import Conditional
 from chary.calls.call import Call, call
 from chary.calls.fields import Covering, Exact, Positive, Whole
 from chary.calls.selection.ranking import check_most
 from chary.calls.selection.selections import Chosen, Coverage
-from chary.calls.thresholds.conditional_release import ReleaseIf
+from chary.calls.thresholds.conditional_release import AskReleaseIf, ReleaseIf
 from chary.data import Count, Predicate, Query
 from chary.data.queries.count import any_of
 from chary.errors import BudgetRefused, InvalidQuery
@@ -61,17 +62,18 @@ class Cover(Call[Coverage]):
                 found.append(condition)
             if len(chosen) == most:
                 break
-        return handed_out(self._covered(named, chosen, calls, self.bind(spine).error_bar), spine)
+        told = self._step(spine, named[0][1], []).published()
+        return handed_out(self._covered(named, chosen, calls, told), spine)
 
-    def _covered(self, named: list[Named], chosen: list[Chosen], calls: list[int], error_bar: float | None) -> Coverage:
+    def _covered(self, named: list[Named], chosen: list[Chosen], calls: list[int], told: Publication) -> Coverage:
         names = tuple(name for name, _ in named)
         columns = self.candidates.columns if isinstance(self.candidates, Count) else ("condition",)
         keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
-        return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), error_bar, names)
+        return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), told, names, self.k or len(names))
 
-    def _step(self, spine: Spine, condition: Predicate, found: list[Predicate]) -> Interaction:
+    def _step(self, spine: Spine, condition: Predicate, found: list[Predicate]) -> AskReleaseIf:
         query = Count(where=condition, without=any_of(found))
-        return ReleaseIf(query, above=self.above, epsilon=self.epsilon).bind(spine)
+        return AskReleaseIf(ReleaseIf(query, above=self.above, epsilon=self.epsilon), spine.rows.neighbouring)
 
 
 def _conditions(candidates: Count | Sequence[Predicate | str]) -> list[Named]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, Extendable
+from chary.calls.answers import published_best
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Candidates, Condition, Exact, Positive, Whole
 from chary.calls.selection.candidates import SideBySide, listed, published
@@ -15,7 +16,7 @@ from chary.data import Query
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Laplace, TopK
 from chary.mechanisms.selection.top_k import Score
-from chary.spine.interaction import Json, Ran, Touched, error_bar, laplace_for_each, natural
+from chary.spine.interaction import Json, Ran, Touched, laplace_for_each, natural
 from chary.spine.spine import Spine
 
 
@@ -139,7 +140,8 @@ class TopKeys(Bound[Top]):
         keys = tuple(self.keys[position] for position in answer["positions"])
         scores = [natural(steps, self.query.grid) for steps in answer["noisy"]]
         best = tuple(Chosen(key, score) for key, score in zip(keys, scores, strict=True))
-        return Ranking(call, self.query.columns, keys, best, error_bar(self.accuracy()))
+        told = published_best(self.noise, self.query, self.neighbouring, candidates=len(self.keys), most=self.call.k)
+        return Ranking(call, self.query.columns, keys, best, told=told)
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class TopAlgorithms(SideBySide[Top]):
         best = self.chosen(answer)
         if best and best[0].failed:
             raise AlgorithmFailed("every candidate raised, or returned no [score, solution]; charged")
-        return Ranking(call, ("name",), tuple((chosen.name,) for chosen in best), best, None)
+        return Ranking(call, ("name",), tuple((chosen.name,) for chosen in best), best)
 
 
 def _check_ended(answer: Json) -> None:

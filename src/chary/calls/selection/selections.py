@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chary.answer import Key, Table, Value, scalar
+from chary.accounting import Finding, Findings, LargestOf, Publication
+from chary.answer import Key, Table, Value, findings_of, in_row, scalar
 
 
 class Chosen(NamedTuple):
@@ -29,12 +30,16 @@ class Chosen(NamedTuple):
 class Ranking(Table):
     """The best candidates, best first; each was charged.
 
-    `error_bar` is the half-width of the 95 % interval of any one key's noise, None for algorithms. Scores that were
-    chosen for being large are too large by more than that more often, so a row has no interval.
+    Scores that were chosen for being large are too large rather than too small: the intervals of all rows hold together
+    95 times in 100, whatever the data. Scores of algorithms have none.
     """
 
     best: tuple[Chosen, ...]
-    error_bar: float | None
+    told: LargestOf | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.told)
 
     @property
     def value(self) -> dict[Any, Value | None]:
@@ -56,7 +61,9 @@ class Ranking(Table):
         return [chosen.score for chosen in self.best]
 
     def cells(self, position: int) -> dict[str, Any]:
-        return _told(self.best[position])
+        best = self.best[position]
+        interval = None if self.told is None or best.score is None else self.told.interval(best.score)
+        return {"score": best.score} | in_row(interval) | {"solution": best.solution}
 
 
 @dataclass(frozen=True)
@@ -96,15 +103,16 @@ class Selected(Table):
 class Coverage(Table):
     """What a greedy coverage chose, in the order the candidates were listed; each was charged.
 
-    The score of a chosen candidate is the noisy number of units it covers and none chosen before it does. `calls` are
-    the numbers of the conditional releases of the first candidates of `names`, `call` the last of them; the rest are
-    `untested`.
+    The score of a chosen candidate is the noisy number of units it covers and none chosen before it does; its interval
+    is true 95 times in 100, given that it was chosen. `calls` are the numbers of the conditional releases of the first
+    candidates of `names`, `call` the last of them; the rest are `untested`.
     """
 
     chosen: tuple[Chosen, ...]
     calls: tuple[int, ...]
-    error_bar: float | None
+    publication: Publication = field(repr=False, compare=False)
     names: tuple[Key | str, ...] = field(compare=False)
+    most: int = field(compare=False)
 
     @property
     def value(self) -> dict[Key | str, Value | None]:
@@ -114,6 +122,13 @@ class Coverage(Table):
     @property
     def hit(self) -> bool:
         return bool(self.chosen)
+
+    @property
+    def findings(self) -> Findings:
+        calls = dict(zip(self.names, self.calls, strict=False))
+        found = [(chosen.name, chosen.score) for chosen in self.chosen if chosen.score is not None]
+        hits = [Finding(calls[name], name, score, self.publication) for name, score in found]
+        return Findings.of(hits, self.most, open=True)
 
     @property
     def covered(self) -> Value:
@@ -126,7 +141,12 @@ class Coverage(Table):
         return self.names[len(self.calls) :]
 
     def cells(self, position: int) -> dict[str, Any]:
-        return _state(self.names[position], self.chosen, tested=position < len(self.calls))
+        told = _state(self.names[position], self.chosen, tested=position < len(self.calls))
+        score = told["score"]
+        interval, caution = (None, None)
+        if score is not None:
+            interval, caution = self.publication.interval(score), self.publication.caution(score)
+        return told | in_row(interval) | {"caution": caution}
 
     def _numbers(self) -> Sequence[int]:
         return self.calls

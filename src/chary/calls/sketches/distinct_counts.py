@@ -148,7 +148,7 @@ class AskSketch(Interaction):
         return Ran(answer, hits=tests * int(published), tests=tests, secrets={self.opened: kept.dump()})
 
     def present(self, answer: Json, call: int) -> DistinctEstimate:
-        return DistinctEstimate(call, answer["value"], answer["error_bar"])
+        return DistinctEstimate(call, answer["value"], None if self.above > 0 else answer["error_bar"])
 
 
 @keeps

@@ -17,7 +17,8 @@ class DistinctEstimate(NumberOrNothing):
     """What a question to a sketch published: an estimate of the distinct elements, if it reached the bar; otherwise
     nothing (`value` is None). Only the first that is published is charged.
 
-    `error_bar` is that of the noise alone: an estimate that was published because it reached the bar has no `interval`.
+    `error_bar` is the half-width of the 95 % interval where the bar is 0, so that every estimate reaches it; one that
+    was published because it reached a bar has none.
     """
 
     value: int | None

@@ -1,16 +1,17 @@
 """Sparse vector in a session: an opening that is charged once, whole, and questions that are free afterwards."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, get_args
 
-from chary.accounting import Approximate, Event, Pure, one_sided_noise, published_error, sparse_noise
+from chary.accounting import Approximate, Event, Publication, Pure, one_sided_noise, published_error, sparse_noise
 from chary.accounting.events import failing
 from chary.accounting.sparse.one_sided import USUAL_TESTS, OneSidedNoise
 from chary.accounting.sparse.sparse_tails import SparseTails
 from chary.answer import Value
+from chary.calls.answers import published
 from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
 from chary.calls.thresholds.testing import keyed
 from chary.data import Neighbouring, Query, Relation
@@ -234,6 +235,15 @@ class AskSparse(Paid):
         answer = {"tested": crossed.tested, "positions": crossed.positions, "values": crossed.values, "left": left}
         return Ran(answer, len(crossed.positions), crossed.tested, secrets={self.opened: after.dump()})
 
+    @property
+    def published(self) -> Publication | None:
+        """How the values of hits were published, with noise of their own; None where none are."""
+        answers, grid = self.started.mechanism.answers, Fraction(self.started.grid)
+        if answers is None:
+            return None
+        bar = steps_at_least(self.above, grid)
+        return replace(published(answers, self.query, self.started.neighbouring, bar=bar), grid=grid)
+
     def _values(self, answer: Json) -> list[Value | None]:
         noisy = answer["values"]
         if noisy is None:
@@ -248,7 +258,8 @@ class AskSparseOnce(AskSparse):
 
     def present(self, answer: Json, call: int) -> SparseTest:
         values = self._values(answer)
-        return SparseTest(call, bool(values), values[0] if values else None, self.started.error_bar, answer["left"])
+        value, bar = values[0] if values else None, self.started.error_bar
+        return SparseTest(call, bool(values), value, bar, answer["left"], publication=self.published)
 
 
 class AskSparseKeys(AskSparse):
@@ -265,4 +276,4 @@ class AskSparseKeys(AskSparse):
         found = [keys[position] for position in answer["positions"]]
         above = dict(zip(found, self._values(answer), strict=True))
         told = (answer["tested"], self.started.error_bar, answer["left"])
-        return SparseWatch(call, self.query.columns, keys, above, *told)
+        return SparseWatch(call, self.query.columns, keys, above, *told, publication=self.published)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from chary.accounting import Event
+from chary.accounting import Event, Publication
 from chary.amounts import Amount
 from chary.answer import Value
-from chary.calls.answers import AboveOrNot
+from chary.calls.answers import AboveOrNot, published
 from chary.calls.thresholds.agreed_terms import AgreedTerms
 from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.sharpness import Sharpness
@@ -172,6 +172,13 @@ class AskAgreed(Interaction):
         answer["tests_left"] = self.terms.tests - after
         return Ran(answer, len(found.positions), found.tested, secrets={self.opened: used(after)})
 
+    @property
+    def published(self) -> Publication | None:
+        """How the values of hits were published; None where none are."""
+        if self.noise is None:
+            return None
+        return published(self.noise, self.tested, self.neighbouring, bar=self.threshold)
+
     def _values(self, answer: Json) -> list[Value | None]:
         if self.noise is None:
             return [None] * len(answer["positions"])
@@ -189,7 +196,8 @@ class AskAgreedOnce(AskAgreed):
     def present(self, answer: Json, call: int) -> AgreedTest:
         values = self._values(answer)
         value = values[0] if values else None
-        return AgreedTest(call, bool(values), value, error_bar(self.accuracy()), answer["tests_left"])
+        bar, left = error_bar(self.accuracy()), answer["tests_left"]
+        return AgreedTest(call, bool(values), value, bar, left, publication=self.published)
 
 
 class AskAgreedKeys(AskAgreed):
@@ -205,4 +213,5 @@ class AskAgreedKeys(AskAgreed):
         keys = tuple(self.query.keys or ())
         above = dict(zip([keys[position] for position in answer["positions"]], self._values(answer), strict=True))
         found = (above, answer["tested"], error_bar(self.accuracy()))
-        return AgreedWatch(call, self.tested.columns, keys, *found, answer["tests_left"])
+        left = answer["tests_left"]
+        return AgreedWatch(call, self.tested.columns, keys, *found, left, publication=self.published)

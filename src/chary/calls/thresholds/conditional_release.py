@@ -113,12 +113,13 @@ class AskReleaseIf(Barring[ReleaseIf]):
         return settled(judge(value, score, self.asked.threshold))
 
     def present(self, answer: Json, call: int) -> Conditional:
-        told = None if answer["value"] is None or isinstance(self.call.query, Mean) else self._published()
-        return Conditional(call, answer["value"], self.asked.error_bar, call, self.reviser, publication=told)
+        told = None if answer["value"] is None or isinstance(self.call.query, Mean) else self.published()
+        return Conditional(call, answer["value"], None, call, self.reviser, publication=told)
 
-    def _published(self) -> Publication:
+    def published(self) -> Publication:
         """A value is told from the bar on."""
-        return published(self.asked.noises[0], self.call.query.grid, Support.at_least(self.asked.threshold))
+        query, support = self.asked.parts[0], Support.at_least(self.asked.threshold)
+        return published(self.asked.noises[0], query, self.neighbouring, support)
 
 
 @lru_cache(maxsize=KEPT)
@@ -205,8 +206,7 @@ class AskRevise(Extending[Revise]):
     def present(self, answer: Json, call: int) -> Conditional:
         told = self._published(answer.get("below"))
         # Answers of old ledgers do not say below which bar the value lay, so it says nothing by itself.
-        bar = self.original["error_bar"] if answer["value"] is None or told else None
-        return Conditional(call, answer["value"], bar, self.held, self.reviser, publication=told)
+        return Conditional(call, answer["value"], None, self.held, self.reviser, publication=told)
 
     def _published(self, below: int | None) -> Publication | None:
         """A value is told from this bar on, where it is below the last one tried."""
@@ -214,7 +214,7 @@ class AskRevise(Extending[Revise]):
         if below is None or isinstance(query, Mean):
             return None
         noise = laplace_for(query, self.neighbouring, self.original["epsilon"])
-        return published(noise, query.grid, Support.between(self.threshold, below))
+        return published(noise, query, self.neighbouring, Support.between(self.threshold, below))
 
 
 def _revised(spine: Spine, held: int, *, above: Number, request: str | None = None) -> Conditional:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from chary.calls.answers import Conditional
+from chary.calls.answers import Conditional, published
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
 from chary.calls.thresholds.barring import Barring, tails_of
 from chary.calls.thresholds.sharpness import Sharply, Sharpness, Valued
@@ -55,4 +55,8 @@ class AskSharpRelease(Sharply, Barring[Valued[Conditional]]):
         return Ran({"value": value}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Conditional:
-        return Conditional(call, answer["value"], error_bar(self.accuracy()), call)
+        query = self.call.query
+        told = None
+        if not isinstance(query, Mean):
+            told = published(self.noises[0], query, self.neighbouring, bar=self.threshold)
+        return Conditional(call, answer["value"], error_bar(self.accuracy()), call, publication=told)

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
-from chary.accounting import Publication
-from chary.answer import Ends, Key, Table, Value, around, in_row, scalar
+from chary.accounting import Findings, Publication, confidence_of_each
+from chary.accounting.inference.publications import CONFIDENCE
+from chary.answer import Ends, Key, Table, Value, around, findings_of, in_row, scalar
+from chary.numbers import Number, probability
 
 
 @dataclass(frozen=True)
@@ -13,7 +16,8 @@ class TestedKeys(Table):
     """Keys tested in the order they were listed.
 
     `above` maps each key that hit to its noisy value, or to None where no values are published; the first `tested` keys
-    were tested, the rest are `untested` because the hits that could be paid for ran out.
+    were tested, the rest are `untested` because the hits that could be paid for ran out. `error_bar` is the half-width
+    of the 95 % interval of values with noise of their own, None where they were published because of their noise too.
     """
 
     # A module of tests that imports it must not have it collected.
@@ -22,6 +26,11 @@ class TestedKeys(Table):
     above: Mapping[Key, Value | None]
     tested: int
     error_bar: float | None
+    publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.publication)
 
     @property
     def value(self) -> Mapping[Any, Value | None]:
@@ -51,11 +60,41 @@ class TestedKeys(Table):
 
     def cells(self, position: int) -> dict[str, Any]:
         value = self.above.get(self.keys[position])
-        return {"hit": self._state(position), "value": value} | in_row(self.interval_of(value))
+        told = None if value is None else self.publication
+        caution = None if told is None else told.caution(value or 0)
+        return {"hit": self._state(position), "value": value} | in_row(self.interval_of(value)) | {"caution": caution}
 
     def interval_of(self, value: Value | None) -> Ends | None:
         """What a value of a key that hit says, 95 times in 100, given that it was published; see `Answer.interval`."""
-        return around(value, self.error_bar)
+        if value is None or self.publication is None:
+            return around(value, self.error_bar)
+        return self.publication.interval(value)
+
+    def together(self, confidence: Number = CONFIDENCE) -> dict[Any, Ends]:
+        """Intervals of all keys that were tested, published or not, which all hold at once with `confidence`.
+
+        Of a key that was not published it says how large its truth can be at most. Half of the failures allowed is for
+        what was published, half for what was not, and that in equal parts for all keys. Without ends for keys of which
+        nothing is known.
+        """
+        half = 1 - (1 - probability(confidence, "confidence")) / 2
+        found = self.findings
+        known = dict(zip((each.key for each in found), found.intervals(half, simultaneous=True), strict=True))
+        rest: Ends = (None, self._most_of_others(half))
+        silent = {scalar(key): rest for key in self.keys[: self.tested] if key not in self.above}
+        return {key: known.get(key, silent.get(key, (None, None))) for key in map(scalar, self.keys[: self.tested])}
+
+    @property
+    def others_at_most(self) -> Value | None:
+        """How large the truths of all keys that were tested and not published are at most, 95 times in 100 all at once.
+
+        None where nothing is known of them, or none of them was tested.
+        """
+        return self._most_of_others(CONFIDENCE) if self.tested > len(self.above) else None
+
+    def _most_of_others(self, confidence: Fraction) -> Value | None:
+        each = confidence_of_each(confidence, len(self.keys))
+        return None if self.publication is None else self.publication.silence(each).high
 
 
 @dataclass(frozen=True)
@@ -67,12 +106,6 @@ class WatchResult(TestedKeys):
     """
 
     above: dict[Key, Value]
-    publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
-
-    def interval_of(self, value: Value | None) -> Ends | None:
-        if value is None or self.publication is None:
-            return super().interval_of(value)
-        return self.publication.interval(value)
 
     @property
     def value(self) -> dict[Any, Value]:

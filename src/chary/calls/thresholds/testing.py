@@ -219,12 +219,13 @@ class _AskEachKey(Barring[Watch]):
         keys = tuple(self.query.keys or ())
         values = [natural(steps, self.query.grid) for steps in answer["noisy"]]
         above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
-        bar, told = error_bar(self.accuracy()), self.published() if above else None
+        told = self.published()
+        bar = None if told.bar is None else error_bar(self.accuracy())
         return WatchResult(call, self.query.columns, keys, above, answer["tested"], bar, publication=told)
 
-    def published(self) -> Publication | None:
-        """How the values of hits were published; None where they have noise of their own."""
-        return None
+    @abstractmethod
+    def published(self) -> Publication:
+        """How the values of hits were published: because of their noise, or with noise of their own."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ class AskWatch(_AskEachKey):
         return BarTests(self.noise, self.threshold, most_hits)
 
     def published(self) -> Publication:
-        return published(self.noise, self.query.grid, Support.at_least(self.threshold))
+        return published(self.noise, self.query, self.neighbouring, Support.at_least(self.threshold))
 
 
 @dataclass(frozen=True)
@@ -276,3 +277,6 @@ class AskSharpWatch(Sharply, _AskEachKey):
 
     def watch(self, most_hits: int | None) -> SharpTests:
         return SharpTests(self.sharpness.sampler, self.threshold - self.sharpness.bar, self.noise, most_hits)
+
+    def published(self) -> Publication:
+        return published(self.noise, self.query, self.neighbouring, bar=self.threshold)

@@ -3,14 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from chary.accounting import Event, Targeted
-from chary.answer import Answer, Ends, around
+from chary.accounting import Event, Publication, Support, Targeted
+from chary.answer import Answer, Ends, Known, around
 from chary.calls.openings import BoundOpening
 from chary.data import Count, Predicate, Query, Reading, Rows
 from chary.data.columns import Schema
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 HistogramT = TypeVar("HistogramT", bound="Weights | SparseWeights")
 EVERYTHING = "TRUE"
+SHARES: Final = Known(floor=0, ceiling=1)
 # How far a hard answer may be off when it is taught to the histogram: wrong once in 10,000 of them.
 NEARLY_SURE = 0.9999
 
@@ -40,14 +41,16 @@ class WeightedAnswer(Answer):
 
     `hard` says that the histogram was off, so that a noisy answer was published, charged, and taught to the histogram.
     An answer that is not `verified` is the histogram's alone: nothing was read or charged, it may be off by anything,
-    and `call` is the opening of the histogram. `error_bar` is the half-width of the 95 % interval of a hard answer, 1
-    at most, and alpha for an easy one, which has no `interval`.
+    and `call` is the opening of the histogram. `error_bar` is alpha for an easy answer, which has no `interval`, and
+    the half-width of that of a hard one with noise of its own, 1 at most. Of a hard answer that was published because
+    its noise took it away from the histogram's it is None, and the interval is true given that it was published.
     """
 
     share: float
     hard: bool
     verified: bool
     error_bar: float | None
+    told: Ends | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def value(self) -> float:
@@ -60,7 +63,9 @@ class WeightedAnswer(Answer):
 
     @property
     def interval(self) -> Ends | None:
-        return around(self.share, self.error_bar) if self.hard else None
+        if not self.hard:
+            return None
+        return around(self.share, self.error_bar, SHARES) if self.told is None else self.told
 
     def __float__(self) -> float:
         return self.share
@@ -185,7 +190,11 @@ class AskHistogram(Interaction):
         if not answer["hard"]:
             return WeightedAnswer(call, answer["share"], False, True, float(self.started.rule.alpha))
         share = min(1.0, max(0.0, answer["count"] / answer["size"]))
-        return WeightedAnswer(call, share, True, True, min(1.0, answer["error_bar"]))
+        return self.told_hard(WeightedAnswer(call, share, True, True, min(1.0, answer["error_bar"])), answer)
+
+    def told_hard(self, found: WeightedAnswer, answer: Json) -> WeightedAnswer:
+        """A hard answer with its interval; that of a value with noise of its own is its error bar."""
+        return found
 
 
 @dataclass(frozen=True)
@@ -228,6 +237,16 @@ class AskWeights(AskHistogram):
     def terms(self) -> Json:
         return {"epsilon": str(self.started.call.epsilon)}
 
+    def told_hard(self, found: WeightedAnswer, answer: Json) -> WeightedAnswer:
+        """Answers of old ledgers do not say from what they lay away, so they say nothing by themselves."""
+        if "easy" not in answer:
+            return replace(found, error_bar=None)
+        size, support = answer["size"], Support.outside(*answer["easy"])
+        noise = laplace_for(self.located[1], self.started.neighbouring, Fraction(answer["epsilon"]))
+        known = Publication(noise.law(), support, floor=0, ceiling=size)
+        low, high = (end if end is None else end / size for end in known.interval(answer["count"]))
+        return replace(found, error_bar=None, told=(low, high))
+
     def run(self, touched: Touched) -> Ran:
         transcript = Transcript.load(touched.secret or b"")
         noisy = self.noise.apply_one(touched.integer(), touched.source)
@@ -240,4 +259,5 @@ class AskWeights(AskHistogram):
             margin = self.noise.error_bar(NEARLY_SURE) / self.size
             change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
         told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size}
+        told["easy"] = [easy.low, easy.high]
         return Ran(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})

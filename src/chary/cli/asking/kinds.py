@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.answer import NoisyNumbers
-from chary.calls import Call, Choose, Individual, MostCommon, Release, ReleaseIf, Test, Watch
+from chary.calls import Call, Individual, Release, ReleaseIf, Test, Watch
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form, forms
 from chary.cli.asking.options import Above, CallOptions, QueryOptions
@@ -59,12 +59,10 @@ class KindGroup(DoorGroup):
 
 
 def asked(stated: Stated) -> Found:
-    """Ask the call that is stated, and tell how far the best may be above what was chosen without a value."""
+    """Ask the call that is stated."""
     call = stated.call()
     answer = stated.told(stated.session.ask(call, request=stated.request))
-    chosen = isinstance(call, (Choose, MostCommon))
-    accuracy = {"shortfall": stated.session.quote(call).shortfall} if chosen else {}
-    yield Shown(answer | stated.charged(getattr(call, "epsilon", None)) | accuracy)
+    yield Shown(answer | stated.charged(getattr(call, "epsilon", None)))
 
 
 def _watch(stated: Stated, *, individual: Each = None) -> Found:

@@ -59,9 +59,14 @@ def _sparse(stated: Stated) -> Found:
 
 
 def _people(figures: dict[str, Any]) -> None:
-    rows = [(hit.get("label", ", ".join(map(str, hit["key"]))), hit["value"]) for hit in figures["above"]]
-    show_table(["key", "noisy value"], rows, "Above the threshold")
+    rows = [_hit(hit) for hit in figures["above"]]
+    show_table(["key", "noisy value", "low", "high", "caution"], rows, "Above the threshold")
     show_pairs({name: value for name, value in figures.items() if name != "above"})
+
+
+def _hit(hit: dict[str, Any]) -> list[Any]:
+    key = hit["key"] if isinstance(hit["key"], list) else [hit["key"]]
+    return [hit.get("label", ", ".join(map(str, key))), *map(hit.get, ("value", "low", "high", "caution"))]
 
 
 def _distinct(stated: Stated, *, above: Bar = "0") -> Found:

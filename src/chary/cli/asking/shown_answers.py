@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import Any, Final
 
+from chary.accounting import Findings
 from chary.calls import (
     AgreedWatch,
     ChosenKey,
@@ -15,6 +16,7 @@ from chary.calls import (
     Decided,
     FirstAbove,
     NoisyNumbers,
+    NumberOrNothing,
     QuantileAnswers,
     RandomizedCounts,
     Ranking,
@@ -25,6 +27,7 @@ from chary.calls import (
     SparseWatch,
     SyntheticDatabase,
     SyntheticHistogram,
+    Tracked,
     YesOrNo,
     Zoned,
 )
@@ -47,7 +50,8 @@ NAMES: Final = {
 def figures(answer: Any, kind: str, labels: Sequence[Any] | None = None) -> dict[str, Any]:
     """An answer by names, for JSON; rows of a series with their labels."""
     if isinstance(answer, BARE):
-        answer = {NAMES.get(kind, "answer"): plain(answer.value)}
+        short = {"shortfall": answer.shortfall} if isinstance(answer, ChosenKey) else {}
+        answer = {NAMES.get(kind, "answer"): plain(answer.value)} | short
     elif not is_dataclass(answer) and not isinstance(answer, Run):
         answer = {"answer": plain(answer)}
     found = told(answer)
@@ -81,22 +85,37 @@ def _(answer: NoisyNumbers) -> dict[str, Any]:
 
 @told.register
 def _(answer: Conditional) -> dict[str, Any]:
-    return {"above": answer.published, "value": answer.value, "error_bar": answer.error_bar, "call": answer.held}
+    known = {"above": answer.published, "value": answer.value} | _says(answer.findings)
+    return known | {"error_bar": answer.error_bar, "call": answer.held}
+
+
+@told.register
+def _(answer: NumberOrNothing) -> dict[str, Any]:
+    return {"value": answer.value} | _says(answer.findings) | {"error_bar": answer.error_bar, "call": answer.call}
+
+
+@told.register
+def _(answer: Tracked) -> dict[str, Any]:
+    low, high = answer.interval or (None, None)
+    says = _says(answer.findings) | {"low": low, "high": high}
+    return {"value": plain(answer.value), "changed": answer.changed} | says | {"call": answer.call}
 
 
 @told.register(TestedKeys)
 @told.register(SparseWatch)
 def _(answer: Any) -> dict[str, Any]:
-    above = [{"key": plain(key), "value": value} for key, value in answer.above.items()]
+    known = [{"key": plain(key), "value": value} for key, value in answer.above.items()]
+    above = [key | row for key, row in zip(known, _rows(answer.findings), strict=True)] if answer.findings else known
     counts = {"tested": answer.tested, "hits": answer.hits, "untested": len(answer.untested)}
     left = {"left": answer.hits_left} if isinstance(answer, SparseWatch) else {}
     left |= {"left": answer.tests_left} if isinstance(answer, AgreedWatch) else {}
-    return {"above": above, **counts, **left, "error_bar": answer.error_bar, "call": answer.call}
+    rest = {"others_at_most": answer.others_at_most, "error_bar": answer.error_bar}
+    return {"above": above, **counts, **left, **rest, "call": answer.call}
 
 
 @told.register
 def _(answer: SparseTest) -> dict[str, Any]:
-    known = {"above": answer.above, "value": answer.value, "left": answer.hits_left}
+    known = {"above": answer.above, "value": answer.value} | _says(answer.findings) | {"left": answer.hits_left}
     return known | {"error_bar": answer.error_bar, "call": answer.call}
 
 
@@ -108,14 +127,19 @@ def _(answer: FirstAbove) -> dict[str, Any]:
 
 @told.register
 def _(answer: Ranking) -> dict[str, Any]:
-    best = [{"key": plain(name), "value": score} for name, score, _ in answer.best]
-    return {"best": best, "error_bar": answer.error_bar, "call": answer.call}
+    ends = [answer.cells(place) for place in range(len(answer.best))]
+    best = [
+        {"key": plain(chosen.name), "value": chosen.score, "low": row["low"], "high": row["high"]}
+        for chosen, row in zip(answer.best, ends, strict=True)
+    ]
+    return {"best": best, "call": answer.call}
 
 
 @told.register
 def _(answer: Coverage) -> dict[str, Any]:
-    chosen = [{"key": plain(name), "adds": score} for name, score, _ in answer.chosen]
-    counts = {"covered": answer.covered, "tested": len(answer.calls), "error_bar": answer.error_bar}
+    known = [{"key": plain(name), "adds": score} for name, score, _ in answer.chosen]
+    chosen = [key | row for key, row in zip(known, _rows(answer.findings), strict=True)]
+    counts = {"covered": answer.covered, "tested": len(answer.calls)}
     return {"chosen": chosen, **counts, "calls": list(answer.calls)}
 
 
@@ -151,6 +175,22 @@ def _(answer: SyntheticDatabase) -> dict[str, Any]:
 def _(answer: SyntheticHistogram) -> dict[str, Any]:
     known = {"size": answer.size, "kept": answer.kept, "error_bar": answer.error_bar, "call": answer.call}
     return {"shares": answer.histogram().tolist(), "rounds": plain(answer.rounds), **known}
+
+
+def _says(found: Findings) -> dict[str, Any]:
+    """What the value of one question says; nothing where none was published."""
+    if not found:
+        return {"low": None, "high": None, "p_value": None, "caution": None}
+    row = found.rows()[0]
+    return {name: row[name] for name in ("low", "high", "p_value", "caution")}
+
+
+def _rows(found: Findings) -> list[dict[str, Any]]:
+    """What each published value says: its own interval, and that which holds together with those of all others."""
+    pairs = zip(found.rows(), found.intervals(simultaneous=True), strict=True)
+    names = ("low", "high", "low_together", "high_together", "p_value", "caution")
+    told = [row | {"low_together": ends.low, "high_together": ends.high} for row, ends in pairs]
+    return [{name: row[name] for name in names} for row in told]
 
 
 def plain(value: Any) -> Any:

@@ -117,6 +117,11 @@ class Query(ABC, Generic[AnsweredT]):
     def contribution(self, neighbouring: Neighbouring) -> Contribution:
         """What one unit can cause; `InvalidQuery` when the query does not bound it for this unit."""
 
+    def known_range(self, neighbouring: Neighbouring) -> tuple[int | None, int | None]:
+        """What the answer can be whatever the data, None for no end: counts, say, are never below 0."""
+        unit = self.contribution(neighbouring)
+        return 0 if unit.low >= 0 else None, 0 if unit.high <= 0 else None
+
     @abstractmethod
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description: equal queries, and only they, have equal bodies."""

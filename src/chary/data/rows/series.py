@@ -40,6 +40,10 @@ class Values(Query[NoisyNumbers]):
         """A bounded change is no contribution of a unit: `InvalidQuery`; see `sensitivity`, `reach` and `l1`."""
         raise InvalidQuery("a series of counts has no privacy unit; its neighbours differ by a bounded change")
 
+    def known_range(self, neighbouring: Neighbouring) -> tuple[None, None]:
+        """Nothing is said of the values."""
+        return None, None
+
     def sensitivity(self, neighbouring: Neighbouring) -> int:
         """`step`, which is what the relation says of one value."""
         _check_relation(neighbouring)

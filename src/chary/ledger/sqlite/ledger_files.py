@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from chary.errors import LedgerBroken, LedgerBusy
-from chary.ledger.interrupts import Uninterrupted
+from chary.interruption import Uninterrupted
 from chary.ledger.sqlite.inode import PAUSE
 from chary.ledger.sqlite.sqlite_engine import translated
 

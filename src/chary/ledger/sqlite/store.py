@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import Connection, StaticPool, create_engine
 
 from chary.errors import CharyError, LedgerBusy, LedgerError
-from chary.ledger.interrupts import Uninterrupted
+from chary.interruption import Uninterrupted
 from chary.ledger.sqlite import ledger_files as files
 from chary.ledger.sqlite.bookmark import Bookmark, raw
 from chary.ledger.sqlite.inode import Inode, forget_inherited

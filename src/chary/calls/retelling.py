@@ -1,0 +1,86 @@
+"""What earlier calls published, retold from the ledger: the findings of a run, or of all there is."""
+
+import json
+from dataclasses import fields
+from typing import Final
+
+from chary.accounting import Finding, Findings
+from chary.calls.call import kinds, read
+from chary.calls.run import run_of
+from chary.data.queries.bodies import query_of
+from chary.errors import UnknownHeld
+from chary.ledger import CallRecord
+from chary.spine.earlier import numbered, openings
+from chary.spine.interaction import Interaction, Json
+from chary.spine.spine import Spine
+
+# Calls of one interaction that publish values whose noise is known; what is a query in the ledger may have another
+# name in the call.
+CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track")
+ASKED_BY: Final = {"track": "question", "top": "candidates"}
+# Questions to runs that do, each with a query and a bar.
+QUESTIONS: Final = {
+    "sparse_test": "sparse_vector",
+    "sparse_watch": "sparse_vector",
+    "agreed_test": "agreed_tests",
+    "agreed_watch": "agreed_tests",
+    "individual_ask": "individual",
+}
+
+
+def told_so_far(spine: Spine, run: int | None = None) -> Findings:
+    """All values that calls of a dataset published, or those of one run, in the order of the calls.
+
+    More may follow, so intervals that hold at once split the failures allowed among calls, unless how many values
+    there can be was agreed when the run was opened. Left out is what published no value with known noise: outcomes of
+    algorithms, means, counts of a growing stream, histograms, quantiles, synthetic data. Errors: `UnknownHeld` for a
+    call that opened no run of this dataset.
+    """
+    most = None if run is None else _most(spine, run)
+    asked = [stored for stored in openings(spine, *CALLS, *QUESTIONS) if run is None or _opened(stored) == run]
+    found = [finding for stored in asked for finding in _retold(spine, stored)]
+    return Findings.of(found, most, open=True, made=sum(stored.tests or 0 for stored in asked))
+
+
+def _most(spine: Spine, run: int) -> int | None:
+    """How many values a run can publish, where it was opened for so many."""
+    stored = numbered(spine, run)
+    if stored.dataset != spine.dataset or stored.kind not in set(QUESTIONS.values()) | {"individual_stream"}:
+        raise UnknownHeld(f"call {run} opened no run of this dataset that publishes values")
+    terms = json.loads(stored.body)
+    found: int | None = terms.get({"sparse_vector": "hits", "agreed_tests": "tests"}.get(stored.kind, ""))
+    return found
+
+
+def _opened(stored: CallRecord) -> int | None:
+    """The run that was asked."""
+    number: int | None = json.loads(stored.body).get(QUESTIONS.get(stored.kind, ""))
+    return number
+
+
+def _retold(spine: Spine, stored: CallRecord) -> Findings:
+    body: Json = json.loads(stored.body)
+    asked = _question(spine, stored, body) if stored.kind in QUESTIONS else _call(spine, stored.kind, body)
+    if asked is None:
+        return Findings(())
+    answer = asked.present(json.loads(stored.answer or "null"), stored.number)
+    # A revision is told under its own number.
+    told = [Finding(stored.number, found.key, found.value, found.told) for found in answer.findings]
+    return Findings.of(told)
+
+
+def _question(spine: Spine, stored: CallRecord, body: Json) -> Interaction:
+    opening = numbered(spine, body[QUESTIONS[stored.kind]])
+    kept = run_of(opening.kind)(spine, opening.number, json.loads(opening.body))
+    return kept.question(query_of(body["query"]), above=body["above"])
+
+
+def _call(spine: Spine, kind: str, body: Json) -> Interaction | None:
+    """The call again; None for what was asked of algorithms, which no ledger holds."""
+    if kind in ASKED_BY and "query" in body:
+        body = body | {ASKED_BY[kind]: body["query"]}
+    said = {field.name: body[field.name] for field in fields(kinds()[kind]) if field.name in body}
+    said.pop("until", None)  # decides how many are published, not how
+    if kind != "revise" and not isinstance(body.get("query"), dict):
+        return None
+    return read({"kind": kind} | said).bind(spine)
