@@ -15,7 +15,7 @@ from chary.calls.thresholds.agreed_tests import OpenAgreed
 from chary.calls.thresholds.sharpness import Threshold, Valued
 from chary.errors import CharyError
 from chary.mechanisms import Gaussian, Laplace
-from chary.numbers import exact
+from chary.numbers import exact, whole
 from chary.spine.interaction import Interaction
 from chary.spine.outlook import least_of
 from chary.spine.quote import Alternative, Quote
@@ -28,13 +28,14 @@ def alternatives(
     """The call and every mechanism that fits into its price, the smallest error of all tests and values first.
 
     Errors are those of `advise`; the price is that of `hits` hits (default: as many as the call names, or as can be
-    charged) and of all misses. A call beyond the whole budget is not listed, and what fits into that is. Empty for what
-    is no test against a bar.
+    charged and still fit) and of all misses. A call beyond the whole budget is not listed, and what fits into that is.
+    Empty for what is no test against a bar.
     """
     if found.outlook is None or not (isinstance(bound, (OpenSparse, OpenAgreed)) or isinstance(call, Threshold)):
         return []
     try:
-        asked = _Compared.of(spine, call, bound, found.outlook.tests, hits)
+        expected = _hits(call, bound, found) if hits is None else whole(hits, "hits")
+        asked = _Compared.of(spine, call, bound, found.outlook.tests, expected)
         own = [Alternative(f"{bound.kind}, as quoted", asked.error, None)] if asked.fits else []
         others = advice_within(asked.wanted, asked.room).options
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
@@ -53,10 +54,9 @@ class _Compared:
     fits: bool
 
     @classmethod
-    def of(cls, spine: Spine, call: Call[Any], bound: Interaction, tests: int, hits: int | None) -> "_Compared":
+    def of(cls, spine: Spine, call: Call[Any], bound: Interaction, tests: int, hits: int) -> "_Compared":
         """For so many tests in all, and the hits that are expected."""
-        named = (getattr(call, "hits", None) or bound.most_hits) if hits is None else hits
-        wanted = Wanted.asked(spine.rows.neighbouring, hits=min(named, tests), **_terms(call, bound, tests))
+        wanted = Wanted.asked(spine.rows.neighbouring, hits=min(hits, tests), **_terms(call, bound, tests))
         price, parts = bound.price(spine.filter), wanted.paid_tests
         if isinstance(bound, OpenAgreed):
             paid = bound.terms.paid.main + bound.terms.charges.hit * wanted.paid_hits
@@ -87,6 +87,12 @@ class _Compared:
         sure = (1 + exact(self.wanted.confidence, "confidence")) / 2
         steps = gaussian_error_up(accuracy[0].sigma_squared, tests=self.wanted.hits, confidence=sure)
         return float(steps * accuracy[1])
+
+
+def _hits(call: Any, bound: Interaction, found: Quote) -> int:
+    """As many as the call names, or as can be charged and still fit."""
+    fitting = bound.most_hits if found.hits_left is None else min(bound.most_hits, found.hits_left)
+    return getattr(call, "hits", None) or max(1, fitting)
 
 
 def _terms(call: Any, bound: Any, tests: int) -> dict[str, Any]:

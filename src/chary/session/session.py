@@ -78,8 +78,8 @@ class Session(Growing):
         many tests are expected (default: the keys of the question, or those that the call names), for `outlook`: the
         margin, how many false alarms to expect where truths are at most `truth` (default: 0 for counts), the smallest
         bar without one; and for `within`, how far off all may be; with `confidence`. `alternatives` are what else would
-        do at the price of `hits` hits (default: as many as the call names, or as can be charged), with the calls to
-        write. Errors: those of a call that cannot be right for this dataset.
+        do at the price of `hits` hits (default: as many as the call names, or as can be charged and fit), with the
+        calls to write. Errors: those of a call that cannot be right for this dataset.
         """
         made = asked(call)
         bound = made.bind(self.spine)

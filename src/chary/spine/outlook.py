@@ -130,10 +130,9 @@ def clear_from(noise: NoiseLaw, bar: int, confidence: Fraction) -> int:
 
 
 def least_of(query: Query, neighbouring: Neighbouring) -> int | None:
-    """0 where no unit can move an answer below it, as in counts, also those of a series; otherwise None."""
-    if isinstance(query, Values):
-        return 0
-    return 0 if query.contribution(neighbouring).low >= 0 else None
+    """What ordinary truths are taken for where nothing is said: 0 for counts, also of a series, and for totals of
+    values from 0 on; otherwise None."""
+    return 0 if isinstance(query, Values) or query.known_range(neighbouring)[0] == 0 else None
 
 
 def check_bar(barred: Barred | None, *, meant: bool) -> None:
