@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from chary.accounting.inference.findings import Finding, Findings, Told
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain
+from chary.words import ACCOUNTANTS, percent, priced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +27,8 @@ Value = int | float
 Ends = tuple[float | None, float | None]
 Key = tuple[Any, ...]
 Handed = TypeVar("Handed")
+# Of a longer table a text shows so many rows, and says how many it left out.
+_MOST_ROWS: Final = 30
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Spending:
         return {"share": self.share, "charged": self.charged, "unit": self.unit}
 
     def __str__(self) -> str:
-        return f"{plain(100 * self.share)} %"
+        return percent(self.share)
 
 
 class Cashier(Protocol):
@@ -127,8 +130,23 @@ class Answer:
         """A copy for another process knows no ledger."""
         return {name: value for name, value in self.__dict__.items() if name != "_cashier"}
 
+    @property
+    def price(self) -> str | None:
+        """What was charged for it and what is left, in words; None for a copy, which knows no session."""
+        return None if self._cashier is None else priced(self.charged.share, self.left.share)
+
+    def _told(self) -> dict[str, str]:
+        """What people are told, by names: what was published and what it says, without the accounting."""
+        left_out = ACCOUNTANTS | {"call"}
+        told = {name: getattr(self, name) for name in (*_public(self), "value", "interval") if name not in left_out}
+        return {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{name} {text}" for name, text in self._told().items())
+        return told if self.price is None else f"{told}; {self.price}"
+
     def _repr_html_(self) -> str:
-        return _html([{"": name, "answer": _shown(value)} for name, value in self.to_dict().items()])
+        return _html([{"": name, "answer": text} for name, text in self._told().items()], self.price)
 
 
 @dataclass(frozen=True)
@@ -183,8 +201,13 @@ class Table(Answer):
         """The answer in what JSON has, its rows under "rows"."""
         return super().to_dict() | {"rows": in_json(self.rows())}
 
+    def __str__(self) -> str:
+        rows = [{name: _shown(value) for name, value in row.items()} for row in self.rows()[:_MOST_ROWS]]
+        more = [f"... and {len(self) - _MOST_ROWS:,} more"] if len(self) > _MOST_ROWS else []
+        return "\n".join([*_lines(rows), *more, *([] if self.price is None else [self.price])])
+
     def _repr_html_(self) -> str:
-        return _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()])
+        return _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], self.price)
 
 
 @dataclass(frozen=True)
@@ -316,11 +339,25 @@ def _public(value: Any) -> list[str]:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
     return plain(value) if isinstance(value, float) else str(value)
 
 
-def _html(rows: Sequence[Mapping[str, str]]) -> str:
-    """A table of texts; whatever is in them is text and no markup."""
+def _lines(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """A table of texts in columns."""
+    table = [list(rows[0] if rows else ()), *(list(row.values()) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+
+
+def _html(rows: Sequence[Mapping[str, str]], price: str | None) -> str:
+    """A table of texts, and the price below it; whatever is in them is text and no markup."""
     head = "".join(f"<th>{escape(name)}</th>" for name in (rows[0] if rows else ()))
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.values())}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    below = "" if price is None else f"<p>{escape(price)}</p>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"

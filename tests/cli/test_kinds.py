@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -51,6 +52,7 @@ from chary.cli.app import app
 from chary.cli.asking.forms import BROUGHT, BY_HITS, forms
 from chary.cli.asking.shown_answers import figures
 from tests.cli.conftest import SECRET
+from tests.session.kit import WORDS_OF_ACCOUNTING
 
 CLINICS = ["a", "b", "c"]
 KEYED = "--count --by clinic --keys a,b,c"
@@ -171,7 +173,9 @@ def test_the_command_has_the_answer_of_the_library(call, visits, kind):
         assert found["spent"] == json.loads(json.dumps(session.spent.as_dict()))
     expected = json.loads(json.dumps(figures(answer, kind), default=str))
     assert {name: found[name] for name in expected} == expected
-    assert set(found) - set(expected) <= {"spent", "epsilon_per_call", "shortfall"}
+    assert set(found) - set(expected) <= {"spent", "epsilon_per_call", "shortfall", "charged", "remaining"}
+    assert found["charged"] == pytest.approx(found["spent"]["share"])
+    assert found["remaining"] == pytest.approx(1 - found["spent"]["share"])
     assert SECRET not in out
 
 
@@ -244,11 +248,20 @@ def test_a_held_outcome_is_revised_by_its_number(call, visits):
     assert call(line.replace("--above 10", "--above 200000"))[0] == 2
 
 
-def test_people_get_tables(call, visits):
-    for kind in ("watch", "histogram", "test", "mwem", "small_database", "sparse_vector"):
-        rows, options, _ = CALLS[kind]
-        code, out, err = call(f"ask {visits} {kind} {rows} {options} {BUDGET} --ledger {visits}.{kind}")
-        assert (code, err, "spent" in out) == (0, "", True)
+@pytest.mark.parametrize("kind", CALLS)
+def test_people_are_told_prices_and_the_accounting_only_if_they_ask(call, visits, kind):
+    rows, options, _ = CALLS[kind]
+    line = f"ask {visits} {kind} {rows} {options} {BUDGET} --request one"
+    code, out, err = call(line)
+    assert (code, err) == (0, "")
+    assert re.search(r"^(charged \S+ %|free), \S+ % left$", out, re.MULTILINE)
+    assert not WORDS_OF_ACCOUNTING.search(out)
+    for verbose in (f"{line} --verbose", f"--verbose {line}"):
+        assert WORDS_OF_ACCOUNTING.search(call(verbose)[1])
+    assert call(line)[1] == out
+    quoted = call(f"quote {visits} {kind} {rows} {options} {BUDGET}")[1]
+    assert not WORDS_OF_ACCOUNTING.search(quoted)
+    assert "%" in quoted or "free" in quoted
 
 
 def test_rows_are_written_as_csv(call, visits, tmp_path):

@@ -30,7 +30,7 @@ def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
     assert numbers[0] == numbers[1]
     assert abs(numbers[0]["distinct"] - 3000) < 3 * numbers[0]["error_bar"]
     assert numbers[0]["paid"]
-    assert list(numbers[0]) == ["distinct", "error_bar", "sketch", "paid", "spent"]
+    assert list(numbers[0]) == ["distinct", "error_bar", "sketch", "paid", "charged", "remaining", "spent"]
 
 
 def test_parts_and_values(call):

@@ -51,7 +51,7 @@ def test_totals_bring_their_sensitivity_and_people_get_a_table(call, asked):
     code, out, err = call(f"{question} --keys a,b,c --above 10000 --hits 3 --epsilon-per-call 1 --epsilon 1")
     assert (code, err) == (0, "")
     assert "Above the threshold" in out
-    assert "spent" in out
+    assert "charged 100 %, 0 % left" in out
 
 
 def test_the_published_form_with_a_delta_needs_room_for_it(call, asked):

@@ -1,6 +1,7 @@
 """Shared by the tests of sessions: a small table with values that must never be seen, and how to look for them."""
 
 import copy
+import re
 import traceback
 from contextlib import contextmanager
 from fractions import Fraction
@@ -23,6 +24,8 @@ PAID = Price(Amount(1), Amount(0))
 USUAL = Budget(epsilon=1, delta=1e-6)
 # Each row is a unit, and how many there are is public.
 PUBLIC = {"privacy_unit": None, "relation": "replace"}
+# What people are not told unless they ask.
+WORDS_OF_ACCOUNTING = re.compile(r"\b(order|rho|alpha|lambda|epsilon)\b|log.?moment")
 
 
 def visits() -> pd.DataFrame:

@@ -15,7 +15,7 @@ from chary.mechanisms.padding import MARK, unpadded
 from chary.noise import Seeded
 from chary.session import STEPS, open_rows, plain_composition
 from tests.session.interruption_kit import Interruption, Stop
-from tests.session.kit import spent
+from tests.session.kit import WORDS_OF_ACCOUNTING, spent
 from tests.session.registry import EVERY, FREE, OF_REPLACED, OF_ROWS, OF_VOTES, SECRETS, UNPADDED
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
@@ -72,7 +72,13 @@ def test_an_answer_is_of_one_family_and_knows_its_price(opened, kind):
     assert {"call", "value", "interval", "hit", "charged", "left"} <= told.keys()
     copied = pickle.loads(pickle.dumps(answer))
     assert copied.to_dict() == {name: told[name] for name in told.keys() - {"charged", "left"}}
-    assert "<table>" in answer._repr_html_()
+    shown = answer._repr_html_()
+    assert "<table>" in shown
+    price = f"{f'charged {answer.charged}' if answer.charged.share else 'free'}, {answer.left} left"
+    for text in (str(answer), shown):
+        assert price in text
+        assert not WORDS_OF_ACCOUNTING.search(text)
+    assert price not in str(copied) + copied._repr_html_()
     if isinstance(answer, Table):
         assert len(answer) == len(answer.to_arrow()) == len(answer.rows()) == len(list(answer))
 

@@ -20,7 +20,7 @@ def test_a_statement_names_unit_relation_and_budget(opened, unit, relation):
     session.release(count(), epsilon="0.1")
     session.test(count(), above=SURE, epsilon="0.02")
     said = session.statement()
-    for told in (f"one {unit or 'row'}", "'data'", "(1, 1e-06)-differentially private", "Renyi order", "2 calls"):
+    for told in (f"one {unit or 'row'}", "'data'", "(1, 1e-06)-differentially private", "a Renyi filter", "2 calls"):
         assert told in said
     assert {"add/remove": "added or removed", "replace": "replaced"}[relation] in said
     assert f"{session.spent} of this budget" in said

@@ -79,7 +79,8 @@ def _call(spine: Spine, kind: str, body: Json) -> Interaction | None:
     """The call again; None for what was asked of algorithms, which no ledger holds."""
     if kind in ASKED_BY and "query" in body:
         body = body | {ASKED_BY[kind]: body["query"]}
-    said = {field.name: body[field.name] for field in fields(kinds()[kind]) if field.name in body}
+    declared: Any = kinds()[kind]
+    said = {field.name: body[field.name] for field in fields(declared) if field.name in body}
     said.pop("until", None)  # decides how many are published, not how
     if kind != "revise" and not isinstance(body.get("query"), dict):
         return None

@@ -7,6 +7,7 @@ import typer
 
 from chary.cli.doors import Lazy, found, group_of
 from chary.cli.output import console, errors
+from chary.cli.verbosity import VERBOSE, Verbose
 from chary.errors import BudgetRefused, CharyError
 
 # 2 is what shells take for wrong usage; 1 is left to what nobody foresaw, so that it is never taken for a refusal.
@@ -72,7 +73,7 @@ app = typer.Typer(
 
 
 @app.callback(help=app.info.help)
-def _chary(version: Version = False) -> None:
+def _chary(version: Version = False, verbose: Verbose = False) -> None:
     """What comes before a command."""
 
 
@@ -82,6 +83,7 @@ def run(arguments: list[str] | None = None) -> int:
     >>> run(["plan", "--epsilon", "-1"])
     2
     """
+    VERBOSE.set(False)
     try:
         code = app(args=arguments, standalone_mode=False)
         return code if isinstance(code, int) else OK

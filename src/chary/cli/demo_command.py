@@ -6,11 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from chary.cli.asking.options import AsJson
-from chary.cli.output import console, percent, show_json, show_table
+from chary.cli.output import console, show_json, show_table
 from chary.demo import BUDGET, Story, draw, run
 from chary.numbers import plain
 from chary.session import Session, plain_composition
 from chary.session.reporting import Entry, plainly_composed
+from chary.words import percent
 
 Folder = Annotated[Path, typer.Option(help="Where the panel, the ledger and the picture go.")]
 

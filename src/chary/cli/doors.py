@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from chary.cli.verbosity import option
+
 _Found = TyperCommand | TyperGroup
 
 
@@ -29,6 +31,7 @@ class Lazy(TyperCommand):
             found = app
         made: Any = typer.main.get_command(found)
         made.name = self.name
+        _verbosely(made)
         return made  # type: ignore[no-any-return]
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -70,6 +73,16 @@ class DoorGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.doors)
+
+
+def _verbosely(made: Any) -> None:
+    """Every command that can be entered takes --verbose, wherever on its line it stands."""
+    if isinstance(made, DoorGroup):
+        return
+    for inner in getattr(made, "commands", {}).values():
+        _verbosely(inner)
+    if not isinstance(made, TyperGroup):
+        made.params.append(option())
 
 
 def group_of(doors: list[Lazy], kind: type[DoorGroup] = DoorGroup) -> type[DoorGroup]:

@@ -10,7 +10,7 @@ from rich.progress import Progress
 from chary.answer import Spending
 from chary.cli.asking.options import AsJson
 from chary.cli.commands import Found, Shown, plainly
-from chary.cli.output import console, errors, percent, show_json, show_table
+from chary.cli.output import console, errors, moment, show_json, show_table
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.filters import Budget
 from chary.ledger import Head, SqlLedger, Terms, Verification
@@ -18,6 +18,7 @@ from chary.session import Entry
 from chary.session.opening import held_filter
 from chary.session.reporting import entries
 from chary.spine.spending import spending
+from chary.words import percent
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
 File = Annotated[Path, typer.Argument(help="Ledger file.")]
@@ -122,7 +123,7 @@ def _dataset(ledger: SqlLedger, terms: Terms) -> tuple[str, Budget, Spending, li
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:
-    told = entry.call, entry.time[:19], entry.analyst, entry.kind, entry.state
+    told = entry.call, moment(entry.time), entry.analyst, entry.kind, entry.state
     return *told, entry.tests, entry.hits, percent(entry.share)
 
 

@@ -5,20 +5,25 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
+from chary.cli.verbosity import VERBOSE
 from chary.errors import InvalidParameter
 from chary.numbers import plain
+from chary.words import ACCOUNTANTS, percent, priced
 
 # Without highlighting: numbers and paths come out as they are, also where the output is kept.
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+# Shares of the budget, by the names of their figures; the price of an answer is told in words.
+_SHARES: Final = frozenset({"price_if_hit", "price_if_miss", "most_charged"})
+_PRICE: Final = ("charged", "remaining")
 
 
 def show_json(value: Any) -> None:
@@ -30,8 +35,29 @@ def show_pairs(pairs: dict[str, Any], title: str | None = None) -> None:
     """Name and value, one a line."""
     table = Table(title=title, show_header=False, box=None)
     for name, value in pairs.items():
-        table.add_row(name.replace("_", " "), _text(value))
+        table.add_row(name.replace("_", " "), percent(value) if name in _SHARES else _text(value))
     console.print(table)
+
+
+def show_answer(figures: Mapping[str, Any]) -> None:
+    """What ends an answer: its figures without the accounting, and in words what was charged and what is left."""
+    show_pairs({name: value for name, value in for_people(figures).items() if name not in _PRICE})
+    if _PRICE[0] in figures:
+        console.print(priced(*(figures[name] for name in _PRICE)))
+
+
+def for_people(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures without what only accountants ask for, unless --verbose did."""
+    return {name: value for name, value in figures.items() if VERBOSE.get() or name not in ACCOUNTANTS}
+
+
+def moment(time: str) -> str:
+    """The time of an entry of a ledger in full: date, time and zone.
+
+    >>> moment("2026-11-22T17:43:18.250000+00:00")
+    '2026-11-22 17:43:18 UTC'
+    """
+    return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
@@ -49,12 +75,12 @@ def check_csv(file: Path | None) -> None:
 
 
 def show_tables(found: Mapping[str, Any]) -> None:
-    """An answer for people: its rows as tables and the rest by names."""
-    tables = {name: rows for name, rows in found.items() if is_table(rows)}
+    """An answer for people: its rows as tables, the rest by names, and its price in words."""
+    tables = {name: [for_people(row) for row in rows] for name, rows in found.items() if is_table(rows)}
     for name, rows in tables.items():
         columns = [column.replace("_", " ") for column in rows[0]] if rows else ["none"]
         show_table(columns, [[_cell(value) for value in row.values()] for row in rows], name)
-    show_pairs({name: value for name, value in found.items() if name not in tables and name != "shares"})
+    show_answer({name: value for name, value in found.items() if name not in tables and name != "shares"})
 
 
 def write_csv(found: Any, file: Path, *, more: bool = False) -> None:
@@ -72,15 +98,6 @@ def write_csv(found: Any, file: Path, *, more: bool = False) -> None:
 def is_table(value: Any) -> bool:
     """Whether a figure is a list of rows."""
     return isinstance(value, list) and all(isinstance(row, dict) for row in value)
-
-
-def percent(share: float) -> str:
-    """A share of the budget that never shows something as nothing.
-
-    >>> percent(0.0123), percent(1e-7)
-    ('1.23 %', '1e-05 %')
-    """
-    return f"{plain(100 * share)} %"
 
 
 def _text(value: Any) -> str:

@@ -74,7 +74,7 @@ class RenyiFilter(Filter):
         return {"kind": self.kind} | sizes | self.counted()
 
     def describe(self) -> str:
-        return f"adding up log-moments at Renyi order {plain(self.order)} (misses are free)"
+        return "a Renyi filter (misses are free)"
 
 
 def _spare_delta(budget: Budget, approximate_delta: Fraction) -> Fraction:

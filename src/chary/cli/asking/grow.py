@@ -23,7 +23,8 @@ from chary.cli.asking.opened import Opened, check_public_size
 from chary.cli.asking.options import BudgetOptions, Picture, QueryOptions
 from chary.cli.asking.row_commands import ROWS, Stated, on_rows
 from chary.cli.commands import Found, Shown
-from chary.cli.output import console, errors, show_pairs, show_table
+from chary.cli.output import console, errors, for_people, show_answer, show_table
+from chary.cli.verbosity import VERBOSE
 from chary.data import Count, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, SchemaMismatch
 from chary.growing import CountsBox, draw_schedule
@@ -89,7 +90,7 @@ def _grow(
     for part in ([step] for step in steps) if follow else [list(steps)]:
         figures = _figures(made, [run for run, _ in part if run is not None])
         figures |= {"appended": [batch for _, batch in part if batch is not None]}
-        yield Shown(figures | stated.charged(None), _show)
+        yield Shown(figures | stated.charged(None, made.spent), _show)
         if plot is not None:
             draw_schedule(made.state, plot)
 
@@ -190,18 +191,19 @@ def _show(figures: dict[str, Any]) -> None:
     if not figures["done"]:
         console.print("No run is due; these are the latest answers.")
     for run in figures["done"] or [figures["latest"]]:
-        console.print(f"Run {run['run']}, at {run['size']} rows, epsilon {plain(run['epsilon'])}")
+        size = f", epsilon {plain(run['epsilon'])}" if VERBOSE.get() else ""
+        console.print(f"Run {run['run']}, at {run['size']} rows{size}")
         keys = ["all"] if run["keys"] is None else [", ".join(map(str, key)) for key in run["keys"]]
         bars = [run["error_bar"]] * len(keys)
         show_table(["key", "noisy count", "error bar"], zip(keys, run["values"], bars, strict=True))
-    ahead = figures["next"]
+    ahead = [for_people(run) for run in figures["next"]]
     show_table(list(ahead[0]), [list(run.values()) for run in ahead], "Next runs")
     if old := [batch for batch in figures["appended"] if not batch["new"]]:
         names = ", ".join(f"{batch['file']} (version {batch['version']})" for batch in old)
         errors.print(
             f"appended before: {names}; --append-again KEY appends them once more", soft_wrap=True, markup=False
         )
-    show_pairs({"schedule": figures["schedule"], "spent": figures["spent"]})
+    show_answer({name: figures[name] for name in ("schedule", "charged", "remaining", "spent")})
 
 
 grow = on_rows(_grow, ROWS | {"query": QueryOptions}, "grow")

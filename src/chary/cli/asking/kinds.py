@@ -12,10 +12,10 @@ from chary.calls import Call, Individual, Release, ReleaseIf, Test, Watch
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form, forms
 from chary.cli.asking.options import Above, CallOptions, QueryOptions
-from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows
+from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows, paid_for
 from chary.cli.commands import Found, Shown
 from chary.cli.doors import DoorGroup, Lazy, group_of
-from chary.cli.output import console, show_pairs
+from chary.cli.output import console, show_answer
 from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.session import Quote
@@ -61,8 +61,8 @@ class KindGroup(DoorGroup):
 def asked(stated: Stated) -> Found:
     """Ask the call that is stated."""
     call = stated.call()
-    answer = stated.told(stated.session.ask(call, request=stated.request))
-    yield Shown(answer | stated.charged(getattr(call, "epsilon", None)))
+    answer = stated.session.ask(call, request=stated.request)
+    yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
 
 
 def _watch(stated: Stated, *, individual: Each = None) -> Found:
@@ -78,7 +78,7 @@ def _watch(stated: Stated, *, individual: Each = None) -> Found:
     stream = stated.session.start(Individual(epsilon=call.epsilon, hits=individual), request=key)
     question = cast("Query[NoisyNumbers]", stated.asked.question)
     answer = stream.ask(question, above=call.above, request=stated.request)
-    yield Shown(stated.told(answer) | stated.charged(call.epsilon))
+    yield Shown(stated.told(answer) | stated.charged(call.epsilon, stream.spent))
 
 
 def _test(stated: Stated, *, value: Value = False) -> Found:
@@ -124,7 +124,7 @@ def _quote(found: Quote) -> Shown:
     """The figures of a quote, and for people sentences; red is what is paid for nothing."""
 
     def people(figures: dict[str, Any]) -> None:
-        show_pairs({name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list))})
+        show_answer({name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list))})
         for line in [*found.lines(), *found.compared_lines()]:
             console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
 

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from fractions import Fraction
 from functools import cached_property
+from math import fsum
 from typing import Any, Final, Self
 
 import typer
 
+from chary.answer import Answer, Spending
 from chary.calls import Run
 from chary.cli.asking.form_fields import flag
 from chary.cli.asking.forms import Form
@@ -117,10 +119,19 @@ class Stated:
         assert kind is not None or self.form is not None
         return figures(answer, kind or self.form.kind.kind, self.asked.labels)  # type: ignore[union-attr]
 
-    def charged(self, epsilon: Fraction | None) -> dict[str, Any]:
-        """The figures that every answer ends with."""
+    def charged(self, epsilon: Fraction | None, *paid: Spending) -> dict[str, Any]:
+        """The figures that every answer ends with: what was charged for it, as shares of the budget, and what is left.
+
+        `spent` is what all analysts spent so far.
+        """
         size = {} if epsilon is None else {"epsilon_per_call": float(epsilon)}
-        return size | {"spent": self.session.spent.as_dict()}
+        price = {"charged": fsum(each.share for each in paid), "remaining": self.session.remaining.share}
+        return size | price | {"spent": self.session.spent.as_dict()}
+
+
+def paid_for(answer: Answer | Run[Any, Any]) -> Spending:
+    """What an answer was charged, or a run with all that it was asked."""
+    return answer.spent if isinstance(answer, Run) else answer.charged
 
 
 def of_form(form: Form, hook: Hook, told: str | None = None, name: str | None = None) -> Callable[..., None]:

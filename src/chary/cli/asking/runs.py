@@ -17,7 +17,7 @@ from chary.cli.asking.opened import DEFAULT_HITS, Opened, question
 from chary.cli.asking.options import Above, QueryOptions, SizeOptions
 from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows
 from chary.cli.commands import Found, Shown, parameters_of, signed
-from chary.cli.output import show_pairs, show_table
+from chary.cli.output import show_answer, show_table
 from chary.data import Query
 from chary.errors import InvalidParameter
 
@@ -55,13 +55,13 @@ def _sparse(stated: Stated) -> Found:
     found = run.ask(asked.question, request=stated.request)
     more = {"error": run.state.accuracy(tests=len(found.keys)).error, "call": run.call}
     size = asked.epsilon if stated.earlier is None else None
-    yield Shown(stated.told(found) | more | stated.charged(size), _people)
+    yield Shown(stated.told(found) | more | stated.charged(size, run.spent), _people)
 
 
 def _people(figures: dict[str, Any]) -> None:
     rows = [_hit(hit) for hit in figures["above"]]
     show_table(["key", "noisy value", "low", "high", "caution"], rows, "Above the threshold")
-    show_pairs({name: value for name, value in figures.items() if name != "above"})
+    show_answer({name: value for name, value in figures.items() if name != "above"})
 
 
 def _hit(hit: dict[str, Any]) -> list[Any]:
@@ -74,7 +74,7 @@ def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
     run = stated.run()
     found = run.ask(above=above, request=stated.request)
     known = {"distinct": found.value, "error_bar": found.error_bar, "sketch": run.call, "paid": run.state.paid}
-    yield Shown(known | stated.charged(None))
+    yield Shown(known | stated.charged(None, run.spent))
 
 
 def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Lines = None) -> Found:
@@ -98,7 +98,7 @@ def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Line
         _check(opened, named, bar)
         said = [question(stated.session, stated.source, words)] if named else []
         answer = opened.ask(*said, **({} if bar is None else {"above": bar}), request=request)
-        yield Shown(stated.told(answer, opened.kind) | stated.charged(None))
+        yield Shown(stated.told(answer, opened.kind) | stated.charged(None, answer.charged))
 
 
 def _check(opened: Run[Any, Any], named: bool, above: str | None) -> None:

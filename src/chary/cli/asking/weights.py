@@ -17,7 +17,7 @@ from chary.cli.asking.opened import check_public_size, sized
 from chary.cli.asking.options import Picture
 from chary.cli.asking.row_commands import Stated, of_form
 from chary.cli.commands import Found, Shown
-from chary.cli.output import console, show_pairs, show_table
+from chary.cli.output import console, show_answer, show_table
 from chary.errors import BudgetRefused
 from chary.growing.growth_plots import check_picture
 from chary.growing.weights_plots import draw_answers
@@ -50,7 +50,8 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
     answers, refused = _answers(run, conditions, must_verify)
     if refused is not None and not answers:
         raise refused
-    yield Shown({"answers": [_row(*answer) for answer in answers]} | _figures(stated, run), _people)
+    paid = stated.charged(None, *(answer.charged for _, answer in answers))
+    yield Shown({"answers": [_row(*answer) for answer in answers]} | _figures(run) | paid, _people)
     if plot is not None:
         draw_answers(run.state, answers, plot)
     if refused is not None:
@@ -70,10 +71,9 @@ def _answers(
     return answers, None
 
 
-def _figures(stated: Stated, run: Run[WeightedAnswer, WeightsState]) -> dict[str, Any]:
+def _figures(run: Run[WeightedAnswer, WeightsState]) -> dict[str, Any]:
     stands = run.state.standing()
-    known = {"call": run.call, "hard_left": stands.hard_left, "epsilon_per_call": stands.epsilon}
-    return known | stated.charged(None)
+    return {"call": run.call, "hard_left": stands.hard_left, "epsilon_per_call": stands.epsilon}
 
 
 def _people(figures: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def _people(figures: dict[str, Any]) -> None:
     show_table(["where", "share", "hard", "verified"], [tuple(row.values()) for row in rows])
     if not all(row["verified"] for row in rows):
         console.print("unverified: no hit fits into what is left, so the histogram answered alone", soft_wrap=True)
-    show_pairs({name: value for name, value in figures.items() if name != "answers"})
+    show_answer({name: value for name, value in figures.items() if name != "answers"})
 
 
 def _row(condition: str, answer: WeightedAnswer) -> dict[str, Any]:
