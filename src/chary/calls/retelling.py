@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 from chary.accounting import Finding, Findings
 from chary.calls.call import kinds, read

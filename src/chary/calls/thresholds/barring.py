@@ -18,13 +18,18 @@ class Barring(Bound[CallT], Generic[CallT]):
     def check(self, secret: bytes | None) -> None:
         super().check(secret)
         said: Any = self.call
-        check_bar(self.barred, meant=bool(said.below_margin))
+        if self.tests > 1:
+            check_bar(self.barred, meant=bool(said.below_margin))
+
+    @property
+    def tests(self) -> int:
+        """How many tests the call makes, or is one of as it says."""
+        said: Any = self.call
+        return max(said.tests or 1, len(said.query.keys or (None,)))
 
     def against(self, tails: Tails, query: Query, threshold: int, shared: NoiseLaw | None = None) -> Barred:
         """The bar of the call for what is tested; `shared` is the noise of values where it is that of the tests."""
-        said: Any = self.call
-        tests = max(said.tests or 1, len(query.keys or (None,)))
-        return Barred(tails, threshold, query.grid, tests, least_of(query, self.neighbouring), shared)
+        return Barred(tails, threshold, query.grid, self.tests, least_of(query, self.neighbouring), shared)
 
 
 def tails_of(sharpness: Sharpness) -> SharpTails:
