@@ -124,7 +124,9 @@ def _quote(found: Quote) -> Shown:
     """The figures of a quote, and for people sentences; red is what is paid for nothing."""
 
     def people(figures: dict[str, Any]) -> None:
-        show_answer({name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list))})
+        show_answer(
+            {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
+        )
         for line in [*found.lines(), *found.compared_lines()]:
             console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
 
