@@ -21,6 +21,8 @@ from chary.spine.spine import Spine
 
 AnswerT = TypeVar("AnswerT")
 CallT = TypeVar("CallT", bound="Call[Any]")
+# The ledger names the kind by itself, and that a false alarm is meant is no part of the question.
+_UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
 _CONFIG: Final = ConfigDict(
     arbitrary_types_allowed=True, extra="forbid", ser_json_inf_nan="null", validate_default=True
@@ -99,7 +101,7 @@ class Bound(Interaction, Generic[CallT]):
         return dataclasses.replace(self, call=dataclasses.replace(own, epsilon=epsilon))
 
     def body(self) -> Json:
-        return {name: value for name, value in self.call.body().items() if name != "kind"}
+        return {name: value for name, value in self.call.body().items() if name not in _UNASKED}
 
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:

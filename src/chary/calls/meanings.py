@@ -8,6 +8,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "alpha": "How far a share may be off, such as 0.1.",
     "among": "The public values to choose among.",
     "at": "Quantiles between 0 and 1, increasing.",
+    "below_margin": "Ask although mostly false alarms are to be expected, which is refused otherwise.",
     "bins": "Public edges, increasing.",
     "bounds": "Values are clipped to this range.",
     "by": "permute_and_flip, exponential or laplace (default: the best one).",

@@ -19,6 +19,7 @@ from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, exact
+from chary.spine.outlook import Barred
 from chary.spine.within import Within
 
 Json = dict[str, Any]
@@ -163,6 +164,12 @@ class Interaction(ABC):
         has no threshold, or where the noise depends on the data."""
         accuracy = self.accuracy()
         return None if accuracy is None else accuracy[0].wrong_call(distance)
+
+    @property
+    def barred(self) -> Barred | None:
+        """The bar that is tested, and how often truths below it are reported; None where there is none, or it is not
+        known how often."""
+        return None
 
     def within(self, tests: int, confidence: Number) -> Within | None:
         """How far off so many tests may be together; None for what opens no tests."""

@@ -200,7 +200,7 @@ def test_a_value_without_a_sharp_test_is_refused(opened):
 def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path):
     place = tmp_path / "visits.ledger"
     first = opened(budget=DELTA, ledger=place)
-    found = first.watch(EVERY, above=10, hits=9, request="monday")
+    found = first.watch(EVERY, above=10, hits=9, request="monday", below_margin=True)
     first.close()
     again = opened(ledger=place)
     assert again.watch(EVERY, above=10, hits=9, request="monday") == found

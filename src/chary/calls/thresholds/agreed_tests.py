@@ -23,12 +23,14 @@ from chary.calls.thresholds.agreed_questions import (
     used_up,
 )
 from chary.calls.thresholds.agreed_terms import AgreedPlan, AgreedTerms, Charges
+from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.sharpness import SURE, priced_by
 from chary.errors import InvalidParameter
 from chary.filters import Filter, Price
 from chary.numbers import Number, whole
 from chary.spine.earlier import numbered
 from chary.spine.interaction import Question, Ran, Touched
+from chary.spine.outlook import Barred
 from chary.spine.spine import Spine
 from chary.spine.within import Within
 
@@ -126,6 +128,11 @@ class OpenAgreed(BoundOpening[AgreedTests]):
     def within(self, tests: int, confidence: Number) -> Within:
         """In sensitivities."""
         return self.terms.within(tests, confidence)
+
+    @property
+    def barred(self) -> Barred:
+        """In sensitivities; each question brings its bar."""
+        return Barred(tails_of(self.terms.sharpness(1, Fraction(1))), None, Fraction(1), self.terms.tests, bought=True)
 
     @property
     def foreseen(self) -> Within:

@@ -13,7 +13,7 @@ from chary.accounting.sharp.half_widths import check_chance, half_width
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
 from chary.accounting.sharp.sharp_table import sharp_table
 from chary.calls.call import AnswerT, Call
-from chary.calls.fields import AnyQuery, Exact, Positive, Probability, Whole
+from chary.calls.fields import AnyQuery, Exact, Flag, Positive, Probability, Whole
 from chary.errors import InvalidParameter, NoPrice
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.thresholds.sharp import SharpSampler
@@ -41,6 +41,7 @@ class How(TypedDict, total=False):
     within: Number
     tests: int
     sure: Number
+    below_margin: bool
 
 
 class HowValued(How, total=False):
@@ -57,6 +58,11 @@ class Threshold(Call[AnswerT]):
     whole budget that a hit may take; `within` with `tests`, all of so many tests must be right, with probability `sure`
     (default 0.95), for values farther than that from the bar; or `epsilon`, a test by Laplace noise. The first three
     are the sharpest test there is for its price (docs/theory.md) and need a session with a delta.
+
+    Many tests at once (keys, or the `tests` that are named) that are expected to report at least one truth even if all
+    are the least they can be, 0 for counts and totals of values from 0 on, would mostly buy false alarms: they raise
+    `InvalidParameter` before anything is reserved, unless `below_margin=True` says that this is meant. Stored answers
+    of repeated requests are given whatever it says.
     """
 
     query: AnyQuery
@@ -68,6 +74,7 @@ class Threshold(Call[AnswerT]):
     within: Positive | None = None
     tests: Whole | None = None
     sure: Probability | None = None
+    below_margin: Flag | None = None
 
     def __post_init__(self) -> None:
         check_one_way(self, _WAYS, _TOLD)

@@ -8,7 +8,8 @@ from functools import cached_property, lru_cache
 
 from chary.accounting import Event, Publication, Support, Targeted
 from chary.calls.answers import YesOrNo, published
-from chary.calls.call import Bound, call
+from chary.calls.call import call
+from chary.calls.thresholds.barring import Barring, tails_of
 from chary.calls.thresholds.sharpness import Sharply, Sharpness, Threshold, Valued
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.data import Mean, Neighbouring, Query
@@ -30,6 +31,7 @@ from chary.spine.interaction import (
     steps_at_least,
     threshold_body,
 )
+from chary.spine.outlook import Barred
 from chary.spine.spine import Spine
 
 
@@ -67,7 +69,7 @@ class Test(Threshold[Tested]):
         return AskSharpTest(self, neighbouring, sharpness, tested, threshold)
 
 
-class AskTest(Bound[Test]):
+class AskTest(Barring[Test]):
     """The test, as it is run."""
 
     @cached_property
@@ -78,6 +80,12 @@ class AskTest(Bound[Test]):
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         query = self.call.query
         return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
+
+    @property
+    def barred(self) -> Barred | None:
+        if isinstance(self.call.query, Mean):
+            return None
+        return self.against(self.asked.noises[0].law(), self.call.query, self.asked.threshold)
 
     @property
     def event(self) -> Event:
@@ -98,7 +106,7 @@ class AskTest(Bound[Test]):
 
 
 @dataclass(frozen=True)
-class AskSharpTest(Sharply, Bound[Test]):
+class AskSharpTest(Sharply, Barring[Test]):
     """The sharp test, as it is run: of one integer against a threshold in steps."""
 
     sharpness: Sharpness
@@ -108,6 +116,12 @@ class AskSharpTest(Sharply, Bound[Test]):
     @property
     def bar_step(self) -> Fraction | None:
         return None if isinstance(self.call.query, Mean) else self.tested.grid
+
+    @property
+    def barred(self) -> Barred | None:
+        if isinstance(self.call.query, Mean):
+            return None
+        return self.against(tails_of(self.sharpness), self.tested, self.threshold)
 
     def queries(self) -> Sequence[Query]:
         return (self.tested,)
@@ -171,7 +185,7 @@ def keyed(query: Question) -> Query:
 
 
 @dataclass(frozen=True)
-class _AskEachKey(Bound[Watch]):
+class _AskEachKey(Barring[Watch]):
     """A watch, as it is run: one test for each key."""
 
     query: Query
@@ -230,6 +244,11 @@ class AskWatch(_AskEachKey):
     def event(self) -> Event:
         return Targeted(self.call.epsilon or 0)
 
+    @property
+    def barred(self) -> Barred:
+        law = self.noise.law()
+        return self.against(law, self.query, self.threshold, shared=law)
+
     def watch(self, most_hits: int | None) -> BarTests:
         return BarTests(self.noise, self.threshold, most_hits)
 
@@ -242,6 +261,10 @@ class AskSharpWatch(Sharply, _AskEachKey):
     """By sharp tests, each hit with a fresh value."""
 
     sharpness: Sharpness
+
+    @property
+    def barred(self) -> Barred:
+        return self.against(tails_of(self.sharpness), self.query, self.threshold)
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid

@@ -21,8 +21,12 @@ from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.pictures.files import check_picture
 from chary.session import Quote
+from chary.spine.quote import warns
 
 Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
+Truth = Annotated[str | None, typer.Option(help="What ordinary truths are at most (default: 0 for counts).")]
+Over = Annotated[int | None, typer.Option(help="Over how many tests (default: the keys, or those that are named).")]
+Expected = Annotated[int | None, typer.Option(help="At the price of how many hits others are compared.")]
 Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, within its price.")]
 Each = Annotated[
     int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
@@ -94,15 +98,27 @@ def _test(stated: Stated, *, value: Value = False) -> Found:
     yield from asked(stated)
 
 
-def quoted(stated: Stated, *, distance: Distance = None) -> Found:
+def quoted(
+    stated: Stated, *, distance: Distance = None, truth: Truth = None, over: Over = None, expected: Expected = None
+) -> Found:
     """Price the call that is stated."""
-    yield _quote(stated.session.quote(stated.call(), distance=distance))
+    terms: dict[str, Any] = {"distance": distance, "truth": truth, "tests": over, "hits": expected}
+    yield _quote(stated.session.quote(stated.call(), **terms))
 
 
-def question(stated: Stated, *, above: Above = None, distance: Distance = None) -> Found:
+def question(
+    stated: Stated,
+    *,
+    above: Above = None,
+    distance: Distance = None,
+    truth: Truth = None,
+    over: Over = None,
+    expected: Expected = None,
+) -> Found:
     """What a question would cost and how accurate it would be; free, nothing is read."""
     stated.targets = above is not None
-    yield _quote(stated.session.quote(_priced(stated, above), distance=distance))
+    terms: dict[str, Any] = {"distance": distance, "truth": truth, "tests": over, "hits": expected}
+    yield _quote(stated.session.quote(_priced(stated, above), **terms))
 
 
 def _priced(stated: Stated, above: str | None) -> Call[Any]:
@@ -117,11 +133,14 @@ def _priced(stated: Stated, above: str | None) -> Call[Any]:
 
 
 def _quote(found: Quote) -> Shown:
-    """The figures of a quote, and for people a sentence."""
+    """The figures of a quote, and for people sentences; red is what is paid for nothing."""
 
     def people(figures: dict[str, Any]) -> None:
-        show_answer(figures)
-        console.print(str(found))
+        show_answer(
+            {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
+        )
+        for line in [*found.lines(), *found.compared_lines()]:
+            console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
 
     return Shown(found.as_dict(), people)
 
