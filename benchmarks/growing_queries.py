@@ -31,6 +31,12 @@ UNLIMITED = Budget(epsilon=10**6)
 ALPHA, EACH = "0.1", "0.01"
 ROUNDS, WORKLOAD, FORESEEN = 20, 1000, 60
 TIMES = 40
+SHARP = {
+    "250 hits": {"hits": 250},
+    "100 hits": {"hits": 100},
+    "250 hits, alpha 0.07": {"hits": 250, "alpha": "0.07"},
+    "250 hits, calls of one size": {"hits": 250, "follow_size": False},
+}
 
 
 class Way(ABC):
@@ -126,6 +132,8 @@ def ways(table: GrowingTable, queries: int) -> Iterator[tuple[str, Callable[[], 
     uniform = {"update": "published", "mixing": 1}
     published = rounds(epsilon=1, delta=DELTA, constants="published", **uniform)
     yield "ours", lambda: Corrected(table, ours(), grain=EACH)
+    for told, terms in SHARP.items():
+        yield f"ours, sharp: {told}", lambda terms=terms: Corrected(table, ours(epsilon=None, **terms))
     yield "ours, alpha 0.05", lambda: Corrected(table, ours(alpha="0.05"), grain=EACH)
     yield "ours, calls of 0.02", lambda: Corrected(table, ours(epsilon="0.02"), grain="0.02")
     yield "ours, calls of one size", lambda: Corrected(table, ours(follow_size=False), grain=EACH)

@@ -12,12 +12,18 @@ import polars as pl
 
 import chary
 from chary import Budget, count
+from chary.accounting import Pure, four_digits_down, largest_size
 from chary.accounting.growing.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
+from chary.accounting.sharp.half_widths import sharp_width
+from chary.accounting.sharp.sharp_table import sharp_table
 from chary.calls import GrowingSparse
+from chary.filters import RenyiFilter
+from chary.mechanisms.thresholds.sharp import SharpSampler
 from chary.noise import OperatingSystem, discrete_laplace
 from measuring import announce, best, duration, show
 
 START, EPSILON, TESTS, FACTORS = 10_000, Fraction(1, 10), 1000, (1, 2, 10, 100)
+BUDGET, FORESEEN = {"epsilon": 1, "delta": "1e-6"}, 14
 STREAMS, SIZES, QUESTIONS, GROWTH = 200, 40, 25, 1.1
 VARIANTS = (("share-frozen", "published"), ("in counts", "published"), ("in counts", "tuned"))
 
@@ -99,6 +105,61 @@ def stream(rounds: GrowingRounds, number: int, *, frozen: bool) -> tuple[float, 
     return worst, len(begun), float(rounds.loss(begun))
 
 
+def by_hits() -> None:
+    """So many yeses under one budget, by rounds and by sharp tests: by how many rows tests may be wrong at n rows, and
+    the worst answer of whole streams."""
+    table = []
+    for hits in (1, 2, 5, 10, 20, 50):
+        added, composed = (_rounds_error(epsilon, hits) for epsilon in (Fraction(1, hits), _renyi_epsilon(hits)))
+        sharp = sharp_width(**BUDGET, tests=TESTS, hits=hits)
+        table.append([str(hits), f"{added:.0f}", f"{composed:.0f}", f"{sharp.within:.0f}"])
+    headings = ["yeses", "rounds, epsilons added", "rounds, Renyi", "sharp tests"]
+    show(f"Rows by which {TESTS:,} tests may be wrong, budget (1, 1e-6)", headings, table)
+    table = []
+    rounds, sharp = GrowingRounds(START, _renyi_epsilon(FORESEEN)), sharp_width(**BUDGET, tests=TESTS, hits=FORESEEN)
+    sampler = SharpSampler(sharp_table(order=sharp.test.order, price=sharp.test.price))
+    for name, run in (
+        ("rounds, Renyi", lambda number: stream(rounds, number, frozen=False)[:2]),
+        ("sharp tests", lambda number: sharp_stream(sampler, number)),
+    ):
+        worst, hits = (np.array(column) for column in zip(*map(run, range(STREAMS)), strict=True))
+        row = [f"{np.median(worst):.4f}", f"{np.quantile(worst, 0.95):.4f}", f"{hits.mean():.1f}"]
+        table.append([name, *row, f"{100 * hits.mean() / FORESEEN:.0f}%"])
+    show(
+        f"The same streams, {FORESEEN} yeses under (1, 1e-6): the worst answer of each",
+        ["", "median error", "95 %", "rounds or yeses", "spent"],
+        table,
+    )
+
+
+def _renyi_epsilon(hits: int) -> Fraction:
+    """The largest rounds of which so many fit under the Renyi filter."""
+
+    def fits(size: float) -> bool:
+        filter_ = RenyiFilter.best(Budget(**BUDGET))
+        return filter_.price(Pure(Fraction(size))).hit.copies_in(filter_.capacity) >= hits
+
+    return four_digits_down(largest_size(fits, 1.0))
+
+
+def _rounds_error(epsilon: Fraction, hits: int) -> float:
+    rounds = GrowingRounds(START, epsilon)
+    return START * growing_error_up(rounds, size=START, tests=TESTS, number=hits)
+
+
+def sharp_stream(sampler: SharpSampler, number: int) -> tuple[float, int]:
+    """The same stream asked by sharp tests: by how much the worst answer is wrong, and how many yeses there were."""
+    source, random = OperatingSystem(), np.random.default_rng(number)
+    worst, hits = 0.0, 0
+    for step in range(SIZES):
+        size = math.ceil(START * GROWTH**step)
+        gaps = np.where(random.random(QUESTIONS) < 0.01, 0.1, -0.2 * random.random(QUESTIONS))
+        found = sampler.hits((gaps * size).astype(np.int64), source)
+        wrong = found != (gaps >= 0)
+        worst, hits = max(worst, np.abs(gaps[wrong]).max(initial=0.0)), hits + int(found.sum())
+    return worst, hits
+
+
 def times() -> None:
     """Seconds for a question in an open round, and for one that begins and ends a round."""
     rows = pl.DataFrame({"age": np.arange(10**5) % 100})
@@ -120,4 +181,5 @@ if __name__ == "__main__":
     inside()
     across()
     streams()
+    by_hits()
     times()

@@ -1,4 +1,4 @@
-"""Individual charging over a million units: a miss, a hit and a keyed watch, beside the bare query by hand.
+"""Individual charging: sharp tests against Laplace noise at one budget, and its time over a million units.
 
 Run as `python benchmarks/individual.py`. The bare queries know of no counters. The ledger is a file; each stream is
 asked when no unit has been counted yet, and again when every unit has a counter, so that the secret state is as large
@@ -7,13 +7,21 @@ as it gets. A hit publishes a count of half of the units and raises their counte
 
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import polars as pl
 
 import chary
 from chary import Budget, count
+from chary.accounting import Targeted, four_digits_down, largest_size
+from chary.accounting.sharp.half_widths import laplace_width
 from chary.calls import Individual, Run
+from chary.calls.thresholds.hit_terms import HitTerms
+from chary.filters import RenyiFilter
 from measuring import announce, seconds, show, side_by_side
 
 UNITS = 1_000_000
@@ -21,6 +29,8 @@ ROWS = 3 * UNITS
 KEYS = 1_000
 ROUNDS = 5
 HITS = 20
+PRICE, RUNS = Fraction(1, HITS), 20
+FORMS = (".0f", ".3f", ".0f", ".0f")
 NEVER = 10**9
 DATA = f"""
     SELECT (hash(range % {UNITS}) >> 1)::BIGINT AS unit, (hash(range + {ROWS}) % {KEYS})::BIGINT AS area,
@@ -64,8 +74,52 @@ def line(name: str, ours: float, bare: float) -> list[str]:
     return [name, f"{ours * 1e3:.0f}", f"{bare * 1e3:.0f}", f"{ours / bare:.2f}"]
 
 
+def errors() -> Iterator[list[str]]:
+    """A thousand areas of 0 to 2,000 units, in random order, watched at 1,000 by streams that take the whole budget."""
+    sizes = np.random.default_rng(5).permutation(2 * KEYS) // 2
+    units = pl.DataFrame({"area": np.repeat(np.arange(KEYS), 2 * sizes[:KEYS])}).with_row_index("unit")
+    with chary.open(units, privacy_unit="unit", budget=Budget(epsilon=1, delta=1e-6), ledger=":memory:") as session:
+        least = largest_size(lambda size: _fits(session, size), 1.0)
+    streams = {
+        "Laplace noise": Individual(epsilon=four_digits_down(least), hits=HITS),
+        **{f"sharp, value {share}": Individual(price=PRICE, hits=HITS, value=share) for share in ("0.1", "0.25")},
+    }
+    truth, bar = 2 * sizes[:KEYS], KEYS
+    for name, call in streams.items():
+        scores = [_scored(units, call, truth, bar) for _ in range(RUNS)]
+        means = [np.mean(column) for column in zip(*scores, strict=True)]
+        yield [name, *(f"{mean:{form}}" for mean, form in zip(means, FORMS, strict=True)), f"{_within(call):.0f}"]
+
+
+def _within(call: Individual) -> float:
+    """How far off so many tests may be, 95 times in 100, at the bar that is best for that."""
+    if call.epsilon is not None:
+        return laplace_width(call.epsilon, tests=KEYS)
+    filter_ = RenyiFilter.best(Budget(epsilon=1, delta=1e-6))
+    terms = HitTerms.found(replace(call, tests=KEYS).wanted, filter_, Fraction(1), call.value_share)
+    return terms.sharpness().within(KEYS, "0.95").error
+
+
+def _fits(session: chary.Session, epsilon: float) -> bool:
+    filter_ = session.spine.filter
+    return filter_.price(Targeted(Fraction(epsilon))).hit.copies_in(filter_.capacity) >= HITS
+
+
+def _scored(units: pl.DataFrame, call: Individual, truth: np.ndarray, bar: int) -> tuple[float, ...]:
+    """Hits, F1, how far from the bar the worst key is that was told wrongly, the error of values."""
+    with chary.open(units, privacy_unit="unit", budget=Budget(epsilon=1, delta=1e-6), ledger=":memory:") as session:
+        found = session.start(call).ask(count().by("area", range(KEYS), keep_per_unit=1), above=bar)
+    above = {area: value for (area,), value in found.above.items()}
+    hit, should = np.isin(np.arange(KEYS), list(above)), truth >= bar
+    wrong = np.abs(truth - bar)[hit != should].max(initial=0)
+    off = np.sqrt(np.mean([(value - truth[area]) ** 2 for area, value in above.items()]))
+    return len(above), 2 * (hit & should).sum() / (hit.sum() + should.sum()), wrong, off
+
+
 def main() -> None:
     announce()
+    headings = ["stream", "hits", "F1", "farthest wrong", "error of values", "all within"]
+    show(f"{KEYS:,} keys, {HITS} hits a unit for (1, 1e-6), the mean of {RUNS} runs", headings, list(errors()))
     show(f"Individual charging: {ROWS:,} rows of {UNITS:,} units", HEADINGS, list(rows()))
 
 

@@ -21,10 +21,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import chary
-from chary import Budget
+from chary import Budget, mean
 from chary.accounting import discrete_gaussian_variance, gaussian_sigma, zero_concentrated_rho_down
 from chary.calls import Quantiles
-from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Laplace, Order, RankDistance
+from chary.calls.numbers.mean_noise import halves, laplace_mean
+from chary.calls.numbers.releasing import noises
+from chary.data import Neighbouring
+from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, InverseSensitivity, Laplace, Order, RankDistance
 from chary.noise import Seeded
 from lower_bounds import MECHANISMS, draw
 from measuring import announce, duration, show, side_by_side
@@ -32,6 +35,8 @@ from measuring import announce, duration, show, side_by_side
 ROWS, ROUNDS, LIMIT, SEED, RUNS = 1_000_000, 5, 1.0, 20_240_229, 100
 TIMES = ["a million values", "DuckDB exact", "chary", "ours / limit"]
 RANKS = ["values, quantiles", "epsilon", "halving", "one by one", "one by one, zCDP", "bound, 95 %"]
+MEDIANS = ["epsilon", "exponential", "permute-and-flip", "with guards", "width of interval", "held"]
+MEANS = ["neighbours", "halves", "today", "total / size"]
 SIGMAS = ["largest, keys", "epsilon, delta", "ours / continuous", "by rho / continuous", "Laplace error bar / ours"]
 BOUNDS = ["mechanism", "epsilon", "measured", "lower bound", "published bound", "measured / bound"]
 
@@ -145,6 +150,44 @@ def _compared(order: Order, values: NDArray[np.int64], at: list[Fraction], epsil
     return [f"{halved:.1f}", f"{single:.1f}", f"{rooted:.1f}", f"{limit:,}"]
 
 
+# One median on a coarse grid, its guards, and means
+
+
+def medians() -> Iterator[list[str]]:
+    """The mean error of the median of 500 values on a grid of 1,501 places, in places, and what guards make of it."""
+    generator, points, source = np.random.default_rng(SEED), 1501, Seeded(SEED)
+    values = generator.lognormal(5.2, 0.5, 500).clip(0, points - 1).astype(np.int64)
+    places, counts = np.unique(values, return_counts=True)
+    order, truth = Order(places, counts, points), int(np.quantile(values, 0.5, method="inverted_cdf"))
+    for epsilon in ("0.5", "1", "2"):
+        means = []
+        for flip in (False, True):
+            made = HalvedQuantiles(("0.5",), epsilon, replace=False, flip=flip)
+            means.append(float(np.mean([abs(made.step(order, source)[0] - truth) for _ in range(4 * RUNS)])))
+        guards = GuardedQuantiles(("0.5",), epsilon, replace=False, beta="0.05", flip=True)
+        found = [guards.step(order, source) for _ in range(RUNS)]
+        held = sum(each.low[0] <= truth <= each.high[0] for each in found)
+        apart = float(np.mean([abs(each.places[0] - truth) for each in found]))
+        width = float(np.mean([each.high[0] - each.low[0] for each in found]))
+        yield [epsilon, *(f"{mean:.2f}" for mean in means), f"{apart:.2f}", f"{width:.0f}", f"{held}/{RUNS}"]
+
+
+def means() -> Iterator[list[str]]:
+    """The mean error of a mean of 10,000 ages at epsilon 0.1: in halves as before, as today, and of total/size."""
+    generator, source, size = np.random.default_rng(SEED), Seeded(SEED), 10_000
+    values, asked = generator.integers(17, 61, size), mean("age", bounds=(0, 120))
+    for relation in ("add/remove", "replace"):
+        near = Neighbouring(relation, None)
+        drawn = noises(asked, near, epsilon=Fraction(1, 10))
+        errors = []
+        for made in (halves(asked, near, drawn), laplace_mean(asked, near, Fraction(1, 10))):
+            parts = made.parts(np.array([int((values - 60).sum())]), np.array([size]))
+            noisy = [each.apply(np.repeat(part, 4000), source) for each, part in zip(made.noises, parts, strict=True)]
+            errors.append(float(np.abs(np.array(made.values(*noisy)) - values.mean()).mean()))
+        known = f"{120 / (size / 10):.4f}" if relation == "replace" else "-"
+        yield [relation, *(f"{error:.4f}" for error in errors), known]
+
+
 # Gaussian noise by (epsilon, delta)
 
 
@@ -187,6 +230,8 @@ def main() -> int:
     announce()
     show("Quantiles of a million values", TIMES, times())
     show("Mean rank error of 10,000 values, add/remove", RANKS, ranks())
+    show("Mean error of the median of 500 values, in places of the grid", MEDIANS, medians())
+    show("Mean error of a mean of 10,000 values", MEANS, means())
     show("Sigma of discrete Gaussian noise that is (epsilon, delta)-DP", SIGMAS, sigmas())
     show("Error beside lower bounds", BOUNDS, bounds())
     if folder is not None:

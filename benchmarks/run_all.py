@@ -14,6 +14,7 @@ NAMES = (
     "watch",
     "release",
     "thresholds",
+    "intervals",
     "selection",
     "choices",
     "quantiles",

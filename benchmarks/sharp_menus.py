@@ -13,6 +13,7 @@ from chary.filters import Budget, largest_call
 from chary.mechanisms import BarTests, Laplace
 from chary.noise import OperatingSystem
 from sharp_mechanisms import VALUE_SHARES, sharp_forms
+from sparse_accuracy import exponential_error
 from sparse_vector import Integers
 
 REPEATS = 20
@@ -32,6 +33,8 @@ class Widths:
         budget = Budget(self.epsilon, self.delta)
         alone: dict[str, Callable[[int], float]] = {
             "sparse vector, tuned Laplace": self._tuned,
+            # Found at epsilon 1: errors are in proportion to 1/epsilon, up to whole steps.
+            "sparse vector, exponential": lambda hits: exponential_error(hits, self.tests) / self.epsilon,
             "sparse vector, ours: one-sided": self._one_sided,
             "charging, ours: exact": lambda hits: self._laplace(largest_call(budget, hits, "exact")),
             "charging, ours: Renyi": lambda hits: self._laplace(largest_call(budget, hits, "renyi")),

@@ -1,7 +1,7 @@
 """Sparse vector with numeric answers, published, tuned and one-sided: its noise for a budget, one run over a stream."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from chary.noise import Seeded
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 TUNED = "sparse vector, tuned"
+EXPONENTIAL = "sparse vector, exponential"
 ONE_SIDED = "sparse vector, ours: one-sided"
 
 
@@ -26,7 +27,9 @@ class Reports:
 
 @dataclass(frozen=True)
 class SparseVector:
-    """Laplace scales of the threshold, drawn anew for each of `rounds`, and of a test; the deviation of an answer."""
+    """Scales of the threshold, drawn anew for each of `rounds`, and of a test; the deviation of an answer.
+
+    Noise is Laplace's; with a `correction` that of a test is exponential, less so much."""
 
     name: str
     hits: int
@@ -35,15 +38,17 @@ class SparseVector:
     test_scale: float
     answer_deviation: float
     gaussian: bool = False
+    correction: float | None = None
 
     @property
     def test_deviation(self) -> float:
         """Of the noise of a test and its threshold together."""
-        return math.sqrt(2) * math.hypot(self.threshold_scale, self.test_scale)
+        of_test = math.sqrt(2) * self.test_scale if self.correction is None else self.test_scale
+        return math.hypot(math.sqrt(2) * self.threshold_scale, of_test)
 
     def run(self, values: Integers, threshold: int, generator: np.random.Generator) -> Reports:
         """Each test meets fresh noise; a round ends at its share of the hits, the run at all of them."""
-        noisy = values + generator.laplace(0, self.test_scale, len(values))
+        noisy = values + self._test_noise(len(values), generator)
         per_round = -(-self.hits // self.rounds)
         found, start = [np.empty(0, dtype=np.int64)], 0
         for _ in range(self.rounds):
@@ -55,6 +60,11 @@ class SparseVector:
             start = int(above[-1]) + 1
         tests = np.concatenate(found)[: self.hits]
         return Reports(tests, values[tests] + self._answer_noise(len(tests), generator))
+
+    def _test_noise(self, size: int, generator: np.random.Generator) -> Floats:
+        if self.correction is None:
+            return generator.laplace(0, self.test_scale, size)
+        return generator.exponential(self.test_scale, size) - self.correction
 
     def _answer_noise(self, size: int, generator: np.random.Generator) -> Floats:
         if self.gaussian:
@@ -112,6 +122,16 @@ def tuned(epsilon: float, delta: float, hits: int) -> list[SparseVector]:
     one = SparseVector(TUNED, hits, 1, float(pure.threshold), float(pure.test), deviation)
     forms = [sparse_rounds(epsilon=epsilon, delta=delta, hits=hits, rounds=rounds) for rounds in usual_rounds(hits)]
     return [one, *(_gaussian(form) for form in forms)]
+
+
+def exponential(epsilon: float, delta: float, hits: int, tests: int) -> list[SparseVector]:
+    """Exponential noise on monotone tests (Liu et al. 2024, arXiv 2407.20068), at the scales of the tuned form.
+
+    Both forms of it correct the threshold: by the mean of the noise, and by half of what all noises together reach.
+    """
+    pure = tuned(epsilon, delta, hits)[0]
+    corrections = (pure.test_scale, pure.test_scale * math.log(2 * tests / 0.05) / 2)
+    return [replace(pure, name=EXPONENTIAL, correction=correction) for correction in corrections]
 
 
 def _gaussian(form: SparseRounds) -> SparseVector:

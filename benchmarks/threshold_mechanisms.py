@@ -11,7 +11,7 @@ import numpy as np
 from chary.accounting import charging_size, exact_tail_total, laplace_deviation, plain_noise, published_total
 from chary.filters import Budget, largest_call
 from chary.noise import Seeded, discrete_laplace
-from sparse_vector import Integers, Reports, one_sided, textbook, tuned
+from sparse_vector import Integers, Reports, exponential, one_sided, textbook, tuned
 
 
 class Mechanism(Protocol):
@@ -96,6 +96,7 @@ def mechanisms(epsilon: float, delta: float, hits: int, tests: int) -> list[list
         [plain(epsilon, delta, tests)],
         [textbook(epsilon, delta, hits)],
         [*tuned(epsilon, delta, hits)],
+        [*exponential(epsilon, delta, hits, tests)],
         *([ConditionalReleases(name, hits, size)] for name, size in calls.items()),
         [*one_sided(epsilon, hits, tests)],
     ]

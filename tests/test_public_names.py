@@ -12,7 +12,7 @@ from chary.calls import kinds
 from tests.paths import ROOT
 from tests.reference_page import GROUPS, PACKAGES, SUBJECTS, render
 
-HEAVY = ["duckdb", "ibis", "matplotlib", "numpy", "pyarrow", "pydantic", "scipy", "sklearn", "sqlalchemy"]
+HEAVY = ["duckdb", "ibis", "jinja2", "matplotlib", "numpy", "pyarrow", "pydantic", "scipy", "sklearn", "sqlalchemy"]
 
 
 def test_public_names_are_few_sorted_and_there():

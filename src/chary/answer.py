@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from html import escape
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from chary.accounting.inference.findings import Finding, Findings, Told
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain
+from chary.pictures import Chart, Shape, spot_of
 from chary.words import ACCOUNTANTS, percent, priced
 
 if TYPE_CHECKING:
@@ -93,6 +95,13 @@ class Answer:
         return None
 
     @property
+    def interval_says(self) -> str:
+        """What the interval holds for, or why there is none, in words."""
+        if self.interval is None:
+            return "no interval: nothing was published whose error is known"
+        return "the interval holds 95 times in 100, given that the value was published"
+
+    @property
     def findings(self) -> Findings:
         """The values that were published, with how: intervals that hold all at once, p-values, alarms to act on.
 
@@ -117,6 +126,23 @@ class Answer:
         priced = {} if self._cashier is None else {name: getattr(self, name).share for name in ("charged", "left")}
         return known | priced
 
+    def chart(self) -> Chart | None:
+        """What a picture of the answer shows; None where there is nothing to be seen."""
+        return None
+
+    def plot(self, path: Path | str | None = None) -> Any:
+        """Draw the answer: to a file (PNG, PDF or SVG by its ending), or as a Matplotlib figure. Free.
+
+        Values with their intervals, hits without a lower end marked, the threshold as a line. Errors:
+        `InvalidParameter` for an answer of which there is nothing to be seen, another ending and a place where no file
+        can be written.
+        """
+        chart = self.chart()
+        if chart is None:
+            raise InvalidParameter("only answers with several values have a picture, such as those of watches")
+        drawing = import_module("chary.pictures.drawing")
+        return drawing.plotted(chart) if path is None else drawing.save(chart, path)
+
     def _numbers(self) -> Sequence[int]:
         """The calls that were charged for it."""
         return (self.call,)
@@ -138,8 +164,9 @@ class Answer:
     def _told(self) -> dict[str, str]:
         """What people are told, by names: what was published and what it says, without the accounting."""
         left_out = ACCOUNTANTS | {"call"}
-        told = {name: getattr(self, name) for name in (*_public(self), "value", "interval") if name not in left_out}
-        return {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+        told = {name: getattr(self, name) for name in (*_public(self), "value") if name not in left_out}
+        shown = {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+        return shown if self.interval is None else shown | {"interval": _from_to(*self.interval)}
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {text}" for name, text in self._told().items())
@@ -162,6 +189,13 @@ class Table(Answer):
     def cells(self, position: int) -> dict[str, Any]:
         """What is told of the key at this position, by names that are the same for all keys."""
         raise NotImplementedError
+
+    @property
+    def interval_says(self) -> str:
+        told: Told | None = getattr(self, "told", None)
+        if told is not None and told.at_once:
+            return "low and high hold 95 times in 100, of all rows together"
+        return "low and high of each row hold 95 times in 100 for that row, not for all rows together"
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is told of it."""
@@ -201,13 +235,33 @@ class Table(Answer):
         """The answer in what JSON has, its rows under "rows"."""
         return super().to_dict() | {"rows": in_json(self.rows())}
 
+    def chart(self) -> Chart | None:
+        """The values with their intervals: in order for a series, side by side for bins, otherwise largest first."""
+        spots = [
+            spot_of(", ".join(map(str, key)), row["value"], (row.get("low"), row.get("high")), row.get("caution"))
+            for key, row in zip(self.keys, self.rows(), strict=True)
+            if isinstance(row.get("value"), (int, float))
+        ]
+        if not spots:
+            return None
+        ranges = all(hasattr(key[0], "low") for key in self.keys)
+        shape: Shape = "line" if self.columns == ("position",) else "columns" if ranges else "dots"
+        return Chart(shape, f"By {', '.join(self.columns)}", tuple(spots), self.bar)
+
+    @property
+    def bar(self) -> float | None:
+        """The threshold that its values reached; None where there is none, or it is not known."""
+        return None
+
     def __str__(self) -> str:
         rows = [{name: _shown(value) for name, value in row.items()} for row in self.rows()[:_MOST_ROWS]]
         more = [f"... and {len(self) - _MOST_ROWS:,} more"] if len(self) > _MOST_ROWS else []
         return "\n".join([*_lines(rows), *more, *([] if self.price is None else [self.price])])
 
     def _repr_html_(self) -> str:
-        return _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], self.price)
+        table = _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], self.price)
+        chart = self.chart() if len(self) > 1 else None
+        return table if chart is None else f"{table}{import_module('chary.pictures.drawing').svg(chart)}"
 
 
 @dataclass(frozen=True)
@@ -346,6 +400,17 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(inner)}" for name, inner in value.items() if name not in ACCOUNTANTS)
     return plain(value) if isinstance(value, float) else str(value)
+
+
+def _from_to(low: float | None, high: float | None) -> str:
+    """An interval in words.
+
+    >>> _from_to(482.0, 542.0), _from_to(None, 219.0)
+    ('482 to 542', 'no lower end, up to 219')
+    """
+    if low is None:
+        return "no end" if high is None else f"no lower end, up to {plain(high)}"
+    return f"{plain(low)} to {plain(high)}" if high is not None else f"from {plain(low)}, no upper end"
 
 
 def _lines(rows: Sequence[Mapping[str, str]]) -> list[str]:

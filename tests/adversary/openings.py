@@ -51,8 +51,10 @@ class Stream:
     """A stream asked again and again over one or two keys; only neighbour 1 has the unit. Opening paid for all."""
 
     def __init__(self, filter_, epsilon, hits, keys):
-        self.opening = OpenIndividual(Individual(epsilon=epsilon, hits=hits), ADDED)
-        price = self.opening.price(filter_)
+        self._open(OpenIndividual(Individual(epsilon=epsilon, hits=hits), ADDED), filter_, keys)
+
+    def _open(self, opening, filter_, keys):
+        self.opening, price = opening, opening.price(filter_)
         ran = self.opening.run(Touched([], None, None, None, price))
         self.charged = self.opening.final(price, ran, self.opening.most_hits).main
         self.keys, self.filter = keys, filter_
@@ -65,7 +67,8 @@ class Stream:
 
     def _made(self, above):
         query = count() if self.keys == 1 else count().by("key", list(range(self.keys)))
-        return AskLiving(1, self.opening.call.epsilon, query, ADDED, Fraction(above), CounterMemory(None))
+        asked = (1, query, ADDED, Fraction(above), CounterMemory(None))
+        return AskLiving(*asked, epsilon=self.opening.call.epsilon)
 
     def _play(self, side, kept, above):
         noise, plan = self._made(above).noise, OneUnit(side == 1, self.keys)

@@ -1,39 +1,52 @@
 """The peer of the threshold benchmark: its noise fits its budget, no less would do, and it stops where it must."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.sparse_vector import SparseVector, textbook, tuned
+from benchmarks.sparse_vector import SparseVector, exponential, textbook, tuned
 from scipy.special import logsumexp
-from scipy.stats import laplace
+from scipy.stats import expon, laplace
 
 from chary.accounting import joint_delta, unit_deviation
 
 DELTA = 1e-6
 
 
-def transcript(threshold_scale: float, test_scale: float, misses: float, hits: float) -> float:
+def transcript(threshold_scale: float, test_scale: float, misses: float, hits: float, tested: Any = laplace) -> float:
     """The log-probability of 40 misses at one value, then two hits at another, threshold 0, by quadrature."""
     noise = np.arange(-200, 400, 0.005)
     return float(
         logsumexp(
             laplace.logpdf(noise, scale=threshold_scale)
-            + 40 * laplace.logcdf(noise - misses, scale=test_scale)
-            + 2 * laplace.logsf(noise - hits, scale=test_scale)
+            + 40 * tested.logcdf(noise - misses, scale=test_scale)
+            + 2 * tested.logsf(noise - hits, scale=test_scale)
         )
     )
 
 
-def loss(test_noise: float) -> float:
+def loss(test_noise: float, tested: Any = laplace) -> float:
     """The privacy loss of a tuned round of two hits, epsilon 1, at its worst: one unit lifts the misses only."""
     first = 1 / (1 + 2 ** (2 / 3))
     scales = 1 / first, test_noise * 2 / (1 - first)
-    return transcript(*scales, 60, -20) - transcript(*scales, 61, -20)
+    return transcript(*scales, 60, -20, tested) - transcript(*scales, 61, -20, tested)
 
 
 def test_a_tuned_round_loses_its_epsilon_and_no_more():
     assert 0.95 < loss(1) <= 1 + 1e-4
+
+
+def test_exponential_tests_lose_no_more_at_the_same_scales():
+    assert loss(1, expon) <= 1 + 1e-4
+
+
+def test_exponential_noise_is_less_its_correction():
+    for form in exponential(1.0, DELTA, 10, 1000):
+        generator = np.random.default_rng(1)
+        noisy = form._test_noise(4000, generator)
+        assert noisy.min() >= -form.correction
+        assert abs(noisy.mean() - form.test_scale + form.correction) < 5 * form.test_scale / math.sqrt(len(noisy))
 
 
 def test_less_test_noise_loses_more_than_epsilon():

@@ -12,8 +12,8 @@ def test_the_figures_are_those_of_the_library(call):
     code, out, err = call("advise --epsilon 1 --delta 1e-6 --tests 1000 --hits 20 --json")
     assert (code, err) == (0, "")
     assert json.loads(out) == chary.advise.advise(epsilon=1, delta=1e-6, tests=1000, hits=20).as_dict()
-    _, out, _ = call("advise --epsilon 1 --delta 1e-6 --tests 1000 --hits 20 --per-unit 2 --json")
-    assert json.loads(out) == chary.advise.advise(epsilon=1, delta=1e-6, tests=1000, hits=20, per_unit=2).as_dict()
+    _, out, _ = call("advise --epsilon 1 --delta 1e-6 --keys 100 --reach 2 --steps 10 --hits 20 --json")
+    assert json.loads(out) == chary.advise.advise(epsilon=1, delta=1e-6, keys=100, reach=2, steps=10, hits=20).as_dict()
     options = "--no-values --low 0 --high 99 --above 40 --sensitivity 0.5 --grid 0.5 --no-monotone --confidence 0.9"
     _, out, _ = call(f"advise --epsilon 1 --tests 100 --hits 2 {options} --json")
     terms = {"values": False, "low": 0, "high": 99, "above": 40, "sensitivity": 0.5, "grid": 0.5, "monotone": False}

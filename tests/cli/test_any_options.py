@@ -24,6 +24,7 @@ SHORT = {
     "weights": f"{PUBLIC} {CELLS} --alpha 0.2 {SMALL} --where clinic='a'",
     "grow": f"{PUBLIC} --count --schedule-rho 0.001",
     "resume": "1 --count",
+    "findings": UNITS,
     "config": UNITS,
 }
 NUMBERS = ["0.1", "1", "2", "0", "-1", "1/3", "1/0", "nan", "1e-400", "1e400", "ten", "", "9" * 60]

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import math
+import re
 import sqlite3
 from dataclasses import asdict
 from datetime import date, timedelta
@@ -13,6 +14,7 @@ import pytest
 from chary.accounting import exact_total
 from chary.accounting.sharp.half_widths import laplace_width
 from chary.accounting.sharp.menus import sharp_menu
+from chary.words import percent
 from tests.cli.conftest import SECRET
 
 
@@ -74,7 +76,10 @@ def test_watch_charges_its_ledger(call, visits):
     assert call(f"ledger verify {visits}.ledger --json")[0] == 0
     lines = call(f"ledger export {visits}.ledger")[1].splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["open", "reserve", "settle"]
-    assert f"{visits}.ledger" not in call(f"ledger show {visits}.ledger")[1]
+    told = call(f"ledger show {visits}.ledger")[1]
+    assert f"{visits}.ledger" not in told
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", told)
+    assert percent(spent) in told
 
 
 def test_test_release_and_quote_share_one_budget(call, visits):
@@ -205,7 +210,7 @@ def test_bike_series(call, tmp_path):
     figures = json.loads(out)
     assert (code, figures["tested"], figures["untested"]) == (0, 731, 0)
     assert all(hit["label"].startswith("201") for hit in figures["above"])
-    code, out, _ = call(f"{asked.replace('6900', '10')} --hits 1 --json")
+    code, out, _ = call(f"{asked.replace('6900', '10')} --hits 40 --yes --json")
     figures = json.loads(out)
     assert figures["untested"] == 731 - figures["tested"] > 0
     assert figures["hits"] == figures["tested"] > 0

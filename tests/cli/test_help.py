@@ -31,7 +31,7 @@ def test_no_help_text_holds_what_is_taken_for_markup(path):
 @pytest.mark.parametrize("path", [path for path in COMMANDS if not hasattr(COMMANDS[path], "commands")], ids=" ".join)
 def test_every_command_prints_json_and_those_that_read_rows_write_csv(call, path):
     options = {name for option in COMMANDS[path].params for name in option.opts}
-    assert "--json" in options
+    assert {"--json", "--verbose"} <= options
     assert ("--config" in options) == ("--unit" in options) <= ("--csv-out" in options)
     assert COMMANDS[path].help
 
@@ -48,6 +48,7 @@ def test_every_name_in_the_first_help_is_there(call):
     _, out, _ = call("--help")
     assert all(f"│ {name} " in out for (name,) in (path for path in COMMANDS if len(path) == 1))
     assert call("--help")[1] == call("-h")[1]
+    assert "--verbose" in out
 
 
 @pytest.mark.parametrize(

@@ -321,15 +321,35 @@ def test_a_size_that_is_missing_is_told_by_its_option(call, visits):
         assert (code, f"a {kind} needs its own size, such as --epsilon-per-call 0.1" in err) == (2, True)
 
 
-def test_hits_pay_for_sharp_tests_where_something_only_they_have_is_said(call, visits):
+def test_hits_pay_for_sharp_tests_as_in_a_program(call, visits):
+    budget = "--epsilon 1 --delta 1e-6"
+    asked = f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900"
+    ways = ("--hits 20", "--hits 20 --tests 100", "--hits 20 --value-share 0.4", "", "--epsilon-per-call 0.02")
+    sharp, together, fresh, usual, laplace = (json.loads(call(f"{asked} {budget} {way} --json")[1]) for way in ways)
+    assert {found["epsilon"] for found in (sharp, together, fresh, usual)} == {None}
+    prices = [found["price_if_hit"] for found in (sharp, together, usual)]
+    assert prices == pytest.approx([1 / 20, 1 / 20, 1 / 10], rel=1e-6)
+    assert fresh["error_bar"] < together["error_bar"] == sharp["error_bar"]
+    assert laplace["epsilon"] == 0.02
+    exact = json.loads(call(f"{asked} {budget} --filter exact --hits 20 --json")[1])
+    assert exact["epsilon"] > 0
+    assert call(f"{asked} {budget} --filter exact --hits 20 --tests 100")[0] != 0
+
+
+@pytest.mark.parametrize("kind", ["test", "release-if"])
+def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, kind):
+    common = f"--unit patient_id --count --above 1900 --epsilon 1 --delta 1e-6 --hits 20 --ledger {visits}.{kind}"
+    quoted = json.loads(call(f"quote {visits} {kind} {common} --json")[1])
+    question = json.loads(call(f"quote {visits} {common} --json")[1])
+    assert quoted["price_if_hit"] == pytest.approx(question["price_if_hit"]) == pytest.approx(1 / 20, rel=1e-6)
+    assert (quoted["epsilon"], question["epsilon"]) == (None, None)
+    answered = json.loads(call(f"ask {visits} {kind} {common.replace('1900', '0')} --json")[1])
+    assert answered["spent"]["share"] == pytest.approx(1 / 20, rel=1e-6)
+
+
+def test_a_size_of_its_own_is_laplace_noise(call, visits):
     asked = (
         f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900 --epsilon 1 --delta 1e-6"
     )
-    hits = f"{asked} --hits 20 --json"
-    laplace, together, fresh = (json.loads(call(hits + more)[1]) for more in ("", " --tests 100", " --value-share 0.4"))
-    assert laplace["epsilon"] > 0
-    assert together["epsilon"] is fresh["epsilon"] is None
-    assert together["price_if_hit"] == pytest.approx(1 / 20, rel=1e-6)
-    assert fresh["error_bar"] < together["error_bar"] < laplace["error_bar"]
     code, _, told = call(f"{asked} --epsilon-per-call 0.1 --tests 100")
     assert (code, "belongs to a sharp test" in told) == (2, True)

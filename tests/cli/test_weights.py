@@ -71,6 +71,23 @@ def test_other_options_open_another_histogram(call, visits, other):
     assert json.loads(call(f"{line} {other}", *WOMEN)[1])["call"] != first["call"]
 
 
+@pytest.mark.parametrize("how", ["--price 0.05", "--hits 20 --value-share 0.3", "--tests 10 --hits 20 --sure 0.9"])
+def test_sharp_tests_tell_hard_from_easy(call, visits, how):
+    line = f"weights {visits} {ROWS.replace('--epsilon-per-call 0.02', how)} {CELLS} --json"
+    first = json.loads(call(line, *WOMEN)[1])
+    again = json.loads(call(line.replace("0.05", "0.050").replace("0.3", "3/10"), *WOMEN)[1])
+    assert (again["call"], again["epsilon_per_call"], again["spent"]) == (first["call"], None, first["spent"])
+    assert (first["answers"][0]["hard"], again["answers"][0]["hard"]) == (True, False)
+    assert first["spent"]["share"] == pytest.approx(0.05)
+    other = json.loads(call(line.replace("0.05", "0.06").replace("20", "21"), *WOMEN)[1])
+    assert other["call"] != first["call"]
+
+
+def test_sharp_tests_and_a_size_by_laplace_noise_do_not_go_together(call, visits):
+    code, _, told = call(f"weights {visits} {ROWS} {CELLS} --tests 5", *WOMEN)
+    assert (code, "belongs to a sharp test" in told) == (2, True)
+
+
 def test_an_analyst_has_histograms_of_their_own(call, visits):
     line = f"weights {visits} {SIZED} {CELLS} --json"
     calls = [json.loads(call(f"{line} --analyst {name}", *WOMEN)[1])["call"] for name in ("eve", "bob")]

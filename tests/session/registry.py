@@ -280,7 +280,42 @@ KINDS = {
 
 
 # Kinds that came after the ledgers were written that are kept.
+def sharp_stream_ask(session, name):
+    """Needs an open stream of sharp tests."""
+    stream = session.start(Individual(price="0.05", hits=2), request=f"sharp stream {name}")
+    return lambda key: stream.ask(count(), above=-EXTREME, request=key)
+
+
+def sharp_weights_ask(session, name):
+    """Needs a histogram that is told hard from easy by sharp tests."""
+    opening = Weights(universe={"clinic": CLINICS}, alpha="0.1", hits=40)
+    weights = session.start(opening, request=f"sharp weights {name}")
+    return lambda key: weights.ask("clinic = 'north'", must_verify=True, request=key)
+
+
+def growing_hit(session, name):
+    """Needs sharp tests on a growing table."""
+    opening = GrowingSparse(above="0.5", hits=40, values=True)
+    opened = session.start(opening, request=f"growing hits {name}")
+    return lambda key: opened.ask(count(), above=0, request=key)
+
+
 NEWER = {
+    "quantiles with intervals": asked(
+        lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
+    ),
+    "individual_stream of sharp tests": asked(
+        lambda s, key: s.start(Individual(price="0.05", hits=2), request=key).call
+    ),
+    "individual_ask of sharp tests": sharp_stream_ask,
+    "multiplicative_weights of sharp tests": asked(
+        lambda s, key: s.start(Weights(universe={"clinic": CLINICS}, alpha="0.1", hits=40), request=key).call
+    ),
+    "multiplicative_weights_ask of sharp tests": sharp_weights_ask,
+    "growing_sparse_vector of sharp tests": asked(
+        lambda s, key: s.start(GrowingSparse(above="0.5", hits=40, values=True), request=key).call
+    ),
+    "growing_sparse_test of sharp tests": growing_hit,
     "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
     "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),
     "track by sharp tests": asked(lambda s, key: s.ask(Track(count(), step=50, hits=9), request=key)),
@@ -353,12 +388,16 @@ UNPADDED = {
     "agreed_test",
     "agreed_watch",
     "best_of",
+    "multiplicative_weights of sharp tests",
     "multiplicative_weights",
     "schedule",
     "continual_count by the root",
 }
 # What never costs anything itself, what is asked of votes instead of a table, and what needs a public number of units.
 FREE = {
+    "individual_ask of sharp tests",
+    "multiplicative_weights of sharp tests",
+    "growing_sparse_vector of sharp tests",
     "continual_step",
     "multiplicative_weights",
     "sparse_test",
@@ -375,6 +414,10 @@ OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
 OF_REPLACED = {"fraction", "randomized"}
 # What needs a public number of rows.
 OF_ROWS = {
+    "multiplicative_weights of sharp tests",
+    "multiplicative_weights_ask of sharp tests",
+    "growing_sparse_vector of sharp tests",
+    "growing_sparse_test of sharp tests",
     "continual_count",
     "continual_count by the root",
     "continual_step",

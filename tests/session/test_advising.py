@@ -309,8 +309,14 @@ def test_nothing_is_read_and_nothing_is_charged(opened):
         {"grid": -1},
         {"confidence": 1},
         {"confidence": 0},
-        {"per_unit": 0},
-        {"per_unit": 1.5},
+        {"tests": None},
+        {"keys": 5},
+        {"reach": 2},
+        {"tests": None, "keys": 0},
+        {"tests": None, "keys": 5, "reach": 0},
+        {"tests": None, "keys": 5, "reach": 1.5},
+        {"steps": 0},
+        {"overlap": 1.5},
     ],
     ids=str,
 )
@@ -443,15 +449,15 @@ def test_an_agreed_number_of_tests_errs_less():
             assert found["sharp test, agreed number of tests"].error < found["sharp test"].error
 
 
-@pytest.mark.parametrize("terms", [{}, {"confidence": 0.9}, {"per_unit": 5}], ids=str)
+@pytest.mark.parametrize("terms", [{}, {"confidence": 0.9}, {"tests": None, "keys": 500, "reach": 5}], ids=str)
 def test_an_agreed_run_is_as_accurate_as_advised(opened_by, terms):
-    found = advise(epsilon=1, delta=DELTA, tests=500, hits=6, **terms)
+    found = advise(epsilon=1, delta=DELTA, **({"tests": 500, "hits": 6} | terms))
     option = named(found)["sharp test, agreed number of tests"]
     with opened_by(option) as session:
         run = eval(option.code, CALLS | {"session": session})
         told = run.state.accuracy(tests=500, confidence=terms.get("confidence", 0.95))
         assert told.error == option.test_error
-        assert run.state.tests == terms.get("per_unit", 500)
+        assert run.state.tests == terms.get("reach", 500)
 
 
 def test_without_values_nothing_is_balanced(opened):
@@ -468,11 +474,11 @@ def test_a_pure_session_says_that_it_has_no_price_for_sharp_tests(opened):
     assert "no price for a sharp test" in told["sharp test"]
 
 
-@pytest.mark.parametrize("per_unit", [1, 2])
-def test_keys_that_units_do_not_share_are_released_together(opened_by, per_unit):
-    advice = advise(epsilon=1, delta=DELTA, tests=3, hits=3, per_unit=per_unit)
+@pytest.mark.parametrize("reach", [1, 2])
+def test_keys_that_units_do_not_share_are_released_together(opened_by, reach):
+    advice = advise(epsilon=1, delta=DELTA, keys=3, hits=3, reach=reach)
     assert "plain composition" in advice.best.mechanism
-    query = count().by("clinic", ["north", "south", "east"], keep_per_unit=per_unit)
+    query = count().by("clinic", ["north", "south", "east"], keep_per_unit=reach)
     asked = [option for option in advice.options if option.code is not None and "start(" not in option.code]
     assert {re.search(r"\.(\w+)", option.code)[1] for option in asked} == {"release", "watch"}
     for option in asked:
@@ -487,11 +493,11 @@ def test_keys_that_units_do_not_share_are_released_together(opened_by, per_unit)
 
 
 def test_what_units_do_not_share_costs_less():
-    terms = {"epsilon": 1, "delta": DELTA, "tests": 500, "hits": 12}
-    shared, apart = (named(advise(**terms, per_unit=number)) for number in (None, 2))
+    terms = {"epsilon": 1, "delta": DELTA, "hits": 12}
+    shared, apart = (named(advise(**terms, **how)) for how in ({"tests": 500}, {"keys": 500, "reach": 2}))
     unlike = {name for name, option in shared.items() if apart[name].error < option.error}
     assert unlike == {name for name in shared if "sparse" not in name}
-    assert {name: option.error for name, option in named(advise(**terms, per_unit=500)).items()} == {
+    assert {name: option.error for name, option in named(advise(**terms, keys=500)).items()} == {
         name: option.error for name, option in shared.items()
     }
 
@@ -504,5 +510,5 @@ def test_a_series_without_values_is_watched_all_the_same():
         found = eval(option.code, {"session": session, "query": session.series()})
         assert len(found.keys) == 30
         assert session.spent.share <= option.share
-        with pytest.raises(InvalidParameter, match="per_unit"):
-            advise_for(session, tests=30, hits=3, per_unit=1)
+        with pytest.raises(InvalidParameter, match="reach"):
+            advise_for(session, keys=30, hits=3, reach=1)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, count, mean, total
-from chary.accounting import Approximate, DiscreteLaplace, Joint, Pure, Repeated, Targeted, ZeroConcentrated
+from chary.accounting import Approximate, DiscreteLaplace, Pure, Repeated, Targeted, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Release, Test, Watch
 from chary.mechanisms import Laplace
@@ -81,7 +81,7 @@ def test_an_ordinary_release_costs_its_event(opened, place):
         (lambda: session.release(count().by("clinic", CLINICS), epsilon="0.3"), Repeated(DiscreteLaplace(10, 1), 3)),
         (
             lambda: session.release(mean("cost", bounds=(0, 6), rows_per_unit=1), epsilon="0.1"),
-            Joint((DiscreteLaplace(60, 3), DiscreteLaplace(20, 1))),
+            DiscreteLaplace(60, 6),
         ),
     ]
     for ask, event in questions:

@@ -34,7 +34,7 @@ from chary.accounting.gaussian.selection_losses import (
     running_epsilon_up,
 )
 from chary.accounting.group_privacy import group_privacy_up, sampler_delta_up
-from chary.accounting.inference.findings import Alarms, Finding, Findings, Told
+from chary.accounting.inference.findings import Alarms, Finding, Findings, Procedure, Told
 from chary.accounting.inference.gaussian_law import GaussianLaw
 from chary.accounting.inference.largest import LargestOf, Reach, chosen_reach_up
 from chary.accounting.inference.lists import (
@@ -46,7 +46,7 @@ from chary.accounting.inference.lists import (
 )
 from chary.accounting.inference.noise_laws import LaplaceLaw, NoiseLaw
 from chary.accounting.inference.publications import Interval, Publication
-from chary.accounting.inference.ratios import mean_interval
+from chary.accounting.inference.ratios import mean_between, mean_interval
 from chary.accounting.inference.supports import Support
 from chary.accounting.inference.together import (
     confidence_at,
@@ -124,6 +124,7 @@ __all__ = [
     "OneSidedNoise",
     "PlainNoise",
     "Plan",
+    "Procedure",
     "Publication",
     "Pure",
     "Reach",
@@ -186,6 +187,7 @@ __all__ = [
     "linear_loss_down",
     "loss_down",
     "margin_up",
+    "mean_between",
     "mean_interval",
     "narrow_price_up",
     "next_miss_up",

@@ -44,8 +44,12 @@ COMPARED: Final[dict[str, Callable[[Wanted, Budget], Option]]] = {
 def advise_for(
     session: Door,
     *,
-    tests: int,
     hits: int,
+    tests: int | None = None,
+    keys: int | None = None,
+    reach: int | None = None,
+    overlap: int = 1,
+    steps: int = 1,
     values: bool = True,
     low: Number | None = None,
     high: Number | None = None,
@@ -54,7 +58,6 @@ def advise_for(
     grid: Number = 1,
     monotone: bool | None = None,
     confidence: Number = "0.95",
-    per_unit: int | None = None,
 ) -> Advice:
     """Every way to run so many threshold tests with what a session has left, the smallest error first; see `advise`.
 
@@ -62,19 +65,22 @@ def advise_for(
     read and nothing is charged. `monotone=None`: under add/remove, where counts and totals of values from 0 on are.
     """
     spine = session.spine
-    wanted = Wanted(
+    wanted = Wanted.asked(
         spine.rows.neighbouring,
-        tests,
-        hits,
-        values,
-        low,
-        high,
-        above,
-        sensitivity,
-        grid,
-        monotone,
-        confidence,
-        per_unit,
+        tests=tests,
+        keys=keys,
+        reach=reach,
+        overlap=overlap,
+        steps=steps,
+        hits=hits,
+        values=values,
+        low=low,
+        high=high,
+        above=above,
+        sensitivity=sensitivity,
+        grid=grid,
+        monotone=monotone,
+        confidence=confidence,
     )
     return advice_within(wanted, Room(spine.filter, spine.left()))
 
@@ -83,8 +89,12 @@ def advise(
     *,
     epsilon: Number,
     delta: Number = 0,
-    tests: int,
     hits: int,
+    tests: int | None = None,
+    keys: int | None = None,
+    reach: int | None = None,
+    overlap: int = 1,
+    steps: int = 1,
     values: bool = True,
     low: Number | None = None,
     high: Number | None = None,
@@ -94,16 +104,20 @@ def advise(
     monotone: bool | None = None,
     relation: Relation | str = Relation.ADD_REMOVE,
     confidence: Number = "0.95",
-    per_unit: int | None = None,
 ) -> Advice:
-    """Every way to run `tests` threshold tests of which `hits` are expected to be above, the smallest error first.
+    """Every way to run so many threshold tests of which `hits` are expected to be above, the smallest error first.
+
+    They are `tests` single ones, in each of which one unit may be, or the `keys` of questions, of which a unit is in at
+    most `reach` (default: all). `overlap` such questions are asked of the same units (by city, by age and by sex: 3),
+    all of them `steps` times (52 in a year, each week). So there are `keys * overlap * steps` tests, in `reach *
+    overlap * steps` of which one unit may be, and what is written is asked `overlap * steps` times. `hits` are those of
+    all questions together.
 
     Each mechanism is calibrated to the budget of a new dataset and told with the filter to open that with and the call
     to write. `values`: each hit comes with a noisy value. `low` and `high`: the range of the questions, if it is
     public, for which Gaussian tests are priced, with `above` (by default the middle). `sensitivity`: how far one unit
     moves each single question, in steps of `grid`. `monotone`: all questions move in one direction between neighbours,
-    as counts do under add/remove, the default of `relation`. `per_unit`: the tests are the keys of one question, of
-    which a unit is in so many at most. What does not apply is listed with the reason.
+    as counts do under add/remove, the default of `relation`. What does not apply is listed with the reason.
 
     Errors: `InvalidParameter` for sizes that make no sense.
 
@@ -115,8 +129,22 @@ def advise(
     """
     budget = Budget(epsilon, delta)
     neighbouring = Neighbouring(relation, None)
-    wanted = Wanted(
-        neighbouring, tests, hits, values, low, high, above, sensitivity, grid, monotone, confidence, per_unit
+    wanted = Wanted.asked(
+        neighbouring,
+        tests=tests,
+        keys=keys,
+        reach=reach,
+        overlap=overlap,
+        steps=steps,
+        hits=hits,
+        values=values,
+        low=low,
+        high=high,
+        above=above,
+        sensitivity=sensitivity,
+        grid=grid,
+        monotone=monotone,
+        confidence=confidence,
     )
     rooms = dict.fromkeys(("plain composition, Laplace", *SPARSE, *GAUSSIAN), _pure)
     rooms |= {"sparse vector, published, delta": _set_aside, "plain composition, Gaussian": _renyi}

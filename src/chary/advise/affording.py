@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final, Self
 
 from chary.accounting import Event, four_digits_down, largest_size
 from chary.amounts import Amount
@@ -24,8 +24,9 @@ class Wanted:
     """Tests to be run, of which `hits` are expected to be above; checked when it is made.
 
     `sensitivity`, `low`, `high` and `above` are in the units of the questions, in steps of `grid`; without bounds the
-    range is unknown. `monotone=None`: as the relation says. `per_unit`: the tests are keys of one question, of which a
-    unit is in so many at most; None: one unit may be in all tests.
+    range is unknown. `monotone=None`: as the relation says. `reach`: the tests are the keys of questions, of each of
+    which a unit is in so many at most; None: one unit may be in all tests. `times` is how many such questions there
+    are, all asked of the same units.
     """
 
     neighbouring: Neighbouring
@@ -39,7 +40,31 @@ class Wanted:
     grid: Number = 1
     monotone: bool | None = None
     confidence: Number = "0.95"
-    per_unit: int | None = None
+    reach: int | None = None
+    times: int = 1
+
+    @classmethod
+    def asked(
+        cls,
+        neighbouring: Neighbouring,
+        *,
+        tests: int | None = None,
+        keys: int | None = None,
+        reach: int | None = None,
+        overlap: int = 1,
+        steps: int = 1,
+        **terms: Any,
+    ) -> Self:
+        """So many single `tests`, or the `keys` of questions: `overlap` of them at a time, `steps` times."""
+        if (tests is None) == (keys is None):
+            raise InvalidParameter("say how many tests=, or how many keys= a question has")
+        times = whole(overlap, "overlap") * whole(steps, "steps")
+        if keys is None:
+            if reach is not None:
+                raise InvalidParameter("reach= is about the keys of a question: give keys= instead of tests=")
+            return cls(neighbouring, tests=whole(tests or 0, "tests") * times, **terms)
+        reach = keys if reach is None and not cls.is_series(neighbouring) else reach
+        return cls(neighbouring, tests=whole(keys, "keys") * times, reach=reach, times=times, **terms)
 
     def __post_init__(self) -> None:
         if whole(self.hits, "hits") > whole(self.tests, "tests"):
@@ -51,10 +76,10 @@ class Wanted:
         positive(self.grid, "grid")
         probability(self.confidence, "confidence")
         self.steps  # noqa: B018 - refuses a sensitivity off the grid
-        if self.per_unit is not None:
-            whole(self.per_unit, "per_unit")
+        if self.reach is not None:
+            whole(self.reach, "reach")
             if self.series:
-                raise InvalidParameter("one change of a series may move all of its values: leave per_unit= out")
+                raise InvalidParameter("one change of a series may move all of its values: leave reach= out")
         self._check_range()
 
     def _check_range(self) -> None:
@@ -81,17 +106,22 @@ class Wanted:
     @property
     def series(self) -> bool:
         """Whether all tests are one question, the values of a series."""
-        return self.neighbouring.relation is Relation.BOUNDED_CHANGE
+        return self.is_series(self.neighbouring)
+
+    @staticmethod
+    def is_series(neighbouring: Neighbouring) -> bool:
+        """Whether neighbours differ by a bounded change of a series."""
+        return neighbouring.relation is Relation.BOUNDED_CHANGE
 
     @property
     def keyed(self) -> bool:
         """Whether all tests are asked at once: of a series, or of keys."""
-        return self.series or self.per_unit is not None
+        return self.series or self.reach is not None
 
     @property
     def paid_tests(self) -> int:
         """How many tests one unit can be in, and so how many are charged where all are."""
-        return self.tests if self.per_unit is None else min(self.tests, self.per_unit)
+        return self.tests if self.reach is None else min(self.tests, self.reach * self.times)
 
     @property
     def paid_hits(self) -> int:
@@ -100,7 +130,7 @@ class Wanted:
 
     def whole(self, size: Fraction) -> str:
         """The size of an ordinary release in code: of all values that are asked at once together, otherwise of each."""
-        return written(size * self.paid_tests if self.keyed else size)
+        return written(size * self.paid_tests / self.times if self.keyed else size)
 
     @property
     def bar(self) -> str:

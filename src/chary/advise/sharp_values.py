@@ -92,4 +92,4 @@ def deviation(table: SharpTable) -> float:
     """
     chances = np.array([chance / ONE for chance in table.chances])
     places, climbs = np.arange(len(chances) - 1), np.diff(chances) / (chances[-1] - chances[0])
-    return table.sensitivity * math.sqrt(np.average((places - np.average(places, weights=climbs)) ** 2, weights=climbs))
+    return table.spacing * math.sqrt(np.average((places - np.average(places, weights=climbs)) ** 2, weights=climbs))

@@ -11,10 +11,7 @@ from chary.audit.differencing import Differencing
 from chary.audit.limits import guess_limit
 from chary.audit.linkage import Linkage
 from chary.audit.membership import GRID, Membership
-from chary.errors import InvalidParameter
-
-# What Matplotlib writes without further libraries.
-ENDINGS = (".png", ".pdf", ".svg")
+from chary.pictures.files import check_picture
 
 
 def draw_linkage(found: Linkage, path: Path | str) -> None:
@@ -86,11 +83,3 @@ def _growth(axes: Axes, results: Sequence[Membership]) -> None:
     axes.axvline(results[0].rows, color="tab:gray", linestyle=":", label="as many attributes as people")
     axes.set(title="Members found, 5 % false alarms", xlabel="attributes", xscale="log", ylim=(0, 1.05))
     axes.legend()
-
-
-def check_picture(path: Path | str) -> Path:
-    """The file to write; `InvalidParameter` for another ending or a folder that is not there."""
-    target = Path(path)
-    if target.suffix.lower() not in ENDINGS or not target.parent.is_dir():
-        raise InvalidParameter(f"a picture goes to a file in an existing folder that ends in {', '.join(ENDINGS)}")
-    return target

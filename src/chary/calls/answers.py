@@ -11,7 +11,7 @@ from chary.calls.algorithms.algorithm import canonical_outcome
 from chary.data import Neighbouring, Query
 from chary.errors import UnknownHeld
 from chary.mechanisms import Additive
-from chary.numbers import Number
+from chary.numbers import Number, plain
 
 EVERYTHING: Final = Support.everything()
 
@@ -55,6 +55,9 @@ class NumberOrNothing(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"caution": self.caution}
+
+    def _told(self) -> dict[str, str]:
+        return super()._told() | ({} if self.caution is None else {"caution": self.caution})
 
 
 def published(
@@ -161,6 +164,11 @@ class ChosenKey(Answer):
 
     value: Any
     shortfall: float | None = field(default=None, kw_only=True)
+
+    @property
+    def interval_says(self) -> str:
+        said = "no interval: a key was chosen and nothing measured"
+        return said if self.shortfall is None else f"{said}; within {plain(self.shortfall)} of the best, 95 in 100"
 
 
 @dataclass(frozen=True)

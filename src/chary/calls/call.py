@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Generic, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -21,6 +21,8 @@ from chary.spine.spine import Spine
 
 AnswerT = TypeVar("AnswerT")
 CallT = TypeVar("CallT", bound="Call[Any]")
+# The ledger names the kind by itself, and that a false alarm is meant is no part of the question.
+_UNASKED: Final = ("kind", "below_margin")
 KindT = TypeVar("KindT", bound="type[Call[Any]]")
 _CONFIG: Final = ConfigDict(
     arbitrary_types_allowed=True, extra="forbid", ser_json_inf_nan="null", validate_default=True
@@ -58,6 +60,15 @@ class Call(ABC, Generic[AnswerT]):
             raise
         return {"kind": self.kind} | fields
 
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        """The call whose record in a ledger has this body; what the rows added to it is left out.
+
+        Errors: those of the constructor, for what JSON cannot say, such as algorithms.
+        """
+        known = {field.name for field in dataclasses.fields(cast("Any", cls))}
+        return cls(**{name: value for name, value in body.items() if name in known})
+
     def __hash__(self) -> int:
         return hash(ENCODER.encode(self.body()))
 
@@ -90,7 +101,7 @@ class Bound(Interaction, Generic[CallT]):
         return dataclasses.replace(self, call=dataclasses.replace(own, epsilon=epsilon))
 
     def body(self) -> Json:
-        return {name: value for name, value in self.call.body().items() if name != "kind"}
+        return {name: value for name, value in self.call.body().items() if name not in _UNASKED}
 
 
 def adapter(kind: type[Call[Any]]) -> TypeAdapter[Any]:

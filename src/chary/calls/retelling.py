@@ -1,23 +1,19 @@
 """What earlier calls published, retold from the ledger: the findings of a run, or of all there is."""
 
 import json
-from dataclasses import fields
 from typing import Any, Final
 
 from chary.accounting import Finding, Findings
-from chary.calls.call import kinds, read
+from chary.calls.call import kinds
 from chary.calls.run import run_of
-from chary.data.queries.bodies import query_of
 from chary.errors import UnknownHeld
 from chary.ledger import CallRecord
 from chary.spine.earlier import numbered, openings
 from chary.spine.interaction import Interaction, Json
 from chary.spine.spine import Spine
 
-# Calls of one interaction that publish values whose noise is known; what is a query in the ledger may have another
-# name in the call.
+# Calls of one interaction that publish values whose noise is known.
 CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track", "select")
-ASKED_BY: Final = {"track": "question", "top": "candidates"}
 # Questions to runs that do, each with a query and a bar.
 QUESTIONS: Final = {
     "sparse_test": "sparse_vector",
@@ -72,19 +68,15 @@ def _retold(spine: Spine, stored: CallRecord) -> Findings:
 def _question(spine: Spine, stored: CallRecord, body: Json) -> Interaction:
     opening = numbered(spine, body[QUESTIONS[stored.kind]])
     kept = run_of(opening.kind)(spine, opening.number, json.loads(opening.body))
-    return kept.question(query_of(body["query"]), above=body["above"])
+    return kept.recorded(body)
 
 
 def _call(spine: Spine, kind: str, body: Json) -> Interaction | None:
     """The call again; None for what was asked of algorithms, which no ledger holds."""
-    if kind in ASKED_BY and "query" in body:
-        body = body | {ASKED_BY[kind]: body["query"]}
-    declared: Any = kinds()[kind]
-    said = {field.name: body[field.name] for field in fields(declared) if field.name in body}
-    said.pop("until", None)  # decides how many are published, not how
     if kind != "revise" and not _counted(body.get("query", body.get("candidates"))):
         return None
-    return read({"kind": kind} | said).bind(spine)
+    # What ends a list early decides how many are published, not how.
+    return kinds()[kind].recorded({name: said for name, said in body.items() if name != "until"}).bind(spine)
 
 
 def _counted(asked: Any) -> bool:

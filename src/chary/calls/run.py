@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 from chary.amounts import Amount
 from chary.answer import Spending
 from chary.calls.call import Call
+from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, UnknownHeld
 from chary.ledger import CallRecord as Stored
 from chary.ledger import State
@@ -41,6 +42,12 @@ class Kept(Generic[AnswerT, StateT]):
     @abstractmethod
     def question(self, *asked: Any, **options: Any) -> Interaction:
         """A question to the run, checked."""
+
+    def recorded(self, body: Json) -> Interaction:
+        """The question whose record in the ledger has this body: what was answered can be told from it again."""
+        words = inspect.signature(self.question).parameters
+        said = {name: value for name, value in body.items() if name in words}
+        return self.question(**said | ({"query": query_of(said["query"])} if "query" in said else {}))
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> AnswerT:
         """Ask it; most questions are one interaction."""

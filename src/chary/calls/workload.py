@@ -35,6 +35,15 @@ def conditions(queries: Any) -> tuple[Predicate, ...]:
     return tuple(each for given in listed for each in _each(given))
 
 
+def promised(
+    share: float, error_bar: float, asked: Sequence[Predicate], where: Predicate | Count | str | None
+) -> tuple[float, float] | None:
+    """Where the true share lies if all that were asked are within `error_bar`; None for what was not asked."""
+    if condition(where) not in asked:
+        return None
+    return max(0.0, share - error_bar), min(1.0, share + error_bar)
+
+
 def region(universe: Universe, schema: Schema, where: Any) -> Region:
     """The cells in which one condition holds; `InvalidQuery` where the universe cannot tell."""
     return located(universe, schema, condition(where))[0]

@@ -20,12 +20,15 @@ from chary.session.opening import held_filter
 from chary.spine.spending import left_of
 
 Book = Annotated[Path | None, typer.Argument(help="Ledger file: advice for what is left (default: a new dataset).")]
-Tests = Annotated[int, typer.Option(help="How many tests.")]
+Tests = Annotated[int | None, typer.Option(help="How many tests.")]
 Hits = Annotated[int, typer.Option(help="How many of them are expected to be above.")]
 Values = Annotated[bool, typer.Option(help="Whether each hit is to come with a noisy value.")]
 Bound = Annotated[str | None, typer.Option(help="Public bound of all values.")]
 Above = Annotated[str | None, typer.Option(help="The threshold (default: the middle of the range).")]
-PerUnit = Annotated[int | None, typer.Option(help="The tests are keys: of how many one unit is in at most.")]
+Keys = Annotated[int | None, typer.Option(help="Instead of tests: how many keys a question has.")]
+Reach = Annotated[int | None, typer.Option(help="In how many keys of a question one unit is at most (default: all).")]
+Overlap = Annotated[int, typer.Option(help="How many such questions are asked of the same units.")]
+Steps = Annotated[int, typer.Option(help="How often all of it is asked, such as 52 in a year.")]
 Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a value down (default: if neighbours add).")]
 
 
@@ -33,8 +36,12 @@ Monotone = Annotated[bool | None, typer.Option(help="Whether no unit moves a val
 def advise(
     ledger: Book = None,
     *,
-    tests: Tests,
     hits: Hits,
+    tests: Tests = None,
+    keys: Keys = None,
+    reach: Reach = None,
+    overlap: Overlap = 1,
+    steps: Steps = 1,
     epsilon: Annotated[str | None, typer.Option(help="Total epsilon of a new dataset.")] = None,
     delta: Annotated[str | None, typer.Option(help="Total delta of a new dataset.")] = None,
     values: Values = True,
@@ -44,7 +51,6 @@ def advise(
     sensitivity: Annotated[str, typer.Option(help="How far one unit moves each single question.")] = "1",
     grid: Annotated[str, typer.Option(help="The common step of the questions.")] = "1",
     monotone: Monotone = None,
-    per_unit: PerUnit = None,
     relation: Annotated[str | None, typer.Option(help="Neighbours of a new dataset (default: add/remove).")] = None,
     confidence: Annotated[str, typer.Option(help="How sure the errors are.")] = "0.95",
     dataset: Annotated[str | None, typer.Option(help="One dataset of the ledger, if it has several.")] = None,
@@ -57,7 +63,10 @@ def advise(
         "grid": grid,
         "monotone": monotone,
         "confidence": confidence,
-        "per_unit": per_unit,
+        "keys": keys,
+        "reach": reach,
+        "overlap": overlap,
+        "steps": steps,
     }
     if ledger is None:
         if epsilon is None:
@@ -80,7 +89,7 @@ def _left(file: Path, dataset: str | None, analyst: str, terms: dict[str, Any]) 
         conditions = json.loads(held.conditions)
         neighbouring = Neighbouring(conditions["relation"], conditions["unit"])
         room = Room(held_filter(held), left_of(ledger, held.name, analyst))
-        return advice_within(Wanted(neighbouring, **terms), room)
+        return advice_within(Wanted.asked(neighbouring, **terms), room)
     finally:
         ledger.close()
 

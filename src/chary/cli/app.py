@@ -15,7 +15,7 @@ OK, BAD_INPUT, REFUSED = 0, 2, 3
 # Names and lines stand here, and not beside the commands, so that `chary --help` loads none of them.
 DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "First steps": {
-        "demo": ("demo_command:demo", "A growing panel, watched, asked, interrupted, reopened; ten seconds."),
+        "demo": ("demo_command:demo", "An alarm system on a growing panel, interrupted, reopened; ten seconds."),
         "init": ("asking.configuring:init", "Write what every command on a file repeats into a chary.toml."),
         "config": ("asking.configuring:config", "Which options hold for a file, and where each comes from."),
         "ask": ("asking.kinds:ask", "Ask any kind of call: chary ask FILE KIND."),
@@ -48,7 +48,9 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "account": ("account:app", "Calculators of privacy accounting; they touch no data."),
     },
     "Records and demonstrations": {
+        "findings": ("asking.runs:published", "All that was published, intervals that hold at once, alarms to act on."),
         "ledger": ("ledger_commands:app", "The durable record of what was revealed."),
+        "report": ("report_command:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
         "export": ("export:app", "What was published, as files."),
         "attack": ("attack_commands:app", "Attacks on exact answers, and how far they get against a session."),
     },

@@ -11,12 +11,12 @@ import typer
 from rich.progress import Progress
 
 from chary import audit
-from chary.audit.attack_plots import check_picture
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import errors, show_pairs, show_table
 from chary.demo.panel import of_year, people
 from chary.errors import InvalidParameter
 from chary.numbers import whole
+from chary.pictures.files import check_picture
 from chary.words import percent
 
 app = typer.Typer(

@@ -18,9 +18,9 @@ from chary.cli.asking.options import LedgerOptions, Picture, SourceOptions
 from chary.cli.asking.row_commands import Stated, on_rows
 from chary.cli.commands import Found, Shown
 from chary.errors import InvalidParameter
-from chary.growing.growth_plots import check_picture, writable
 from chary.growing.weights_plots import draw_synthetic
 from chary.numbers import whole
+from chary.pictures.files import check_picture, writable
 from chary.session import Session
 
 app = typer.Typer(no_args_is_help=True, help="What was published, as files.")

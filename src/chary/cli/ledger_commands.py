@@ -18,7 +18,7 @@ from chary.session import Entry
 from chary.session.opening import held_filter
 from chary.session.reporting import entries
 from chary.spine.spending import spending
-from chary.words import percent
+from chary.words import percent, priced
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
 File = Annotated[Path, typer.Argument(help="Ledger file.")]
@@ -41,7 +41,7 @@ def show(file: File, dataset: Dataset = None) -> Found:
 
     def people(_: Any) -> None:
         for name, budget, spent, calls in found:
-            title = f"{name}: spent {spent} of {budget}"
+            title = f"{name}: {priced(spent.share, 1 - spent.share)} of {budget}"
             show_table(
                 ["call", "time", "analyst", "kind", "state", "tests", "hits", "charged"], map(_row, calls), title
             )

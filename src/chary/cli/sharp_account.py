@@ -9,7 +9,7 @@ from chary.accounting.sharp.half_widths import laplace_width, sharp_width
 from chary.accounting.sharp.next_chance import next_miss_up, tail_down
 from chary.accounting.sparse.one_sided_errors import sparse_half_width_up
 from chary.cli.asking.options import AsJson
-from chary.cli.output import show_json, show_pairs
+from chary.cli.output import show_answer, show_json, show_pairs
 from chary.cli.spinner import spinning
 from chary.filters import Budget, largest_call
 from chary.numbers import exact
@@ -60,4 +60,4 @@ def within(
         }
     if found.share:
         figures["misses_share"] = float(found.share)
-    (show_json if as_json else show_pairs)(figures)
+    (show_json if as_json else show_answer)(figures)

@@ -10,7 +10,7 @@ from chary.data.predicates.predicate import Predicate
 from chary.data.queries.binned import Bin, Binned, histogram
 from chary.data.queries.count import Count, count
 from chary.data.queries.mean import Mean, RowCount, mean
-from chary.data.queries.ordered_values import Ordered, ordered
+from chary.data.queries.ordered_values import OfUnit, Ordered, UnitValues, ordered
 from chary.data.queries.query import Query
 from chary.data.queries.total import Total, total
 from chary.data.rows.ballots import Ballots, Poll
@@ -33,6 +33,7 @@ __all__ = [
     "EntryLimit",
     "Mean",
     "Neighbouring",
+    "OfUnit",
     "Ordered",
     "Poll",
     "Predicate",
@@ -44,6 +45,7 @@ __all__ = [
     "Rows",
     "Series",
     "Total",
+    "UnitValues",
     "Universe",
     "Values",
     "count",

@@ -1,4 +1,4 @@
-"""The main job, end to end: a growing panel is watched, tested, asked, interrupted and reopened under one budget."""
+"""The main job, end to end: an alarm system on a growing panel, interrupted and reopened, under one budget."""
 
 import multiprocessing
 import os
@@ -7,45 +7,65 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from chary.answer import Ends
-from chary.calls import Conditional, NoisyNumber, Revise
-from chary.data import Count, count, total
-from chary.demo.panel import GROUPS, YEARS, of_year, people, start, true_count
+from chary.answer import Answer
+from chary.calls import AgreedTests, Conditional, Revise, Run
+from chary.data import Count, count
+from chary.demo.indicators import INDICATORS, alarms, label, true_counts
+from chary.demo.panel import YEARS, people, start
+from chary.demo.rivals import OWN, Precision, Rivals
 from chary.filters import Budget, largest_call
 from chary.session import Session, open
+from chary.words import percent
 
-BUDGET = Budget(epsilon=3, delta=1e-6)
-# The story's own figures: with 12 hits the calls are large enough for groups of a hundred people to show.
-EXPECTED_HITS = 12
-LEVELS = (5, 10, 15, 20, 30)
-BAR = 100
-REQUEST = "site 2, year 3"
+BUDGET: Final = Budget(epsilon=1, delta=1e-6)
+TESTS: Final = INDICATORS * len(YEARS)
+HITS: Final = 40
+BAR: Final = 1100
+# The rest is for the other questions of the story.
+PART: Final = "0.9"
+REQUEST: Final = "indicator 7, year 3"
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Point:
-    """A published value beside the truth."""
+class Hit:
+    """A published count with its interval, beside the truth. `place` is the number of the question, over all years."""
 
     label: str
+    place: int
     value: float
-    truth: float
-    interval: Ends
+    low: float
+    high: float
+    truth: int
+
+    @property
+    def false(self) -> bool:
+        """Whether the truth is below the bar."""
+        return self.truth < BAR
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval holds the truth."""
+        return self.low <= self.truth <= self.high
 
 
 @dataclass
 class Story:
-    """What the demo did: published values, the history by call, and how long it took."""
+    """What the demo did: hits, true counts of all indicators of all years, precision of the methods."""
 
     folder: Path
-    epsilon_per_call: float
     say: Say
     table: pa.Table = field(default_factory=people)
-    points: list[Point] = field(default_factory=list)
+    hits: list[Hit] = field(default_factory=list)
+    truths: list[int] = field(default_factory=list)
+    methods: list[Precision] = field(default_factory=list)
+    misses: float = 0.0
+    price_of_hit: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -58,18 +78,38 @@ class Story:
         """The ledger."""
         return self.folder / "panel.ledger"
 
+    @property
+    def times(self) -> float:
+        """How much less far off the tests are than answers that were all released."""
+        return self.methods[-1].tests / self.methods[0].tests
+
+    @property
+    def answers(self) -> int:
+        """How many released answers would be as precise as these tests."""
+        return RIVALS.answers_within(self.methods[0].tests)
+
+    @property
+    def overlooked(self) -> int:
+        """How many indicators are farther above the bar than tests are off, and were no hits; 0, 95 times in 100."""
+        surely = sum(truth > BAR + self.methods[0].tests for truth in self.truths)
+        return surely - sum(hit.truth > BAR + self.methods[0].tests for hit in self.hits)
+
     def open(self, on_step: Callable[[str], None] | None = None) -> Session:
         """The same session, as often as it takes."""
         return open(
             self.rows,
-            table="people",
+            table="alarms",
             privacy_unit="zper",
             ledger=self.ledger,
             budget=BUDGET,
             filter="renyi",
-            grain=self.epsilon_per_call,
+            grain=SIZE,
             on_step=on_step,
         )
+
+
+RIVALS: Final = Rivals(BUDGET, TESTS, HITS)
+SIZE: Final = float(largest_call(BUDGET, HITS, "renyi"))
 
 
 def run(folder: Path, say: Say) -> Story:
@@ -78,109 +118,112 @@ def run(folder: Path, say: Say) -> Story:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("panel.*"):
         old.unlink()
-    story = Story(folder, float(largest_call(BUDGET, EXPECTED_HITS, "renyi")), say)
-    start(story.rows, of_year(story.table, 1))
-    held = _first_years(story)
+    story = Story(folder, say)
+    first = alarms(story.table, YEARS[0])
+    start(story.rows, first)
+    opened, held = _first_years(story, first)
     _interrupted(story)
-    _reopened(story, held)
+    _reopened(story, opened, held)
     story.seconds = time.monotonic() - began
     return story
 
 
-def _first_years(story: Story) -> int:
-    """Years 1 to 3: watch, test, and hold one outcome back; the number of the holding call."""
+def _first_years(story: Story, first: pa.Table) -> tuple[int, int]:
+    """Years 1 to 3, and an outcome that is held back: the numbers of the run and of the holding call."""
     with story.open() as session:
-        story.say(f"budget: {BUDGET}; each call is {story.epsilon_per_call:g}-DP; a person is the privacy unit")
-        for year in YEARS[:3]:
-            if year > 1:
-                session.append(of_year(story.table, year))
-            _watch(story, session, year)
-            _tests(story, session, year)
-        held = session.release_if(_admitted(3), above=650, epsilon=story.epsilon_per_call)
-        story.say(f"year 3: people with a hospital stay, published if above 650: {_shown(held)}")
-        return held.call
-
-
-def _watch(story: Story, session: Session, year: int) -> None:
-    for visits in LEVELS:
-        question = count(f"mdvis >= {visits} AND year = {year}").by(["site", "plan"], GROUPS, keep_per_unit=1)
-        found = session.watch(question, above=BAR, epsilon=story.epsilon_per_call)
+        tests = session.start(AgreedTests(tests=TESTS, hits=HITS, part=PART, value="0.25"), request="indicators")
+        story.misses, story.price_of_hit = tests.state.misses, tests.state.price_if_hit
+        story.say(f"{INDICATORS:,} indicators a year, of which one person may be in all; {BUDGET} for five years")
         story.say(
-            f"year {year}: {len(GROUPS)} groups watched for {BAR} people with {visits}+ visits: {found.hits} above"
+            f"{TESTS:,} tests agreed: charged {tests.spent} for all misses, {percent(story.price_of_hit)} for each hit"
         )
-        for key, value in found.above.items():
-            truth = true_count(story.table, year, visits, (int(key[0]), int(key[1])))
-            label = f"y{year} site {key[0]} plan {key[1]}, {visits}+"
-            _point(story, label, float(value), truth, found.interval_of(value))
+        _watch(story, tests, YEARS[0], first)
+        for year in YEARS[1:3]:
+            _arrived(story, session, tests, year)
+        held = session.release_if(_anybody(3), above=5000, epsilon=SIZE)
+        story.say(f"people in any indicator in year 3, published above 5,000: {_shown(held)}")
+        return tests.call, held.call
 
 
-def _tests(story: Story, session: Session, year: int) -> None:
-    for site in range(1, 7):
-        question = count(f"totadm >= 3 AND year = {year} AND site = {site}")
-        session.test(question, above=BAR, epsilon=story.epsilon_per_call)
-    story.say(f"year {year}: 6 tests for {BAR} people with 3+ hospital stays at a site")
+def _arrived(story: Story, session: Session, tests: Run[Any, Any], year: int) -> None:
+    rows = alarms(story.table, year)
+    session.append(rows)
+    _watch(story, tests, year, rows)
+
+
+def _watch(story: Story, tests: Run[Any, Any], year: int, rows: pa.Table) -> None:
+    """Test all indicators of a year in one scan."""
+    found = tests.ask(count(f"year = {year}").by("indicator", range(INDICATORS)), above=BAR)
+    truths, before = true_counts(rows), len(story.truths)
+    for (key,) in found.above:
+        row = found[key]
+        place, told = before + key + 1, f"{label(key)} (year {year})"
+        story.hits.append(Hit(told, place, row["value"], row["low"], row["high"], int(truths[key])))
+    story.truths += truths.tolist()
+    if not story.methods:
+        _compare(story, tests, found.error_bar)
+    story.say(f"year {year}: {found.hits} indicators above {BAR:,} people, {found.tested - found.hits:,} not")
+
+
+def _compare(story: Story, tests: Run[Any, Any], values: float) -> None:
+    with story.open() as session:
+        own = Precision(OWN, tests.state.accuracy().error, values)
+        story.methods = [own, *RIVALS.all(session, values)]
 
 
 def _interrupted(story: Story) -> None:
     """Kill a process that has read the data but not yet published: its reservation must stay charged."""
-    child = multiprocessing.get_context("spawn").Process(target=_cut_off, args=(story.folder, story.epsilon_per_call))
+    child = multiprocessing.get_context("spawn").Process(target=_cut_off, args=(story.folder,))
     child.start()
     child.join()
     story.say(f"a second process was killed (signal {-(child.exitcode or 0)}) after reading, before publishing")
 
 
-def _cut_off(folder: Path, epsilon_per_call: float) -> None:
+def _cut_off(folder: Path) -> None:
     def kill(step: str) -> None:
         if step == "evaluated":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with Story(folder, epsilon_per_call, _unheard).open(on_step=kill) as session:
-        session.test(_often(2, 3), above=BAR, epsilon=epsilon_per_call, request=REQUEST)
+    with Story(folder, _unheard).open(on_step=kill) as session:
+        session.test(_one(), above=BAR, epsilon=SIZE, request=REQUEST)
 
 
 def _unheard(line: str) -> None:
     """A process about to be killed tells nobody."""
 
 
-def _reopened(story: Story, call: int) -> None:
+def _reopened(story: Story, opened: int, held: int) -> None:
     """Years 4 and 5 in a new session: the repeated request, the held outcome, an ordinary release."""
     with story.open() as session:
         story.say(f"reopened: {session.spent} is spent, the lost call included")
-        again = session.test(_often(2, 3), above=BAR, epsilon=story.epsilon_per_call, request=REQUEST)
-        story.say(f"the lost request, asked again: site 2, 5+ visits in year 3 above {BAR}: {again}")
-        held = session.ask(Revise(call, above=450))
-        story.say(f"the outcome held before the restart, bar lowered to 450: {_shown(held)}")
-        if held.value is not None:
-            _point(story, "y3 any hospital stay", held.value, _true_admitted(story, 3), held.interval)
+        again = session.test(_one(), above=BAR, epsilon=SIZE, request=REQUEST)
+        story.say(f"the lost request, asked again: {'above' if again else 'not above'} {BAR:,}")
+        story.say(f"the outcome held before, its bar lowered to 2,000: {_shown(session.ask(Revise(held, above=2000)))}")
+        tests = session.resume(opened)
         for year in YEARS[3:]:
-            session.append(of_year(story.table, year))
-            _watch(story, session, year)
-            _tests(story, session, year)
-        _release(story, session)
+            _arrived(story, session, tests, year)
+        answer = session.release(_anybody(5), epsilon="0.02")
+        story.say(f"people in any indicator in year 5, an ordinary release: {_told(answer)}")
 
 
-def _release(story: Story, session: Session) -> None:
-    spending = total("meddol", bounds=(0, 2000), grid=1, where="year = 5", rows_per_unit=1)
-    answer = session.release(spending, epsilon=0.2)
-    if isinstance(answer, NoisyNumber):
-        story.say(f"year 5: medical spending, an ordinary release: {answer.value:,} dollars +- {answer.error_bar:,}")
+def _one() -> Count:
+    return count("year = 3 AND indicator = 7")
 
 
-def _often(site: int, year: int) -> Count:
-    return count(f"mdvis >= 5 AND year = {year} AND site = {site}")
-
-
-def _admitted(year: int) -> Count:
-    return count(f"totadm >= 1 AND year = {year}")
-
-
-def _true_admitted(story: Story, year: int) -> int:
-    return int(of_year(story.table, year).filter(pc.field("totadm") >= 1).num_rows)
-
-
-def _point(story: Story, label: str, value: float, truth: float, interval: Ends | None) -> None:
-    story.points.append(Point(label, value, truth, interval or (None, None)))
+def _anybody(year: int) -> Count:
+    return count(f"year = {year}")
 
 
 def _shown(held: Conditional) -> str:
-    return "nothing, free, kept as a secret" if held.value is None else f"{held.value}, truth in {held.interval}"
+    return f"nothing, and kept as a secret; {held.price}" if held.value is None else _told(held)
+
+
+def _told(answer: Answer) -> str:
+    low, high = ("no end" if end is None else f"{end:,.0f}" for end in answer.interval or (None, None))
+    return f"{answer.value:,}, the truth is in {low} to {high}; {answer.price}"
+
+
+def noisy(story: Story, seed: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """All answers as a Gaussian release of everything would have told them; made up for the picture."""
+    noise = np.random.default_rng(seed).normal(0, RIVALS.sigma(TESTS), len(story.truths))
+    return np.array(story.truths) + noise

@@ -36,9 +36,7 @@ class RenyiFilter(Filter):
             raise InvalidParameter("order must be greater than 1")
         self.check_approximate_delta()
         if self._log_moment <= 0:
-            raise InvalidParameter(
-                f"nothing fits into {self.budget} at order {plain(self.order)}: smaller calls or a larger budget would"
-            )
+            raise InvalidParameter(f"nothing fits into {self.budget}: smaller calls or a larger budget would")
 
     @classmethod
     def best(

@@ -2,7 +2,7 @@
 
 from chary.accounting.growing.accuracy_laws import Law
 from chary.growing.boxes import AlgorithmBox, CountsBox, QuantilesBox
-from chary.growing.growth_plots import draw_schedule
+from chary.growing.growth_plots import draw_counts, draw_schedule
 from chary.growing.mwem_box import MWEMBox
 from chary.growing.small_database_box import SmallDatabaseBox
 from chary.growing.weights_plots import draw_answers, draw_synthetic
@@ -15,6 +15,7 @@ __all__ = [
     "QuantilesBox",
     "SmallDatabaseBox",
     "draw_answers",
+    "draw_counts",
     "draw_schedule",
     "draw_synthetic",
 ]

@@ -1,18 +1,26 @@
 """Pictures of schedules, written to a file (PNG, PDF or SVG by its ending)."""
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from chary.answer import Table
+from chary.calls.growing.running_questions import RunningCount
 from chary.calls.growing.schedule_states import PlannedRun, ScheduleState
+from chary.calls.growing.scheduled_runs import ScheduledRun
 from chary.errors import InvalidParameter
+from chary.pictures import Spot, spot_of
+from chary.pictures.drawing import styled
+from chary.pictures.files import check_picture
 
-_ENDINGS: Final = (".png", ".pdf", ".svg")
 # More points than a picture of that width can tell apart on a logarithmic scale.
 _POINTS: Final = 120
+# Colours that can be told apart, also by people who see few (Okabe and Ito 2008).
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
+_KEYS: Final = len(COLOURS)
 
 
 def draw_schedule(schedule: ScheduleState, path: Path | str, *, factor: int = 100) -> None:
@@ -35,18 +43,53 @@ def draw_schedule(schedule: ScheduleState, path: Path | str, *, factor: int = 10
     figure.savefig(target, dpi=120)
 
 
-def check_picture(path: Path | str) -> Path:
-    """The file to write; `InvalidParameter` for another ending or a place where no file can be written."""
-    target = Path(path)
-    if target.suffix.lower() not in _ENDINGS or not writable(target):
-        raise InvalidParameter(f"a picture goes to a file in an existing folder that ends in {', '.join(_ENDINGS)}")
-    return target
+def draw_counts(results: Sequence[ScheduledRun | RunningCount], path: Path | str) -> None:
+    """The counts that were told as a table grew, with their 95 % intervals: `run.state.results`. Nothing is read.
+
+    One line a key, of at most eight keys with the largest last counts. `InvalidParameter` for no results, for another
+    ending or a folder that is not there.
+    """
+    target, told = check_picture(path), [(place_of(result), counts_of(result)) for result in results]
+    if not told:
+        raise InvalidParameter("nothing was told yet: ask the run first")
+    last = told[-1][1]
+    names = sorted(last, key=lambda name: -last[name].value)[:_KEYS]
+    with styled():
+        figure = Figure(figsize=(8, 4.2), layout="constrained")
+        axes = figure.subplots()
+        for name, colour in zip(names, COLOURS, strict=False):
+            known = [(place, counts[name]) for place, counts in told if name in counts]
+            places, spots = [place for place, _ in known], [spot for _, spot in known]
+            bars = [[spot.value - (spot.low or 0) for spot in spots], [(spot.high or 0) - spot.value for spot in spots]]
+            axes.errorbar(
+                places,
+                [spot.value for spot in spots],
+                yerr=bars if all(spot.whole for spot in spots) else None,
+                fmt="o-",
+                color=colour,
+                capsize=3,
+                linewidth=1,
+                label=name or None,
+            )
+        axes.set(title="Counts, with 95 % intervals", xlabel="rows, or steps where their number is secret")
+        if any(names):
+            axes.legend(frameon=False)
+        figure.savefig(target, dpi=150)
 
 
-def writable(target: Path) -> bool:
-    """Whether it is, or may become, a file of ours; asked beforehand, since what comes first may be charged."""
-    place = target if target.exists() else target.parent
-    return not target.is_dir() and place.exists() and os.access(place, os.W_OK)
+def place_of(result: ScheduledRun | RunningCount) -> int:
+    """Where it stands: at its public size, or at its step."""
+    return result.size if result.size is not None else getattr(result, "step", 0)
+
+
+def counts_of(result: ScheduledRun | RunningCount) -> dict[str, Spot]:
+    """The counts of a result by their keys; "" for one without keys."""
+    answer: Any = result.answer if isinstance(result, ScheduledRun) else result
+    if isinstance(answer, Table):
+        rows = zip(answer.keys, answer.rows(), strict=True)
+        found = [spot_of(", ".join(map(str, key)), row["value"], (row["low"], row["high"])) for key, row in rows]
+        return {spot.label: spot for spot in found}
+    return {} if answer is None else {"": spot_of("", answer.value, answer.interval)}
 
 
 def _along(schedule: ScheduleState, factor: int) -> list[PlannedRun]:

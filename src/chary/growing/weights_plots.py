@@ -14,7 +14,7 @@ from chary.calls.weights.histogram_questions import WeightedAnswer
 from chary.calls.weights.public_weights import HistogramState
 from chary.data.domain.axes import Axis, Bins, Categories
 from chary.errors import InvalidParameter
-from chary.growing.growth_plots import check_picture
+from chary.pictures.files import check_picture
 
 KINDS: Final = {"hard": ("o", "tab:red"), "easy": ("s", "tab:blue"), "unverified": ("x", "tab:gray")}
 # Panels in a row, names and letters that can be read on a picture of 12 inches.

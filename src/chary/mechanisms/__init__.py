@@ -2,6 +2,7 @@
 
 from chary.mechanisms.additive import Additive, Gaussian, Laplace
 from chary.mechanisms.gaussian.noisy_normals import GaussianMax, GaussianThreshold
+from chary.mechanisms.numbers.guards import Guarded, GuardedQuantiles
 from chary.mechanisms.numbers.order_statistics import HalvedQuantiles, Order, RankDistance
 from chary.mechanisms.numbers.randomized_response import RandomizedResponse, ShareEstimate
 from chary.mechanisms.selection.exponential import Exponential
@@ -39,6 +40,8 @@ __all__ = [
     "GaussianThreshold",
     "Geometric",
     "Grid",
+    "Guarded",
+    "GuardedQuantiles",
     "HalvedQuantiles",
     "Held",
     "HiddenThreshold",

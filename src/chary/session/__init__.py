@@ -3,6 +3,7 @@
 from chary.answer import Spending
 from chary.session.entry_budgets import entry_budget, unit_budget
 from chary.session.opening import open, open_rows, open_series
+from chary.session.public_report import PublicReport, report
 from chary.session.reporting import Entry, PlainComposition
 from chary.session.session import Session, findings, plain_composition
 from chary.session.streams import open_stream
@@ -14,6 +15,7 @@ __all__ = [
     "STEPS",
     "Entry",
     "PlainComposition",
+    "PublicReport",
     "Quote",
     "Session",
     "Spending",
@@ -26,5 +28,6 @@ __all__ = [
     "open_series",
     "open_stream",
     "plain_composition",
+    "report",
     "unit_budget",
 ]

@@ -1,12 +1,14 @@
 """The session: everything an analyst does with a dataset, under the one budget its ledger keeps."""
 
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from typing_extensions import Unpack
 
 from chary.accounting import Findings
+from chary.advise.equal_price import alternatives
 from chary.amounts import Amount, steps_down
 from chary.answer import Spending
 from chary.calls.answers import Conditional
@@ -29,7 +31,7 @@ from chary.session.reading import types_told
 from chary.session.reporting import Entry, PlainComposition, entries, plainly_composed, statement
 from chary.spine.earlier import openings
 from chary.spine.interaction import Question
-from chary.spine.quote import Quote, quote
+from chary.spine.quote import Quote, compared_with, quote
 from chary.spine.spending import remaining, spending
 
 RunT = TypeVar("RunT")
@@ -67,15 +69,23 @@ class Session(Growing):
         *,
         distance: Number | None = None,
         tests: int | None = None,
+        truth: Number | None = None,
+        hits: int | None = None,
         confidence: Number = "0.95",
     ) -> Quote:
         """What a call would cost and how accurate it would be; nothing is charged, read or written.
 
-        `distance` is how far from its bar a value might be, for `wrong_call` (default: the error bar). For a
-        sparse vector, `tests` is how many may be asked, for `within`: how far off all of them may be with `confidence`.
-        Errors: those of a call that cannot be right for this dataset.
+        `distance` is how far from its bar a value might be, for `wrong_call` (default: the error bar). `tests` is how
+        many tests are expected (default: the keys of the question, or those that the call names), for `outlook`: the
+        margin, how many false alarms to expect where truths are at most `truth` (default: 0 for counts), the smallest
+        bar without one; and for `within`, how far off all may be; with `confidence`. `alternatives` are what else would
+        do at the price of `hits` hits (default: as many as the call names, or as can be charged and fit), with the
+        calls to write. Errors: those of a call that cannot be right for this dataset.
         """
-        return quote(self.spine, asked(call).bind(self.spine), distance, tests, confidence)
+        made = asked(call)
+        bound = made.bind(self.spine)
+        found = quote(self.spine, bound, distance, tests, confidence, truth)
+        return compared_with(found, partial(alternatives, self.spine, made, bound, found, hits))
 
     def start(self, opening: Opening[RunT], *, request: str | None = None, follow: bool = False) -> RunT:
         """Open what stays open, such as `session.start(SparseVector(above=500, hits=3, epsilon=0.1))`.

@@ -19,6 +19,7 @@ from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, exact
+from chary.spine.outlook import Barred
 from chary.spine.within import Within
 
 Json = dict[str, Any]
@@ -121,6 +122,11 @@ class Interaction(ABC):
         """What one part costs if it hits and if it misses."""
         return filter_.price(self.event)
 
+    @property
+    def later(self) -> Price | None:
+        """What a hit will be charged in the run that is opened, and what it pays for a miss; None for anything else."""
+        return None
+
     def worst(self, price: Price, hits: int | None = None) -> Amount:
         """What is reserved, for so many hits or for all that can be charged."""
         return price.total(self.most_hits if hits is None else hits, self.parallel)
@@ -159,6 +165,12 @@ class Interaction(ABC):
         accuracy = self.accuracy()
         return None if accuracy is None else accuracy[0].wrong_call(distance)
 
+    @property
+    def barred(self) -> Barred | None:
+        """The bar that is tested, and how often truths below it are reported; None where there is none, or it is not
+        known how often."""
+        return None
+
     def within(self, tests: int, confidence: Number) -> Within | None:
         """How far off so many tests may be together; None for what opens no tests."""
         return None
@@ -175,6 +187,10 @@ class Interaction(ABC):
     @property
     def rank_error(self) -> int | None:
         """By how many values the rank of a quantile is off 95 times in 100, at most; None for anything else."""
+        return None
+
+    def foretold(self) -> str | None:
+        """What is known before of the interval of an answer without an error bar, in words; None for anything else."""
         return None
 
     @abstractmethod

@@ -1,17 +1,40 @@
-"""A quote: what a question costs and how well it is answered, before anything is charged or touched."""
+"""A quote: what a question costs, how well it is answered and what else would do, before anything is charged."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, Final
+from functools import cached_property
+from html import escape
+from typing import Any, Final, NamedTuple
 
+from chary.errors import CharyError
 from chary.numbers import Number, exact, plain, whole
 from chary.spine.interaction import Interaction
+from chary.spine.outlook import RAISE, Outlook
 from chary.spine.refusal import needed
 from chary.spine.spine import Spine
 from chary.spine.within import Within
 
 # The other side of the 95 times in 100 of every error bar.
 _RARE: Final = Fraction(1, 20)
+# Halvings of an epsilon in the search for one whose misses are free.
+_HALVINGS: Final = 20
+_SHOWN: Final = 5
+NOT_FREE: Final = "MISSES ARE NOT FREE"
+
+
+class Alternative(NamedTuple):
+    """What else would do at the price of the call; `error` is that of all tests, and all values, together.
+
+    `code` is the call to write, None for the call that is quoted.
+    """
+
+    mechanism: str
+    error: float
+    code: str | None
+
+
+Comparing = Callable[[], Sequence[Alternative]]
 
 
 @dataclass(frozen=True)
@@ -20,11 +43,18 @@ class Quote:
 
     Prices are shares of the whole budget: `price_if_hit` and `price_if_miss` for one part, `most_charged` for the
     worst outcome of the whole call. `hits_left` counts hits (or releases) of this size that still fit, None when they
-    are free. `error_bar` is the half-width of the 95 % interval of a value, None where it depends on the data (means).
-    `wrong_call` is the probability that a value `distance` above (negative: below) the threshold is called wrongly.
-    `shortfall` is by how much the answer of a key that is chosen is below the best, at most, 95 times in 100;
-    `rank_error` by how many values the ranks of quantiles are off, likewise (see `QuantileAnswers`). `within` is how
-    far off so many tests may be together, where their number was given or agreed on.
+    are free. `misses_charged` says that a test is charged although it misses; `free_below` is an epsilon with which
+    misses would be free then, None where no epsilon makes them so (a budget without a delta).
+
+    `error_bar` is the half-width of the 95 % interval of the noise, None where it depends on the data (means); of a
+    value that is published because this noise lifted it over its bar, `outlook` says more. `wrong_call` is the
+    probability that a value `distance` above (negative: below) the threshold is called wrongly. `outlook` is what tests
+    against a bar will report: margin, false alarms, the smallest bar. `shortfall` is by how much the answer of a key
+    that is chosen is below the best, at most, 95 times in 100; `rank_error` by how many values the ranks of quantiles
+    are off, likewise (see `QuantileAnswers`). `within` is how far off so many tests may be together, where their number
+    was given or agreed on. `later_hit` and `later_miss` are the prices of each test of a run whose opening this is and
+    pays for misses: a hit is charged when it comes, beside the miss, and the opening's price holds all misses; None for
+    anything else. `interval` says in words what is known before of an interval whose width depends on the data.
     """
 
     kind: str
@@ -40,16 +70,41 @@ class Quote:
     shortfall: float | None = None
     rank_error: int | None = None
     within: Within | None = None
+    later_hit: float | None = None
+    later_miss: float | None = None
+    interval: str | None = None
+    free_below: float | None = None
+    outlook: Outlook | None = None
+    misses_charged: bool = False
+    compared: Comparing | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """What would answer as many tests at the same price, this call among them, the smallest error first.
+
+        Worked out when it is first asked for, a second or so; empty for what is no test against a bar.
+        """
+        return () if self.compared is None else tuple(self.compared())
 
     def as_dict(self) -> dict[str, Any]:
         """All figures by name."""
-        return asdict(self)
+        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "compared"}
+        told["within"] = None if self.within is None else asdict(self.within)
+        told["outlook"] = None if self.outlook is None else self.outlook.as_dict()
+        return told | {"alternatives": [each._asdict() for each in self.alternatives]}
 
     def __str__(self) -> str:
+        return "; ".join(self.lines()) + "".join(f"\n{line}" for line in self.compared_lines())
+
+    def lines(self) -> list[str]:
+        """The figures in sentences."""
         lines = ["this call itself is free"]
         if self.hits_left is not None:
             lines = [self._price(), f"{self.hits_left} of these fit"]
-        if self.error_bar is not None:
+        if self.later_hit is not None and self.later_miss is not None:
+            hit, miss = plain(100 * self.later_hit), plain(100 * self.later_miss)
+            lines.append(f"then each hit costs {hit} % more when it comes; a miss, {miss} %, is paid by this")
+        if self.error_bar is not None and (self.outlook is None or self.outlook.value_error is None):
             lines.append(f"values are within {plain(self.error_bar)} of the truth 95 times in 100")
         if self.wrong_call is not None:
             wrong = f"is called wrongly with probability {plain(self.wrong_call)}"
@@ -58,16 +113,46 @@ class Quote:
             lines.append(f"what is chosen is within {plain(self.shortfall)} of the best 95 times in 100")
         if self.rank_error is not None:
             lines.append(f"ranks are off by at most {self.rank_error} values 95 times in 100")
-        if self.within is not None:
-            lines.append(str(self.within))
-        return "; ".join(lines)
+        lines += [str(told) for told in (self.within, self.interval) if told is not None]
+        return lines + ([] if self.outlook is None else self.outlook.lines())
+
+    def compared_lines(self) -> list[str]:
+        """What else would do at the same price, best first."""
+        shown = self.alternatives[:_SHOWN] + tuple(each for each in self.alternatives[_SHOWN:] if each.code is None)
+        if len(shown) < 2:
+            return []
+        told = [
+            f"{plain(float(f'{each.error:.3g}'))}  {each.code or 'this call'}  ({each.mechanism})" for each in shown
+        ]
+        return ["error of all together at the same price:", *(f"  {line}" for line in told)]
+
+    def _repr_html_(self) -> str:
+        """The same as a list; what is paid for nothing is red."""
+        red = ' style="color:#b00020"'
+        items = "".join(f"<li{red if warns(line) else ''}>{escape(line)}</li>" for line in self.lines())
+        rows = "".join(
+            f"<tr><td>{plain(each.error)}</td><td><code>{escape(each.code or 'this call')}</code></td></tr>"
+            for each in self.alternatives
+        )
+        table = f"<table><tr><th>error at the same price</th><th></th></tr>{rows}</table>" if rows else ""
+        return f"<ul>{items}</ul>{table}"
 
     def _price(self) -> str:
         """What one part costs: a test, or all of a call or an opening that has no misses."""
         hit, miss = plain(100 * self.price_if_hit), plain(100 * self.price_if_miss)
         if self.price_if_hit == self.price_if_miss:
-            return f"{hit} % of the budget is charged, whatever comes out"
-        return f"a hit costs {hit} % of the budget, a miss {'is free' if miss == '0' else f'costs {miss} %'}"
+            told = f"{hit} % of the budget is charged, whatever comes out"
+        else:
+            told = f"a hit costs {hit} % of the budget, a miss {'is free' if miss == '0' else f'costs {miss} %'}"
+        return told + self._not_free()
+
+    def _not_free(self) -> str:
+        """What would make misses free, where they could be."""
+        if not self.misses_charged:
+            return ""
+        if self.free_below is None:
+            return f" ({NOT_FREE}: they are in a budget with a delta)"
+        return f" ({NOT_FREE}: they are with epsilon={plain(self.free_below)})"
 
     def _apart(self) -> str:
         distance = self.distance or 0
@@ -80,18 +165,22 @@ def quote(
     distance: Number | None = None,
     tests: int | None = None,
     confidence: Number = "0.95",
+    truth: Number | None = None,
 ) -> Quote:
     """Price an interaction against what is left. Without a distance, the error bar serves as the distance.
 
-    With `tests` it is told how far off so many of them may be together, with that confidence. The question is checked
-    as if it were asked (`InvalidQuery`), but nothing is read.
+    `tests` is how many are expected, with that `confidence`, of truths up to `truth`. The question is checked as if it
+    were asked (`InvalidQuery`), but nothing is read.
     """
     interaction.prepare(spine.rows)
     price, left = interaction.price(spine.filter), spine.left()
     capacity = max(1, spine.filter.capacity.main)
+    later = interaction.later
     bar = interaction.error_bar
     apart = bar if distance is None else float(exact(distance, "distance"))
     tested = interaction.kind != "release" and interaction.bar_step is not None
+    barred = interaction.barred
+    charged = barred is not None and barred.bought is False and not price.free_miss
     return Quote(
         kind=interaction.kind,
         epsilon=None if interaction.event.epsilon is None else float(interaction.event.epsilon),
@@ -106,7 +195,40 @@ def quote(
         shortfall=interaction.shortfall(_RARE),
         rank_error=interaction.rank_error,
         within=interaction.foreseen if tests is None else interaction.within(whole(tests, "tests"), confidence),
+        later_hit=None if later is None else later.hit.main / capacity,
+        later_miss=None if later is None else later.miss.main / capacity,
+        interval=interaction.foretold(),
+        free_below=_free_below(spine, interaction) if charged else None,
+        misses_charged=charged,
+        outlook=None if barred is None else barred.outlook(tests=tests, truth=truth, confidence=confidence),
     )
+
+
+def compared_with(quote: Quote, compared: Comparing) -> Quote:
+    """The quote with what else would do."""
+    return replace(quote, compared=compared)
+
+
+def warns(line: str) -> bool:
+    """Whether a sentence of a quote is about what is paid for nothing.
+
+    >>> warns("a hit costs 2 % of the budget, a miss is free")
+    False
+    """
+    return NOT_FREE in line or RAISE in line
+
+
+def _free_below(spine: Spine, interaction: Interaction) -> float | None:
+    """The largest half of a half ... of its epsilon with which misses are free; None where there is none."""
+    size = interaction.said_epsilon
+    for _ in range(_HALVINGS if size is not None else 0):
+        size = (size or Fraction(0)) / 2
+        try:
+            if interaction.at_epsilon(size).price(spine.filter).free_miss:
+                return float(size)
+        except CharyError:
+            return None
+    return None
 
 
 def _most(worst: int, left: int, *, halts: bool) -> int:

@@ -120,3 +120,5 @@ def test_prices_of_misses_and_prices_too_small_are_refused():
         draw_chain(SharpTest(18, "0.2", "0.1"), 2)
     with pytest.raises(InvalidParameter, match="at least"):
         draw_chain(SharpTest(18, "7e-5"), 2)
+    with pytest.raises(InvalidParameter, match="at least"):
+        clear_depth(2, SharpTest(18, "7e-5"), 1e-6)

@@ -104,6 +104,11 @@ def test_a_share_is_refused_where_misses_would_cost_more_than_hits(share):
         sharp_width(epsilon=1, delta="1e-6", tests=5, hits=3, misses_share=share)
 
 
+def test_a_hundredth_of_a_budget_is_right_within_a_hundred_times_as_much():
+    small, usual = (sharp_width(epsilon=epsilon, delta="1e-6", tests=300, hits=200) for epsilon in ("0.01", "1"))
+    assert 50 < small.within / usual.within < 120
+
+
 def test_a_budget_too_small_for_a_test_is_refused():
     with pytest.raises(InvalidParameter, match="fewer hits or a larger budget"):
-        sharp_width(epsilon="0.01", delta="1e-6", tests=300, hits=200)
+        sharp_width(epsilon="0.0001", delta="1e-6", tests=300, hits=200)

@@ -119,7 +119,7 @@ def test_tables_are_kept_and_do_not_grow_with_the_steps():
 
 
 def test_a_price_too_small_for_a_table_is_refused_with_the_least_that_works():
-    with pytest.raises(InvalidParameter, match=r"at least 7\.65765e-05"):
-        sharp_table(order=18, price="7e-5")
+    with pytest.raises(InvalidParameter, match=r"at least 3\.06306e-08"):
+        sharp_table(order=18, price="3e-8")
     with pytest.raises(InvalidParameter, match="steps"):
         sharp_table(order=18, price=1, steps=0)

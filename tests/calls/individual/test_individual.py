@@ -183,7 +183,7 @@ class Pair:
 
     def _really(self, side, query, above, noisy, secret):
         table, memory = self.tables[side]
-        asked = AskLiving(1, self.epsilon, query, table.neighbouring, Fraction(above), memory)
+        asked = AskLiving(1, query, table.neighbouring, Fraction(above), memory, epsilon=self.epsilon)
         self.script.noisy = noisy
         ran = asked.run(Touched([memory.plan(query)], None, secret, None, None))
         return self.script.exact, ran.secrets[1]

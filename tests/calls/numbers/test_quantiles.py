@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,7 @@ from chary.calls import Mode, Quantile, Quantiles, Share
 from chary.calls.numbers.modes import AskMode
 from chary.calls.numbers.quantile_questions import AskQuantiles
 from chary.data import Neighbouring
-from chary.errors import BudgetRefused, EngineFailure, InvalidParameter, InvalidQuery
+from chary.errors import BudgetRefused, EngineFailure, InvalidParameter, InvalidQuery, RequestConflict
 from chary.noise import Seeded
 from chary.spine.interaction import Touched
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
@@ -185,7 +186,7 @@ def test_two_keys_that_are_replaced_are_paid_in_full(opened):
 
 def test_rank_errors_are_told(opened):
     rows = opened(people([1.0, 2.0]), privacy_unit=None, budget=NO_NOISE)
-    assert rows.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon="0.1")).rank_error == 77
+    assert rows.ask(Quantile("age", 0.5, bounds=(0, 120), epsilon="0.1")).rank_error == 78
     units = opened(budget=NO_NOISE)
     wide = units.ask(Quantile("age", 0.5, bounds=(0, 120), rows_per_unit=4, epsilon="0.1")).rank_error
     assert 4 * 77 <= wide <= 4 * 78
@@ -292,3 +293,109 @@ def test_no_limit_is_so_large_that_the_engine_fails_on_some_rows(opened, limit):
         with pytest.raises(InvalidQuery, match=r"at most 2\*\*20"):
             refused()
     assert session.spent.share == before
+
+
+# Intervals, and which rows of a unit count
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_intervals_without_noise_are_the_quantiles_and_a_few_ranks(opened, relation):
+    ages = np.random.default_rng(2).integers(0, 1000, 5001)
+    session = opened(people(ages), privacy_unit=None, relation=relation, budget=NO_NOISE)
+    found = session.ask(Quantile("age", 0.5, bounds=(0, 1000), epsilon=PLENTY, interval=0.95))
+    low, high = found.interval
+    assert low <= np.median(ages) <= high
+    assert high - low <= 4
+    assert found.estimated == "quantiles of age over all rows"
+    many = session.ask(Quantiles("age", [0.25, 0.75], bounds=(0, 1000), epsilon=PLENTY, interval=0.95))
+    for row, truth in zip(many, np.quantile(ages, many.at), strict=True):
+        assert row["low"] <= truth <= row["high"]
+        assert row["high"] - row["low"] <= 6
+    assert session.ask(Quantile("age", 0.5, bounds=(0, 1000), epsilon=PLENTY)).interval is None
+
+
+@pytest.mark.statistical
+def test_intervals_cover_on_few_rows_and_say_so_before(opened):
+    """What a quote says of ranks holds, and true medians are missed less often than stated."""
+    ages = np.sort(np.random.default_rng(3).integers(0, 1000, 400))
+    session = opened(people(ages), privacy_unit=None, budget=Budget(epsilon=10**4), unsafe_noise=Seeded(4))
+    asked = Quantile("age", 0.5, bounds=(0, 1000), epsilon=3, interval="0.9")
+    quoted = session.quote(asked)
+    reach, missed = int(quoted.interval.split("at most ")[1].split()[0]), 0
+    for _ in range(60):
+        low, high = session.ask(asked).interval
+        missed += not low <= np.median(ages) <= high
+        assert np.searchsorted(ages, low) >= 200 - reach - 1
+        assert np.searchsorted(ages, high) <= 200 + reach + 1
+    assert stats.binom.sf(missed - 1, 60, 0.1) > ALPHA
+    alone = session.quote(replace(asked, interval=None))
+    assert 3 * (alone.rank_error - 1) <= quoted.rank_error <= 3 * (alone.rank_error + 1)
+    assert "interval=0.95" in str(alone)
+
+
+def test_what_is_asked_with_and_without_an_interval_are_two_questions(opened):
+    session = opened(budget=NO_NOISE)
+    plain = Quantile("age", 0.5, **AGES, epsilon=1)
+    known = session.ask(plain, request="q")
+    assert session.ask(plain, request="q") == known
+    for other in (replace(plain, interval=0.9), replace(plain, of_unit="random")):
+        with pytest.raises(RequestConflict):
+            session.ask(other, request="q")
+    guarded = session.ask(replace(plain, interval=0.9), request="g")
+    assert session.ask(replace(plain, interval=0.9), request="g").interval == guarded.interval
+    assert (
+        "interval"
+        not in AskQuantiles(Quantiles("age", [0.5], **AGES, epsilon=1), session.spine.rows.neighbouring).body()
+    )
+
+
+STAYS = pd.DataFrame({"patient": [1] * 4 + [2] * 2 + [3], "age": [10, 20, 30, 90, 40, 70, 50]})
+
+
+@pytest.mark.parametrize(
+    ("of_unit", "rows", "at", "expected"),
+    [
+        ("spread", 1, 0.5, {40}),
+        ("mean", 1, 0.5, {50}),
+        ("mean", 1, 0.1, {38}),
+        ("weighted", 4, 0.5, {50}),
+        ("weighted", 4, 0.2, {30}),
+        ("random", 4, 0.5, {40}),
+        ("random", 1, 0.99, {50, 70, 90}),
+    ],
+)
+def test_which_values_of_a_unit_count(opened, of_unit, rows, at, expected):
+    session = opened(STAYS, budget=NO_NOISE)
+    limits = {"bounds": (0, 120), "rows_per_unit": rows, "of_unit": of_unit}
+    found = {session.ask(Quantile("age", at, **limits, epsilon=PLENTY)).value for _ in range(12)}
+    assert found == expected if len(expected) == 1 else found <= expected
+    assert "patient" in session.ask(Quantile("age", at, **limits, epsilon=PLENTY)).estimated
+
+
+def test_a_drawn_row_is_drawn_once_a_request_and_negative_means_round_upwards(opened):
+    frame = pd.DataFrame({"patient": [1] * 50, "age": range(50)})
+    session = opened(frame, budget=NO_NOISE)
+    drawn = Quantile("age", 0.5, **AGES, of_unit="random", epsilon=PLENTY)
+    assert len({session.ask(drawn, request="again").value for _ in range(9)}) == 1
+    assert len({session.ask(drawn).value for _ in range(20)}) > 3
+    below = opened(pd.DataFrame({"patient": [1, 1], "age": [-8, -3]}), budget=NO_NOISE)
+    mean = Quantile("age", 0.5, bounds=(-10, 10), rows_per_unit=1, of_unit="mean", epsilon=PLENTY)
+    assert below.ask(mean).value == -5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"of_unit": "median"},
+        {"of_unit": "mean", "rows_per_unit": 2},
+        {"of_unit": "random", "rows_per_unit": None},
+        {"interval": 0},
+        {"interval": 1},
+        {"interval": "most"},
+    ],
+)
+def test_wrong_choices_are_refused(opened, wrong):
+    session = opened(STAYS)
+    with pytest.raises((InvalidParameter, InvalidQuery)):
+        session.ask(Quantile("age", 0.5, **(AGES | {"epsilon": 1} | wrong)))
+    assert session.history == []

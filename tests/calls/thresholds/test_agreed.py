@@ -206,8 +206,23 @@ def test_how_near_to_a_bar_all_tests_are_right_is_told_before_and_after_it_is_pa
     more, surer = run.state.accuracy(tests=10_000), run.state.accuracy(confidence="0.999")
     assert min(more.error, surer.error) > quote.within.error
     assert (more.confidence, surer.tests) == (0.95, 1000)
-    free = session.quote(Test(count(), above=0, hits=20, tests=1000), tests=1000).within.error
-    assert quote.within.error < 0.8 * free
+    free = session.quote(Test(count(), above=0, hits=20, tests=1000), tests=1000)
+    assert quote.within.error < 0.8 * free.within.error
+    assert (free.later_hit, free.later_miss) == (None, None)
+
+
+def test_a_quote_tells_the_price_of_each_hit_and_miss_that_will_be_charged(opened):
+    session = opened(budget=DELTA)
+    call = AgreedTests(tests=1000, hits=20, misses="0.2")
+    quote = session.quote(call)
+    run = session.start(call)
+    assert quote.later_hit == run.state.price_if_hit == run.quote(count(), above=0).price_if_hit
+    assert 1000 * quote.later_miss == pytest.approx(quote.most_charged, rel=1e-12)
+    assert quote.later_hit == pytest.approx(0.8 / 20, rel=1e-6)
+    assert "then each hit costs 4 % more when it comes; a miss, 0.02 %, is paid by this" in str(quote)
+    before = session.spent.share
+    run.ask(count(), above=-(10**6))
+    assert session.spent.share - before == pytest.approx(quote.later_hit)
 
 
 @pytest.mark.parametrize("how", [{}, {"value": "0.25"}, {"part": "0.3", "sure": "0.99"}])

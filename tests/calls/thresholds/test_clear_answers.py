@@ -97,7 +97,7 @@ def test_the_lead_of_the_largest_key_is_its_depth(opened):
     session = opened(budget=DELTA)
     for relation, steps in (("add/remove", 1), ("replace", 2)):
         bound = Classify(EVERY, hits=20).bind(opened(budget=DELTA, relation=relation).spine)
-        assert bound.draws.table.sensitivity == steps
+        assert bound.draws.table.spacing == steps
         for dtype in (np.int64, object):
             values = np.array([5, 91, 80], dtype=dtype)
             assert bound.placed(Touched([values], None, None, None, PAID)) == (1, 11)

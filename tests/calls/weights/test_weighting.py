@@ -12,15 +12,16 @@ import pytest
 import chary
 from chary import Bins, Budget, BudgetRefused
 from chary.calls import Weights
-from chary.calls.weights.histogram_questions import AskWeights, HistogramMemory
+from chary.calls.weights.charged_questions import AskWeights
+from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.weighting import OpenWeights
 from chary.data import Neighbouring
-from chary.errors import InvalidParameter, NoPrice, RequestConflict
+from chary.errors import NoPrice, RequestConflict
 from chary.mechanisms import Laplace
 from chary.mechanisms.synthesis.weights_update import Change, MultiplicativeWeights, Transcript
 from chary.noise import Seeded
 from chary.spine.interaction import Touched
-from tests.calls.weights.weighting_kit import QUESTIONS, UNIVERSE, true_share, weights_of
+from tests.calls.weights.weighting_kit import QUESTIONS, true_share, weights_of
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, spent, visits
 
 ROW = Neighbouring("replace", None)
@@ -155,13 +156,12 @@ def test_growth_takes_new_rows_to_be_like_the_old_ones_but_for_a_part(rows):
     assert known.state.estimate(QUESTIONS[0]) == pytest.approx(kept * before + (1 - kept) / 4, rel=1e-5)
 
 
-def test_hits_choose_the_largest_calls_that_fit(rows):
-    session = rows(budget=Budget(epsilon=1, delta=1e-6), grain="0.02")
+def test_hits_choose_the_largest_calls_that_fit_where_sharp_tests_have_no_price(rows):
+    session = rows(budget=Budget(epsilon=1), filter="pure")
     quote = weights_of(session, epsilon=None, hits=36).state.standing()
-    assert (quote.hard_left, quote.epsilon) == (36, pytest.approx(0.02, rel=0.02))
-    tight = rows(budget=Budget(epsilon=1, delta=1e-6), grain="0.02")
+    assert (quote.hard_left, quote.epsilon) == (36, pytest.approx(1 / 36, rel=0.001))
     with pytest.raises(BudgetRefused):
-        weights_of(tight, epsilon=None, hits=10**30)
+        weights_of(session, epsilon=None, hits=10**30)
 
 
 def test_a_synthetic_table_comes_from_the_histogram(rows):
@@ -285,8 +285,3 @@ def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened):
     session.append(pd.DataFrame({"s": ["a"]}))
     with pytest.raises(NoPrice):
         weights.ask("s = 'a'")
-
-
-def test_hits_and_a_request_key_do_not_go_together(rows):
-    with pytest.raises(InvalidParameter, match="give epsilon="):
-        rows().start(Weights(universe=UNIVERSE, alpha="0.06", hits=3), request="monday")

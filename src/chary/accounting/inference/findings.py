@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 
 from chary.accounting.inference.lists import (
@@ -130,8 +131,11 @@ class Findings(Sequence[Finding]):
             found.setdefault(finding.call, []).append(finding)
         return cls(tuple(tuple(found[call]) for call in sorted(found)), most, open, made)
 
+    def __iter__(self) -> Iterator[Finding]:
+        return chain.from_iterable(self.calls)
+
     def __getitem__(self, place: Any) -> Any:
-        return [finding for found in self.calls for finding in found][place]
+        return tuple(self)[place]
 
     def __len__(self) -> int:
         return sum(map(len, self.calls))

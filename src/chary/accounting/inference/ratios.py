@@ -42,6 +42,34 @@ def mean_interval(
     return float_down(first) + 0.0, float_up(last)
 
 
+def mean_between(
+    above: tuple[int, int], below: tuple[int, int], *, bounds: tuple[Number, Number]
+) -> tuple[float, float]:
+    """Every mean of values whose distances from the lower bound sum up to a number in `above`, and those from the upper
+    bound to one in `below`, rounded outwards.
+
+    With sums A and B the mean is `low + (high - low) A/(A + B)`, which rises with A and falls with B. Sums of distances
+    are not negative; where neither can be positive, there are no values, and the answer is the bounds.
+
+    Guarantee: if both cover with probability 1 - beta together, so does this cover the mean of the clipped values.
+
+    Errors: `InvalidParameter` for an interval whose ends are the wrong way round.
+
+    >>> mean_between((480, 520), (960, 1040), bounds=(0, 30))
+    (9.4736..., 10.5405...)
+    """
+    low, high = (exact(end, "bounds") for end in bounds)
+    for first, last in (above, below, (low, high)):
+        if first > last:
+            raise InvalidParameter("the ends of an interval must be in rising order")
+    (least, most), (fewest, largest) = ((max(0, first), max(0, last)) for first, last in (above, below))
+    if not most and not largest:
+        return float_down(low) + 0.0, float_up(high)
+    down = Fraction(least, least + largest) if least else Fraction(0)
+    up = Fraction(most, most + fewest) if fewest else Fraction(1)
+    return float_down(low + (high - low) * down) + 0.0, float_up(low + (high - low) * up)
+
+
 def _quotient(total: int | None, least: int, most: int | None, sign: int) -> Fraction | None:
     """The smallest (sign -1) or largest quotient of this sum by a count from least to most; None for no end."""
     if total is None:

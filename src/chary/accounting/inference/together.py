@@ -5,11 +5,22 @@ needs nothing of how they depend on each other or were chosen (theory 9.3).
 """
 
 from fractions import Fraction
+from typing import Protocol
 
 from chary.accounting.inference.lists import share_at_down
 from chary.accounting.inference.noise_laws import NoiseLaw
 from chary.accounting.rounding import float_up
 from chary.numbers import Number, probability, whole
+
+
+class Tails(Protocol):
+    """How often a test reports a truth below its bar: a `NoiseLaw`, `SharpTails`, `SparseTails`. In grid steps."""
+
+    def at_least_up(self, distance: int) -> Fraction:
+        """The chance that a truth so far below the bar (negative: above) is reported, rounded up."""
+
+    def reach_up(self, chance: Number) -> int:
+        """The least distance below the bar from which on that chance is at most this, certainly."""
 
 
 def confidence_of_each(confidence: Number, count: int) -> Fraction:
@@ -50,7 +61,7 @@ def error_of_all_up(noise: NoiseLaw, *, tests: int, confidence: Number) -> int:
     return noise.reach_up(_failure(confidence, tests) / 2) - 1
 
 
-def margin_up(noise: NoiseLaw, *, tests: int, confidence: Number) -> int:
+def margin_up(noise: Tails, *, tests: int, confidence: Number) -> int:
     """The margin of a watch: with `confidence` no value whose truth is this far or farther below its bar is reported.
 
     For Laplace noise of scale b about `b ln(tests/(2 beta))`. Where the bar less the margin is at or below what values
@@ -63,7 +74,7 @@ def margin_up(noise: NoiseLaw, *, tests: int, confidence: Number) -> int:
     return noise.reach_up(_failure(confidence, tests))
 
 
-def least_bar(noise: NoiseLaw, *, truth: int, tests: int, confidence: Number = Fraction(19, 20)) -> int:
+def least_bar(noise: Tails, *, truth: int, tests: int, confidence: Number = Fraction(19, 20)) -> int:
     """The smallest bar at which, with `confidence`, no false alarm comes of so many tests with truths up to `truth`.
 
     >>> from chary.accounting.inference.noise_laws import LaplaceLaw
@@ -73,7 +84,7 @@ def least_bar(noise: NoiseLaw, *, truth: int, tests: int, confidence: Number = F
     return truth + margin_up(noise, tests=tests, confidence=confidence)
 
 
-def false_alarms_up(noise: NoiseLaw, *, bar: int, truth: int, tests: int) -> float:
+def false_alarms_up(noise: Tails, *, bar: int, truth: int, tests: int) -> float:
     """The expected number of reports if so many tests have truths of at most `truth`: `tests P(Z >= bar - truth)`.
 
     For Laplace noise `N r^(bar - truth)/(1 + r)` where the bar lies above. Rounded up.

@@ -16,7 +16,7 @@ from typing import Final
 
 from chary.accounting.exponentials import decimal, precise
 from chary.accounting.sharp.allowed_pairs import Chance
-from chary.accounting.sharp.chance_chain import ONE, check_price, tail
+from chary.accounting.sharp.chance_chain import LEAST_EVEN_SPEED, ONE, check_price, tail
 from chary.accounting.sharp.logit_steps import LogitSteps, log_chances
 from chary.accounting.sharp.sharp_event import SharpTest
 from chary.accounting.sharp.sharp_table import SharpTable
@@ -84,10 +84,11 @@ def draw_chain(test: SharpTest, labels: int) -> tuple[int, ...]:
     """The chances `u(j) 2^192` that a draw is its own label for certain, j sensitivities from where all labels meet.
 
     With the rest, 1 - u, it is uniform among all labels. Guarantee: u(0) = 0, u rises, each pair of neighbours
-    satisfies both inequalities, and beyond the end, within 2^-100 of 1, u stays as it is. Errors: as of
-    `chance_chain`, and `InvalidParameter` for a price of misses.
+    satisfies both inequalities, and beyond the end, within 2^-100 of 1, u stays as it is. Each step is one
+    sensitivity, so a price at which a test of its own would take several a step is refused: `InvalidParameter`, as for
+    a price of misses.
     """
-    check_price(test)
+    check_price(test, LEAST_EVEN_SPEED)
     if test.miss_price:
         raise InvalidParameter("draws that agree are free: leave the price of a miss out")
     with precise(-18):
@@ -139,7 +140,11 @@ class _Walk:
 
 
 def clear_depth(labels: int, test: SharpTest, chance: float) -> float:
-    """The sensitivities from where all labels meet to where the own one is told but for this chance."""
+    """The sensitivities from where all labels meet to where the own one is told but for this chance.
+
+    Errors: `InvalidParameter` for a price too small for a chain.
+    """
+    check_price(test, LEAST_EVEN_SPEED)
     steps = DrawSteps(test, labels)
     logit, reached, move = steps.start(), 0, None
     last = rare = 1 - labels**-2.0

@@ -1,4 +1,4 @@
-"""Chances of a hit one sensitivity apart, as exact multiples of 2^-192, every neighbouring pair verified."""
+"""Chances of a hit a few sensitivities apart, as exact multiples of 2^-192, every neighbouring pair verified."""
 
 import math
 from collections.abc import Iterator
@@ -24,20 +24,25 @@ _EDGE_LOGIT: Final = EDGE_BITS * math.log(2)
 _TAIL: Final = ONE >> 12
 # Floats are off by some 1e-15; this margin costs a test of 1,000 steps less than one part in 10^9 of its slope.
 _MARGIN, _MORE, _TRIES = 1e-13, 16, 8
+# Steps of many sensitivities settle quickly where chances change by a part in 1,000, but not where they fall by powers.
+_STRETCHED_MARGIN, _SETTLING, _ENDING, _HALVINGS = 1e-10, 3, math.log(1000), 25
 # Sides that differ from 1 by more than 10^-24 need 42 digits, which halve the time of 60. A miss price below 10^-9 has
 # to be told from rounding at chances of 2^-100, and takes 80.
 _FEWER_DIGITS, _MORE_DIGITS, _TINY = -18, 20, Fraction(1, 10**9)
-# A second or two and 10^5 numbers; slower tests are right only tens of thousands of sensitivities from their bar.
-LEAST_SPEED: Final = Fraction(1, 2000)
+# Below this speed floats do not find a next chance to the digits that are verified.
+LEAST_SPEED: Final = Fraction(1, 10**5)
+# Slower chains take several sensitivities at a step, as many as make it so fast: a second or two and 10^5 numbers.
+LEAST_EVEN_SPEED: Final = Fraction(1, 2000)
+_STRETCHED_TO: Final = 2e-3
 
 
 @lru_cache(maxsize=64)
 def chance_chain(test: SharpTest) -> tuple[tuple[int, ...], int]:
-    """The chances `f(j) 2^192` for whole sensitivities j, and the place of j = 0, where f is 1/2.
+    """The chances `f(j) 2^192` for each j of `stretch(test)` sensitivities, and the place of j = 0, where f is 1/2.
 
-    Guarantee: each pair of neighbours satisfies both inequalities of the test, and they rise. Beyond the ends, within
-    2^-100 of 0 and 1, chances stay as they are. A price too small for a table raises `InvalidParameter`, with the least
-    that works.
+    Guarantee: they rise, and if chances between them are mixed in proportion, each pair one sensitivity apart satisfies
+    both inequalities of the test. Beyond the ends, within 2^-100 of 0 and 1, chances stay as they are. A price too
+    small for a table raises `InvalidParameter`, with the least that works.
     """
     check_price(test)
     with precise(_MORE_DIGITS if 0 < Fraction(test.miss_price) < _TINY else _FEWER_DIGITS):
@@ -48,22 +53,39 @@ def chance_chain(test: SharpTest) -> tuple[tuple[int, ...], int]:
     return (*reversed(below), ONE >> 1, *above), len(below)
 
 
-def check_price(test: SharpTest) -> None:
-    """Refuse a price too small for a table."""
+def check_price(test: SharpTest, speed: Fraction = LEAST_SPEED) -> None:
+    """Refuse a price too small for a table of this speed."""
     order = Fraction(test.order)
-    least = least_price(order, LEAST_SPEED)
+    least = least_price(order, speed)
     if Fraction(test.price) < least:
         raise InvalidParameter(
             f"a table of a test at order {plain(order)} needs a price of at least {plain(least * Fraction(1001, 1000))}"
         )
 
 
+def stretch(test: SharpTest) -> int:
+    """How many sensitivities one step of the test's chain is long: 1 but for very small prices.
+
+    >>> stretch(SharpTest(18, "0.19295")), stretch(SharpTest(18, "0.0000003"))
+    (1, 64)
+    """
+    order, price = Fraction(test.order), Fraction(test.price)
+    if price >= least_price(order, LEAST_EVEN_SPEED):
+        return 1
+    return math.ceil(_STRETCHED_TO * math.sqrt(order * (order - 1) / price))
+
+
 class _Walk:
-    """Steps from 1/2 to either end; each is found in floats, drawn back a little and verified in decimals."""
+    """Steps from 1/2 to either end; each is found in floats, drawn back a little and verified in decimals.
+
+    A step of several sensitivities is divided evenly. Allowed pairs are a convex set, so all its pairs of neighbours
+    are allowed if the first and the last are.
+    """
 
     def __init__(self, test: SharpTest) -> None:
         self._pairs = Inequalities(test)
         self._steps = LogitSteps(test)
+        self._stretch = stretch(test)
         self._last = -_EDGE_LOGIT if test.miss_price else -math.log(ONE / _TAIL)
 
     def chances(self, *, up: bool) -> Iterator[int]:
@@ -71,19 +93,52 @@ class _Walk:
         logit, value, guess = 0.0, ONE >> 1, None
         while self._last < logit < _EDGE_LOGIT:
             guess = self._steps.step(logit, up=up, guess=guess)
-            value = self._verified(value, logit, guess if up else -guess)
+            move = guess if up else -guess
+            value = self._verified(value, logit, move if self._stretch == 1 else self._stretched(logit, move))
             logit = math.log(value / (ONE - value))
             yield value
 
+    def _stretched(self, logit: float, move: float) -> float:
+        """How far the logit moves in one step: as many times the shorter of the first and the last sensitivity's."""
+        if abs(logit) > _ENDING and (move > 0 or self._last == -_EDGE_LOGIT):
+            return self._ending(logit, move)
+        first, reached = _gap(logit, logit + move), move
+        last = first
+        for _ in range(_SETTLING):
+            reached = _moved(logit, math.copysign(self._stretch * min(first, last), move)) - logit
+            last = self._final(logit, move, reached)
+        return reached
+
+    def _ending(self, logit: float, move: float) -> float:
+        """The same near an end, where the last is far shorter: by halving, from one sensitivity's up."""
+        first, low, high = _gap(logit, logit + move), move, move * self._stretch
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            room = self._stretch * min(first, self._final(logit, move, middle))
+            low, high = (middle, high) if _gap(logit, logit + middle) <= room else (low, middle)
+        return low
+
+    def _final(self, logit: float, move: float, reached: float) -> float:
+        """How far apart the last sensitivity of a step may be in chance."""
+        end = logit + reached
+        return _gap(end - math.copysign(self._steps.step(end, up=move < 0, guess=abs(move)), move), end)
+
     def _verified(self, value: int, logit: float, move: float) -> int:
-        here, margin = chance(value), _MARGIN
+        margin = _MARGIN if self._stretch == 1 else _STRETCHED_MARGIN
         for _ in range(_TRIES):
             found = _nearest(logit + move * (1 - margin))
+            found = value + (found - value) // self._stretch * self._stretch
             rises = value < found if move > 0 else found < value
-            if rises and self._pairs.allow(here, chance(found)):
+            if rises and self._allowed(min(value, found), max(value, found)):
                 return found
             margin *= _MORE
         raise InvalidParameter("chances of neighbours cannot be told apart at these prices: take a larger price")
+
+    def _allowed(self, low: int, high: int) -> bool:
+        part = (high - low) // self._stretch
+        return self._pairs.allow(chance(low), chance(low + part)) and (
+            self._stretch == 1 or self._pairs.allow(chance(high - part), chance(high))
+        )
 
 
 def chance(value: int) -> Chance:
@@ -102,10 +157,24 @@ def _nearest(logit: float) -> int:
     return int(math.exp(hit) * float(ONE)) if hit < miss else ONE - int(math.exp(miss) * float(ONE))
 
 
+def _gap(logit: float, other: float) -> float:
+    """How far apart two chances are, from the rarer outcome's logarithms."""
+    (hit, miss), (other_hit, other_miss) = log_chances(logit), log_chances(other)
+    if hit < miss:
+        return abs(math.exp(hit) * math.expm1(other_hit - hit))
+    return abs(math.exp(miss) * math.expm1(other_miss - miss))
+
+
+def _moved(logit: float, change: float) -> float:
+    """The logit of a chance that is so much larger."""
+    hit, miss = (math.exp(log) for log in log_chances(logit))
+    return math.log((hit + change) / (miss - change))
+
+
 def tail(below: list[int]) -> list[int]:
     """Chances that fall by one factor from the last two, rounded up: allowed by the third point of `allowed_pairs`.
 
-    Rounding up brings two neighbours nearer to each other than the factor.
+    Rounding up brings two neighbours nearer to each other than the factor, also within a step that is divided evenly.
     """
     least, above = below[-1], below[-2] if len(below) > 1 else ONE >> 1
     found, value = [], least

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from chary.accounting.log_moments import capacity_down, choose_order
-from chary.accounting.sharp.chance_chain import EDGE_BITS, LEAST_SPEED
+from chary.accounting.sharp.chance_chain import EDGE_BITS, LEAST_SPEED, stretch
 from chary.accounting.sharp.logit_steps import LogitSteps
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
 from chary.amounts import MAIN_STEPS, steps_down
@@ -79,7 +79,8 @@ def half_width(test: SharpTest, chance: float) -> float:
     >>> round(half_width(SharpTest(17, "0.29938"), 0.05 / 20000), 1)
     210.7
 
-    Errors: `InvalidParameter` for a chance below 2^-100, where chances end.
+    Up to a part in 100 for a test so slow that its table has one chance for several sensitivities. Errors:
+    `InvalidParameter` for a chance below 2^-100, where chances end.
     """
     check_chance(chance)
     return (_reach(test, chance, up=False) + _reach(test, chance, up=True)) / 2
@@ -141,14 +142,14 @@ def laplace_width(epsilon_per_call: Number, *, tests: int, sure: Number = "0.95"
 
 def _reach(test: SharpTest, chance: float, *, up: bool) -> float:
     """How many sensitivities from 1/2 the rarer outcome has this chance; a part of one in proportion to chances."""
-    steps, logit, reached, move = LogitSteps(test), 0.0, 0, None
+    steps, logit, reached, move, times = LogitSteps(test), 0.0, 0, None, stretch(test)
     rare = last = 0.5
     while rare > chance:
         move = steps.step(logit, up=up, guess=move)
-        logit += move if up else -move
+        logit += times * (move if up else -move)
         last, rare = rare, 1 / (1 + math.exp(min(abs(logit), 700.0)))
-        reached += 1
-    return reached - (chance - rare) / (last - rare) if reached else 0.0
+        reached += times
+    return reached - times * (chance - rare) / (last - rare) if reached else 0.0
 
 
 def _best_order(agreed: AgreedNumber, share: Fraction) -> SharpWidth:
@@ -162,7 +163,7 @@ def _best_order(agreed: AgreedNumber, share: Fraction) -> SharpWidth:
     found = _at(agreed, order, share)
     if found is None:
         raise InvalidParameter(
-            "this budget pays only for tests whose chances climb by less than a part in 2,000 a sensitivity: take "
+            "this budget pays only for tests whose chances climb by less than a part in 100,000 a sensitivity: take "
             "fewer hits or a larger budget"
         )
     return found

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from chary.accounting.sharp.chance_chain import ONE, chance_chain
+from chary.accounting.sharp.chance_chain import ONE, chance_chain, stretch
 from chary.accounting.sharp.sharp_event import SharpTest
 from chary.errors import InvalidParameter
 from chary.numbers import Number, probability, whole
@@ -12,15 +12,16 @@ from chary.numbers import Number, probability, whole
 
 @dataclass(frozen=True)
 class SharpTable:
-    """The law of a sharp test for values that one unit moves by at most `sensitivity` steps.
+    """The law of a sharp test for values that one unit moves by at most a number of steps, its sensitivity.
 
     `hit_chance(x)` rises with x, is 1/2 at x = 0, and is one of the exact multiples `chances[j] / 2^192` of the chain
-    at whole sensitivities; between them it is mixed in proportion, and beyond the chain, within 2^-100 of 0 and of 1,
-    it stays. It is the law itself, not an approximation of one: a sampler draws from these rationals.
+    at each j-th of `spacing` steps, one sensitivity or, at very small prices, several; between them it is mixed in
+    proportion, and beyond the chain, within 2^-100 of 0 and of 1, it stays. It is the law itself, not an approximation
+    of one: a sampler draws from these rationals.
 
-    Guarantee: for values that differ by at most `sensitivity` steps the chances satisfy the test's inequalities, both
-    ways round. For whole sensitivities each pair was verified; pairs between are mixtures of two of them, and allowed
-    pairs are a convex set.
+    Guarantee: for values that differ by at most a sensitivity the chances satisfy the test's inequalities, both ways
+    round. For whole sensitivities each pair was verified, or lies between two that were; pairs between are mixtures of
+    two of them, and allowed pairs are a convex set.
 
     >>> table = sharp_table(order=18, price="0.19295", steps=10)
     >>> table.hit_chance(0), float(table.hit_chance(10)), float(table.hit_chance(-10**9))
@@ -28,19 +29,19 @@ class SharpTable:
     """
 
     test: SharpTest
-    sensitivity: int
+    spacing: int
     chances: tuple[int, ...]
     centre: int
 
     def hit_chance(self, steps: int) -> Fraction:
         """The chance of a hit so many steps above the centre."""
-        place, part = divmod(steps, self.sensitivity)
+        place, part = divmod(steps, self.spacing)
         low, high = (self.chances[self.place(place + more)] for more in (0, 1))
-        return Fraction(low * (self.sensitivity - part) + high * part, self.sensitivity * ONE)
+        return Fraction(low * (self.spacing - part) + high * part, self.spacing * ONE)
 
-    def place(self, sensitivities: int) -> int:
-        """Where in `chances` that of so many sensitivities above the centre is."""
-        return min(max(sensitivities + self.centre, 0), len(self.chances) - 1)
+    def place(self, spacings: int) -> int:
+        """Where in `chances` that of so many times the spacing above the centre is."""
+        return min(max(spacings + self.centre, 0), len(self.chances) - 1)
 
     def false_alarm_reach(self, chance: Number) -> int:
         """The fewest steps below the centre at which a hit has at most this chance.
@@ -62,8 +63,8 @@ class SharpTable:
         """
         return (self.miss_reach(chance) - self.false_alarm_reach(chance)) // 2
 
-    def _fewest(self, holds: Callable[[int], bool], sensitivities: int) -> int:
-        low, high = -1, sensitivities * self.sensitivity
+    def _fewest(self, holds: Callable[[int], bool], spacings: int) -> int:
+        low, high = -1, spacings * self.spacing
         if not holds(high):
             raise InvalidParameter("a sharp test's chances end 2^-100 from 0 and 1: take a larger chance")
         while high - low > 1:
@@ -76,10 +77,11 @@ def sharp_table(*, order: Number, price: Number, miss_price: Number = 0, steps: 
     """The test that separates best at these prices of a hit and a miss, for a sensitivity of so many steps.
 
     Whole sensitivities apart, each chance is the next of the one before (`next_miss_up`), up to a part in 1e11; small
-    chances fall by one factor. No test at these prices climbs faster (docs/theory.md). Tables are kept: the first takes
-    some tens of milliseconds at usual prices, whatever the steps. Errors: as of `SharpTest`, and `InvalidParameter`
-    for a price too small for a table.
+    chances fall by one factor. No test at these prices climbs faster (docs/theory.md). At prices so small that it would
+    climb by less than a part in 2,000 a sensitivity, the table has one chance for several of them, evenly divided, and
+    is wider by a part in some hundreds at most. Tables are kept: the first takes some tens of milliseconds at usual
+    prices, whatever the steps. Errors: as of `SharpTest`, and `InvalidParameter` for a price too small for a table.
     """
     test = SharpTest(order, price, miss_price)
     chances, centre = chance_chain(test)
-    return SharpTable(test, whole(steps, "steps"), chances, centre)
+    return SharpTable(test, whole(steps, "steps") * stretch(test), chances, centre)

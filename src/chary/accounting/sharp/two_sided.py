@@ -11,13 +11,14 @@ from chary.numbers import Number
 @dataclass(frozen=True)
 class TwoSidedTable:
     """The law of a test whether integers are `change` steps or more away from 0, for those one unit moves by at most
-    `table.sensitivity`.
+    the sensitivity of the table.
 
     `hit_chance(x) = max(f(x - change), f(-x - change))`, f the one-sided law: as f rises, that is `f(|x| - change)`.
 
     Guarantee: `SharpTest`, the event of the table: |x| moves by no more than x does, so the chances of neighbours, on
-    one side or across the valley, are those of two values of the one-sided test that differ by at most its sensitivity.
-    No test at these prices that hits at 0 with no more than `valley` rises faster on either side (docs/theory.md).
+    one side or across the valley, are those of two values of the one-sided test that differ by at most its sensitivity,
+    also where a step of its chain is several sensitivities long. No test at these prices that hits at 0 with no more
+    than `valley` rises faster on either side (docs/theory.md).
 
     >>> from chary.accounting.sharp.sharp_table import sharp_table
     >>> apart = TwoSidedTable(sharp_table(order=18, price="0.19295", steps=10), change=900)

@@ -43,14 +43,19 @@ def rank_error_up(*, epsilon: Number, points: int, beta: Number, change: Number 
 
     If t comes out for q, then `b - qn` and `a - (1-q)n` are at most this, for the numbers b below and a above it.
     `change` is how much one unit moves a rank: 1 under replace, `max(q, 1-q)` under add/remove, times the values of a
-    unit. `floor(change * floor((2/epsilon) ln(points/beta)))`, by the law itself (theory section 2).
+    unit. `change * floor((2/epsilon) ln(points/beta))`, rounded up, by the law itself (theory section 2).
 
     >>> rank_error_up(epsilon="0.1", points=121, beta="0.05", change="0.5")
-    77
+    78
     """
+    return math.ceil(rank_excess_up(epsilon=epsilon, points=points, beta=beta, change=change))
+
+
+def rank_excess_up(*, epsilon: Number, points: int, beta: Number, change: Number) -> Fraction:
+    """The same before it is rounded: ranks are excessive by fractions of a value where qn is no whole number."""
     odds = whole(points, "points") / probability(beta, "beta")
     distance = math.floor(2 * math.log(odds) / positive(epsilon, "epsilon") + 1e-9)
-    return math.floor(positive(change, "change") * distance)
+    return positive(change, "change") * distance
 
 
 def rank_errors_up(
@@ -62,7 +67,7 @@ def rank_errors_up(
     where there are several quantiles of units with one value each; values at one of its places count as one.
 
     >>> rank_errors_up(epsilon=1, at=["0.25", "0.5", "0.75"], points=2**20, beta="0.05", replace=False)
-    [70, 35, 70]
+    [72, 36, 72]
     """
     quantiles = [probability(q, "a quantile") for q in at]
     each, eps = probability(beta, "beta") / len(quantiles), positive(epsilon, "epsilon")

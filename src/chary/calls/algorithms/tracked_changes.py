@@ -10,6 +10,7 @@ from chary.accounting import Event, ZeroConcentrated
 from chary.accounting.sharp.two_sided import TwoSidedTable
 from chary.calls.answers import Tracked, published
 from chary.calls.call import Bound
+from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.how_sharply import FreshlyValued, Sharply
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Query
@@ -17,6 +18,7 @@ from chary.mechanisms import Additive, Gaussian
 from chary.mechanisms.thresholds.two_sided_tests import TwoSidedSampler
 from chary.numbers import Number
 from chary.spine.interaction import Json, Ran, Touched, natural, steps_at_least
+from chary.spine.outlook import Barred
 
 # An answer that did not change covers the truth but for so many of all times: half of what an error bar leaves out.
 _MISSED: Final = Fraction(1, 40)
@@ -50,6 +52,14 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
         """The test of a difference from the prior."""
         change = steps_at_least(self.step, self.query.grid, "step")
         return TwoSidedSampler(TwoSidedTable(self.sharpness.sampler.table, change - self.sharpness.bar))
+
+    @property
+    def barred(self) -> Barred | None:
+        """How far the value is from the prior, against the step; a first value is told in any case."""
+        if self.prior is None:
+            return None
+        change = steps_at_least(self.step, self.query.grid, "step")
+        return Barred(tails_of(self.sharpness), change, self.query.grid, self.call.tests or 1, 0)
 
     @property
     def event(self) -> Event:

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from chary.accounting import Event, Publication, Support, Targeted
 from chary.calls.algorithms.algorithm import Algorithm
@@ -36,7 +36,8 @@ class Track(FreshlyValued[Tracked]):
 
     Guarantee: with `epsilon`, one epsilon-DP call whose NotPrior target is "not the last published answer to this
     question", which is read from the ledger; otherwise a `SharpTest` of the distance from that answer, on both sides
-    (docs/theory.md), and at a change a fresh value. The first answer is charged: by sharp tests as a value alone.
+    (docs/theory.md), and at a change a fresh value. The first answer is charged: by sharp tests as a value alone. Once
+    there is one, the outlook of a quote is about distances from it, against `step`.
     """
 
     question: Asked
@@ -49,6 +50,10 @@ class Track(FreshlyValued[Tracked]):
             positive(self.step or 0, "step")
         elif len(self.ways) > (self.epsilon is not None):
             raise InvalidParameter("an algorithm brings its own epsilon: leave hits=, price=, within= and value= out")
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"question": body.get("query")})
 
     def bind(self, spine: Spine) -> "CallAgain | AskTracked | AskChanged":
         first = self._after(spine, UNSAID)

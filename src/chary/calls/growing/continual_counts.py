@@ -188,6 +188,10 @@ class KeptCount(Kept[RunningCount, CountingState]):
         last = Arrivals(self.spine.ledger, self.spine.dataset, self.spine.rows).last()
         return StepContinual(self.number, self.started, last.number, last.size, only_new)
 
+    def recorded(self, body: Json) -> StepContinual:
+        """Which step it was, and of which rows, is told by the answer."""
+        return StepContinual(self.number, self.started, 0, None)
+
     def follow(self) -> RunningCount | None:
         """One step if rows arrived since the last one and there are steps left, otherwise None.
 

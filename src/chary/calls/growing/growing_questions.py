@@ -10,7 +10,7 @@ from chary.accounting import Event
 from chary.calls.growing.growing_results import GrowingRound, GrowingTest
 from chary.calls.growing.open_rounds import GrowingRoundState, NoRoundOpen, OneRound, RoundMoved
 from chary.calls.sparse.sparse_questions import AskSparseOnce
-from chary.data import Count, Query
+from chary.data import Count, Neighbouring, Query
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
 from chary.mechanisms import HiddenThreshold
 from chary.numbers import plain
@@ -98,14 +98,7 @@ class AskGrowingSparse(Paid):
         self._check_threshold()
 
     def _check_threshold(self) -> None:
-        """Refuse what no average can be on either side of: a round would be paid for an answer that is known."""
-        row = self.query.contribution(self.started.neighbouring)
-        low, high = row.low * self.query.grid, row.high * self.query.grid
-        if not low <= self.above <= high:
-            told = f"above is an average over all rows, from {plain(low)} to {plain(high)} here"
-            if isinstance(self.query, Count):
-                told = "above is a share of rows, from 0 to 1: 0.3 is 30 %"
-            raise InvalidParameter(f"{told}; got {plain(self.above)}")
+        check_average(self.query, self.started.neighbouring, self.above)
 
     def _asked(self, epsilon: Fraction) -> AskSparseOnce:
         """The question in counts; its constructor refuses what cannot be asked."""
@@ -139,3 +132,14 @@ class AskGrowingSparse(Paid):
         size, steps = answer["size"], answer["value"]
         value = None if steps is None else float(steps * Fraction(self.started.call.grid) / size)
         return GrowingTest(call, answer["above"], value, answer["error_bar"], size, answer["round"])
+
+
+def check_average(query: Query, neighbouring: Neighbouring, above: Fraction) -> None:
+    """Refuse what no average can be on either side of: it would be paid for an answer that is known."""
+    row = query.contribution(neighbouring)
+    low, high = row.low * query.grid, row.high * query.grid
+    if not low <= above <= high:
+        told = f"above is an average over all rows, from {plain(low)} to {plain(high)} here"
+        if isinstance(query, Count):
+            told = "above is a share of rows, from 0 to 1: 0.3 is 30 %"
+        raise InvalidParameter(f"{told}; got {plain(above)}")

@@ -1,62 +1,104 @@
 """Individual charging as runs: a stream in which each unit pays for itself."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from chary.accounting import Event, Targeted
 from chary.amounts import Amount
 from chary.calls.call import call
-from chary.calls.fields import Positive, Whole
-from chary.calls.individual.living_questions import AskLiving, CounterMemory, LivingCount, WatchLiving
+from chary.calls.fields import Positive, Probability, Whole
+from chary.calls.individual.living_questions import AskEachLiving, AskLiving, AskSharpLiving, CounterMemory, LivingCount
 from chary.calls.keyed_run import KeyedRun
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, keeps
+from chary.calls.thresholds.hit_terms import HitTerms
+from chary.calls.thresholds.how_sharply import check_one_way, check_tests, together, value_part
+from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.data import Count, Reading, Relation, Rows
 from chary.data.rows.living import table_of_units
-from chary.errors import InvalidQuery, NoPrice
-from chary.filters import Filter, Price
+from chary.errors import InvalidQuery, NoPrice, UnknownHeld
+from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms.thresholds.counters import Counters
 from chary.numbers import Number, exact
+from chary.spine.earlier import numbered
 from chary.spine.interaction import Json, Question, Ran, Touched
 from chary.spine.spine import Spine
+from chary.spine.within import Within
+
+_WAYS: Final = ("epsilon", "price", "within")
+_TOLD: Final = "price= (the share of the budget for one hit), within= with tests=, or epsilon= for Laplace noise"
 
 
 @dataclass(frozen=True)
 class StreamState:
-    """What is public of a stream: the epsilon of its calls and the hits that each unit pays for. Counters are not."""
+    """What is public of a stream: the hits that each unit pays for, and the epsilon of its calls by Laplace noise, or
+    of sharp tests (epsilon is None) the share of the budget that a hit took. Counters are not."""
 
-    epsilon: Fraction
+    epsilon: Fraction | None
     hits: int
+    price: float | None = None
 
 
 @call("individual_stream", subject="individual")
 class Individual(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
-    """Open a stream in which each unit pays for itself: `hits` hits of `epsilon`-DP calls each, then it drops out.
+    """Open a stream in which each unit pays for itself: for `hits` hits, then it drops out.
 
-    Guarantee (theorem 2.10 of [TCT]): for every unit that of `hits` hits of `Targeted(epsilon)` (twice as many under
-    `replace`, since each of two units may be in `hits` answers that the other is not in), whatever is asked and for how
-    long, all charged now. Nothing is read. Afterwards the stream is free and never ends. Errors: `InvalidQuery` for
-    rows without unit ids, `NoPrice` under a filter that charges misses.
+    Guarantee (theorem 2.10 of [TCT], and for sharp tests docs/individual.md): for every unit that of `hits` hits (twice
+    as many under `replace`, since each of two units may be in `hits` answers that the other is not in), whatever is
+    asked and for how long, all charged now. Nothing is read. Afterwards the stream is free and never ends.
+
+    How sharply is said in one way: `price`, the share of the whole budget for one hit; `within` with `tests`, so many
+    tests together are right within so many units, with probability `sure` (0.95); or `epsilon`, calls of
+    `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for the part
+    `value` (a quarter) of the price; with `tests` the bar lies half way between false alarms and misses.
+
+    Errors: `InvalidQuery` for rows without unit ids, `NoPrice` under a filter that charges misses, and for sharp tests
+    under any but the Renyi filter.
     """
 
     _: KW_ONLY
-    epsilon: Positive
+    epsilon: Positive | None = None
     hits: Whole
+    price: Probability | None = None
+    within: Positive | None = None
+    tests: Whole | None = None
+    sure: Probability | None = None
+    value: Probability | None = None
 
-    def bind(self, spine: Spine) -> "OpenIndividual":
-        return OpenIndividual(self, spine.rows.neighbouring)
+    def __post_init__(self) -> None:
+        check_one_way(self, _WAYS, _TOLD)
+        check_tests(self)
+
+    def bind(self, spine: Spine) -> "OpenIndividual | OpenSharpIndividual":
+        neighbouring = spine.rows.neighbouring
+        if self.epsilon is not None:
+            return OpenIndividual(self, neighbouring)
+        filter_ = priced_by(spine.filter, "open the stream with epsilon= for Laplace noise")
+        hit = HitTerms.found(self.wanted, filter_, Fraction(1), self.value_share)
+        return OpenSharpIndividual(self, neighbouring, hit)
+
+    @property
+    def wanted(self) -> Wanted:
+        """How sharply."""
+        return Wanted.said(self, hits=None)
+
+    @property
+    def value_share(self) -> Fraction:
+        """The part of the price of a hit that its count takes."""
+        return value_part(self.value)
 
 
 class OpenIndividual(BoundOpening[Individual]):
     """The stream, as it is opened."""
 
-    @cached_property
+    @property
     def event(self) -> Event:
-        return Targeted(self.call.epsilon)
+        return Targeted(self.call.epsilon or 0)
 
     @property
     def parallel(self) -> int:
@@ -75,7 +117,10 @@ class OpenIndividual(BoundOpening[Individual]):
         return self.worst(price)
 
     def body(self) -> Json:
-        return {"epsilon_per_call": str(self.call.epsilon), "hits_per_unit": self.call.hits}
+        told = super().body()
+        if epsilon := told.pop("epsilon", None):
+            told["epsilon_per_call"] = epsilon
+        return told | {"hits_per_unit": told.pop("hits")}
 
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         table_of_units(rows)
@@ -83,6 +128,35 @@ class OpenIndividual(BoundOpening[Individual]):
 
     def run(self, touched: Touched) -> Ran:
         return Ran({}, hits=0, tests=0, secret=Counters(self.call.hits).dump())
+
+
+@dataclass(frozen=True)
+class OpenSharpIndividual(OpenIndividual):
+    """A stream of sharp tests, as it is opened.
+
+    The answer keeps the price of a hit: it may have been found in floats, so it is read again and never found anew.
+    """
+
+    hit: HitTerms = field(compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.hit.sharpness(), self.hit.noise()  # refuses what has no table
+
+    @property
+    def event(self) -> Event:
+        return self.hit.event
+
+    def within(self, tests: int, confidence: Number) -> Within:
+        return self.hit.sharpness().within(tests, confidence)
+
+    @property
+    def foreseen(self) -> Within | None:
+        return together(self.call, self.within)
+
+    def run(self, touched: Touched) -> Ran:
+        ran = super().run(touched)
+        return Ran({"price": str(self.hit.price)}, hits=0, tests=0, secret=ran.secret)
 
 
 @keeps
@@ -106,13 +180,33 @@ class KeptStream(Kept[Any, StreamState]):
     def opened(self) -> KeyedRun[LivingCount, WatchResult, StreamState]:
         return KeyedRun(self)
 
-    def question(self, query: Question, *, above: Number) -> AskLiving:
+    def question(self, query: Question, *, above: Number) -> AskEachLiving:
         if not isinstance(query, Count) or query.without is not None:
             raise InvalidQuery('a stream counts living units: ask count("age >= 65"), with by(...) for a watch')
-        kind = AskLiving if query.keys is None else WatchLiving
-        bar, neighbouring = exact(above, "above"), self.spine.rows.neighbouring
-        return kind(self.number, self.state.epsilon, query, neighbouring, bar, self.memory)
+        asked = (self.number, query, self.spine.rows.neighbouring, exact(above, "above"), self.memory)
+        if self.hit is None:
+            return AskLiving(*asked, epsilon=Fraction(self.terms["epsilon_per_call"]))
+        return AskSharpLiving(*asked, hit=self.hit)
+
+    @cached_property
+    def hit(self) -> HitTerms | None:
+        """What a hit of sharp tests costs and buys, as the opening stored it; None for Laplace noise."""
+        if "epsilon_per_call" in self.terms:
+            return None
+        told = {name: size for name, size in self.terms.items() if name != "hits_per_unit"}
+        opening, filter_ = Individual(hits=self.terms["hits_per_unit"], **told), self._renyi
+        answer = numbered(self.spine, self.number).answer
+        if answer is None:
+            raise UnknownHeld(f"call {self.number} keeps no counters: it was interrupted; open a new stream")
+        return HitTerms(filter_, Fraction(json.loads(answer)["price"]), opening.value_share, opening.wanted.chance)
+
+    @property
+    def _renyi(self) -> RenyiFilter:
+        return priced_by(self.spine.filter, "open another stream with epsilon=")
 
     @property
     def state(self) -> StreamState:
-        return StreamState(Fraction(self.terms["epsilon_per_call"]), self.terms["hits_per_unit"])
+        hits = self.terms["hits_per_unit"]
+        if self.hit is None:
+            return StreamState(Fraction(self.terms["epsilon_per_call"]), hits)
+        return StreamState(None, hits, self.spine.filter.price(self.hit.event).hit.main / self._renyi.capacity.main)

@@ -1,5 +1,6 @@
 """Individual charging ([TCT] Algorithm 5): every unit has a budget of hits, and drops out when it has used it up."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -8,15 +9,20 @@ from functools import cached_property, lru_cache
 from chary.accounting import Event, Publication, Support, Targeted
 from chary.answer import Answer
 from chary.calls.answers import NumberOrNothing, published
+from chary.calls.thresholds.hit_terms import HitTerms
+from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.data import Count, Neighbouring, Query, Reading, Rows
 from chary.data.engines.engine import LivingReading
 from chary.data.rows.living import living
 from chary.data.rows.rooms import Rooms
 from chary.errors import UnknownHeld
-from chary.mechanisms import Additive, BarTests, Laplace
+from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
 from chary.mechanisms.thresholds.counters import Counters
-from chary.spine.interaction import Json, Paid, Ran, Touched, laplace_for_each, steps_at_least, threshold_body
+from chary.mechanisms.thresholds.sharp_tests import SharpTests
+from chary.numbers import Number
+from chary.spine.interaction import Json, Paid, Ran, Touched, laplace_for_each, steps_at_least
+from chary.spine.within import Within
 
 # Compiled queries that a stream keeps: those of a dashboard that asks a few dozen again and again.
 PLANS = 64
@@ -49,15 +55,15 @@ class CounterMemory:
 
 
 @dataclass(frozen=True)
-class AskLiving(Paid):
-    """One query of a stream, as it is run: free, it was paid when the stream was opened.
+class AskEachLiving(Paid):
+    """One query of a stream, or one for each key, as it is run: free, it was paid when the stream was opened.
 
     Answer and counters come from one state of the rows and are stored in one transaction. An outcome on counters that
-    moved meanwhile is thrown away by the spine, unseen.
+    moved meanwhile is thrown away by the spine, unseen. Of several keys a unit takes part in no more than its counter
+    leaves it, the first ones.
     """
 
     opened: int
-    epsilon: Fraction
     query: Count
     neighbouring: Neighbouring
     above: Fraction
@@ -67,24 +73,34 @@ class AskLiving(Paid):
     def __post_init__(self) -> None:
         self.noise  # noqa: B018 - refuses noise out of range
 
-    @cached_property
-    def noise(self) -> Laplace:
-        """The noise of each count."""
-        return laplace_for_each(self.query, self.neighbouring, self.epsilon)
+    @property
+    @abstractmethod
+    def noise(self) -> Additive:
+        """The noise of each published count."""
 
-    @cached_property
-    def event(self) -> Event:
-        return Targeted(self.epsilon)
+    @abstractmethod
+    def tests(self, threshold: int) -> BarTests | SharpTests:
+        """The tests of all keys against a bar in steps."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> Json:
+        """What the question says of the sharpness that the stream has."""
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid
+
+    @property
+    def threshold(self) -> int:
+        """The bar in steps."""
+        return steps_at_least(self.above, self.query.grid)
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
             raise UnknownHeld(f"call {self.opened} keeps no counters: it was interrupted; open a new stream")
 
     def body(self) -> Json:
-        question = threshold_body(self.query, self.above, self.epsilon)
+        question = {"query": self.query.body(), "above": str(self.above)} | self.terms
         return question | {"individual": self.opened, "parallel": self.query.reach(self.neighbouring)}
 
     def queries(self) -> Sequence[Query]:
@@ -98,28 +114,84 @@ class AskLiving(Paid):
         counters, rooms = self.memory.standing(secret)
         plan: LivingReading = touched.values[0]
         with plan.at(rooms) as units:
-            found = BarTests(self.noise, steps_at_least(self.above, self.query.grid)).step(
-                units.counts(), touched.source
-            )
+            found = self.tests(self.threshold).step(units.counts(), touched.source)
             took = units.of(found.positions) if found.positions else None
         new = secret if took is None else counters.raised(took).dump()
         answer = {"positions": found.positions, "noisy": found.noisy}
         return Ran(answer, hits=len(found.positions), tests=found.tested, secrets={self.opened: new})
 
     def present(self, answer: Json, call: int) -> Answer:
-        noisy = answer["noisy"]
-        return LivingCount(call, noisy[0] if noisy else None, None, publication=self.published())
+        noisy, told = answer["noisy"], self.published()
+        bar = None if told.bar is None else self.error_bar
+        if self.query.keys is None:
+            return LivingCount(call, noisy[0] if noisy else None, bar, publication=told)
+        keys = tuple(self.query.keys)
+        above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
+        return WatchResult(call, self.query.columns, keys, above, len(keys), bar, publication=told)
+
+    @abstractmethod
+    def published(self) -> Publication:
+        """How counts were published: because of their noise, or with noise of their own."""
+
+
+@dataclass(frozen=True)
+class AskLiving(AskEachLiving):
+    """By Laplace noise, which is that of the count as well."""
+
+    epsilon: Fraction = field(kw_only=True)
+
+    @cached_property
+    def noise(self) -> Laplace:
+        return laplace_for_each(self.query, self.neighbouring, self.epsilon)
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.epsilon)
+
+    @property
+    def terms(self) -> Json:
+        return {"epsilon": str(self.epsilon)}
+
+    def tests(self, threshold: int) -> BarTests:
+        return BarTests(self.noise, threshold)
 
     def published(self) -> Publication:
         """Counts are told from the bar on."""
-        bar = steps_at_least(self.above, self.query.grid)
-        return published(self.noise, self.query, self.neighbouring, Support.at_least(bar))
+        return published(self.noise, self.query, self.neighbouring, Support.at_least(self.threshold))
 
 
-class WatchLiving(AskLiving):
-    """One such count for each key: a unit takes part in no more keys than its counter leaves it, the first ones."""
+@dataclass(frozen=True)
+class AskSharpLiving(AskEachLiving):
+    """By sharp tests, each published count with fresh noise."""
 
-    def present(self, answer: Json, call: int) -> Answer:
-        keys, noisy = tuple(self.query.keys or ()), answer["noisy"]
-        above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
-        return WatchResult(call, self.query.columns, keys, above, len(keys), None, publication=self.published())
+    hit: HitTerms = field(kw_only=True)
+
+    @cached_property
+    def sharpness(self) -> Sharpness:
+        """The test of each key."""
+        return self.hit.sharpness(self.query.sensitivity(self.neighbouring), self.query.grid)
+
+    @cached_property
+    def noise(self) -> Gaussian:
+        return self.hit.noise(self.query.sensitivity(self.neighbouring))
+
+    @property
+    def event(self) -> Event:
+        return self.hit.event
+
+    @property
+    def terms(self) -> Json:
+        return {"price": str(self.hit.price)}
+
+    def tests(self, threshold: int) -> SharpTests:
+        return SharpTests(self.sharpness.sampler, threshold - self.sharpness.bar, self.noise)
+
+    def published(self) -> Publication:
+        """Counts have noise of their own."""
+        return published(self.noise, self.query, self.neighbouring, bar=self.threshold)
+
+    def wrong_call(self, distance: int) -> float:
+        return self.sharpness.wrong_call(distance)
+
+    def within(self, tests: int, confidence: Number) -> Within:
+        return self.sharpness.within(tests, confidence)

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
+from typing import Self
 
 from chary.accounting import Event, Pure, exponential_loss_up
 from chary.answer import NoisyNumber, scalar
@@ -112,6 +113,10 @@ class Share(Call[NoisyNumber]):
     def __post_init__(self) -> None:
         if self.where is None:
             raise InvalidQuery('a fraction needs its condition, such as Share("age >= 65", epsilon=0.1)')
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"where": body["query"]["where"]})
 
     def bind(self, spine: Spine) -> "AskFraction":
         if spine.rows.neighbouring.relation is not Relation.REPLACE:

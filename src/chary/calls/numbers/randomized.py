@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from typing import Self
 
 from chary.accounting import Event, Pure
 from chary.answer import Answer, Ends
@@ -62,6 +63,10 @@ class Randomized(Call[RandomizedCounts]):
     condition: Name
     _: KW_ONLY
     epsilon: Positive
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"condition": body["query"]["where"]})
 
     def bind(self, spine: Spine) -> "Respond":
         if spine.rows.neighbouring.relation is not Relation.REPLACE:

@@ -12,6 +12,7 @@ from chary.answer import NoisyNumber, NoisyNumbers
 from chary.calls.answers import published
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Positive, Probability, QueryOf
+from chary.calls.numbers.mean_noise import MeanNoise, halves, laplace_mean, mean_answer
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, NoPrice
@@ -77,9 +78,19 @@ class AskRelease(Bound[Release[Any]]):
         asked: Asked = work_out(call.query, self.neighbouring, call.epsilon, call.rho, call.delta)
         return asked
 
-    @property
+    @cached_property
     def event(self) -> Event:
-        return self.asked.event
+        return self.asked.event if self.mean is None else self.mean.event
+
+    @cached_property
+    def mean(self) -> MeanNoise | None:
+        """The two noisy numbers of a mean, as they are made today."""
+        call, query = self.call, self.call.query
+        if not isinstance(query, Mean):
+            return None
+        if call.epsilon is None or call.delta is not None:
+            return halves(query, self.neighbouring, self.asked.noises)
+        return laplace_mean(query, self.neighbouring, Fraction(call.epsilon))
 
     def price(self, filter_: Filter) -> Price:
         if self.call.delta is None or self.call.epsilon is None:
@@ -96,7 +107,12 @@ class AskRelease(Bound[Release[Any]]):
     def queries(self) -> Sequence[Query]:
         return self.asked.parts
 
+    def foretold(self) -> str | None:
+        return None if self.mean is None else self.mean.foretold()
+
     def run(self, touched: Touched) -> Ran:
+        if self.mean is not None:
+            return Ran({"noisy": _noisy_mean(self.mean, touched), "form": self.mean.form}, 0, 0)
         if self.call.query.keys is None:
             return Ran({"noisy": [[value] for value in noisy_parts(self.asked.noises, touched)]}, 0, 0)
         applied = [noise.apply(touched.integers(k), touched.source) for k, noise in enumerate(self.asked.noises)]
@@ -104,11 +120,19 @@ class AskRelease(Bound[Release[Any]]):
 
     def present(self, answer: Json, call: int) -> NoisyNumber | NoisyNumbers:
         query, bar = self.call.query, self.asked.error_bar
-        values = values_of(query, answer["noisy"])
-        told = None if isinstance(query, Mean) else published(self.asked.noises[0], query, self.neighbouring)
+        if isinstance(query, Mean):
+            return mean_answer(self._told(query, answer), answer["noisy"], call)
+        values = [natural(steps, query.grid) for steps in answer["noisy"][0]]
+        told = published(self.asked.noises[0], query, self.neighbouring)
         if query.keys is None:
             return NoisyNumber(call, values[0], bar, told=told)
         return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar, told=told)
+
+    def _told(self, query: Mean[Any], answer: Json) -> MeanNoise:
+        """How the mean of this answer was made; answers that do not say it are of halves."""
+        if self.mean is not None and answer.get("form", "halves") == self.mean.form:
+            return self.mean
+        return halves(query, self.neighbouring, self.asked.noises)
 
 
 def _asked(
@@ -199,8 +223,7 @@ def _cheaper(filter_: Filter, noise: Event, approximate: Event) -> Price:
     return min(price, other, key=part)
 
 
-def values_of(query: Question, noisy: list[list[int]]) -> list[Any]:
-    """Noisy integers in the query's own units, one for each key."""
-    if isinstance(query, Mean):
-        return [query.combine(total, size) for total, size in zip(noisy[0], noisy[1], strict=True)]
-    return [natural(steps, query.grid) for steps in noisy[0]]
+def _noisy_mean(mean: MeanNoise, touched: Touched) -> list[list[int]]:
+    parts = mean.parts(touched.integers(0), touched.integers(1))
+    applied = [noise.apply(part, touched.source) for noise, part in zip(mean.noises, parts, strict=True)]
+    return [[int(value) for value in noisy] for noisy in applied]

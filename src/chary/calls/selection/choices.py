@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from chary.accounting import (
     Event,
@@ -176,6 +176,10 @@ class Majority(Call[YesOrNo]):
     _: KW_ONLY
     epsilon: Positive
     rule: Rule = "noise"
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"condition": body["query"]["where"]})
 
     def bind(self, spine: Spine) -> "Vote":
         return Vote(self, spine.rows.neighbouring)

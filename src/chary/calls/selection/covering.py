@@ -8,12 +8,12 @@ from chary.accounting import Publication
 from chary.answer import Key, handed_out
 from chary.calls.answers import Conditional
 from chary.calls.call import call
-from chary.calls.fields import Covering, Exact, Whole
+from chary.calls.fields import Covering, Whole
 from chary.calls.selection.ranking import check_most
 from chary.calls.selection.selections import Chosen, Coverage
 from chary.calls.thresholds.conditional_release import AskReleaseIf, ReleaseIf
 from chary.calls.thresholds.fresh_values import AskSharpRelease
-from chary.calls.thresholds.how_sharply import FreshlyValued
+from chary.calls.thresholds.how_sharply import Valued
 from chary.data import Count, Predicate, Query
 from chary.data.queries.count import any_of
 from chary.errors import BudgetRefused, InvalidQuery
@@ -24,7 +24,7 @@ Named = tuple[Key | str, Predicate]
 
 
 @call("cover", subject="selection")
-class Cover(FreshlyValued[Coverage]):
+class Cover(Valued[Coverage]):
     """Greedy coverage: in turn, a candidate is chosen if at least `above` units have a row in it and none in those
     chosen before, up to noise. Candidates are conditions, or the keys of a count without `keep_per_unit`.
 
@@ -37,7 +37,6 @@ class Cover(FreshlyValued[Coverage]):
 
     candidates: Covering
     _: KW_ONLY
-    above: Exact
     k: Whole | None = None
 
     def bind(self, spine: Spine) -> Interaction:

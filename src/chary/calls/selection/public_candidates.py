@@ -36,6 +36,10 @@ class _PublicCandidates(AskEachKey):
         """A unit may meet every condition."""
         return self.query.reach(self.neighbouring) if self.query.keys is not None else len(self.counts)
 
+    @property
+    def at_once(self) -> int:
+        return len(self.candidates)
+
     def queries(self) -> Sequence[Query]:
         return self.counts
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from chary.accounting import Event, Extendable
 from chary.calls.answers import published_best
@@ -45,6 +45,10 @@ class Top(Call[Ranking]):
     gap: Exact | None = None
     above: Exact | None = None
     until: Condition | None = None
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"candidates": body.get("query")})
 
     def bind(self, spine: Spine) -> "TopKeys | TopAlgorithms":
         if isinstance(self.candidates, Query):

@@ -1,18 +1,18 @@
 """All candidates that reach a bar, paid by what is published."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, Targeted
 from chary.calls.call import call
-from chary.calls.fields import Candidates, Exact
+from chary.calls.fields import Candidates
 from chary.calls.selection.candidates import Scored, SideBySide, listed, published
 from chary.calls.selection.covering import conditions_of
 from chary.calls.selection.public_candidates import SelectByNoise, SelectSharply
 from chary.calls.selection.selections import Selected
-from chary.calls.thresholds.how_sharply import FreshlyValued
+from chary.calls.thresholds.how_sharply import Valued
 from chary.calls.thresholds.watching import keyed
 from chary.data import Count, Predicate, Query
 from chary.errors import InvalidParameter
@@ -21,7 +21,7 @@ from chary.spine.spine import Spine
 
 
 @call("select", subject="selection")
-class Select(FreshlyValued[Selected]):
+class Select(Valued[Selected]):
     """All candidates that reach a bar, in the order they are listed, with their scores: private algorithms, whose
     outcomes are [score, solution], or counted ones, which are keys of a query or conditions.
 
@@ -33,8 +33,6 @@ class Select(FreshlyValued[Selected]):
     """
 
     candidates: Candidates
-    _: KW_ONLY
-    above: Exact
 
     def __post_init__(self) -> None:
         if _counted(self.candidates):

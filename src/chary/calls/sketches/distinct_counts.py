@@ -172,6 +172,10 @@ class KeptSketch(Kept[DistinctEstimate, SketchState]):
         version = self.spine.ledger.version(self.spine.dataset)
         return AskSketch(self.number, self.started, exact(above, "above"), version, self.state.paid)
 
+    def recorded(self, body: Json) -> AskSketch:
+        """Of which rows it was asked, and whether that was paid, changes nothing in the answer."""
+        return AskSketch(self.number, self.started, exact(body["above"], "above"), 0, False)
+
     @property
     def state(self) -> SketchState:
         secret = self.spine.ledger.secret(self.number)

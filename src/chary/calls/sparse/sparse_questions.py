@@ -8,7 +8,8 @@ from typing import Literal, get_args
 
 from chary.accounting import Approximate, Event, Publication, Pure, one_sided_noise, published_error, sparse_noise
 from chary.accounting.events import failing
-from chary.accounting.sparse.one_sided import USUAL_TESTS
+from chary.accounting.sparse.one_sided import USUAL_TESTS, OneSidedNoise
+from chary.accounting.sparse.sparse_tails import SparseTails
 from chary.answer import Value
 from chary.calls.answers import published
 from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
@@ -18,6 +19,7 @@ from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownH
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
 from chary.numbers import Number, exact, plain, positive, whole
 from chary.spine.interaction import Interaction, Json, Paid, Ran, Touched, error_bar, natural, steps_at_least
+from chary.spine.outlook import Barred
 from chary.spine.within import Within
 
 Form = Literal["one-sided", "tuned", "published"]
@@ -112,6 +114,16 @@ class OpenSparse(Interaction):
             single = published_error(**sizes, tests=tests, confidence=confidence)
             published = single * float(self.sensitivity)
         return Within(tests, float(confidence), float(steps * grid), published)
+
+    @property
+    def barred(self) -> Barred:
+        """Truths are at least 0 where all questions are declared to be counts or totals of values from 0 on."""
+        noise = self.mechanism.sizes
+        law = noise if isinstance(noise, OneSidedNoise) else noise.scaled(self.mechanism.sensitivity)
+        bar, least = steps_at_least(self.above, Fraction(self.grid)), 0 if self.monotone else None
+        return Barred(
+            SparseTails(law), bar, Fraction(self.grid), self.tests or USUAL_TESTS, least, None, self.hits, bought=True
+        )
 
     def body(self) -> Json:
         sizes = {name: str(getattr(self, name)) for name in ("above", "epsilon", "delta", "sensitivity", "grid")}

@@ -17,7 +17,7 @@ from chary.accounting.synthesis.mwem_errors import mwem_margins_up
 from chary.answer import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Cells, Conditions, Positive, Whole
-from chary.calls.workload import conditions, region
+from chary.calls.workload import conditions, promised, region
 from chary.data import Count, Predicate, Query, Reading, Relation, Rows, Universe, public_size
 from chary.data.columns import Schema
 from chary.data.domain.cell_counts import MOST_QUERIES, CellCounts, CellQueries, CellReader
@@ -71,6 +71,17 @@ class SyntheticHistogram(Answer):
         cells = region(self.universe, self.schema, where)
         with _LOOKING:
             return self._weights.share(cells)
+
+    @property
+    def interval_says(self) -> str:
+        return (
+            "no interval for the whole: interval_of(condition) of all queries it was made for hold together 95 in 100"
+        )
+
+    def interval_of(self, where: Predicate | Count | str | None) -> tuple[float, float] | None:
+        """Where the share of the rows lies: of all queries it was made for together, with probability 0.95, whatever
+        the data. None for any other condition, of which nothing is promised."""
+        return promised(self.share(where), self.error_bar, self.asked, where)
 
     def histogram(self) -> NDArray[np.float64]:
         """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""

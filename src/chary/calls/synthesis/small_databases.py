@@ -16,7 +16,7 @@ from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Cells, Conditions, Positive, Whole
 from chary.calls.selection.choices import bounded_range_price
 from chary.calls.synthesis.small_database_workload import Workload
-from chary.calls.workload import region
+from chary.calls.workload import promised, region
 from chary.data import Count, Predicate, Query, Reading, Relation, Rows, Universe, count, public_size
 from chary.data.columns import Schema, classify
 from chary.data.domain.synthetic import rows_in
@@ -45,6 +45,7 @@ class SyntheticDatabase(Answer):
     cells: tuple[int, ...]
     error_bar: float
     schema: Schema = field(compare=False)
+    asked: tuple[Predicate, ...] = field(repr=False, compare=False)
 
     @property
     def value(self) -> tuple[int, ...]:
@@ -64,6 +65,17 @@ class SyntheticDatabase(Answer):
         universe cannot tell (see `Universe`)."""
         flags = region(self.universe, self.schema, where).flags()
         return int(np.count_nonzero(flags[list(self.cells)])) / self.rows
+
+    @property
+    def interval_says(self) -> str:
+        return (
+            "no interval for the whole: interval_of(condition) of all queries it was made for hold together 95 in 100"
+        )
+
+    def interval_of(self, where: Predicate | Count | str | None) -> tuple[float, float] | None:
+        """Where the share of the rows lies: of all queries it was made for together, with probability 0.95, whatever
+        the data. None for any other condition, of which nothing is promised."""
+        return promised(self.share(where), self.error_bar, self.asked, where)
 
     def table(self, *, seed: int = 0) -> pa.Table:
         """Its rows with a value for each column of the universe; None in a missing cell.
@@ -174,7 +186,9 @@ class AskSmallDatabase(Bound[SmallDatabase]):
         cells = tuple(answer["cells"])
         law = self.workload.law(len(cells), self.call.measure)
         error = min(1.0, law.error(size=answer["size"], epsilon=self.call.epsilon, beta=RARE))
-        return SyntheticDatabase(call, self.workload.universe, cells, error, self.workload.schema)
+        return SyntheticDatabase(
+            call, self.workload.universe, cells, error, self.workload.schema, self.workload.queries
+        )
 
 
 def _best(workload: Workload, measure: Measure, size: int, epsilon: Number) -> int:

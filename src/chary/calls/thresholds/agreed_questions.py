@@ -12,6 +12,7 @@ from chary.amounts import Amount
 from chary.answer import Value
 from chary.calls.answers import AboveOrNot, published
 from chary.calls.thresholds.agreed_terms import AgreedTerms
+from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import TestedKeys
 from chary.calls.thresholds.testing import tested_query
@@ -23,6 +24,7 @@ from chary.mechanisms import Additive, Gaussian
 from chary.mechanisms.thresholds.sharp_tests import SharpTests
 from chary.numbers import Number, exact
 from chary.spine.interaction import Interaction, Json, Question, Ran, Touched, check_question, error_bar, natural
+from chary.spine.outlook import Barred, least_of
 from chary.spine.within import Within
 
 
@@ -128,6 +130,13 @@ class AskAgreed(Interaction):
 
     def within(self, tests: int, confidence: Number) -> Within:
         return self.sharpness.within(tests, confidence)
+
+    @property
+    def barred(self) -> Barred | None:
+        if isinstance(self.query, Mean):
+            return None
+        tests, least = max(self.terms.tests, len(self.tested.keys or (None,))), least_of(self.tested, self.neighbouring)
+        return Barred(tails_of(self.sharpness), self.threshold, self.tested.grid, tests, least)
 
     @property
     def foreseen(self) -> Within:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event
+from chary.amounts import Amount
 from chary.calls.call import call
 from chary.calls.fields import Probability, Whole
 from chary.calls.keyed_run import KeyedRun
@@ -22,12 +23,14 @@ from chary.calls.thresholds.agreed_questions import (
     used_up,
 )
 from chary.calls.thresholds.agreed_terms import AgreedPlan, AgreedTerms, Charges
+from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.sharpness import SURE, priced_by
 from chary.errors import InvalidParameter
 from chary.filters import Filter, Price
 from chary.numbers import Number, whole
 from chary.spine.earlier import numbered
 from chary.spine.interaction import Question, Ran, Touched
+from chary.spine.outlook import Barred
 from chary.spine.spine import Spine
 from chary.spine.within import Within
 
@@ -65,7 +68,7 @@ class AgreedTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
     the one of the sharpest tests). `value` publishes a fresh, unbiased value with each hit, for that share of its
     price; without, only yes or no. With probability `sure` (0.95) so many tests, every key counted, are all right for
     values farther from their bar than `session.quote(call).within`, in sensitivities; `run.state.accuracy(tests=)`
-    tells it for more keys.
+    tells it for more keys. The quote has the prices of each hit and miss to come, too: `later_hit` and `later_miss`.
 
     Why hits are not bought, too: those that never come would be lost, most of the price of a run. So other calls may
     take the room of a hit; then a test is refused unread, and it is not used up. What no other call can take are the
@@ -118,9 +121,18 @@ class OpenAgreed(BoundOpening[AgreedTests]):
     def price(self, filter_: Filter) -> Price:
         return Price(self.terms.paid, self.terms.paid)
 
+    @property
+    def later(self) -> Price:
+        return Price(Amount(self.terms.charges.hit), Amount(self.terms.charges.miss))
+
     def within(self, tests: int, confidence: Number) -> Within:
         """In sensitivities."""
         return self.terms.within(tests, confidence)
+
+    @property
+    def barred(self) -> Barred:
+        """In sensitivities; each question brings its bar."""
+        return Barred(tails_of(self.terms.sharpness(1, Fraction(1))), None, Fraction(1), self.terms.tests, bought=True)
 
     @property
     def foreseen(self) -> Within:

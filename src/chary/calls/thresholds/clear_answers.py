@@ -1,22 +1,22 @@
-"""Between, decide and classify by two draws of a label: clear answers are free, unclear ones charged."""
+"""Answers that are free while they are clear: by two draws of a label, or inside the boundary wrapper."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 import numpy as np
 
 from chary.accounting import Event
 from chary.accounting.sharp.agreeing_draws import clear_depth, draw_table
 from chary.accounting.sharp.sharp_event import SharpTest
-from chary.calls.call import Bound
-from chary.calls.thresholds.how_sharply import HowSharply
-from chary.calls.thresholds.sharpness import SURE, Width
+from chary.calls.call import Bound, CallT
+from chary.calls.thresholds.how_sharply import HowSharply, TestedTogether
+from chary.calls.thresholds.sharpness import Width, chance_of_each
 from chary.data import Query
-from chary.mechanisms import BOUNDARY
+from chary.mechanisms import BOUNDARY, BoundaryWrapper
 from chary.mechanisms.thresholds.label_draws import LabelDraws
 from chary.numbers import Number, exact
 from chary.spine.interaction import KEPT, Json, Ran, Touched
@@ -27,6 +27,7 @@ _MOST_PHANTOMS: Final = 32
 HALF: Final = Fraction(1, 2)
 
 
+@lru_cache(maxsize=KEPT)
 def clear_by(labels: int) -> Width:
     """How deep a value must lie for its label to be told but for a chance."""
     return partial(clear_depth, labels)
@@ -38,7 +39,7 @@ def clear_beyond(test: SharpTest, chance: float) -> float:
 
 
 @dataclass(frozen=True)
-class AskClearly(Bound[HowSharply[Any]]):
+class AskClearly(TestedTogether, Bound[HowSharply[Any]]):
     """An answer by two draws; a hit is that they differ, or agree on a label that no value has."""
 
     query: Query
@@ -72,14 +73,8 @@ class AskClearly(Bound[HowSharply[Any]]):
 
     def within(self, tests: int, confidence: Number) -> Within:
         """How far beyond the bar all of so many values are told clearly and rightly."""
-        chance = (1 - exact(confidence, "confidence")) / (2 * tests)
-        steps = self.draws.reach(chance) - self.half
+        steps = self.draws.reach(chance_of_each(confidence, tests)) - self.half
         return Within(tests, float(exact(confidence, "confidence")), float(steps * self.query.grid), None)
-
-    @property
-    def foreseen(self) -> Within | None:
-        call = self.call
-        return None if call.tests is None else self.within(call.tests, exact(call.sure or SURE, "sure"))
 
     @abstractmethod
     def placed(self, touched: Touched) -> tuple[int, int]:
@@ -123,6 +118,33 @@ class AskLargest(AskClearly):
         values = touched.integers()
         own = int(np.argmax(values))
         return own, int(values[own]) - int(np.delete(values, own).max())
+
+
+@dataclass(frozen=True)
+class Wrapped(Bound[CallT], Generic[CallT]):
+    """A mechanism inside the boundary wrapper; a hit is `BOUNDARY`."""
+
+    query: Query
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> BoundaryWrapper[Any]:
+        """The wrapper around the mechanism; refuses noise out of range and calls too large for the wrapper."""
+
+    @cached_property
+    def event(self) -> Event:
+        return self.mechanism.event()
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        outcome = self.mechanism.step(self.value(touched), touched.source)
+        return Ran({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
+
+    @abstractmethod
+    def value(self, touched: Touched) -> Any:
+        """What the mechanism is run on."""
 
 
 @lru_cache(maxsize=KEPT)

@@ -9,10 +9,11 @@ from typing import Final
 
 from chary.accounting import Event, Publication, Support, Targeted
 from chary.calls.answers import Conditional, published
-from chary.calls.call import Bound, Call, call
+from chary.calls.call import Call, call
 from chary.calls.extending import Extending
-from chary.calls.fields import Exact, Whole
+from chary.calls.fields import AnyQuery, Exact, Whole
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
+from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.fresh_values import AskSharpRelease
 from chary.calls.thresholds.how_sharply import Valued
 from chary.calls.thresholds.testing import tested_query
@@ -36,6 +37,7 @@ from chary.spine.interaction import (
     steps_at_least,
     threshold_body,
 )
+from chary.spine.outlook import Barred
 from chary.spine.spine import Spine
 
 # A mean lies between the points of its grid; a bar for it is kept to a millionth of a step.
@@ -56,6 +58,8 @@ class ReleaseIf(Valued[Conditional]):
     Fraction(1, 50)
     """
 
+    query: AnyQuery
+
     def bind(self, spine: Spine) -> "AskReleaseIf | AskSharpRelease":
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is released above a bar by session.watch(query, above=..., hits=...)")
@@ -68,7 +72,7 @@ class ReleaseIf(Valued[Conditional]):
 
 
 @dataclass(frozen=True)
-class AskReleaseIf(Bound[ReleaseIf]):
+class AskReleaseIf(Barring[ReleaseIf]):
     """The conditional release, as it is run."""
 
     reviser: Callable[..., Conditional] | None = field(default=None, compare=False, repr=False)
@@ -85,6 +89,13 @@ class AskReleaseIf(Bound[ReleaseIf]):
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         query = self.call.query
         return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
+
+    @property
+    def barred(self) -> Barred | None:
+        if isinstance(self.call.query, Mean):
+            return None
+        law = self.asked.noises[0].law()
+        return self.against(law, self.call.query, self.asked.threshold, shared=law)
 
     def body(self) -> Json:
         return _body(self.call.query, self.call.above, self.call.epsilon or 0, self.asked.error_bar)

@@ -4,20 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from chary.accounting import Publication
 from chary.calls.answers import Conditional, published
-from chary.calls.call import Bound
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
-from chary.calls.thresholds.how_sharply import Sharply, Valued
+from chary.calls.thresholds.barring import Barring, tails_of
+from chary.calls.thresholds.how_sharply import Sharply
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Mean, Query
 from chary.mechanisms import Additive
 from chary.spine.interaction import Json, Ran, Touched, error_bar, natural
+from chary.spine.outlook import Barred
 
 
 @dataclass(frozen=True)
-class AskSharpRelease(Sharply, Bound[Valued[Conditional]]):
+class AskSharpRelease(Sharply, Barring[Any]):
     """The sharp test of `tested` against a threshold in steps, and at a hit a release of the query.
 
     The value is drawn for that purpose alone, so it is unbiased and its interval is an ordinary one; nothing is held.
@@ -35,6 +37,12 @@ class AskSharpRelease(Sharply, Bound[Valued[Conditional]]):
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         drawn = self.noises
         return None if isinstance(self.call.query, Mean) else (drawn[0], self.call.query.grid)
+
+    @property
+    def barred(self) -> Barred | None:
+        if isinstance(self.call.query, Mean):
+            return None
+        return self.against(tails_of(self.sharpness), self.tested, self.threshold)
 
     def queries(self) -> Sequence[Query]:
         """The parts of the value, the last of which is tested; for a mean none of them is, but a total after them."""

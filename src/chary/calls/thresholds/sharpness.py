@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
-from typing import Final
+from typing import Any, Final, Self
 
 from chary.accounting.sharp.chance_chain import LEAST_SPEED
 from chary.accounting.sharp.half_widths import check_chance, half_width
@@ -22,8 +22,11 @@ from chary.spine.within import Within
 # Of the price of a hit, what its value takes: near the least error of values at full separation (theory 10).
 VALUE_SHARE: Final = Fraction(1, 4)
 SURE: Final = Fraction(19, 20)
+# Parts of a budget's epsilon that have orders of their own, of which the lower ones suit a few hits.
+_GRAINS: Final = (10, 16, 20, 25, 32, 50, 100, 200)
 # Halvings of a ratio of 16, or in rare cases of 2^62: the price is found to a part in 5,000, or in 400.
 _HALVINGS: Final = 14
+# How near to its bar a test is right but for a chance, in sensitivities.
 Width = Callable[[SharpTest, float], float]
 
 
@@ -37,24 +40,40 @@ def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
     )
 
 
+def chance_of_each(sure: Number, tests: int) -> Fraction:
+    """The chance of a false alarm, or of a miss, from where on each of so many tests counts as right.
+
+    >>> chance_of_each("0.95", 100)
+    Fraction(1, 4000)
+    """
+    return (1 - exact(sure, "confidence")) / (2 * tests)
+
+
+def rho_of(price: Fraction, order: Fraction) -> Fraction:
+    """The Gaussian noise with this log-moment: that of rho is a (a - 1) rho at order a (theory 1.4)."""
+    return price / (order * (order - 1))
+
+
 @dataclass(frozen=True)
-class WantedTest:
-    """What a call says of how sharply it tests."""
+class Wanted:
+    """How sharply: by `hits`, or `price`, or `within` for so many `tests` together; see `HowSharply`."""
 
     hits: int | None
     price: Number | None
     within: Number | None
     tests: int | None
-    sure: Number
+    sure: Number = SURE
+
+    @classmethod
+    def said(cls, call: Any, **instead: Any) -> Self:
+        """What a call says of it, but for what is given instead."""
+        named = {name: getattr(call, name, None) for name in ("hits", "price", "within", "tests")}
+        return cls(**named | instead, sure=call.sure or SURE)
 
     @property
     def chance(self) -> Fraction | None:
-        """The chance of an error, on either side, of each of the tests that are named; refuses one below all tables."""
-        if self.tests is None:
-            return None
-        chance = (1 - exact(self.sure, "sure")) / (2 * self.tests)
-        check_chance(chance)
-        return chance
+        """That of an error, of either kind, of each of the tests that are named."""
+        return None if self.tests is None else chance_of_each(self.sure, self.tests)
 
 
 @dataclass(frozen=True)
@@ -77,53 +96,55 @@ class Sharpness:
 
     def within(self, tests: int, confidence: Number) -> Within:
         """How far off so many tests may be together; the bar is placed for as many as the call names."""
-        chance = float(1 - exact(confidence, "confidence")) / (2 * tests)
-        table = self.sampler.table
-        low, high = table.false_alarm_reach(Fraction(chance)), table.miss_reach(Fraction(chance))
-        return Within(tests, float(confidence), float(max(low + self.bar, high - self.bar) * self.grid), None)
+        table, chance = self.sampler.table, chance_of_each(confidence, tests)
+        steps = max(table.false_alarm_reach(chance) + self.bar, table.miss_reach(chance) - self.bar)
+        return Within(tests, float(exact(confidence, "confidence")), float(steps * self.grid), None)
 
 
 @lru_cache(maxsize=KEPT)
-def sharpest(asked: WantedTest, filter_: RenyiFilter, sensitivity: int, grid: Fraction, share: Fraction) -> Sharpness:
-    """The test that is wanted, of values that move by at most so many steps, with this share for a value."""
-    chance, price = asked.chance, priced(asked, filter_, sensitivity * grid, 1 - share)
+def sharpness_at(
+    filter_: RenyiFilter, price: Fraction, share: Fraction, chance: Fraction | None, sensitivity: int, grid: Fraction
+) -> Sharpness:
+    """The test of a hit at this price, of which the part `share` is for its value, and where its bar lies.
+
+    Without a chance, of errors of either kind, a value at the bar hits with one half.
+    """
     event = SharpTest(filter_.order, price)
     tested = event if share == 0 else SharpTest(filter_.order, price * (1 - share))
     table = sharp_table(order=filter_.order, price=Fraction(tested.price), steps=sensitivity)
     bar = 0 if chance is None else table.bar(chance)
-    # Gaussian noise of rho has log-moment a (a - 1) rho at order a (theory 1.4).
-    rho = price * share / (filter_.order * (filter_.order - 1)) if share else None
-    return Sharpness(event, SharpSampler(table), bar, rho, grid)
+    return Sharpness(event, SharpSampler(table), bar, rho_of(price * share, filter_.order) if share else None, grid)
 
 
-def priced(
-    asked: WantedTest,
-    filter_: RenyiFilter,
-    sensitivity: Fraction,
-    tested: Fraction = Fraction(1),
-    width: Width = half_width,
+@lru_cache(maxsize=KEPT)
+def price_of(
+    wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share: Fraction, width: Width = half_width
 ) -> Fraction:
-    """The log-moment of a hit, in whole steps of the filter, of which the part `tested` is for the test.
+    """The log-moment of a hit, in whole steps of the filter, of which the part `share` is for its value.
 
-    `width` is how near to its bar a test is right but for a chance, in sensitivities.
+    `within` is counted in the same units as the sensitivity.
     """
-    whole, steps, chance = filter_.capacity.main, filter_.steps, asked.chance
-    if asked.hits is not None:
-        return _some(whole // asked.hits, steps)
-    if asked.price is not None:
-        return _some(int(whole * exact(asked.price, "price")), steps)
-    wanted = float(exact(asked.within or 0, "within") / sensitivity)
+    chance = wanted.chance
+    if chance is not None:
+        check_chance(chance)
+    whole, steps, tested = filter_.capacity.main, filter_.steps, 1 - share
+    if wanted.hits is not None:
+        return _some(whole // wanted.hits, steps)
+    if wanted.price is not None:
+        return _some(int(whole * exact(wanted.price, "price")), steps)
+    near = _Near(float(exact(wanted.within or 0, "within") / sensitivity), float(chance or 0), width)
 
     def right(main: int) -> bool:
-        price = tested * main / steps
-        return chance is not None and _right(filter_.order, price, float(chance), wanted, width)
+        return near.reached(filter_.order, tested * main / steps)
 
     if chance is None or not right(whole):
+        grain = _selling_grain(filter_, tested, near)
+        orders = f", or open a new dataset with grain={plain(grain)}, for whose order it fits" if grain else ""
         raise InvalidParameter(
-            f"not even the whole budget buys {asked.tests} tests that are right within "
-            f"{plain(exact(asked.within or 0, 'within'))}: give a larger within= or fewer tests="
+            f"not even the whole budget buys {wanted.tests} tests that are right within "
+            f"{plain(exact(wanted.within or 0, 'within'))}: give a larger within= or fewer tests={orders}"
         )
-    low, high = _around(filter_.order, float(chance), wanted, steps / float(tested))
+    low, high = near.around(filter_.order, steps / float(tested))
     low = low if not right(low) else 1
     high = high if high < whole and right(high) else whole
     for _ in range(_HALVINGS):
@@ -132,21 +153,38 @@ def priced(
     return _some(high, steps)
 
 
-def _around(order: Fraction, chance: float, wanted: float, unit: float) -> tuple[int, int]:
-    """Amounts a fourth and four times of what the test of small losses takes, whose half-width is known (theory 10)."""
-    speed = math.acosh(chance**-0.5) / (math.sqrt(2) * wanted)
-    guess = float(order * (order - 1)) * speed**2 * unit
-    return max(1, int(guess / 4)), max(2, int(min(4 * guess, 1e300)))
+@dataclass(frozen=True)
+class _Near:
+    """A test that is right within so many sensitivities, but for this chance."""
+
+    wanted: float
+    chance: float
+    width: Width
+
+    def reached(self, order: Fraction, price: Fraction) -> bool:
+        """Whether the test of this price is so near, and has a table."""
+        if price < least_price(order, LEAST_SPEED):
+            return False
+        try:
+            return self.width(SharpTest(order, price), self.chance) <= self.wanted
+        except InvalidParameter:  # a price at which a test tells nothing
+            return False
+
+    def around(self, order: Fraction, unit: float) -> tuple[int, int]:
+        """A fourth and four times of what the test of small losses takes, whose half-width is known (theory 10)."""
+        speed = math.acosh(self.chance**-0.5) / (math.sqrt(2) * self.wanted)
+        guess = float(order * (order - 1)) * speed**2 * unit
+        return max(1, int(guess / 4)), max(2, int(min(4 * guess, 1e300)))
 
 
-def _right(order: Fraction, price: Fraction, chance: float, wanted: float, width: Width) -> bool:
-    """Whether the test of this price is right within so many sensitivities, and has a table."""
-    if price < least_price(order, LEAST_SPEED):
-        return False
-    try:
-        return width(SharpTest(order, price), chance) <= wanted
-    except InvalidParameter:  # a price at which a test tells nothing
-        return False
+def _selling_grain(filter_: RenyiFilter, tested: Fraction, near: _Near) -> Fraction | None:
+    """A grain for whose order, fixed when a dataset is opened, the whole budget buys a test so near to its bar."""
+    for part in _GRAINS:
+        grain = filter_.budget.exact[0] / part
+        other = RenyiFilter.best(filter_.budget, grain=grain, approximate_delta=filter_.approximate_delta)
+        if near.reached(other.order, tested * Fraction(other.capacity.main, other.steps)):
+            return grain
+    return None
 
 
 def _some(main: int, steps: int) -> Fraction:

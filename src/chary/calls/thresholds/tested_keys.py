@@ -80,7 +80,7 @@ class TestedKeys(Table):
         half = 1 - (1 - probability(confidence, "confidence")) / 2
         found = self.findings
         known = dict(zip((each.key for each in found), found.intervals(half, simultaneous=True), strict=True))
-        rest: Ends = (None, self._most_of_others(half))
+        rest: Ends = self._silence(half)
         silent = {scalar(key): rest for key in self.keys[: self.tested] if key not in self.above}
         return {key: known.get(key, silent.get(key, (None, None))) for key in map(scalar, self.keys[: self.tested])}
 
@@ -90,11 +90,13 @@ class TestedKeys(Table):
 
         None where nothing is known of them, or none of them was tested.
         """
-        return self._most_of_others(CONFIDENCE) if self.tested > len(self.above) else None
+        return self._silence(CONFIDENCE)[1] if self.tested > len(self.above) else None
 
-    def _most_of_others(self, confidence: Fraction) -> Value | None:
-        each = confidence_of_each(confidence, len(self.keys))
-        return None if self.publication is None else self.publication.silence(each).high
+    def _silence(self, confidence: Fraction) -> Ends:
+        """What is known of each key that was not published, of all of them at once."""
+        if self.publication is None:
+            return None, None
+        return self.publication.silence(confidence_of_each(confidence, len(self.keys)))
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,13 @@ class WatchResult(TestedKeys):
     """
 
     above: dict[Key, Value]
+
+    @property
+    def bar(self) -> float | None:
+        """The threshold, where the values that reached it say what they do because of it."""
+        told = self.publication
+        lowest = None if told is None else told.support.lowest
+        return None if told is None or lowest is None else float(lowest * Fraction(told.grid))
 
     @property
     def value(self) -> dict[Any, Value]:

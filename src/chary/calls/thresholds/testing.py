@@ -7,7 +7,9 @@ from functools import cached_property, lru_cache
 
 from chary.accounting import Event, Targeted
 from chary.calls.answers import YesOrNo
-from chary.calls.call import Bound, call
+from chary.calls.call import call
+from chary.calls.fields import AnyQuery
+from chary.calls.thresholds.barring import Barring, tails_of
 from chary.calls.thresholds.how_sharply import Sharply, Threshold
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Mean, Neighbouring, Query
@@ -26,6 +28,7 @@ from chary.spine.interaction import (
     steps_at_least,
     threshold_body,
 )
+from chary.spine.outlook import Barred
 from chary.spine.spine import Spine
 
 
@@ -52,6 +55,8 @@ class Test(Threshold[Tested]):
     '500'
     """
 
+    query: AnyQuery
+
     def bind(self, spine: Spine) -> "AskTest | AskSharpTest":
         if self.query.keys is not None:
             raise InvalidQuery("a keyed query is tested by session.watch(query, above=..., hits=...)")
@@ -63,7 +68,7 @@ class Test(Threshold[Tested]):
         return AskSharpTest(self, neighbouring, sharpness, tested, threshold)
 
 
-class AskTest(Bound[Test]):
+class AskTest(Barring[Test]):
     """The test, as it is run."""
 
     @cached_property
@@ -74,6 +79,12 @@ class AskTest(Bound[Test]):
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         query = self.call.query
         return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
+
+    @property
+    def barred(self) -> Barred | None:
+        if isinstance(self.call.query, Mean):
+            return None
+        return self.against(self.asked.noises[0].law(), self.call.query, self.asked.threshold)
 
     @property
     def event(self) -> Event:
@@ -94,7 +105,7 @@ class AskTest(Bound[Test]):
 
 
 @dataclass(frozen=True)
-class AskSharpTest(Sharply, Bound[Test]):
+class AskSharpTest(Sharply, Barring[Test]):
     """The sharp test, as it is run: of one integer against a threshold in steps."""
 
     sharpness: Sharpness
@@ -104,6 +115,12 @@ class AskSharpTest(Sharply, Bound[Test]):
     @property
     def bar_step(self) -> Fraction | None:
         return None if isinstance(self.call.query, Mean) else self.tested.grid
+
+    @property
+    def barred(self) -> Barred | None:
+        if isinstance(self.call.query, Mean):
+            return None
+        return self.against(tails_of(self.sharpness), self.tested, self.threshold)
 
     def queries(self) -> Sequence[Query]:
         return (self.tested,)

@@ -9,7 +9,9 @@ from typing import Any
 
 from chary.accounting import Event, Publication, Support, Targeted
 from chary.calls.answers import published
-from chary.calls.call import Bound, call
+from chary.calls.call import call
+from chary.calls.fields import AnyQuery
+from chary.calls.thresholds.barring import Barring, tails_of
 from chary.calls.thresholds.how_sharply import Sharply, Valued
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
@@ -28,6 +30,7 @@ from chary.spine.interaction import (
     natural,
     steps_at_least,
 )
+from chary.spine.outlook import Barred
 from chary.spine.spine import Spine
 
 
@@ -45,6 +48,8 @@ class Watch(Valued[WatchResult]):
     >>> Watch(count().by("clinic", ["north", "south"]), above=500, epsilon="0.02").kind
     'watch'
     """
+
+    query: AnyQuery
 
     def bind(self, spine: Spine) -> "AskWatch | AskSharpWatch":
         neighbouring, query = spine.rows.neighbouring, keyed(self.query)
@@ -64,7 +69,7 @@ def keyed(query: Question) -> Query:
 
 
 @dataclass(frozen=True)
-class AskEachKey(Bound[Any]):
+class AskEachKey(Barring[Any]):
     """Many values against a bar, as they are tested: one test for each.
 
     The call has a bar `above` and says how sharply; `query` has the sensitivity, the grid and, if any, the keys.
@@ -76,6 +81,10 @@ class AskEachKey(Bound[Any]):
     @cached_property
     def parallel(self) -> int:
         return self.query.reach(self.neighbouring)
+
+    @property
+    def at_once(self) -> int:
+        return len(self.query.keys or ())
 
     def body(self) -> Json:
         return super().body() | {"parallel": self.parallel}
@@ -130,6 +139,11 @@ class AskWatch(AskEachKey):
     def event(self) -> Event:
         return Targeted(self.call.epsilon or 0)
 
+    @property
+    def barred(self) -> Barred:
+        law = self.noise.law()
+        return self.against(law, self.query, self.threshold, shared=law)
+
     def watch(self, most_hits: int | None) -> BarTests:
         return BarTests(self.noise, self.threshold, most_hits)
 
@@ -142,6 +156,10 @@ class AskSharpWatch(Sharply, AskEachKey):
     """By sharp tests, each hit with a fresh value."""
 
     sharpness: Sharpness
+
+    @property
+    def barred(self) -> Barred:
+        return self.against(tails_of(self.sharpness), self.query, self.threshold)
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid

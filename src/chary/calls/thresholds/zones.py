@@ -1,26 +1,26 @@
 """Answers that are nearly free while they are clear: between two bars, and decisions that may say "boundary"."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, Generic, Literal
+from typing import Any, Literal
 
 from chary.accounting import Event
 from chary.answer import Answer, scalar
 from chary.calls.answers import Classified
-from chary.calls.call import Bound, CallT, call
+from chary.calls.call import Bound, call
 from chary.calls.fields import AnyQuery, Exact
 from chary.calls.thresholds.clear_answers import (
     AskLargest,
     AskSides,
+    Wrapped,
     clear_beyond,
     clear_by,
     draws_between,
     label_draws,
 )
-from chary.calls.thresholds.how_sharply import HowSharply, Threshold
+from chary.calls.thresholds.how_sharply import HowSharply
 from chary.data import Count, Neighbouring, Query, Relation
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import BOUNDARY, Additive, BoundaryWrapper, Exponential, Laplace, ThreeZones, ThresholdTest
@@ -62,7 +62,7 @@ class Between(HowSharply[Zoned]):
             return AskBetween(self, neighbouring, query)
         low, high = bars(self, query)
         steps = query.sensitivity(neighbouring)
-        event = self.clear_event(spine.filter, steps * query.grid, clear_beyond)
+        event = self.clear_terms(spine.filter, steps * query.grid, clear_beyond).event
         return AskSides(self, neighbouring, query, draws_between(event, high - low, steps), _zoned, low, high)
 
 
@@ -133,7 +133,7 @@ class Decided(Answer):
 
 
 @call("decide", subject="thresholds")
-class Decide(Threshold[Decided]):
+class Decide(HowSharply[Decided]):
     """Whether the query is at or above a bar: True and False are free, "boundary" (not clear) is charged.
 
     Guarantee: with `epsilon`, a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(epsilon, 2)`: about
@@ -142,12 +142,16 @@ class Decide(Threshold[Decided]):
     a yes is as cheap as a no.
     """
 
+    query: AnyQuery
+    _: KW_ONLY
+    above: Exact
+
     def bind(self, spine: Spine) -> "AskDecide | AskSides":
         query, neighbouring = _single(self.query, "decide"), spine.rows.neighbouring
         if self.epsilon is not None:
             return AskDecide(self, neighbouring, query)
         bar, steps = steps_at_least(self.above, query.grid), query.sensitivity(neighbouring)
-        event = self.clear_event(spine.filter, steps * query.grid, clear_by(2))
+        event = self.clear_terms(spine.filter, steps * query.grid, clear_by(2)).event
         return AskSides(self, neighbouring, query, label_draws(event, 2, steps), _decided, bar, bar)
 
 
@@ -156,34 +160,7 @@ def _decided(call: int, outcome: int | None) -> Decided:
 
 
 @dataclass(frozen=True)
-class _Wrapped(Bound[CallT], Generic[CallT]):
-    """A mechanism inside the boundary wrapper; a hit is `BOUNDARY`."""
-
-    query: Query
-
-    @property
-    @abstractmethod
-    def mechanism(self) -> BoundaryWrapper[Any]:
-        """The wrapper around the mechanism; refuses noise out of range and calls too large for the wrapper."""
-
-    @cached_property
-    def event(self) -> Event:
-        return self.mechanism.event()
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, touched: Touched) -> Ran:
-        outcome = self.mechanism.step(self._value(touched), touched.source)
-        return Ran({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
-
-    @abstractmethod
-    def _value(self, touched: Touched) -> Any:
-        """What the mechanism is run on."""
-
-
-@dataclass(frozen=True)
-class AskDecide(_Wrapped[Decide]):
+class AskDecide(Wrapped[Decide]):
     """The decision, as it is made."""
 
     @cached_property
@@ -197,7 +174,7 @@ class AskDecide(_Wrapped[Decide]):
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self._noise, self.query.grid
 
-    def _value(self, touched: Touched) -> int:
+    def value(self, touched: Touched) -> int:
         return touched.integer()
 
     def present(self, answer: Json, call: int) -> Decided:
@@ -225,7 +202,7 @@ class Classify(HowSharply[Classified]):
             return AskClassify(self, neighbouring, query)
         labels, single = len(query.keys), query.sensitivity(neighbouring)
         steps = single if _one_direction(query, neighbouring) else 2 * single
-        event = self.clear_event(spine.filter, steps * query.grid, clear_by(labels))
+        event = self.clear_terms(spine.filter, steps * query.grid, clear_by(labels)).event
         return AskLargest(self, neighbouring, query, label_draws(event, labels, steps), partial(_classified, query))
 
 
@@ -239,7 +216,7 @@ def _one_direction(query: Query, neighbouring: Neighbouring) -> bool:
 
 
 @dataclass(frozen=True)
-class AskClassify(_Wrapped[Classify]):
+class AskClassify(Wrapped[Classify]):
     """The classification, as it is made."""
 
     @cached_property
@@ -247,7 +224,7 @@ class AskClassify(_Wrapped[Classify]):
         single, together = self.query.sensitivity(self.neighbouring), _one_direction(self.query, self.neighbouring)
         return BoundaryWrapper(Exponential(self.call.epsilon or 0, single, monotone=together))
 
-    def _value(self, touched: Touched) -> Any:
+    def value(self, touched: Touched) -> Any:
         return touched.integers()
 
     def present(self, answer: Json, call: int) -> Classified:

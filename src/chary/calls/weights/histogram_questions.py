@@ -3,13 +3,11 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from chary.accounting import Event, Publication, Support, Targeted
 from chary.answer import Answer, Ends, Known, around
 from chary.calls.openings import BoundOpening
 from chary.data import Count, Predicate, Query, Reading, Rows
@@ -17,16 +15,14 @@ from chary.data.columns import Schema
 from chary.data.domain.regions import Region, located, matrix
 from chary.data.domain.universe import Universe
 from chary.data.size import public_size
-from chary.errors import InvalidQuery, NoPrice, UnknownHeld
-from chary.filters import Filter, Price
-from chary.mechanisms import Additive, Laplace
+from chary.errors import InvalidQuery, UnknownHeld
 from chary.mechanisms.synthesis.weights_update import MultiplicativeWeights, Transcript
 from chary.mechanisms.synthesis.weights_update import WeightVector as Learned
-from chary.spine.interaction import Interaction, Json, Ran, Touched, laplace_for
+from chary.spine.interaction import Interaction, Json, Ran, Touched
 
 if TYPE_CHECKING:
     from chary.calls.weights.sparse_weighting import SparseWeights
-    from chary.calls.weights.weighting import OpenWeights, Weights
+    from chary.calls.weights.weighting import Weights
 
 HistogramT = TypeVar("HistogramT", bound="Weights | SparseWeights")
 EVERYTHING = "TRUE"
@@ -66,6 +62,14 @@ class WeightedAnswer(Answer):
         if not self.hard:
             return None
         return around(self.share, self.error_bar, SHARES) if self.told is None else self.told
+
+    @property
+    def interval_says(self) -> str:
+        if self.hard:
+            return super().interval_says
+        if not self.verified:
+            return "no interval: nothing was read, so the histogram may be off by anything"
+        return "no interval of its own: with the chance its opening states, every such answer is within error_bar"
 
     def __float__(self) -> float:
         return self.share
@@ -195,69 +199,3 @@ class AskHistogram(Interaction):
     def told_hard(self, found: WeightedAnswer, answer: Json) -> WeightedAnswer:
         """A hard answer with its interval; that of a value with noise of its own is its error bar."""
         return found
-
-
-@dataclass(frozen=True)
-class AskWeights(AskHistogram):
-    """One query to the histogram, as a conditional release: what is published is a function of an epsilon-DP count."""
-
-    started: "OpenWeights"
-    kind = "multiplicative_weights_ask"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.noise  # noqa: B018 - refuses noise out of range
-
-    @cached_property
-    def epsilon(self) -> Fraction:
-        """That of this call."""
-        asked = self.started.call
-        kept = Fraction(self.started.size, self.size) if asked.follow_size else Fraction(1)
-        return Fraction(asked.epsilon or 0) * min(Fraction(1), kept)
-
-    @cached_property
-    def noise(self) -> Laplace:
-        """The noise of the count."""
-        return laplace_for(self.located[1], self.started.neighbouring, self.epsilon)
-
-    @cached_property
-    def event(self) -> Event:
-        return Targeted(self.epsilon)
-
-    def price(self, filter_: Filter) -> Price:
-        try:
-            return super().price(filter_)
-        except NoPrice as unpriced:
-            raise NoPrice(f"{unpriced}; with follow_size=False all calls of a histogram are of one size") from None
-
-    def accuracy(self) -> tuple[Additive, Fraction]:
-        return self.noise, Fraction(1)
-
-    @property
-    def terms(self) -> Json:
-        return {"epsilon": str(self.started.call.epsilon)}
-
-    def told_hard(self, found: WeightedAnswer, answer: Json) -> WeightedAnswer:
-        """Answers of old ledgers do not say from what they lay away, so they say nothing by themselves."""
-        if "easy" not in answer:
-            return replace(found, error_bar=None)
-        size, support = answer["size"], Support.outside(*answer["easy"])
-        noise = laplace_for(self.located[1], self.started.neighbouring, Fraction(answer["epsilon"]))
-        known = Publication(noise.law(), support, floor=0, ceiling=size)
-        low, high = (end if end is None else end / size for end in known.interval(answer["count"]))
-        return replace(found, error_bar=None, told=(low, high))
-
-    def run(self, touched: Touched) -> Ran:
-        transcript = Transcript.load(touched.secret or b"")
-        noisy = self.noise.apply_one(touched.integer(), touched.source)
-        told: Json = {"size": self.size, "epsilon": str(self.epsilon)}
-        with self.memory.at(transcript) as weights:
-            share = weights.share(self.located[0], self.size)
-            easy = self.started.rule.easy(share, self.size)
-            if easy.low <= noisy <= easy.high:
-                return Ran(told | {"hard": False, "share": share}, hits=0, tests=1)
-            margin = self.noise.error_bar(NEARLY_SURE) / self.size
-            change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
-        told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size}
-        told["easy"] = [easy.low, easy.high]
-        return Ran(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})

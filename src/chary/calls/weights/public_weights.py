@@ -5,19 +5,20 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.accounting.synthesis.hard_answers import hard_answers_up, weights_alpha
+from chary.accounting.synthesis.hard_answers import hard_answers_up
 from chary.answer import handed_out
 from chary.calls.run import Kept
+from chary.calls.weights.charged_questions import AskCharged
 from chary.calls.weights.histogram_questions import (
     EVERYTHING,
     AskHistogram,
-    AskWeights,
     HistogramMemory,
     OpenHistogram,
     WeightedAnswer,
@@ -29,10 +30,11 @@ from chary.data.size import public_size
 from chary.errors import BudgetRefused, NoPrice, UnknownHeld
 from chary.mechanisms.synthesis.weights_update import Change, Transcript
 from chary.numbers import plain
+from chary.spine.interaction import Json
 from chary.spine.spine import Spine
 
 if TYPE_CHECKING:
-    from chary.calls.weights.weighting import OpenWeights
+    from chary.calls.weights.weighting import OpenSharpWeights, OpenWeights
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,16 @@ class WeightsQuote:
     """Where a public histogram stands. Nothing in it depends on unpublished data, so it is free.
 
     `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
-    allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, `alpha`
-    what the answers are meant to be within, `reached` what they are all within over `queries` queries, 95 times in 100;
-    infinite where no hard answer is left, since the histogram alone may be off by anything; above 1 it is no promise.
+    allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, None for
+    sharp tests, `alpha` what the answers are meant to be within, `reached` what they are all within over `queries`
+    queries, 95 times in 100; infinite where no hard answer is left, since the histogram alone may be off by anything;
+    above 1 it is no promise.
     """
 
     hard: int
     hard_left: int | None
     most_hard: float
-    epsilon: float
+    epsilon: float | None
     alpha: float
     queries: int
     reached: float
@@ -135,7 +138,7 @@ class HistogramState(ABC):
 class WeightsState(HistogramState):
     """A public histogram that is corrected by hard answers, each of which is charged."""
 
-    def __init__(self, spine: Spine, call: int, started: "OpenWeights") -> None:
+    def __init__(self, spine: Spine, call: int, started: "OpenWeights | OpenSharpWeights") -> None:
         super().__init__(spine, call, started)
         self._started = started
 
@@ -146,20 +149,18 @@ class WeightsState(HistogramState):
             alpha=rule.alpha, cells=self.universe.cells, **sizes, update=rule.update, mixing=rule.mixing
         )
         left = asked.price(filter_).hit.copies_in(self._spine.left())
-        within = weights_alpha(epsilon=asked.epsilon, size=asked.size, queries=queries)
         return WeightsQuote(
             hard=len(self.changes),
             hard_left=left,
             most_hard=most,
-            epsilon=float(asked.epsilon),
+            epsilon=None if asked.event.epsilon is None else float(asked.event.epsilon),
             alpha=float(rule.alpha),
             queries=queries,
-            reached=math.inf if left == 0 else max(float(rule.alpha), within),
+            reached=math.inf if left == 0 else asked.reached(queries, left),
         )
 
-    def asked(self, where: Predicate | Count | str | None) -> AskWeights:
-        size = public_size(self._spine.rows)
-        return AskWeights(self.call, self._started, condition_text(where), size, self._memory)
+    def asked(self, where: Predicate | Count | str | None) -> AskCharged:
+        return self._started.asked(self.call, condition_text(where), public_size(self._spine.rows), self._memory)
 
 
 class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
@@ -190,12 +191,18 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
             return handed_out(self.state.alone(question), self.spine)
         return answer
 
-    def size_then(self) -> int:
-        """The number of rows when it was opened."""
+    @cached_property
+    def opened_as(self) -> Json:
+        """What the opening told: the number of rows then, and the price of a hit of sharp tests."""
         answer = self.spine.ledger.call(self.number).answer
         if answer is None:
             raise UnknownHeld(f"call {self.number} keeps no histogram: it was interrupted; open a new one")
-        return int(json.loads(answer)["size"])
+        told: Json = json.loads(answer)
+        return told
+
+    def size_then(self) -> int:
+        """The number of rows when it was opened."""
+        return int(self.opened_as["size"])
 
 
 def condition_text(where: Predicate | Count | str | None) -> str:

@@ -10,6 +10,7 @@ from chary.cli.asking.row_commands import ROWS, Stated, on_rows
 from chary.cli.asking.settings import TYPED
 from chary.cli.asking.toml import KINDS, NAME
 from chary.cli.commands import Found, Shown
+from chary.cli.output import show_pairs
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.session.naming import usual_name
@@ -52,7 +53,7 @@ def _init(stated: Stated) -> Found:
     before = "\n" if place.exists() else ""
     with place.open("a", encoding="utf-8") as opened:
         opened.write(before + "\n".join(lines) + "\n")
-    yield Shown({"config": NAME, "dataset": name, "file": str(source.file), **typed})
+    yield Shown({"config": NAME, "dataset": name, "file": str(source.file), **typed}, show_pairs)
 
 
 def _options(stated: Stated) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from chary.calls import fields as typed
 from chary.calls.meanings import MEANINGS
 from chary.cli.asking.cells import keys_of, listed, listed_lines, universe
 from chary.cli.asking.opened import Opened
-from chary.cli.asking.options import Cut, Listed, NoMissing
+from chary.cli.asking.options import BelowMargin, Cut, Listed, NoMissing
 from chary.data.columns import classify
 from chary.errors import InvalidParameter
 
@@ -144,6 +144,11 @@ _PLAIN: Final = [
     (typed.Flag, bool),
 ]
 _SEVERAL: Final = {
+    "below_margin": FieldOption(
+        "below_margin",
+        (inspect.Parameter("below_margin", KEYWORD, default=False, annotation=BelowMargin),),
+        lambda said, _: said["below_margin"] or None,
+    ),
     "universe": FieldOption(
         "universe",
         (

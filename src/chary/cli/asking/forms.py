@@ -13,7 +13,14 @@ from chary.calls.fields import of_code
 from chary.calls.thresholds.how_sharply import HowSharply
 from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options
 from chary.cli.asking.opened import DEFAULT_HITS, Opened
-from chary.cli.asking.options import BudgetOptions, CallOptions, QueryOptions, SizeOptions, SourceOptions
+from chary.cli.asking.options import (
+    BudgetOptions,
+    CallOptions,
+    QueryOptions,
+    SharpOptions,
+    SizeOptions,
+    SourceOptions,
+)
 from chary.errors import InvalidParameter
 
 # What only a program can bring besides code of its own: names of targets, votes, a black box, several algorithms.
@@ -61,7 +68,7 @@ class Form:
     @property
     def groups(self) -> dict[str, type]:
         """The groups of options of its command."""
-        size = CallOptions if self.by_hits else SizeOptions
+        size = SizeOptions if not self.by_hits else SharpOptions if issubclass(self.kind, HowSharply) else CallOptions
         found: dict[str, type] = {"source": SourceOptions, "budget": BudgetOptions}
         found |= {"size": size} if "epsilon" in self._names else {}
         return found | ({"query": QueryOptions} if self._question else {})
@@ -109,15 +116,17 @@ class Form:
         if self._question:
             made[self._question] = asked.question
         sharp = any(made.get(way) is not None for way in ("price", "within"))
-        if not sharp and size.epsilon_per_call is None and self._tested_sharply(made):
+        if not sharp and size.epsilon_per_call is None and self._tested_sharply(made, asked):
             made["hits"], sharp = asked.hits, True
         if "epsilon" not in brought and ((self.by_hits and not sharp) or size.epsilon_per_call is not None):
             made["epsilon"] = asked.epsilon
         return self.kind(**made | brought)
 
-    def _tested_sharply(self, made: dict[str, Any]) -> bool:
-        """Whether something was said that only a sharp test has."""
-        return issubclass(self.kind, HowSharply) and any(made.get(term) is not None for term in ("tests", "value"))
+    def _tested_sharply(self, made: dict[str, Any], asked: Opened) -> bool:
+        """Whether hits are those of sharp tests, as in a program: under the filter that has prices for them, or where
+        something was said that only they have."""
+        said = any(made.get(term) is not None for term in ("tests", "value"))
+        return issubclass(self.kind, HowSharply) and (said or asked.sharp)
 
     def _check_said(self, said: Typed) -> None:
         """What an earlier run makes superfluous is needed without one."""

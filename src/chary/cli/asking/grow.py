@@ -27,9 +27,9 @@ from chary.cli.output import console, errors, for_people, show_answer, show_tabl
 from chary.cli.verbosity import VERBOSE
 from chary.data import Count, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, SchemaMismatch
-from chary.growing import CountsBox, draw_schedule
-from chary.growing.growth_plots import check_picture
+from chary.growing import CountsBox, draw_counts
 from chary.numbers import exact, plain, positive
+from chary.pictures.files import check_picture
 
 More = Annotated[
     list[Path] | None,
@@ -91,8 +91,8 @@ def _grow(
         figures = _figures(made, [run for run, _ in part if run is not None])
         figures |= {"appended": [batch for _, batch in part if batch is not None]}
         yield Shown(figures | stated.charged(None, made.spent), _show)
-        if plot is not None:
-            draw_schedule(made.state, plot)
+        if plot is not None and made.state.results:
+            draw_counts(made.state.results, plot)
 
 
 def _steps(asked: Opened, made: Run[Any, ScheduleState], arriving: Iterator[tuple[Path, str]]) -> Iterator[Step]:

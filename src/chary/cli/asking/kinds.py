@@ -9,19 +9,25 @@ import typer
 
 from chary.answer import NoisyNumbers
 from chary.calls import Call, Individual, Release, ReleaseIf, Test, Watch
+from chary.cli.asking.answer_pictures import draw_answer
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form, forms
-from chary.cli.asking.options import Above, CallOptions, QueryOptions
+from chary.cli.asking.options import Above, CallOptions, Picture, QueryOptions
 from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows, paid_for
 from chary.cli.commands import Found, Shown
 from chary.cli.doors import DoorGroup, Lazy, group_of
 from chary.cli.output import console, show_answer
 from chary.data import Query
 from chary.errors import InvalidParameter
+from chary.pictures.files import check_picture
 from chary.session import Quote
+from chary.spine.quote import warns
 
 Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
-Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, at no further price.")]
+Truth = Annotated[str | None, typer.Option(help="What ordinary truths are at most (default: 0 for counts).")]
+Over = Annotated[int | None, typer.Option(help="Over how many tests (default: the keys, or those that are named).")]
+Expected = Annotated[int | None, typer.Option(help="At the price of how many hits others are compared.")]
+Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, within its price.")]
 Each = Annotated[
     int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
 ]
@@ -54,20 +60,26 @@ class KindGroup(DoorGroup):
         raise typer.BadParameter(told)
 
 
-def asked(stated: Stated) -> Found:
+def asked(stated: Stated, *, plot: Picture = None) -> Found:
     """Ask the call that is stated."""
+    if plot is not None:
+        check_picture(plot)
     call = stated.call()
     answer = stated.session.ask(call, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
+    if plot is not None:
+        draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
 
 
-def _watch(stated: Stated, *, individual: Each = None) -> Found:
+def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> Found:
     """Ask by itself, or ask the analyst's stream of that size, which is opened and charged if there is none."""
     if individual is not None and stated.given.epsilon_per_call is None:
         raise InvalidParameter("a stream keeps its size for ever: give --epsilon-per-call with --individual")
     if individual is None:
-        yield from asked(stated)
+        yield from asked(stated, plot=plot)
         return
+    if plot is not None:
+        check_picture(plot)
     call = stated.call()
     stated.session.quote(call)  # refused before a stream is paid
     key = f"watch --individual {individual} --epsilon-per-call {call.epsilon}"
@@ -75,6 +87,8 @@ def _watch(stated: Stated, *, individual: Each = None) -> Found:
     question = cast("Query[NoisyNumbers]", stated.asked.question)
     answer = stream.ask(question, above=call.above, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(call.epsilon, stream.spent))
+    if plot is not None:
+        draw_answer(answer, plot, None, call.above)
 
 
 def _test(stated: Stated, *, value: Value = False) -> Found:
@@ -84,15 +98,27 @@ def _test(stated: Stated, *, value: Value = False) -> Found:
     yield from asked(stated)
 
 
-def quoted(stated: Stated, *, distance: Distance = None) -> Found:
+def quoted(
+    stated: Stated, *, distance: Distance = None, truth: Truth = None, over: Over = None, expected: Expected = None
+) -> Found:
     """Price the call that is stated."""
-    yield _quote(stated.session.quote(stated.call(), distance=distance))
+    terms: dict[str, Any] = {"distance": distance, "truth": truth, "tests": over, "hits": expected}
+    yield _quote(stated.session.quote(stated.call(), **terms))
 
 
-def question(stated: Stated, *, above: Above = None, distance: Distance = None) -> Found:
+def question(
+    stated: Stated,
+    *,
+    above: Above = None,
+    distance: Distance = None,
+    truth: Truth = None,
+    over: Over = None,
+    expected: Expected = None,
+) -> Found:
     """What a question would cost and how accurate it would be; free, nothing is read."""
     stated.targets = above is not None
-    yield _quote(stated.session.quote(_priced(stated, above), distance=distance))
+    terms: dict[str, Any] = {"distance": distance, "truth": truth, "tests": over, "hits": expected}
+    yield _quote(stated.session.quote(_priced(stated, above), **terms))
 
 
 def _priced(stated: Stated, above: str | None) -> Call[Any]:
@@ -101,15 +127,20 @@ def _priced(stated: Stated, above: str | None) -> Call[Any]:
     if above is None:
         return Release(asked.question, epsilon=asked.epsilon)
     kind = Test if asked.question.keys is None else Watch
+    if asked.sharp and stated.size.epsilon_per_call is None:
+        return kind(asked.question, above=above, hits=asked.hits)
     return kind(asked.question, above=above, epsilon=asked.epsilon)
 
 
 def _quote(found: Quote) -> Shown:
-    """The figures of a quote, and for people a sentence."""
+    """The figures of a quote, and for people sentences; red is what is paid for nothing."""
 
     def people(figures: dict[str, Any]) -> None:
-        show_answer(figures)
-        console.print(str(found))
+        show_answer(
+            {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
+        )
+        for line in [*found.lines(), *found.compared_lines()]:
+            console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
 
     return Shown(found.as_dict(), people)
 

@@ -13,7 +13,7 @@ from chary.cli.asking.options import BudgetOptions, CallOptions, LedgerOptions, 
 from chary.data import CSV, Count, Mean, Relation, Series, Total, count, mean, total
 from chary.data.files.sources import DUCKDB
 from chary.errors import InvalidParameter
-from chary.filters import Budget, exact_filter_for, largest_call, largest_call_left
+from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, largest_call_left
 from chary.numbers import positive
 from chary.session import Session, open, open_series
 from chary.spine.interaction import Question
@@ -35,6 +35,11 @@ class Opened:
     def epsilon(self) -> Fraction:
         """That of the call; `BudgetRefused` where it follows what is left, and nothing is."""
         return self.size or largest_call_left(self.session.spine.filter, self.session.spine.left(), self.hits)
+
+    @property
+    def sharp(self) -> bool:
+        """Whether so many hits are those of sharp tests, as in a program: whether the filter has prices for them."""
+        return isinstance(self.session.spine.filter, RenyiFilter)
 
     @property
     def labels(self) -> tuple[Any, ...] | None:

@@ -65,6 +65,19 @@ class CallOptions(SizeOptions):
 
 
 @dataclass(kw_only=True)
+class SharpOptions(CallOptions):
+    """How precise one call is that tests against a bar: by sharp tests, unless an epsilon is said."""
+
+    hits: Annotated[
+        int | None,
+        typer.Option(
+            help="Instead: so many hits fit into the whole budget, by the sharpest tests (default: 10); under the "
+            "exact and pure filters by Laplace noise, of the largest epsilon that pays for them."
+        ),
+    ] = None
+
+
+@dataclass(kw_only=True)
 class QueryOptions:
     """The question."""
 
@@ -115,5 +128,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Cut = Annotated[list[str] | None, typer.Option("--bins", help="Public edges of a column: age=0,18,65,120.")]
 Listed = Annotated[list[str] | None, typer.Option("--values", help="Public values of a column: sex=f,m.")]
 NoMissing = Annotated[bool, typer.Option("--no-missing", help="Expect no NULL and no undeclared value.")]
+BelowMargin = Annotated[
+    bool, typer.Option("--below-margin", "--yes", help="Ask although mostly false alarms are to be expected.")
+]
 Picture = Annotated[Path | None, typer.Option(help="Draw it to a file (PNG, PDF or SVG).")]
 Above = Annotated[str | None, typer.Option(help="The threshold: at or above it is a hit.")]

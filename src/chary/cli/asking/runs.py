@@ -4,10 +4,11 @@ import inspect
 import shlex
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
 
+from chary.accounting import Procedure
 from chary.calls import Run, Sketch, SparseVector
 from chary.calls.sparse.sparse_questions import AskSparseKeys
 from chary.cli.asking.cells import lines_of
@@ -16,10 +17,12 @@ from chary.cli.asking.forms import Form
 from chary.cli.asking.opened import DEFAULT_HITS, Opened, question
 from chary.cli.asking.options import Above, QueryOptions, SizeOptions
 from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows
+from chary.cli.asking.shown_answers import plain
 from chary.cli.commands import Found, Shown, parameters_of, signed
 from chary.cli.output import show_answer, show_table
 from chary.data import Query
 from chary.errors import InvalidParameter
+from chary.session import findings
 
 Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the one-sided one.")]
 Bar = Annotated[str, typer.Option(help="Publish the estimate if it is at or above this; below is free.")]
@@ -27,6 +30,11 @@ Number = Annotated[int, typer.Argument(help="The run: the number that its openin
 Lines = Annotated[
     str | None, typer.Option(help="Many questions: a file with the options of one a line, - for standard input.")
 ]
+OfRun = Annotated[int | None, typer.Option(help="Of the questions to this run alone (default: of all calls).")]
+Sure = Annotated[str, typer.Option(help="How sure the intervals are.")]
+Most = Annotated[int | None, typer.Option(help="At most so many tests were agreed beforehand (default: nobody knows).")]
+Rate = Annotated[str | None, typer.Option(help="Which to act on, so that at most this share is false: 0.1, say.")]
+How = Annotated[str | None, typer.Option(help="How: online, spending, e-values or benjamini-hochberg.")]
 ASKED: Final = ("query", "where")
 
 
@@ -101,6 +109,33 @@ def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Line
         yield Shown(stated.told(answer, opened.kind) | stated.charged(None, answer.charged))
 
 
+def _findings(
+    stated: Stated,
+    *,
+    run: OfRun = None,
+    confidence: Sure = "0.95",
+    tests: Most = None,
+    fdr: Rate = None,
+    procedure: How = None,
+) -> Found:
+    """All values that were published so far, with intervals that hold at once, and which alarms to act on; free.
+
+    Example: chary findings visits.csv --unit patient --fdr 0.1
+    """
+    found = findings(stated.session, run=run)
+    together = found.intervals(confidence, simultaneous=True, tests=tests)
+    rows = [
+        {name: plain(value) for name, value in row.items()} | {"low_together": ends.low, "high_together": ends.high}
+        for row, ends in zip(found.rows(confidence), together, strict=True)
+    ]
+    known: dict[str, Any] = {"tests": found.made, "hits": len(found)}
+    if fdr is not None:
+        alarms = found.list(fdr=fdr, procedure=cast("Procedure | None", procedure))
+        rows = [row | {"act_on": finding in alarms} for row, finding in zip(rows, found, strict=True)]
+        known |= {"alarms": len(alarms), "procedure": alarms.procedure, "guarantee": alarms.guarantee}
+    yield Shown({"findings": rows} | known)
+
+
 def _check(opened: Run[Any, Any], named: bool, above: str | None) -> None:
     """Refuse what the run does not ask for, and what it needs and was not told."""
     word = next((opened.words[name] for name in ASKED if name in opened.words), None)
@@ -162,4 +197,5 @@ distinct = of_form(
     "How many distinct units or values there are; all answers of one sketch are charged once.",
     "distinct",
 )
+published = on_rows(_findings, ROWS, "findings")
 resume = on_rows(_resume, ROWS | {"query": QueryOptions}, "resume")

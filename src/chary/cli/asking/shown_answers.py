@@ -23,6 +23,7 @@ from chary.calls import (
     Run,
     RunningCount,
     RunningCounts,
+    Selected,
     SparseTest,
     SparseWatch,
     SyntheticDatabase,
@@ -136,6 +137,13 @@ def _(answer: Ranking) -> dict[str, Any]:
 
 
 @told.register
+def _(answer: Selected) -> dict[str, Any]:
+    known = [{"key": plain(name), "value": score} for name, score, _ in answer.above]
+    above = [key | row for key, row in zip(known, _rows(answer.findings), strict=True)] if answer.findings else known
+    return {"above": above, "tested": answer.tested, "untested": len(answer.untested), "call": answer.call}
+
+
+@told.register
 def _(answer: Coverage) -> dict[str, Any]:
     known = [{"key": plain(name), "adds": score} for name, score, _ in answer.chosen]
     chosen = [key | row for key, row in zip(known, _rows(answer.findings), strict=True)]
@@ -145,9 +153,7 @@ def _(answer: Coverage) -> dict[str, Any]:
 
 @told.register
 def _(answer: QuantileAnswers) -> dict[str, Any]:
-    triples = zip(answer.at, answer.values, answer.rank_errors, strict=True)
-    rows = [{"at": at, "value": value, "rank_error": error} for at, value, error in triples]
-    return {"quantiles": rows, "call": answer.call}
+    return {"quantiles": answer.rows(), "estimated": answer.estimated, "call": answer.call}
 
 
 @told.register

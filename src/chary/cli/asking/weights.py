@@ -19,10 +19,10 @@ from chary.cli.asking.row_commands import Stated, of_form
 from chary.cli.commands import Found, Shown
 from chary.cli.output import console, show_answer, show_table
 from chary.errors import BudgetRefused
-from chary.growing.growth_plots import check_picture
 from chary.growing.weights_plots import draw_answers
 from chary.ledger import State
 from chary.numbers import exact
+from chary.pictures.files import check_picture
 
 Where = Annotated[
     list[str], typer.Option(help="Predicate, such as \"sex = 'f'\", or @FILE, one a line; may be given several times.")
@@ -31,11 +31,15 @@ Verify = Annotated[bool, typer.Option("--must-verify", help="Refuse what could o
 # Fields that came after the first ledgers: they are part of the key of an opening only where they say something else.
 LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1"}
 
+# What only sharp tests are asked with.
+SHARP: Final = ("price", "tests", "sure", "value")
+
 
 def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot: Picture = None) -> Found:
     """Shares of rows from a public histogram; charged where it was off. The same options go on with the same one.
 
     Calls are of --epsilon-per-call, or as large as pays for --hits when the histogram is opened (default: 10 hits).
+    With --price, --tests or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
 
     Example: chary weights visits.csv --columns age=BIGINT --each-row --relation replace --epsilon 1 --delta 1e-6
     --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
@@ -92,12 +96,21 @@ def _opened(stated: Stated) -> Run[WeightedAnswer, WeightsState]:
     """The histogram that was opened with the same options, or a new one."""
     asked, size, said = stated.asked, sized(stated.size), FORM.read(stated.asked, stated.said)
     told = [said["universe"].body(), str(exact(said["alpha"], "alpha")), _size(asked.hits, size)]
-    if other := {name: str(said[name]) for name, usual in LATER.items() if said[name] != usual}:
-        told.append(other)
+    other = {name: str(said[name]) for name, usual in LATER.items() if said[name] != usual}
+    if other | (sharp := {name: str(exact(said[name], name)) for name in SHARP if said[name] is not None}):
+        told.append(other | sharp)
     # Ledgers hold the name that the command had when their histograms were opened.
     key = f"chary ask {hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
-    call = stated.call(epsilon=_earlier(stated, key) or asked.epsilon)
-    return stated.session.start(call, request=key)
+    return stated.session.start(_call(stated, key, sharply=bool(sharp)), request=key)
+
+
+def _call(stated: Stated, key: str, *, sharply: bool) -> Weights:
+    """The opening; one by Laplace noise is of the size that it was opened with."""
+    if sharply:
+        call: Weights = stated.call(epsilon=stated.given.epsilon_per_call, hits=stated.given.hits)
+        return call
+    call = stated.call(epsilon=_earlier(stated, key) or stated.asked.epsilon)
+    return call
 
 
 def _size(hits: int, size: Fraction | None) -> Any:

@@ -101,7 +101,10 @@ class EngineRows(Protocol):
         ...
 
     def ordered(self, asked: Ordered) -> Reading:
-        """Reads, in one scan, which values of the grid occur and how often: `Occurring`."""
+        """Reads, in one scan, which values of the grid occur and how often: `Occurring`.
+
+        Where values of a unit are drawn at random it reads them all, unit by unit: `UnitValues`. Engines draw nothing.
+        """
         ...
 
     def elements(self, asked: Elements) -> ElementReading:

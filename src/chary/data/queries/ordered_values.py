@@ -1,7 +1,7 @@
 """The values of a column in order, on a public grid: what quantiles are computed from."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,13 @@ from chary.numbers import Number, positive
 
 Integers = NDArray[np.int64]
 MOST_POINTS: Final = 2**40
+OfUnit = Literal["spread", "random", "mean", "weighted"]
+_ESTIMATED: Final = {
+    "spread": "its {kept}",
+    "random": "{kept}, drawn at random",
+    "mean": "the mean of its values",
+    "weighted": "all its values, with equal weights that add up to one unit",
+}
 
 
 @dataclass(frozen=True)
@@ -24,16 +31,35 @@ class Ordered:
     The grid of possible values is public: the bounds and the multiples of the step between them. Values are those of
     rows satisfying `where`; NULL and NaN are nobody's. Built by `ordered`.
 
-    `rows_per_unit=k`: of a unit with more than k values, chary keeps k that are evenly spread in their order (for
-    k = 1 the lower middle one), whatever others have.
+    `rows_per_unit=k` says how many values a unit counts for at most, and `of_unit` which:
+
+    - "spread": of a unit with more than k values, k that are evenly spread in their order (for k = 1 the lower middle
+      one). With k = 1 the quantiles are those of the units' own medians.
+    - "random": k of them drawn at random without replacement, all alike, afresh at every call. With k = 1 the quantiles
+      are those of a random row of a random unit; with k above all numbers of rows, those of rows.
+    - "mean": the mean of all its values, clipped, rounded to the grid (halves upwards); k must be 1.
+    - "weighted": each unit counts for exactly k values, shared among its rows as evenly as k parts can be: a random row
+      of a random unit without drawing one, up to 1/k.
+
+    What is kept of a unit depends on its own rows, and for "random" on coins of its own, alone: given all coins,
+    neighbours differ by the at most k values of one unit, so a guarantee for that holds on average over the coins too.
     """
 
     total: Total
     rows_per_unit: int | None = None
+    of_unit: OfUnit = "spread"
 
     def __post_init__(self) -> None:
         if self.rows_per_unit is not None:
             object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
+        if self.of_unit not in _ESTIMATED:
+            raise InvalidQuery(f"of_unit is one of {', '.join(_ESTIMATED)}, such as of_unit='random'")
+        if self.of_unit != "spread" and self.rows_per_unit is None:
+            raise InvalidQuery(
+                f"of_unit={self.of_unit!r} is for a privacy unit with many rows: say rows_per_unit=1 too"
+            )
+        if self.of_unit == "mean" and self.rows_per_unit != 1:
+            raise InvalidQuery("of each unit there is one mean: of_unit='mean' needs rows_per_unit=1")
 
     @property
     def points(self) -> int:
@@ -58,10 +84,21 @@ class Ordered:
             )
         return self.rows_per_unit or 1
 
+    def estimated(self, unit: str | None) -> str:
+        """What the quantiles are quantiles of, in words."""
+        column = self.total.column
+        if unit is None:
+            return f"quantiles of {column} over all rows"
+        many = self.rows_per_unit or 1
+        middle = "middle value" if many == 1 else f"values, {many} at most, spread evenly in their order"
+        kept = middle if self.of_unit == "spread" else "one value" if many == 1 else f"{many} values at most"
+        return f"quantiles of {column} over every {unit}: of each, {_ESTIMATED[self.of_unit].format(kept=kept)}"
+
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description."""
         total = self.total
-        return {
+        chosen = {} if self.of_unit == "spread" else {"of_unit": self.of_unit}
+        return chosen | {
             "kind": "ordered",
             "column": total.column,
             "bounds": [str(edge) for edge in total.bounds],
@@ -88,6 +125,17 @@ class Occurring:
         return "Occurring(<secret>)"
 
 
+@dataclass(frozen=True)
+class UnitValues:
+    """The grid places of all values, those of a unit side by side, and the number of the unit of each. Secret."""
+
+    places: Integers
+    units: Integers
+
+    def __repr__(self) -> str:
+        return "UnitValues(<secret>)"
+
+
 def ordered(
     column: str,
     *,
@@ -95,6 +143,7 @@ def ordered(
     step: Number = 1,
     where: Predicate | str | None = None,
     rows_per_unit: int | None = None,
+    of_unit: OfUnit = "spread",
 ) -> Ordered:
     """Describe the values of a column on a public grid: multiples of `step` from one bound to the other.
 
@@ -108,7 +157,7 @@ def ordered(
     total = Total(
         column=column, bounds=read_bounds(bounds, "bounds"), grid=positive(step, "step"), where=Predicate.of(where)
     )
-    made = Ordered(total, rows_per_unit)
+    made = Ordered(total, rows_per_unit, of_unit)
     if made.points > MOST_POINTS:
         raise InvalidQuery("bounds may be at most 2**40 steps apart: choose a larger step")
     return made

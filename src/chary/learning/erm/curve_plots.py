@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from matplotlib.figure import Figure
 
 from chary.errors import InvalidParameter
 from chary.learning.erm.training_box import Improving, TrainingRun
-
-_ENDINGS: Final = (".png", ".pdf", ".svg")
+from chary.pictures.files import check_picture
 
 
 def draw_curve(
@@ -25,10 +23,8 @@ def draw_curve(
     as many figures as there are no sizes, for another ending, and for a folder that is not there.
     """
     runs = _runs(curve)
-    target, sizes = Path(path), [run.size for run in runs]
+    target, sizes = check_picture(path), [run.size for run in runs]
     lines = dict(measured or {})
-    if target.suffix.lower() not in _ENDINGS or not target.parent.is_dir():
-        raise InvalidParameter(f"a picture goes to a file in an existing folder that ends in {', '.join(_ENDINGS)}")
     if not sizes or any(len(line) != len(sizes) for line in lines.values()):
         raise InvalidParameter("a curve has at least one run, and each line as many figures as there are runs")
     figure = Figure(figsize=(12, 4.8), layout="constrained")

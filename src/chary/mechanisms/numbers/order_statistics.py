@@ -10,10 +10,11 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Pure
-from chary.accounting.utility.rank_errors import RankChoice, halvings
+from chary.accounting.utility.rank_errors import RankChoice, halvings, rank_excess_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.selection.inverse_sensitivity import InverseSensitivity, Stretches
+from chary.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from chary.numbers import Number, positive, probability, whole
 
 # Ranks are multiplied by the denominator in int64: a million leaves room for 9e12 values.
@@ -21,6 +22,8 @@ MOST_PARTS: Final = 10**6
 # 12 of the 16 bits of a word: equal values share a place of 4096 with few others, and a grid of 2**41 places stays
 # within the 2**53 outcomes that are counted exactly.
 DITHER_BITS: Final = 12
+# Permute-and-flip throws a coin for each place: a millisecond for so many.
+MOST_COINS: Final = 2**16
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,19 @@ class Order:
     places: Integers
     counts: Integers
     points: int
+
+    @classmethod
+    def drawn(cls, places: Integers, units: Integers, kept: int, points: int, source: noise.Source) -> "Order":
+        """`kept` values of each unit, or all if it has no more, by the words of the source: one for each value.
+
+        `units` tells which values, which lie side by side, are of one unit. What is kept of a unit depends on its own
+        values and words alone.
+        """
+        drawn = np.lexsort((source.words(places.size, 64), units))
+        starts = np.flatnonzero(np.diff(units, prepend=-1))
+        ranks = np.arange(places.size) - np.repeat(starts, np.diff(starts, append=places.size))
+        found, counts = np.unique(places[drawn[ranks < kept]], return_counts=True)
+        return cls(found, counts.astype(np.int64), points)
 
     def part(self, first: int, last: int) -> "Order":
         """What lies on the places from `first` to `last`, which become 0, 1, ...."""
@@ -45,6 +61,19 @@ class Order:
         fine = np.sort((np.repeat(self.places, self.counts) << DITHER_BITS) + shifts.astype(np.int64))
         starts = np.flatnonzero(np.diff(fine, prepend=-1))
         return Order(fine[starts], np.diff(starts, append=fine.size), self.points << DITHER_BITS)
+
+    def topped(self, more: int) -> "Order":
+        """The same and so many more values, a public number, on the highest place."""
+        if not more:
+            return self
+        top = self.points - 1
+        below = int(np.searchsorted(self.places, top))
+        there = int(self.counts[below:].sum())
+        return Order(np.append(self.places[:below], top), np.append(self.counts[:below], there + more), self.points)
+
+    def mirrored(self) -> "Order":
+        """The same from above: the highest place becomes 0."""
+        return Order(self.points - 1 - self.places[::-1], self.counts[::-1], self.points)
 
     def __repr__(self) -> str:
         return "Order(<secret>)"
@@ -110,7 +139,15 @@ class HalvedQuantiles:
     enter another, so after the first round each part gets half of that, with distances for adding and removing.
     Units of many values may lie in many parts: then every quantile is chosen from all values, and is a round.
 
-    Guarantee: `Pure(epsilon)`; unless the grid has two places only, also (epsilon^2 / (8 rounds))-zCDP.
+    With `beyond` each choice is made as if some more values, a public number, lay on the highest place of its part, so
+    many that but for this chance every one of the answers is at or above its quantile, whatever the data.
+
+    With `flip` each choice from all values on a grid of at most 2^16 places is by permute-and-flip, which is never
+    farther off than the exponential mechanism of the same distances, and the less so the coarser the grid is (McKenna,
+    Sheldon 2020): a place of distance D is among those it may take with chance exp(-epsilon D/2), and one of distance 0
+    always is, so all rank errors that are promised hold for it too. It has no zCDP of its own.
+
+    Guarantee: `Pure(epsilon)`; also (epsilon^2 / (8 rounds))-zCDP without `flip`, unless the grid has two places only.
 
     Errors: `InvalidParameter` for quantiles that do not increase strictly between 0 and 1, or that are no multiples of
     one part in at most a million.
@@ -126,6 +163,8 @@ class HalvedQuantiles:
     epsilon: Number
     replace: bool
     moves: int = 1
+    beyond: Number | None = None
+    flip: bool = False
 
     def __post_init__(self) -> None:
         quantiles = tuple(checked_quantile(q) for q in self.at)
@@ -136,6 +175,8 @@ class HalvedQuantiles:
         if lcm(*(q.denominator for q in quantiles)) > MOST_PARTS:
             raise InvalidParameter("quantiles must be multiples of one part in at most a million")
         whole(self.moves, "moves")
+        if self.beyond is not None:
+            object.__setattr__(self, "beyond", probability(self.beyond, "beyond"))
 
     @property
     def rounds(self) -> int:
@@ -156,13 +197,29 @@ class HalvedQuantiles:
         share = positive(self.epsilon, "epsilon") / self.rounds
         if len(quantiles) > 1 and self.moves == 1:
             return [place >> DITHER_BITS for place in self._halved(order.dithered(source), quantiles, share, source)]
-        chooser = InverseSensitivity(share, whole=self.narrow(order.points))
         distances = [RankDistance(q, self.replace, self.moves) for q in quantiles]
-        return sorted(chooser.step(distance.stretches(order), source) for distance in distances)
+        more = [self.margin(distance, share, order.points) for distance in distances]
+        tried = zip(distances, more, strict=True)
+        return sorted(self._one(distance.stretches(order.topped(add)), share, source) for distance, add in tried)
 
     def grid(self, points: int) -> int:
         """How many places are chosen from, for a grid of so many."""
         return points << DITHER_BITS if len(self.at) > 1 and self.moves == 1 else points
+
+    def _one(self, stretches: Stretches, share: Fraction, source: noise.Source) -> int:
+        """One choice from all values."""
+        points = int(stretches.widths.sum())
+        if self.flip and 2 < points <= MOST_COINS:
+            return PermuteAndFlip(share, 1).step(-np.repeat(stretches.distances, stretches.widths), source)
+        return InverseSensitivity(share, whole=self.narrow(points)).step(stretches, source)
+
+    def margin(self, distance: RankDistance, share: Fraction, points: int) -> int:
+        """How many values are put on the highest place before a choice of `share` among `points` places."""
+        if self.beyond is None:
+            return 0
+        each = Fraction(self.beyond) / len(self.at)
+        excess = rank_excess_up(epsilon=share, points=points, beta=each, change=distance.change)
+        return int(excess // Fraction(distance.q)) + 1
 
     def _halved(
         self, order: Order, quantiles: tuple[Fraction, ...], share: Fraction, source: noise.Source
@@ -173,18 +230,23 @@ class HalvedQuantiles:
         for choice in halvings(quantiles):
             above = choice.parent is not None and choice.position > choice.parent
             first, part = parts[choice.parent, above]
-            place = self._chosen(part, choice, share, source)
+            place = self._chosen(part, choice, share, source, order.points)
             found[choice.position] = first + place
             parts[choice.position, False] = first, part.part(0, place)
             parts[choice.position, True] = first + place + 1, part.part(place + 1, part.points - 1)
         return found
 
-    def _chosen(self, part: Order, choice: RankChoice, share: Fraction, source: noise.Source) -> int:
+    def _chosen(self, part: Order, choice: RankChoice, share: Fraction, source: noise.Source, points: int) -> int:
         if not part.points:
             return -1
+        distance, own = self.choice(choice, share)
+        topped = part.topped(self.margin(distance, own, points))
+        return InverseSensitivity(own).step(distance.stretches(topped), source)
+
+    def choice(self, choice: RankChoice, share: Fraction) -> tuple[RankDistance, Fraction]:
+        """The distances of one choice of the halving, and its epsilon."""
         later = self.replace and choice.depth > 0
-        distance = RankDistance(choice.relative, self.replace and not later)
-        return InverseSensitivity(share / 2 if later else share).step(distance.stretches(part), source)
+        return RankDistance(choice.relative, self.replace and not later), share / 2 if later else share
 
 
 def checked_quantile(q: Number) -> Fraction:

@@ -15,8 +15,8 @@ from chary.mechanisms.thresholds.sharp import SharpSampler
 class LabelDraws:
     """Two draws of one of so many labels, given the own label of a value and its depth.
 
-    `table` has the chance that a draw is the own label for certain, by depth; otherwise it is any label, all with the
-    same chance. At depth 0 all labels are alike.
+    `table`, whose spacing is one sensitivity, has the chance that a draw is the own label for certain, by depth;
+    otherwise it is any label, all with the same chance. At depth 0 all labels are alike.
 
     Guarantee: `SharpTest`, a hit is that no label is told, if own label and depth of neighbours are at most the table's
     sensitivity apart: depths of one label as numbers, those of two labels by their sum (docs/theory.md).
@@ -50,7 +50,7 @@ class LabelDraws:
 
     def reach(self, chance: Fraction) -> int:
         """The least depth from which on the own label is told but for at most this chance."""
-        low, high = -1, len(self.table.chances) * self.table.sensitivity
+        low, high = -1, len(self.table.chances) * self.table.spacing
         if 1 - self.clear_chance(high) > chance:
             raise InvalidParameter("an answer is unclear with a chance of 2^-100 at least: take a larger chance")
         while high - low > 1:

@@ -60,13 +60,13 @@ class SharpSampler:
 
     def _places(self, values: NDArray[Any], source: noise.Source) -> NDArray[np.int64]:
         """For each value the place of the chain whose chance counts, drawn where it lies between two."""
-        whole, sensitivity = noise.add(values, 0), self.table.sensitivity
-        places = whole // sensitivity if sensitivity > 1 else whole
+        whole, spacing = noise.add(values, 0), self.table.spacing
+        places = whole // spacing if spacing > 1 else whole
         first, last = -self.table.centre, len(self.table.chances) - 1 - self.table.centre
         # One place beyond the start, so that what lies below it does not move up into the chain.
         found = np.clip(places, first - 1, last).astype(np.int64)
-        if sensitivity > 1:
-            found += noise.uniform_integers(source, sensitivity, found.size) < whole - places * sensitivity
+        if spacing > 1:
+            found += noise.uniform_integers(source, spacing, found.size) < whole - places * spacing
         return np.clip(found, first, last) - first
 
     @cached_property

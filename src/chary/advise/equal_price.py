@@ -1,0 +1,112 @@
+"""What else would answer the tests of a call at the price of its hits, and how far off each would be."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from chary.accounting import error_of_all_up, gaussian_error_up
+from chary.advise.adviser import advice_within
+from chary.advise.affording import Room, Wanted
+from chary.advise.sharp_values import HitValues
+from chary.amounts import Amount
+from chary.calls.call import Call
+from chary.calls.sparse.sparse_questions import OpenSparse
+from chary.calls.thresholds.agreed_tests import OpenAgreed
+from chary.calls.thresholds.how_sharply import Threshold, Valued
+from chary.errors import CharyError
+from chary.mechanisms import Gaussian, Laplace
+from chary.numbers import exact, whole
+from chary.spine.interaction import Interaction
+from chary.spine.outlook import least_of
+from chary.spine.quote import Alternative, Quote
+from chary.spine.spine import Spine
+
+
+def alternatives(
+    spine: Spine, call: Call[Any], bound: Interaction, found: Quote, hits: int | None = None
+) -> list[Alternative]:
+    """The call and every mechanism that fits into its price, the smallest error of all tests and values first.
+
+    Errors are those of `advise`; the price is that of `hits` hits (default: as many as the call names, or as can be
+    charged and still fit) and of all misses. A call beyond the whole budget is not listed, and what fits into that is.
+    Empty for what is no test against a bar.
+    """
+    if found.outlook is None or not (isinstance(bound, (OpenSparse, OpenAgreed)) or isinstance(call, Threshold)):
+        return []
+    try:
+        expected = _hits(call, bound, found) if hits is None else whole(hits, "hits")
+        asked = _Compared.of(spine, call, bound, found.outlook.tests, expected)
+        own = [Alternative(f"{bound.kind}, as quoted", asked.error, None)] if asked.fits else []
+        others = advice_within(asked.wanted, asked.room).options
+    except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
+        return []
+    told = [Alternative(each.mechanism, each.error, each.code) for each in others if each.code is not None]
+    return sorted(own + told, key=lambda each: each.error)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A call, what is wanted of it, and the room of its price."""
+
+    bound: Interaction
+    wanted: Wanted
+    room: Room
+    fits: bool
+
+    @classmethod
+    def of(cls, spine: Spine, call: Call[Any], bound: Interaction, tests: int, hits: int) -> "_Compared":
+        """For so many tests in all, and the hits that are expected."""
+        wanted = Wanted.asked(spine.rows.neighbouring, hits=min(hits, tests), **_terms(call, bound, tests))
+        price, parts = bound.price(spine.filter), wanted.paid_tests
+        if isinstance(bound, OpenAgreed):
+            paid = bound.terms.paid.main + bound.terms.charges.hit * wanted.paid_hits
+        else:
+            paid = price.hit.main if isinstance(bound, OpenSparse) else price.total(wanted.paid_hits, parts).main
+        whole = spine.filter.capacity.main
+        return cls(bound, wanted, Room(spine.filter, Amount(min(paid, whole))), paid <= whole)
+
+    @property
+    def error(self) -> float:
+        """How far off the call itself may be, all tests and values together."""
+        bound, wanted = self.bound, self.wanted
+        within, accuracy = bound.within(wanted.tests, wanted.confidence), bound.accuracy()
+        if within is None:
+            noise, grid = accuracy or (Laplace(Fraction(1), 1), Fraction(1))
+            return float(error_of_all_up(noise.law(), tests=wanted.tests, confidence=wanted.confidence) * grid)
+        return max(within.error, self._values_error)
+
+    @property
+    def _values_error(self) -> float:
+        """Of fresh values of all hits; those of a sparse vector are among its tests."""
+        accuracy = self.bound.accuracy()
+        rho = self.bound.terms.sharpness(1, Fraction(1)).value_rho if isinstance(self.bound, OpenAgreed) else None
+        if rho is not None:
+            return self.wanted.units(HitValues(self.wanted, rho).beside_tests)
+        if accuracy is None or not isinstance(accuracy[0], Gaussian):
+            return 0.0
+        sure = (1 + exact(self.wanted.confidence, "confidence")) / 2
+        steps = gaussian_error_up(accuracy[0].sigma_squared, tests=self.wanted.hits, confidence=sure)
+        return float(steps * accuracy[1])
+
+
+def _hits(call: Any, bound: Interaction, found: Quote) -> int:
+    """As many as the call names, or as can be charged and still fit."""
+    fitting = bound.most_hits if found.hits_left is None else min(bound.most_hits, found.hits_left)
+    return getattr(call, "hits", None) or max(1, fitting)
+
+
+def _terms(call: Any, bound: Any, tests: int) -> dict[str, Any]:
+    """What the call says of its tests, in the words of an advice."""
+    if isinstance(bound, OpenSparse):
+        sizes = {name: getattr(bound, name) for name in ("above", "sensitivity", "grid", "monotone", "values")}
+        return sizes | {"tests": tests}
+    if isinstance(bound, OpenAgreed):
+        return {"tests": tests, "values": call.value is not None}
+    query, neighbouring = getattr(bound, "query", None) or bound.call.query, bound.neighbouring
+    terms = {"above": call.above, "values": isinstance(call, Valued), "grid": query.grid}
+    terms["sensitivity"] = query.sensitivity(neighbouring) * query.grid
+    terms["monotone"] = None if least_of(query, neighbouring) == 0 else False
+    if query.keys is None:
+        return terms | {"tests": tests}
+    reach = None if Wanted.is_series(neighbouring) else bound.parallel
+    return terms | {"keys": len(query.keys), "reach": reach, "steps": -(-tests // len(query.keys))}

@@ -1,0 +1,213 @@
+"""The public report of a ledger: what was revealed, to be looked at, printed or read by other programs."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from chary.errors import InvalidParameter, LedgerBroken
+from chary.ledger import Ledger, SqlLedger
+from chary.ledger.entries import now
+from chary.numbers import Number, probability
+from chary.pictures.files import writable
+from chary.session.public_report.gathering import ReportedCall, ReportedDataset, Tell, gathered
+from chary.session.public_report.published_values import USUAL, PublishedValue
+from chary.session.public_report.simultaneous import SimultaneousHit
+from chary.session.session import Session
+
+# Spreadsheets take texts that begin so for formulas.
+_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class PublicReport:
+    """What a ledger says about its datasets, all of it public; made by `report`.
+
+    Guarantee: it is worked out from settled calls and their public answers alone. Secret states of runs, outcomes that
+    were held back, what interrupted calls asked, and request keys are not looked at. Numbers are those that were
+    published; intervals follow from them and cost nothing. `confidence` is that of each interval by itself, and of all
+    hits together. In a notebook it shows itself.
+    """
+
+    datasets: tuple[ReportedDataset, ...]
+    confidence: Fraction
+    made: str
+    head: str
+    tell: Tell = field(repr=False, compare=False)
+
+    def html(self) -> str:
+        """One page that needs nothing else: no script, no font, no picture from elsewhere."""
+        return str(_pages().html_page(self))
+
+    def markdown(self) -> str:
+        """The same as Markdown, without pictures."""
+        return str(_pages().markdown_page(self))
+
+    def csv(self) -> str:
+        """A line for each published value, and one for each answer without any; the first line names the columns."""
+        written = io.StringIO()
+        rows = list(self._rows())
+        writer = csv.DictWriter(written, _COLUMNS)
+        writer.writeheader()
+        writer.writerows({name: _safe(cell) for name, cell in row.items()} for row in rows)
+        return written.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same in what JSON has."""
+        return {
+            "made": self.made,
+            "confidence": float(self.confidence),
+            "head": self.head,
+            "datasets": [_dataset(found) for found in self.datasets],
+        }
+
+    def save(self, path: Path | str) -> None:
+        """Write it to a file: HTML, PDF, Markdown or CSV by its ending (.html, .pdf, .md, .csv).
+
+        Errors: `InvalidParameter` for another ending or a place where no file can be written.
+        """
+        target = Path(path)
+        write = _WRITERS.get(target.suffix.lower())
+        if write is None or not writable(target):
+            raise InvalidParameter(f"a report goes to a file in an existing folder that ends in {', '.join(_WRITERS)}")
+        write(self, target)
+
+    def _repr_html_(self) -> str:
+        return str(_pages().html_part(self))
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for found in self.datasets:
+            together = {(hit.call, hit.value.key): hit for hit in found.hits}
+            for call in found.calls:
+                known = {"dataset": found.name} | {name: getattr(call, name) for name in _OF_CALL}
+                for value in call.values:
+                    yield known | _cells(value, together.get((call.call, value.key)))
+                if not call.values:
+                    yield known
+
+
+_OF_CALL: Final = ("call", "time", "analyst", "kind", "question", "outcome", "tests", "hits", "share")
+_OF_VALUE: Final = ("key", "value", "low", "high", "may_be_false")
+_OF_HIT: Final = ("low_of_all", "high_of_all", "p_value", "listed")
+_COLUMNS: Final = ("dataset", *_OF_CALL, *_OF_VALUE, *_OF_HIT)
+
+
+def report(
+    ledger: str | Path | Ledger | Session,
+    *,
+    confidence: Number = USUAL,
+    dataset: str | None = None,
+    tell: Tell | None = None,
+) -> PublicReport:
+    """The public report of a ledger: a file, a ledger that is open, or that of a session (its dataset alone).
+
+    It needs no rows and charges nothing. Every question is told with its answer, when it was asked and by whom, and
+    what it took; published values have the interval that holds given that they were published, with `confidence`, and
+    hits one that holds for all hits of their dataset at once. `tell` is told what is done, how far, and of how much.
+
+    Errors: `InvalidParameter` for a confidence outside (0, 1), a missing file and a dataset that is not there;
+    `LedgerError` for a file that is no ledger; `LedgerBroken` for a ledger that does not verify, of which nothing
+    should be published.
+
+    >>> import chary, pyarrow as pa
+    >>> rows = pa.table({"age": [70] * 400 + [30] * 100})
+    >>> session = chary.open(rows, privacy_unit=None, budget=chary.Budget(epsilon=1), ledger=":memory:")
+    >>> _ = session.release(chary.count("age >= 65"), epsilon="0.5")
+    >>> [(call.question, call.outcome != "", call.share) for call in report(session).datasets[0].calls]
+    [('count where age >= 65, epsilon 0.5', True, 0.5)]
+    """
+    each = probability(confidence, "confidence")
+    if isinstance(ledger, Session):
+        spine = ledger.spine
+        return _report(spine.ledger, each, spine.dataset, {spine.dataset: ledger.statement()}, tell or _quiet)
+    if isinstance(ledger, Ledger):
+        return _report(ledger, each, dataset, {}, tell or _quiet)
+    if not Path(ledger).is_file():
+        raise InvalidParameter(f"there is no ledger {ledger}")
+    opened = SqlLedger(ledger)
+    try:
+        return _report(opened, each, dataset, {}, tell or _quiet)
+    finally:
+        opened.close()
+
+
+def _report(
+    ledger: Ledger, confidence: Fraction, dataset: str | None, said: dict[str, str], tell: Tell
+) -> PublicReport:
+    verdict = ledger.verify(lambda done, total: tell("checking entries", done, total))
+    if not verdict.ok:
+        raise LedgerBroken(f"the ledger does not verify, so nothing of it is published: {verdict.problems[0]}")
+    held = {terms.name: terms for terms in ledger.datasets()}
+    if not held or (dataset is not None and dataset not in held):
+        named = "no dataset" if dataset is None else f"no dataset {dataset!r}"
+        raise InvalidParameter(f"the ledger holds {named}; it holds: {', '.join(sorted(held)) or 'none'}")
+    names = sorted(held) if dataset is None else [dataset]
+    found = tuple(gathered(ledger, held[name], confidence, said.get(name), tell) for name in names)
+    return PublicReport(found, confidence, now(), _head(ledger), tell)
+
+
+def _head(ledger: Ledger) -> str:
+    """How far the ledger went, by which anyone can tell a newer one that goes on from it."""
+    return str(ledger.head()) if isinstance(ledger, SqlLedger) else ""
+
+
+def _quiet(doing: str, done: int, total: int) -> None:
+    """Nobody waits."""
+
+
+def _pages() -> Any:
+    """Templates and pictures, loaded when a page is first made."""
+    return import_module("chary.session.public_report.report_pages")
+
+
+def _cells(value: PublishedValue, hit: SimultaneousHit | None) -> dict[str, Any]:
+    cells = {name: getattr(value, name) for name in _OF_VALUE}
+    if hit is not None:
+        cells |= {"low_of_all": hit.low, "high_of_all": hit.high, "p_value": hit.p_value, "listed": hit.listed}
+    return cells
+
+
+def _safe(cell: Any) -> Any:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
+
+
+def _dataset(found: ReportedDataset) -> dict[str, Any]:
+    epsilon, delta = (float(part) for part in found.budget.exact)
+    together = {(hit.call, hit.value.key): hit for hit in found.hits}
+    return {
+        "dataset": found.name,
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbours": found.relation,
+        "spent": found.spent.as_dict(),
+        "statement": found.statement,
+        "unanswered": {"calls": found.unanswered, "share": found.unanswered_share},
+        "versions": found.versions,
+        "calls": [_call(call, together) for call in found.calls],
+    }
+
+
+def _call(call: ReportedCall, together: dict[tuple[int, str], SimultaneousHit]) -> dict[str, Any]:
+    values = [_cells(value, together.get((call.call, value.key))) for value in call.values]
+    return {name: getattr(call, name) for name in (*_OF_CALL, "charged")} | {"values": values}
+
+
+def _text(page: Callable[[PublicReport], str]) -> Callable[[PublicReport, Path], object]:
+    return lambda found, target: target.write_text(page(found), encoding="utf-8", newline="")
+
+
+def _pdf(found: PublicReport, target: Path) -> None:
+    import_module("chary.session.public_report.report_pdf").write_pdf(found, target)
+
+
+_WRITERS: Final[dict[str, Callable[[PublicReport, Path], object]]] = {
+    ".html": _text(PublicReport.html),
+    ".pdf": _pdf,
+    ".md": _text(PublicReport.markdown),
+    ".csv": _text(PublicReport.csv),
+}

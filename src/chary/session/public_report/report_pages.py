@@ -1,0 +1,169 @@
+"""The pages of a report: HTML and Markdown from templates that escape whatever they are given."""
+
+import re
+from datetime import datetime
+from functools import cache
+from html import escape
+from typing import Any, Final, Protocol
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from chary.numbers import plain
+from chary.pictures import Chart
+from chary.pictures.drawing import svg
+from chary.session.public_report.gathering import ReportedDataset
+from chary.session.public_report.published_values import PublishedValue
+from chary.session.public_report.report_charts import budget_chart, call_charts, hits_chart
+
+# A long answer is folded away; this many values are shown at once.
+SHOWN_VALUES: Final = 6
+_MARKS: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
+_RAREST: Final = 1e-6
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+
+
+class Reported(Protocol):
+    """What a page is made of: a `PublicReport`."""
+
+    @property
+    def datasets(self) -> tuple[ReportedDataset, ...]: ...
+
+    @property
+    def confidence(self) -> Any: ...
+
+    @property
+    def tell(self) -> Any: ...
+
+
+def html_page(report: Reported) -> str:
+    """The whole page."""
+    return _rendered("report.html.jinja", report)
+
+
+def html_part(report: Reported) -> str:
+    """The same to stand in a notebook."""
+    return _rendered("report_part.html.jinja", report)
+
+
+def markdown_page(report: Reported) -> str:
+    """The same without pictures."""
+    return re.sub(r"\n{3,}", "\n\n", _rendered("report.md.jinja", report))
+
+
+def _rendered(template: str, report: Reported) -> str:
+    pictured = template.endswith(".html.jinja")
+    parts = [_part(report, found, pictured=pictured) for found in report.datasets]
+    return _environment().get_template(template).render(report=report, parts=parts, shown=SHOWN_VALUES)
+
+
+def _part(report: Reported, found: ReportedDataset, *, pictured: bool) -> dict[str, Any]:
+    """What a template needs of a dataset: the dataset, and its pictures by the call that they belong to."""
+    if not pictured:
+        return {"found": found, "budget": None, "hits": None, "charts": {}}
+    charts = call_charts(found)
+    drawn = {}
+    for place, (call, chart) in enumerate(charts.items(), 1):
+        drawn[call] = _drawn(chart)
+        report.tell("drawing pictures", place, len(charts))
+    return {
+        "found": found,
+        "budget": _drawn(budget_chart(found)),
+        "hits": _drawn(hits_chart(found)),
+        "charts": drawn,
+    }
+
+
+def _drawn(chart: Chart | None) -> Markup | None:
+    # Matplotlib escapes every text that it draws; the rest of an SVG is its own.
+    return None if chart is None else Markup(svg(chart))
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("chary.session.public_report"),
+        autoescape=lambda name: name is not None and name.endswith(".html.jinja"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "number": number,
+        "rarity": rarity,
+        "percent": percent,
+        "moment": moment,
+        "interval": interval,
+        "marked": marked,
+    }
+    return made
+
+
+def number(value: float | None) -> str:
+    """A number as people read it: thousands apart, and never a small one as nothing.
+
+    >>> number(1234567), number(0.25), number(1e-7), number(None)
+    ('1,234,567', '0.25', '1e-07', '–')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, int) or (abs(value) >= 1000 and float(value).is_integer()):
+        return f"{int(value):,}"
+    return f"{value:,.1f}" if abs(value) >= 1000 else plain(value)
+
+
+def rarity(p_value: float | None) -> str:
+    """A p-value, down to where its size says nothing more.
+
+    >>> rarity(0.02345), rarity(1e-300), rarity(None)
+    ('0.0234', 'below 1e-06', '–')
+    """
+    if p_value is None:
+        return "–"
+    return f"{p_value:.3g}" if p_value >= _RAREST else f"below {_RAREST:g}"
+
+
+def percent(share: float) -> str:
+    """A share of the budget in a few digits that never shows something as nothing.
+
+    >>> percent(0.01234), percent(0.0), percent(1e-9)
+    ('1.23 %', 'free', '1e-07 %')
+    """
+    return "free" if not share else f"{100 * share:.3g} %"
+
+
+def moment(time: str) -> str:
+    """A time of the ledger as people read it.
+
+    >>> moment("2026-03-09T08:05:11.000001+00:00")
+    '9 March 2026, 08:05 UTC'
+    """
+    found = datetime.fromisoformat(time)
+    return f"{found.day} {_MONTHS[found.month - 1]} {found.year}, {found:%H:%M} UTC"
+
+
+def interval(ends: PublishedValue | Any) -> str:
+    """The ends of an interval in words.
+
+    >>> interval(PublishedValue("", 170, None, 229, True))
+    'up to 229'
+    """
+    if not getattr(ends, "bounded", True):
+        return "–"
+    if ends.low is None and ends.high is None:
+        return "anything"
+    if ends.low is None:
+        return f"up to {number(ends.high)}"
+    return f"{number(ends.low)} or more" if ends.high is None else f"{number(ends.low)} to {number(ends.high)}"
+
+
+def marked(text: Any) -> str:
+    """A text that Markdown shows as it is, in one line.
+
+    >>> print(marked("a|b <i> *c*"))
+    a\\|b &lt;i&gt; \\*c\\*
+    """
+    return escape(_MARKS.sub(r"\\\1", " ".join(str(text).split())), quote=False)

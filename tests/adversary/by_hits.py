@@ -1,0 +1,152 @@
+"""What is open and paid by its hits, as games: public histograms, growing tables, and streams of sharp tests.
+
+The real calls run on the exact values of each neighbour; their samplers are told what hits, and remember of what.
+"""
+
+import json
+from copy import copy
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from chary import count
+from chary.calls import GrowingSparse, Individual, Weights
+from chary.calls.growing.growing_hits import OpenGrowingHits
+from chary.calls.growing.open_rounds import GrowingRoundState
+from chary.calls.individual.individual_streams import OpenSharpIndividual
+from chary.calls.individual.living_questions import AskSharpLiving, CounterMemory
+from chary.calls.thresholds.hit_terms import HitTerms
+from chary.calls.weights.histogram_questions import HistogramMemory
+from chary.calls.weights.weighting import OpenSharpWeights
+from chary.data import Bins, Neighbouring
+from chary.spine.interaction import Touched
+from tests.adversary.kit import Ask, Result, World
+from tests.adversary.openings import ADDED, OneUnit, Stream
+from tests.adversary.told import Told, law, with_fields
+
+ROW = Neighbouring("replace", None)
+
+
+class Remembering:
+    """Stands for the sampler of a sharp test: these values hit, whatever they are; how likely that was is kept."""
+
+    def __init__(self, table, hits):
+        self.table, self._hits, self.chance = table, hits, None
+
+    def hits(self, values, source):
+        """The hits that were told."""
+        chances = [float(self.table.hit_chance(int(value))) for value in values]
+        self.chance = prod(p if hit else 1 - p for p, hit in zip(chances, self._hits, strict=True))
+        return np.array(self._hits)
+
+    def step(self, value, source):
+        """The single one."""
+        return bool(self.hits([value], source)[0])
+
+
+@dataclass(frozen=True)
+class Heard(Told):
+    """Values that were told, and how exact the noise would have made them."""
+
+    noise: Any
+
+    def error_bar(self, confidence=0.95):
+        """That of the noise."""
+        return self.noise.error_bar(confidence)
+
+
+def told_of(made, hits, noisy):
+    """The call with what comes out, and the sampler that remembers how likely that was."""
+    sharpness, noise = copy(made.sharpness), None if made.noise is None else Heard(noisy, made.noise)
+    sampler = Remembering(sharpness.sampler.table, hits)
+    return with_fields(copy(made), sharpness=with_fields(sharpness, sampler=sampler), noise=noise), sampler
+
+
+class ByHits:
+    """One count that is `counts[side]`, asked again and again in any of some ways; the state is public."""
+
+    def __init__(self, filter_, made, state, counts):
+        self.filter, self.made, self.counts = filter_, made, counts
+        self.start = (state, tuple(World(side, 1.0, None) for side in (0, 1)))
+        self.ran = cache(self._ran)
+
+    def asks(self, seen):
+        """All ways, at any time."""
+        return [self._ask(asked, seen) for asked in range(len(self.made))]
+
+    def _ask(self, asked, seen):
+        made = self.made[asked]
+
+        def play(side, kept):
+            yield self.ran(asked, seen, side, False, ())
+            for noisy, part in [((), 1.0)] if made.noise is None else self._values(made, side):
+                found = self.ran(asked, seen, side, True, noisy)
+                yield found._replace(chance=found.chance * part)
+
+        return Ask(made.worst(made.price(self.filter)).main, play)
+
+    def _values(self, made, side):
+        low, high = min(self.counts) - 1, max(self.counts) + 1
+        return [((value,), chance) for value, chance in law(made.noise, self.counts[side], low, high).items()]
+
+    def _ran(self, asked, seen, side, hit, noisy):
+        made, sampler = told_of(self.made[asked], [hit], noisy)
+        price = made.price(self.filter)
+        ran = made.run(Touched([self.counts[side]], None, seen, None, price))
+        charged, after = made.final(price, ran, made.most_hits).main, ran.secrets.get(1, seen)
+        return Result(sampler.chance, json.dumps(ran.answer), charged, after, None)
+
+
+def terms(filter_, price, value="0.25", chance=None):
+    """Of hits that take this share of the budget."""
+    whole = Fraction(int(filter_.capacity.main * Fraction(price)), filter_.steps)
+    return HitTerms(filter_, whole, Fraction(value), chance)
+
+
+def weights(filter_, price, size=40, counts=(20, 21), **how):
+    """A public histogram of 20 rows then, asked at a size about a condition that one row moves, and about another."""
+    call = Weights(universe={"age": Bins([0, 1, 2])}, alpha="0.1", price=price, **how)
+    opened = OpenSharpWeights(call, ROW, 20, terms(filter_, price))
+    memory = HistogramMemory(opened, {"age": "int64"})
+    return ByHits(filter_, [opened.asked(1, "age >= 1", size, memory)], opened.fresh, counts)
+
+
+def growing(filter_, price, size=40, **how):
+    """Averages over a table that had 20 rows then, at thresholds around the count."""
+    call = GrowingSparse(above="0.5", price=price, **how)
+    opened = OpenGrowingHits(call, ROW, 20, terms(filter_, price, "0.25" if call.values else "0"))
+    made = [opened.asked(1, count(), Fraction(above), size) for above in ("0.45", "0.5", "0.6")]
+    return ByHits(filter_, made, GrowingRoundState().dump(), (20, 21))
+
+
+class SharpStream(Stream):
+    """A stream of sharp tests over one or two keys; only neighbour 1 has the unit."""
+
+    def __init__(self, filter_, price, hits, keys):
+        call = Individual(price=price, hits=hits)
+        self._open(OpenSharpIndividual(call, ADDED, terms(filter_, price)), filter_, keys)
+
+    def _made(self, above):
+        query = count() if self.keys == 1 else count().by("key", list(range(self.keys)))
+        return AskSharpLiving(1, query, ADDED, Fraction(above), CounterMemory(None), hit=self.opening.hit)
+
+    def _play(self, side, kept, above):
+        made, plan = self._made(above), OneUnit(side == 1, self.keys)
+        with plan.at(CounterMemory(None).standing(kept)[1]):
+            counts = plan.counts()
+        for hits in product((False, True), repeat=self.keys):
+            laws = [law(made.noise, int(value), -1, 2) for value, hit in zip(counts, hits, strict=True) if hit]
+            for noisy in product(*laws):
+                chance = prod(chances[value] for chances, value in zip(laws, noisy, strict=True))
+                told, secret, likely = self.ran(side, kept, above, hits, noisy)
+                yield Result(chance * likely, told, 0, None, secret)
+
+    def _ran(self, side, kept, above, hits, noisy):
+        made, sampler = told_of(self._made(above), hits, noisy)
+        ran = made.run(Touched([OneUnit(side == 1, self.keys)], None, kept, None, made.price(self.filter)))
+        return json.dumps(ran.answer), ran.secrets[1], sampler.chance

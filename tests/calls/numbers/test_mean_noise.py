@@ -1,0 +1,195 @@
+"""Means: what one unit moves, by enumeration; coverage of intervals; forms of earlier ledgers; quotes."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from chary import Budget, mean
+from chary.accounting import mean_between
+from chary.calls import Release
+from chary.calls.numbers.mean_noise import halves, laplace_mean
+from chary.calls.numbers.releasing import AskRelease, noises
+from chary.data import Neighbouring
+from chary.errors import InvalidParameter
+from chary.noise import Seeded
+
+ALPHA = 1e-6
+PER_ROW = {"add/remove": Neighbouring("add/remove", None), "replace": Neighbouring("replace", None)}
+BOUNDS = [(0, 1), (0, 2), (0, 3), (-2, 5), (3, 10)]
+KEYS = ["a", "b"]
+
+
+def told(made, values):
+    """The exact numbers under the noise, of values in steps around the center; None is NULL."""
+    low = int(made.query.center)
+    known = [min(max(value, made.query.bounds[0]), made.query.bounds[1]) - low for value in values if value is not None]
+    return [int(part[0]) for part in made.parts(np.array([sum(known)]), np.array([len(known)]))]
+
+
+def loss(made, first, second):
+    """The largest log-ratio of the laws of both numbers: the sum of their moves over the scales."""
+    moved = (abs(a - b) / each.scale for a, b, each in zip(first, second, made.noises, strict=True))
+    return sum(moved)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("relation", PER_ROW)
+def test_one_row_moves_both_numbers_by_epsilon_at_most_and_attains_it(bounds, relation):
+    made = laplace_mean(mean("x", bounds=bounds), PER_ROW[relation], Fraction(1, 10))
+    values = [None, *range(bounds[0], bounds[1] + 1)]
+    losses = [
+        loss(made, told(made, [one]), told(made, [other] if relation == "replace" or other is None else [one, other]))
+        for one, other in itertools.product(values, repeat=2)
+        if relation == "replace" or one is None
+    ]
+    assert max(losses) == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("relation", PER_ROW)
+def test_with_keys_a_row_leaves_one_and_enters_another(bounds, relation):
+    asked = mean("x", bounds=bounds).by("key", KEYS)
+    made = laplace_mean(asked, PER_ROW[relation], Fraction(1, 10))
+    rows = [None, *itertools.product(KEYS, range(bounds[0], bounds[1] + 1))]
+
+    def both(row):
+        return [told(made, [row[1]] if row is not None and row[0] == key else []) for key in KEYS]
+
+    found = [
+        sum(loss(made, first, second) for first, second in zip(both(one), both(other), strict=True))
+        for one, other in itertools.product(rows, repeat=2)
+        if relation == "replace" or one is None
+    ]
+    assert max(found) == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(2), Fraction(10), Fraction(200)])
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "8"])
+def test_the_event_covers_every_move_at_renyi_orders(bounds, order, epsilon):
+    """Numbers of independent noise: the moments of the two moves add up, which is never above that of the event."""
+    made = laplace_mean(mean("x", bounds=bounds, grid="0.5"), PER_ROW["replace"], Fraction(epsilon))
+    assert made.event.epsilon <= Fraction(epsilon) * (1 + Fraction(1, 10**9))
+    values = [None, *(Fraction(2 * bounds[0] + k, 2) for k in range(2 * (bounds[1] - bounds[0]) + 1))]
+    limit = float(made.event.log_moment_up(order))
+    if made.form == "ends":
+        return
+    steps = [[] if value is None else [int((value - made.query.center) * 2)] for value in values]
+    numbers = [(sum(known), len(known)) for known in steps]
+    moved = {tuple(abs(a - b) for a, b in zip(*pair, strict=True)) for pair in itertools.product(numbers, repeat=2)}
+    for moves in moved:
+        found = [log_moment(each.scale, far, order) for each, far in zip(made.noises, moves, strict=True)]
+        assert sum(found) <= limit * (1 + 1e-9)
+
+
+def log_moment(scale, far, order):
+    """By the sum over the integers."""
+    a, rate = float(order), 1 / float(scale)
+    if not far:
+        return 0.0
+    reach = int(60 * float(scale)) + far
+    at = np.arange(-reach, reach + far + 1)
+    weights = -a * rate * np.abs(at) - (1 - a) * rate * np.abs(at - far)
+    top = weights.max()
+    return top + math.log(np.exp(weights - top).sum() * math.tanh(rate / 2))
+
+
+def test_rows_of_a_unit_count_together():
+    asked = mean("x", bounds=(0, 10), rows_per_unit=3)
+    made = laplace_mean(asked, Neighbouring("replace", "patient"), Fraction(1, 10))
+    assert [each.scale for each in made.noises] == [300, 60]
+    assert laplace_mean(asked, Neighbouring("add/remove", "patient"), Fraction(1)).noises[1].scale == 30
+
+
+def coverage(session, asked, truth, times, **size):
+    found = [session.release(asked, **size).interval for _ in range(times)]
+    return sum(low <= truth <= high for low, high in found), np.mean([high - low for low, high in found])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize("values", [[50] * 40, [0] * 39 + [100], [3, None, 7]])
+def test_intervals_cover_the_mean(opened, relation, values):
+    frame, times = pd.DataFrame({"x": pd.array(values, dtype="Int64")}), 400
+    session = opened(frame, privacy_unit=None, relation=relation, budget=Budget(epsilon=10**6), unsafe_noise=Seeded(5))
+    truth = frame.x.mean()
+    hits, _ = coverage(session, mean("x", bounds=(0, 100)), truth, times, epsilon="0.5")
+    assert stats.binom.cdf(hits, times, 0.95) > ALPHA
+    keyed = mean("x", bounds=(0, 100)).by("x", sorted({v for v in values if v is not None}))
+    rows = [row for _ in range(60) for row in session.release(keyed, epsilon="0.5")]
+    hits = sum(row["low"] <= row["x"] <= row["high"] for row in rows)
+    assert stats.binom.cdf(hits, len(rows), 0.95) > ALPHA
+
+
+@pytest.mark.statistical
+def test_an_interval_of_a_third_of_the_reach_would_not_cover(opened, monkeypatch):
+    """The negative control: the test above can fail."""
+    session = opened(
+        pd.DataFrame({"x": [30] * 200}), privacy_unit=None, budget=Budget(epsilon=10**6), unsafe_noise=Seeded(5)
+    )
+    kept = laplace_mean(mean("x", bounds=(0, 100)), PER_ROW["add/remove"], Fraction(1, 2)).reaches()
+    monkeypatch.setattr(
+        "chary.calls.numbers.mean_noise.MeanNoise.reaches", lambda *_: tuple(reach // 3 for reach in kept)
+    )
+    hits, _ = coverage(session, mean("x", bounds=(0, 100)), 30, 400, epsilon="0.5")
+    assert stats.binom.cdf(hits, 400, 0.95) < ALPHA
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("relation", "gain"), [("add/remove", 2**-0.5), ("replace", 0.54)])
+def test_the_error_is_below_that_of_halves(opened, relation, gain):
+    """Values around 40 of 0 to 100: for ends half of the variance of halves, for joint about 1.04/4.04 of it."""
+    values = np.random.default_rng(2).integers(20, 61, 2000)
+    asked, near = mean("x", bounds=(0, 100)), PER_ROW[relation]
+    session = opened(
+        pd.DataFrame({"x": values}), privacy_unit=None, relation=relation, budget=Budget(epsilon=10**6),
+        unsafe_noise=Seeded(5),
+    )  # fmt: skip
+    ours = np.array([session.release(asked, epsilon="0.5").value for _ in range(600)]) - values.mean()
+    old, source = halves(asked, near, noises(asked, near, epsilon=Fraction(1, 2))), Seeded(6)
+    centred = int((values - 50).sum())
+    noisy = [
+        [each.apply_one(part, source) for _ in range(600)]
+        for each, part in zip(old.noises, (centred, 2000), strict=True)
+    ]
+    theirs = np.array(old.values(*noisy)) - values.mean()
+    assert 0.8 * gain < np.sqrt((ours**2).mean() / (theirs**2).mean()) < 1.25 * gain
+
+
+def test_answers_of_earlier_ledgers_are_read_as_halves():
+    asked = AskRelease(Release(mean("x", bounds=(0, 100)), epsilon=1), PER_ROW["add/remove"])
+    answer = asked.present({"noisy": [[-1000], [50]]}, 3)
+    assert (answer.value, answer.call) == (30.0, 3)
+    low, high = answer.interval
+    first, second = (int(each.law().reach_up("1/80")) - 1 for each in asked.asked.noises)
+    assert low == pytest.approx(50 + (-1000 - first) / (50 - second))
+    assert high == pytest.approx(50 + (-1000 + first) / (50 + second))
+    today = asked.present({"noisy": [[1500], [3500]], "form": "ends"}, 3)
+    assert today.value == pytest.approx(30)
+    assert today.interval[0] < 30 < today.interval[1]
+
+
+def test_a_quote_says_what_is_known_of_the_interval(opened):
+    frame = pd.DataFrame({"x": [30] * 4000})
+    session = opened(frame, privacy_unit=None, budget=Budget(epsilon=10**6), unsafe_noise=Seeded(1))
+    quoted = session.quote(Release(mean("x", bounds=(0, 100)), epsilon="0.5"))
+    reach = float(quoted.interval.split("about ")[1].split("/n")[0])
+    low, high = session.release(mean("x", bounds=(0, 100)), epsilon="0.5").interval
+    assert (high - low) / 2 == pytest.approx(reach / 4000, rel=0.2)
+    assert quoted.interval in str(quoted)
+
+
+def test_no_values_leave_the_bounds_and_bad_ends_are_refused(opened):
+    session = opened(pd.DataFrame({"x": [None, 1.0]}), privacy_unit=None, budget=Budget(epsilon=100))
+    answer = session.release(mean("x", bounds=(0, 9), where="x > 5"), epsilon="0.01")
+    assert 0 <= answer.interval[0] <= answer.value <= answer.interval[1] <= 9
+    assert mean_between((-5, 0), (-9, -1), bounds=(2, 4)) == (2, 4)
+    assert mean_between((-5, 3), (-9, -1), bounds=(2, 4)) == (2, 4)
+    for ends in ((3, 1), (1, 2)), ((1, 3), (2, 1)):
+        with pytest.raises(InvalidParameter):
+            mean_between(*ends, bounds=(0, 9))

@@ -1,0 +1,61 @@
+"""`chary findings`: all that was published, together."""
+
+import json
+
+import pytest
+
+ROWS = "--unit patient --columns patient=BIGINT,clinic=VARCHAR"
+BUDGET = "--epsilon 1 --delta 1e-6"
+
+
+@pytest.fixture
+def visits(tmp_path):
+    path = tmp_path / "visits.csv"
+    rows = [f"{patient},{'abc'[patient % 3]}" for patient in range(1800)]
+    path.write_text("patient,clinic\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def watched(call, visits):
+    asked = f"watch {visits} {ROWS} --count --by clinic --keys a,b,nowhere --above 100 {BUDGET} --epsilon-per-call 0.02"
+    code, out, err = call(f"{asked} --json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_a_watch_tells_intervals_of_each_and_of_all(watched):
+    first = next(row for row in watched["above"] if row["key"] == ["a"])
+    assert first["low_together"] <= first["low"] < first["value"] < first["high"] <= first["high_together"]
+    assert 0 < first["p_value"] < 0.01
+    assert (first["caution"], watched["error_bar"]) == (None, None)
+
+
+def test_all_that_was_published_and_what_to_act_on(call, visits, watched):
+    code, out, err = call(f"findings {visits} {ROWS} --fdr 0.1 --json")
+    figures = json.loads(out)
+    assert (code, err, figures["tests"], figures["procedure"]) == (0, "", 3, "online")
+    assert "10 %" in figures["guarantee"]
+    acted = {row["key"] for row in figures["findings"] if row["act_on"]}
+    assert acted >= {"a", "b"}
+    assert [row["low"] for row in figures["findings"]] == [row["low"] for row in watched["above"]]
+    assert all(row["low_together"] <= row["low"] for row in figures["findings"])
+    fixed = json.loads(call(f"findings {visits} {ROWS} --tests 3 --fdr 0.1 --procedure benjamini-hochberg --json")[1])
+    assert fixed["procedure"] == "benjamini-hochberg"
+    assert "findings" in call(f"findings {visits} {ROWS}")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--confidence 1", "confidence"),
+        ("--tests 2", "at least tests=3"),
+        ("--fdr 2", "fdr"),
+        ("--fdr 0.1 --procedure hope", "procedure is one of"),
+        ("--run 2", "opened no run"),
+    ],
+)
+def test_bad_options(call, visits, watched, options, told):
+    code, out, err = call(f"findings {visits} {ROWS} {options} --json")
+    assert (code, out) == (2, "")
+    assert told in err

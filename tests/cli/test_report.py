@@ -1,0 +1,87 @@
+"""`chary report`, and `--plot` where people would rather look."""
+
+import json
+
+import pytest
+
+OPEN = "--unit patient_id --epsilon 1 --delta 1e-6 --columns age=BIGINT,cost=BIGINT"
+WATCH = f"watch visits.csv {OPEN} --count --by clinic --keys a,b,c --above 1500 --epsilon-per-call 0.05"
+
+
+@pytest.fixture
+def ledger(call, visits):
+    assert call(WATCH)[0] == 0
+    return visits.with_name("visits.csv.ledger") if visits.with_name("visits.csv.ledger").exists() else None
+
+
+def test_a_report_is_written_beside_the_ledger_from_the_ledger_alone(call, visits, ledger):
+    visits.unlink()
+    code, out, err = call(f"report {ledger.name}")
+    assert (code, err) == (0, "")
+    page = ledger.with_name(f"{ledger.name}.html")
+    assert str(page.name) in out
+    assert "Every question and its answer" in page.read_text()
+
+
+def test_every_form_is_written_at_once(call, ledger):
+    code, _, _ = call(f"report {ledger.name} --html --pdf --md --csv")
+    assert code == 0
+    assert all(ledger.with_name(f"{ledger.name}.{form}").exists() for form in ("html", "pdf", "md", "csv"))
+
+
+def test_json_writes_nothing_unless_it_is_asked_to(call, ledger):
+    before = set(ledger.parent.iterdir())
+    code, out, _ = call(f"report {ledger.name} --json --confidence 0.99")
+    assert code == 0
+    found = json.loads(out)
+    assert (found["confidence"], found["files"]) == (0.99, [])
+    assert found["datasets"][0]["calls"][0]["kind"] == "watch"
+    assert set(ledger.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("--html --pdf --out report.html", "--out names one file"),
+        ("--html --out report.pdf", "--out ends in"),
+        ("--out report.doc", "--out ends in"),
+        ("--confidence 1", "confidence"),
+        ("--dataset others", "others"),
+        ("--out nowhere/report.html", "existing folder"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(call, ledger, more, told):
+    code, _, err = call(f"report {ledger.name} {more}")
+    assert code == 2
+    assert told in err
+
+
+def test_no_file_is_overwritten_unless_that_is_said(call, ledger):
+    assert call(f"report {ledger.name} --out report.html")[0] == 0
+    code, _, err = call(f"report {ledger.name} --out report.html")
+    assert code == 2
+    assert "--force" in err
+    assert call(f"report {ledger.name} --out report.html --force")[0] == 0
+    assert call("report visits.csv")[0] == 2
+    assert call("report missing.ledger")[0] == 2
+
+
+def test_a_watch_and_a_release_are_drawn(call, visits, tmp_path):
+    assert call(f"{WATCH} --plot watch.svg")[0] == 0
+    assert "threshold" in (tmp_path / "watch.svg").read_text()
+    line = f"release visits.csv {OPEN} --count --by clinic --keys a,b,c --epsilon-per-call 0.05 --plot release.png"
+    assert call(line)[0] == 0
+    assert (tmp_path / "release.png").exists()
+
+
+def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_charged(call, visits):
+    code, _, err = call(f"{WATCH} --plot watch.doc")
+    assert code == 2
+    assert "a picture goes to a file" in err
+    assert not visits.with_name("visits.csv.ledger").exists()
+
+
+def test_a_single_number_says_that_there_is_nothing_to_be_seen(call, visits):
+    code, _, err = call(f"release visits.csv {OPEN} --count --epsilon-per-call 0.05 --plot number.png")
+    assert code == 0
+    assert "no picture" in err

@@ -1,0 +1,53 @@
+"""Answers of every kind are rebuilt from the ledger alone as they were handed out."""
+
+import pytest
+
+from chary import Budget
+from chary.calls import QuantileAnswer, QuantileAnswers, Run
+from chary.calls.growing.scheduled_runs import ScheduledRun
+from chary.data import Ballots
+from chary.ledger import MemoryLedger
+from chary.session import open_rows, report
+from chary.session.public_report.rebuilding import Rebuilder
+from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
+
+ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
+# Those whose values have intervals must be; what its author brings, and what is asked of votes, is told as stored.
+SURE = {
+    *("release", "release of keys", "histogram", "quantiles", "test", "release_if", "revise", "watch", "track", "top"),
+    *("sparse_test", "sparse_watch", "individual_ask", "sketch", "continual_step", "scheduled_run", "fraction"),
+}
+
+
+def session_for(kind, opened):
+    """One that can answer this kind."""
+    options = {"ledger": MemoryLedger(), **ROOM}
+    if kind in OF_VOTES:
+        return open_rows(Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher"), dataset="data", **options)
+    if kind in OF_ROWS:
+        return opened(relation="replace", privacy_unit=None, **options)
+    return opened(**options, **({"relation": "replace"} if kind in OF_REPLACED else {}))
+
+
+def told(answer):
+    """What an answer says; a quantile stands in the ledger as the only one of several."""
+    if isinstance(answer, ScheduledRun):
+        return answer.answer
+    if isinstance(answer, QuantileAnswers) and len(answer) == 1:
+        return QuantileAnswer(answer.call, answer.at[0], answer.values[0], answer.rank_errors[0])
+    return answer
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_an_answer_is_rebuilt_as_it_was_handed_out_or_told_as_stored(kind, opened):
+    session = session_for(kind, opened)
+    answer = EVERY[kind](session, "one")("monday")
+    ledger, terms = session.spine.ledger, session.spine.ledger.datasets()[0]
+    stored = list(ledger.calls(terms.name))[-1]
+    rebuilt = Rebuilder.of(ledger, terms).rebuilt(stored)
+    assert rebuilt.interaction is not None or kind not in SURE
+    if rebuilt.interaction is not None and not isinstance(answer, Run):
+        assert told(rebuilt.answer) == told(answer)
+    found = report(session).datasets[0]
+    assert found.calls[-1].call == stored.number
+    assert found.calls[-1].outcome
