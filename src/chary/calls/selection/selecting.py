@@ -22,12 +22,13 @@ from chary.spine.spine import Spine
 
 @call("select", subject="selection")
 class Select(Valued[Selected]):
-    """All candidates that reach a bar, in the order they are listed, with their scores: private algorithms, whose
-    outcomes are [score, solution], or counted ones, which are keys of a query or conditions.
+    """All candidates that reach a bar, in the order they are listed, with their scores: keys of a query, conditions or
+    private algorithms.
 
-    Guarantee: an algorithm is one (epsilon, delta)-DP call with the NotPrior target "published" ([TCT] section 4); one
-    that fails reaches no bar, and the deltas of all are paid. A counted candidate is tested as a key of `Watch` is: by
-    `hits`, `price` or `within` each is a `SharpTest` with a fresh value, by `epsilon` an epsilon-DP call. One unit may
+    Guarantee: an algorithm, whose outcomes are [score, solution], is one (epsilon, delta)-DP call with the NotPrior
+    target "published" ([TCT] section 4); one that fails reaches no bar, and the deltas of all are paid. A counted
+    candidate is tested as a key of `Watch` is: by `hits`, `price` or `within` each is a `SharpTest` with a fresh value,
+    by `epsilon` an epsilon-DP call, and many against too low a bar are refused alike (see `Threshold`). One unit may
     meet all conditions, and be in as many keys as the query says. When the budget cannot pay for that many hits it
     halts at the last one that fits; later candidates are `untested`.
     """
