@@ -10,7 +10,7 @@ from functools import cached_property
 from chary.accounting import Event, Publication
 from chary.amounts import Amount
 from chary.answer import Value
-from chary.calls.answers import AboveOrNot, published
+from chary.calls.answers import AboveOrNot, published, silent
 from chary.calls.thresholds.agreed_terms import AgreedTerms
 from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.sharpness import Sharpness
@@ -213,5 +213,8 @@ class AskAgreedKeys(AskAgreed):
         keys = tuple(self.query.keys or ())
         above = dict(zip([keys[position] for position in answer["positions"]], self._values(answer), strict=True))
         found = (above, answer["tested"], error_bar(self.accuracy()))
-        left = answer["tests_left"]
-        return AgreedWatch(call, self.tested.columns, keys, *found, left, publication=self.published)
+        left, silence = (
+            answer["tests_left"],
+            silent(tails_of(self.sharpness), self.tested, self.neighbouring, self.threshold),
+        )
+        return AgreedWatch(call, self.tested.columns, keys, *found, left, publication=self.published, silence=silence)

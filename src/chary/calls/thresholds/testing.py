@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from chary.accounting import Event, Publication, Support, Targeted
-from chary.calls.answers import YesOrNo, published
+from chary.accounting import Event, NoiseLaw, Publication, Silence, Support, Targeted
+from chary.accounting.inference.together import Tails
+from chary.accounting.sharp.sharp_tails import SharpTails
+from chary.calls.answers import YesOrNo, published, silent
 from chary.calls.call import call
 from chary.calls.thresholds.barring import Barring, tails_of
 from chary.calls.thresholds.sharpness import Sharply, Sharpness, Threshold, Valued
@@ -221,7 +223,18 @@ class _AskEachKey(Barring[Watch]):
         above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
         told = self.published()
         bar = None if told.bar is None else error_bar(self.accuracy())
-        return WatchResult(call, self.query.columns, keys, above, answer["tested"], bar, publication=told)
+        said = (call, self.query.columns, keys, above, answer["tested"], bar)
+        return WatchResult(*said, publication=told, silence=self.silence)
+
+    @property
+    def silence(self) -> Silence:
+        """What it says of a key that it did not hit."""
+        return silent(self.tails, self.query, self.neighbouring, self.threshold)
+
+    @property
+    @abstractmethod
+    def tails(self) -> Tails:
+        """How often a test reports."""
 
     @abstractmethod
     def published(self) -> Publication:
@@ -245,9 +258,12 @@ class AskWatch(_AskEachKey):
         return Targeted(self.call.epsilon or 0)
 
     @property
+    def tails(self) -> NoiseLaw:
+        return self.noise.law()
+
+    @property
     def barred(self) -> Barred:
-        law = self.noise.law()
-        return self.against(law, self.query, self.threshold, shared=law)
+        return self.against(self.tails, self.query, self.threshold, shared=self.tails)
 
     def watch(self, most_hits: int | None) -> BarTests:
         return BarTests(self.noise, self.threshold, most_hits)
@@ -264,7 +280,11 @@ class AskSharpWatch(Sharply, _AskEachKey):
 
     @property
     def barred(self) -> Barred:
-        return self.against(tails_of(self.sharpness), self.query, self.threshold)
+        return self.against(self.tails, self.query, self.threshold)
+
+    @property
+    def tails(self) -> SharpTails:
+        return tails_of(self.sharpness)
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid
