@@ -11,7 +11,6 @@ from chary.accounting.inference.together import Tails
 from chary.accounting.sharp.sharp_tails import SharpTails
 from chary.answer import Answer
 from chary.calls.answers import NumberOrNothing, published, silent
-from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
@@ -201,7 +200,7 @@ class AskSharpLiving(AskEachLiving):
 
     @property
     def tails(self) -> SharpTails:
-        return tails_of(self.sharpness)
+        return self.sharpness.tails
 
     def published(self) -> Publication:
         """Counts have noise of their own."""

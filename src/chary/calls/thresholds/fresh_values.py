@@ -7,7 +7,7 @@ from functools import cached_property
 
 from chary.calls.answers import Conditional, published
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
-from chary.calls.thresholds.barring import Barring, tails_of
+from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.sharpness import Sharply, Sharpness, Valued
 from chary.data import Mean, Query
 from chary.mechanisms import Additive
@@ -39,7 +39,7 @@ class AskSharpRelease(Sharply, Barring[Valued[Conditional]]):
     def barred(self) -> Barred | None:
         if isinstance(self.call.query, Mean):
             return None
-        return self.against(tails_of(self.sharpness), self.tested, self.threshold)
+        return self.against(self.sharpness.tails, self.tested, self.threshold)
 
     def queries(self) -> Sequence[Query]:
         """The parts of the value, the last of which is tested; for a mean none of them is, but a total after them."""

@@ -12,6 +12,7 @@ from chary.accounting.sharp.chance_chain import LEAST_SPEED
 from chary.accounting.sharp.half_widths import check_chance, half_width
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
 from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp.sharp_tails import SharpTails
 from chary.calls.call import AnswerT, Call
 from chary.calls.fields import AnyQuery, Exact, Flag, Positive, Probability, Whole
 from chary.errors import InvalidParameter, NoPrice
@@ -160,6 +161,11 @@ class Sharpness:
     bar: int
     value_rho: Fraction | None
     grid: Fraction
+
+    @property
+    def tails(self) -> SharpTails:
+        """How often such tests report a truth below the bar, and miss one above it."""
+        return SharpTails(self.sampler.table, self.bar)
 
     def wrong_call(self, distance: int) -> float:
         """The chance that a value so many steps above (negative: below) the threshold is called wrongly."""

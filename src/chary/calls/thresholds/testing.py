@@ -11,7 +11,7 @@ from chary.accounting.inference.together import Tails
 from chary.accounting.sharp.sharp_tails import SharpTails
 from chary.calls.answers import YesOrNo, published, silent
 from chary.calls.call import call
-from chary.calls.thresholds.barring import Barring, tails_of
+from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.sharpness import Sharply, Sharpness, Threshold, Valued
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.data import Mean, Neighbouring, Query
@@ -123,7 +123,7 @@ class AskSharpTest(Sharply, Barring[Test]):
     def barred(self) -> Barred | None:
         if isinstance(self.call.query, Mean):
             return None
-        return self.against(tails_of(self.sharpness), self.tested, self.threshold)
+        return self.against(self.sharpness.tails, self.tested, self.threshold)
 
     def queries(self) -> Sequence[Query]:
         return (self.tested,)
@@ -284,7 +284,7 @@ class AskSharpWatch(Sharply, _AskEachKey):
 
     @property
     def tails(self) -> SharpTails:
-        return tails_of(self.sharpness)
+        return self.sharpness.tails
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid
