@@ -47,6 +47,7 @@ from chary.accounting.inference.lists import (
 from chary.accounting.inference.noise_laws import LaplaceLaw, NoiseLaw
 from chary.accounting.inference.publications import Interval, Publication
 from chary.accounting.inference.ratios import mean_between, mean_interval
+from chary.accounting.inference.silences import Silence
 from chary.accounting.inference.supports import Support
 from chary.accounting.inference.together import (
     confidence_at,
@@ -131,6 +132,7 @@ __all__ = [
     "Repeated",
     "SharpTable",
     "SharpTest",
+    "Silence",
     "SparseNoise",
     "SparseRounds",
     "Support",

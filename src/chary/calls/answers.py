@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-from chary.accounting import Findings, LargestOf, Publication, Support
+from chary.accounting import Findings, LargestOf, Publication, Silence, Support
+from chary.accounting.inference.together import Tails
 from chary.answer import Answer, Ends, Value, around, findings_of
 from chary.calls.algorithms.algorithm import canonical_outcome
 from chary.data import Neighbouring, Query
@@ -77,6 +78,12 @@ def published(
     floor, ceiling = query.known_range(neighbouring)
     terms: dict[str, Any] = {"grid": query.grid, "step": step, "floor": floor, "ceiling": ceiling, "bar": bar}
     return Publication(noise.law(), support, **terms)
+
+
+def silent(tails: Tails, query: Query, neighbouring: Neighbouring, threshold: int) -> Silence:
+    """What it says of a value of this query that a test against so many steps with these tails did not report it."""
+    floor, ceiling = query.known_range(neighbouring)
+    return Silence(tails, threshold, grid=query.grid, floor=floor, ceiling=ceiling)
 
 
 def published_best(

@@ -21,6 +21,7 @@ QUESTIONS: Final = {
     "agreed_test": "agreed_tests",
     "agreed_watch": "agreed_tests",
     "individual_ask": "individual",
+    "growing_sparse_test": "growing_sparse_vector",
 }
 
 
@@ -28,9 +29,9 @@ def told_so_far(spine: Spine, run: int | None = None) -> Findings:
     """All values that calls of a dataset published, or those of one run, in the order of the calls.
 
     More may follow, so intervals that hold at once split the failures allowed among calls, unless how many values
-    there can be was agreed when the run was opened. Left out is what published no value with known noise: outcomes of
-    algorithms, means, counts of a growing stream, histograms, quantiles, synthetic data. Errors: `UnknownHeld` for a
-    call that opened no run of this dataset.
+    there can be was agreed when the run was opened. Left out is what published no value with known noise, such as
+    outcomes of algorithms, and what is no finding of a value by itself: quantiles, running counts, answers of public
+    weights, synthetic data. Errors: `UnknownHeld` for a call that opened no run of this dataset.
     """
     most = None if run is None else _most(spine, run)
     asked = [stored for stored in openings(spine, *CALLS, *QUESTIONS) if run is None or _opened(stored) == run]

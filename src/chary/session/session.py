@@ -216,8 +216,8 @@ def findings(session: Session, *, run: int | None = None) -> Findings:
 
     Nothing is read or charged: it is worked out from the ledger. `findings(session).intervals(simultaneous=True)` hold
     for the whole ledger at once, wherever one stops; see `chary.accounting.Findings`. Left out is what published no
-    value with known noise, such as means and outcomes of algorithms. Errors: `UnknownHeld` for a call that opened no
-    run.
+    value with known noise, such as outcomes of algorithms, and quantiles, running counts and answers of public weights.
+    Errors: `UnknownHeld` for a call that opened no run.
     """
     return told_so_far(session.spine, run)
 

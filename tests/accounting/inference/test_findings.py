@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from chary.accounting import Finding, Findings, GaussianLaw, LaplaceLaw, LargestOf, Publication, Support
+from chary.accounting import Finding, Findings, GaussianLaw, LaplaceLaw, LargestOf, Publication, Silence, Support
 from chary.accounting.inference.lists import share_at_down
 from chary.accounting.utility.choice_errors import gaussian_loss_up
 from chary.errors import InvalidParameter
@@ -93,14 +93,13 @@ def test_an_adaptive_analyst_who_stops_at_the_first_miss_gains_nothing():
 @pytest.mark.parametrize("noise", [LaplaceLaw(SCALE), GaussianLaw(9)])
 def test_silence_rules_out_what_would_hardly_be_silent(noise, confidence):
     table = TABLE if isinstance(noise, LaplaceLaw) else gaussian_table(9, REACH)
-    most = Publication(noise, Support.at_least(BAR)).silence(confidence).high
+    most = Silence(noise, BAR).truths(confidence).high
     reach = len(table) // 2
 
     def silent(truth):
         return sum(table[k + reach] for k in range(-reach, reach + 1) if truth + k < BAR)
 
     assert silent(most + 1) <= 1 - float(confidence) + 1e-12 < silent(most) + 1e-12
-    assert Publication(noise).silence() == (None, None) == Publication(noise, Support.between(3, 9)).silence()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.accounting import false_alarms_up, margin_up, one_sided_noise, sparse_noise
+from chary.accounting import Silence, false_alarms_up, margin_up, one_sided_noise, sparse_noise
 from chary.accounting.sharp.sharp_table import sharp_table
 from chary.accounting.sharp.sharp_tails import SharpTails
 from chary.accounting.sparse.sparse_tails import SparseTails
@@ -68,3 +68,52 @@ def test_margins_and_false_alarms_are_those_of_any_tails():
     assert margin == tails.reach_up(Fraction(5, 100_000))
     assert false_alarms_up(tails, bar=margin, truth=0, tests=1000) <= 0.05
     assert math.isclose(false_alarms_up(tails, bar=100, truth=60, tests=7), 7 * float(tails.at_least_up(40)))
+
+
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_what_a_sparse_vector_misses_is_that_of_the_convolution(noise):
+    tails, chance = SparseTails(noise), brute(noise)
+    for distance in (0, 1, 2, 15, 60, 200):
+        assert float(tails.missed_up(distance)) == pytest.approx(1 - chance(-distance), rel=1e-6, abs=1e-12)
+    for wanted in ("0.3", "0.01", "0.0001"):
+        reached = tails.miss_reach_up(wanted)
+        assert tails.missed_up(reached) <= Fraction(wanted)
+        assert reached == 0 or tails.missed_up(reached - 1) > Fraction(wanted)
+
+
+@pytest.mark.parametrize("bar", [-40, 0, 25])
+@pytest.mark.parametrize("confidence", ["0.6", "0.95", "0.999"])
+def test_silence_of_a_sharp_test_rules_out_what_it_hardly_misses(bar, confidence):
+    table = sharp_table(order=18, price="0.19295", steps=2)
+    most = Silence(SharpTails(table, bar), 100).truths(confidence).high
+
+    def missed(truth):
+        return 1 - table.hit_chance(truth - 100 + bar)
+
+    assert missed(most + 1) <= 1 - Fraction(confidence)
+    assert most == 99 or missed(most) > 1 - Fraction(confidence)
+
+
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_silence_of_a_sparse_vector_holds_for_who_follows_its_answers(noise):
+    """All outcomes of tests that share a hidden threshold: after probes that were not reported it is high."""
+    beta = Fraction(1, 10)
+    reach = SparseTails(noise).miss_reach_up(beta / 2)
+    places = np.arange(-FAR // 5, FAR // 5 + 1)
+    one_sided, shift = hasattr(noise, "shift"), getattr(noise, "shift", 0)
+
+    def law(scale):
+        weights = np.where(places < 0, 0.0 if one_sided else 1.0, 1.0) * np.exp(-abs(places) / float(scale))
+        return weights / weights.sum()
+
+    hidden, upwards = law(noise.threshold), np.cumsum(law(noise.test)[::-1])[::-1]
+
+    def missed(truth):
+        """The chance that a truth so far above the bar is not reported, given each hidden noise."""
+        return 1 - upwards[np.clip(places + shift - truth + len(places) // 2, 0, len(places) - 1)]
+
+    assert (hidden * (1 - (1 - missed(reach)) ** 2)).sum() <= float(beta) + 1e-9
+    probes = hidden * missed(reach // 2) ** 9
+    assert (probes * missed(reach)).sum() <= float(beta) / 2 + 1e-9
+    # It is no statement given the silence of the probes.
+    assert (probes * missed(reach)).sum() > probes.sum() * float(beta) / 2

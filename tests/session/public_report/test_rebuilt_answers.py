@@ -15,6 +15,7 @@ ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
 # Those whose values have intervals must be; what its author brings, and what is asked of votes, is told as stored.
 SURE = {
     *("release", "release of keys", "histogram", "quantiles", "test", "release_if", "revise", "watch", "track", "top"),
+    *("growing_sparse_round", "growing_sparse_test", "growing_sparse_test of sharp tests"),
     *("sparse_test", "sparse_watch", "individual_ask", "sketch", "continual_step", "scheduled_run", "fraction"),
 }
 

@@ -66,6 +66,14 @@ class NoiseLaw(ABC):
         """
         return _reach(self, positive(chance, "chance"))
 
+    def miss_reach_up(self, chance: Number) -> int:
+        """The least distance d >= 0 with `P(Z < -d) <= chance`, certainly: a truth so far above a bar is reported else.
+
+        >>> LaplaceLaw(20).miss_reach_up("0.025")
+        60
+        """
+        return max(0, self.reach_up(chance) - 1)
+
 
 @dataclass(frozen=True)
 class LaplaceLaw(NoiseLaw):

@@ -121,22 +121,6 @@ class Publication:
             return fall if rise is None else rise
         return min(1.0, 2 * min(rise, fall))
 
-    def silence(self, confidence: Number = CONFIDENCE) -> Interval:
-        """What it says that nothing was published: all truths but those that are published with `confidence`.
-
-        Where values are published from a bar on; no ends elsewhere. It is no statement given that nothing was
-        published, but of all such tests: the truth lies outside, and nothing is published, at most so often.
-
-        >>> from chary.accounting.inference.noise_laws import LaplaceLaw
-        >>> str(Publication(LaplaceLaw(20), Support.at_least(100)).silence())
-        '(-, 145]'
-        """
-        beta = 1 - probability(confidence, "confidence")
-        lowest = self.support.lowest
-        bars = lowest is not None and self.support == Support.at_least(lowest)
-        high = None if lowest is None or not bars else lowest - 2 + self.noise.reach_up(beta)
-        return Interval(self._told(None, self.floor), self._told(high, self.ceiling))
-
     @property
     def _held_back(self) -> tuple[End, End]:
         """The least and the largest truth that is held back, in grid steps, None for no end; both None for none."""

@@ -22,6 +22,9 @@ class Tails(Protocol):
     def reach_up(self, chance: Number) -> int:
         """The least distance below the bar from which on that chance is at most this, certainly."""
 
+    def miss_reach_up(self, chance: Number) -> int:
+        """The least distance above the bar from which on a truth is *not* reported with at most this chance."""
+
 
 def confidence_of_each(confidence: Number, count: int) -> Fraction:
     """The confidence at which each of so many intervals is taken, so that all cover together with `confidence`.

@@ -27,3 +27,7 @@ class SharpTails:
     def reach_up(self, chance: Number) -> int:
         """The fewest steps below the bar from which on a hit has at most this chance; never below 0."""
         return max(0, self.table.false_alarm_reach(chance) + self.bar)
+
+    def miss_reach_up(self, chance: Number) -> int:
+        """The fewest steps above the bar from which on a miss has at most this chance; never below 0."""
+        return max(0, self.table.miss_reach(chance) - self.bar)

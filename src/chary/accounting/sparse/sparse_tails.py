@@ -43,6 +43,28 @@ class SparseTails:
         most = positive(chance, "chance")
         return least_error(lambda distance: self.at_least_up(max(distance, 0)) <= most)
 
+    def miss_reach_up(self, chance: Number) -> int:
+        """The fewest steps above the bar from which on a truth is not reported with at most this chance."""
+        most = positive(chance, "chance")
+        return least_error(lambda distance: self.missed_up(max(distance, 0)) <= most)
+
+    def missed_up(self, distance: int) -> Fraction:
+        """The chance that a truth so many steps above the bar is not reported, rounded up."""
+        with precise():
+            if isinstance(self.noise, OneSidedNoise):
+                found = self._pulled_down(distance - self.noise.shift + 1)
+            else:
+                found = self._symmetric(distance + 1)
+            return min(Fraction(1), max(_LEAST, rounded_up(found)))
+
+    def _pulled_down(self, least: int) -> Decimal:
+        """`P(R - Z >= m)` of geometric noises: the same the other way round."""
+        test, hidden = self._ratios
+        both = 1 - test * hidden
+        if least < 0:
+            return 1 - test ** (1 - least) * (1 - hidden) / both
+        return hidden**least * (1 - test) / both
+
     def _one_sided(self, least: int) -> Decimal:
         """`P(Z - R >= m)` of geometric noises: `a^m (1 - b)/(1 - ab)`, mirrored below 0."""
         test, hidden = self._ratios

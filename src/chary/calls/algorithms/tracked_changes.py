@@ -10,7 +10,6 @@ from chary.accounting import Event, ZeroConcentrated
 from chary.accounting.sharp.two_sided import TwoSidedTable
 from chary.calls.answers import Tracked, published
 from chary.calls.call import Bound
-from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.how_sharply import FreshlyValued, Sharply
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Query
@@ -59,7 +58,7 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
         if self.prior is None:
             return None
         change = steps_at_least(self.step, self.query.grid, "step")
-        return Barred(tails_of(self.sharpness), change, self.query.grid, self.call.tests or 1, 0)
+        return Barred(self.sharpness.tails, change, self.query.grid, self.call.tests or 1, 0)
 
     @property
     def event(self) -> Event:

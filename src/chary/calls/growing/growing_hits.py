@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NoReturn
 
-from chary.accounting import Event
+from chary.accounting import Event, Publication
 from chary.accounting.growing.growing_rounds import GrowingRounds
 from chary.calls.growing.growing_questions import check_average
 from chary.calls.growing.growing_results import GrowingTest
@@ -167,4 +167,19 @@ class AskGrowingHit(Interaction):
     def present(self, answer: Json, call: int) -> GrowingTest:
         size, steps = answer["size"], answer["value"]
         value = None if steps is None else float(steps * self.query.grid / size)
-        return GrowingTest(call, answer["above"], value, answer["error_bar"], size, answer["round"])
+        told = (answer["error_bar"], size, answer["round"])
+        return GrowingTest(call, answer["above"], value, *told, publication=self.published(answer))
+
+    def published(self, answer: Json) -> Publication | None:
+        """How the average of a hit was published, with noise of its own; None where none was, or its size is unknown.
+
+        Its steps are those of the total over the rows there were.
+        """
+        own = self.started.at(answer["size"])
+        if answer["value"] is None or str(own.price) != answer.get("price"):
+            return None
+        neighbouring, size = self.started.neighbouring, answer["size"]
+        noise = own.noise(self.query.sensitivity(neighbouring))
+        floor, ceiling = (None if end is None else Fraction(end, size) for end in self.query.known_range(neighbouring))
+        bar = steps_at_least(self.above * size, self.query.grid)
+        return Publication(noise.law(), grid=self.query.grid / size, floor=floor, ceiling=ceiling, bar=bar)

@@ -24,10 +24,11 @@ from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.how_sharply import check_one_way, check_tests, value_part
 from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.data import Neighbouring, Query, Reading, Relation, Rows
+from chary.data.queries.bodies import query_of
 from chary.data.size import public_size
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.numbers import Number, exact, plain
-from chary.spine.interaction import Json, Question, Ran, Touched
+from chary.spine.interaction import Interaction, Json, Question, Ran, Touched
 from chary.spine.spine import ATTEMPTS, Spine
 
 _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
@@ -214,8 +215,19 @@ class KeptGrowing(Kept[Any, GrowingState]):
             if above is not None:
                 raise InvalidParameter("above moves the threshold of a question: ask(query, above=...)")
             return started.begin(self.number, size)
-        bar = exact(started.call.above if above is None else above, "above")
-        return started.asked(self.number, cast("Query", query), bar, size)
+        return self._at(size, cast("Query", query), above)
+
+    def _at(self, size: int, query: Query, above: Number | None) -> "AskGrowingSparse | AskGrowingHit":
+        """A question at this size."""
+        bar = exact(self.started.call.above if above is None else above, "above")
+        return self.started.asked(self.number, query, bar, size)
+
+    def recorded(self, body: Json) -> Interaction:
+        """What was answered tells the size at which it was: a question needs no rows to be told again."""
+        size = self.started.size
+        if "query" not in body:
+            return self.started.begin(self.number, size)
+        return self._at(size, cast("Query", query_of(body["query"])), body["above"])
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
         for _ in range(ATTEMPTS - 1):

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from chary.accounting import Event, Publication, Support, Targeted
+from chary.accounting import Event, NoiseLaw, Publication, Support, Targeted
+from chary.accounting.inference.together import Tails
+from chary.accounting.sharp.sharp_tails import SharpTails
 from chary.answer import Answer
-from chary.calls.answers import NumberOrNothing, published
+from chary.calls.answers import NumberOrNothing, published, silent
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
@@ -127,7 +129,13 @@ class AskEachLiving(Paid):
             return LivingCount(call, noisy[0] if noisy else None, bar, publication=told)
         keys = tuple(self.query.keys)
         above = {keys[position]: value for position, value in zip(answer["positions"], noisy, strict=True)}
-        return WatchResult(call, self.query.columns, keys, above, len(keys), bar, publication=told)
+        silence = silent(self.tails, self.query, self.neighbouring, self.threshold)
+        return WatchResult(call, self.query.columns, keys, above, len(keys), bar, publication=told, silence=silence)
+
+    @property
+    @abstractmethod
+    def tails(self) -> Tails:
+        """How often a test reports."""
 
     @abstractmethod
     def published(self) -> Publication:
@@ -154,6 +162,10 @@ class AskLiving(AskEachLiving):
 
     def tests(self, threshold: int) -> BarTests:
         return BarTests(self.noise, threshold)
+
+    @property
+    def tails(self) -> NoiseLaw:
+        return self.noise.law()
 
     def published(self) -> Publication:
         """Counts are told from the bar on."""
@@ -185,6 +197,10 @@ class AskSharpLiving(AskEachLiving):
 
     def tests(self, threshold: int) -> SharpTests:
         return SharpTests(self.sharpness.sampler, threshold - self.sharpness.bar, self.noise)
+
+    @property
+    def tails(self) -> SharpTails:
+        return self.sharpness.tails
 
     def published(self) -> Publication:
         """Counts have noise of their own."""

@@ -6,12 +6,21 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal, get_args
 
-from chary.accounting import Approximate, Event, Publication, Pure, one_sided_noise, published_error, sparse_noise
+from chary.accounting import (
+    Approximate,
+    Event,
+    Publication,
+    Pure,
+    Silence,
+    one_sided_noise,
+    published_error,
+    sparse_noise,
+)
 from chary.accounting.events import failing
 from chary.accounting.sparse.one_sided import USUAL_TESTS, OneSidedNoise
 from chary.accounting.sparse.sparse_tails import SparseTails
 from chary.answer import Value
-from chary.calls.answers import published
+from chary.calls.answers import published, silent
 from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
 from chary.calls.thresholds.watching import keyed
 from chary.data import Neighbouring, Query, Relation
@@ -118,12 +127,21 @@ class OpenSparse(Interaction):
     @property
     def barred(self) -> Barred:
         """Truths are at least 0 where all questions are declared to be counts or totals of values from 0 on."""
-        noise = self.mechanism.sizes
-        law = noise if isinstance(noise, OneSidedNoise) else noise.scaled(self.mechanism.sensitivity)
         bar, least = steps_at_least(self.above, Fraction(self.grid)), 0 if self.monotone else None
-        return Barred(
-            SparseTails(law), bar, Fraction(self.grid), self.tests or USUAL_TESTS, least, None, self.hits, bought=True
-        )
+        tests = self.tests or USUAL_TESTS
+        return Barred(self.tails, bar, Fraction(self.grid), tests, least, None, self.hits, bought=True)
+
+    @property
+    def tails(self) -> SparseTails:
+        """How often one test reports, in steps of the grid."""
+        noise = self.mechanism.sizes
+        return SparseTails(noise if isinstance(noise, OneSidedNoise) else noise.scaled(self.mechanism.sensitivity))
+
+    @property
+    def thresholds(self) -> int:
+        """How many hidden thresholds it may draw."""
+        noise = self.mechanism.sizes
+        return 1 if isinstance(noise, OneSidedNoise) else noise.thresholds
 
     def body(self) -> Json:
         sizes = {name: str(getattr(self, name)) for name in ("above", "epsilon", "delta", "sensitivity", "grid")}
@@ -276,4 +294,13 @@ class AskSparseKeys(AskSparse):
         found = [keys[position] for position in answer["positions"]]
         above = dict(zip(found, self._values(answer), strict=True))
         told = (answer["tested"], self.started.error_bar, answer["left"])
-        return SparseWatch(call, self.query.columns, keys, above, *told, publication=self.published)
+        return SparseWatch(
+            call, self.query.columns, keys, above, *told, publication=self.published, silence=self.silence
+        )
+
+    @property
+    def silence(self) -> Silence:
+        """What it says of a key that it was not above."""
+        started, grid = self.started, Fraction(self.started.grid)
+        known = silent(started.tails, self.query, started.neighbouring, steps_at_least(self.above, grid))
+        return replace(known, grid=grid, thresholds=started.thresholds)

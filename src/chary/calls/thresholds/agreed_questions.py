@@ -10,9 +10,8 @@ from functools import cached_property
 from chary.accounting import Event, Publication
 from chary.amounts import Amount
 from chary.answer import Value
-from chary.calls.answers import AboveOrNot, published
+from chary.calls.answers import AboveOrNot, published, silent
 from chary.calls.thresholds.agreed_terms import AgreedTerms
-from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import TestedKeys
 from chary.calls.thresholds.testing import tested_query
@@ -136,7 +135,7 @@ class AskAgreed(Interaction):
         if isinstance(self.query, Mean):
             return None
         tests, least = max(self.terms.tests, len(self.tested.keys or (None,))), least_of(self.tested, self.neighbouring)
-        return Barred(tails_of(self.sharpness), self.threshold, self.tested.grid, tests, least)
+        return Barred(self.sharpness.tails, self.threshold, self.tested.grid, tests, least)
 
     @property
     def foreseen(self) -> Within:
@@ -214,5 +213,8 @@ class AskAgreedKeys(AskAgreed):
         keys = tuple(self.query.keys or ())
         above = dict(zip([keys[position] for position in answer["positions"]], self._values(answer), strict=True))
         found = (above, answer["tested"], error_bar(self.accuracy()))
-        left = answer["tests_left"]
-        return AgreedWatch(call, self.tested.columns, keys, *found, left, publication=self.published)
+        left, silence = (
+            answer["tests_left"],
+            silent(self.sharpness.tails, self.tested, self.neighbouring, self.threshold),
+        )
+        return AgreedWatch(call, self.tested.columns, keys, *found, left, publication=self.published, silence=silence)

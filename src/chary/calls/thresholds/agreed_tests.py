@@ -23,7 +23,6 @@ from chary.calls.thresholds.agreed_questions import (
     used_up,
 )
 from chary.calls.thresholds.agreed_terms import AgreedPlan, AgreedTerms, Charges
-from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.sharpness import SURE, priced_by
 from chary.errors import InvalidParameter
 from chary.filters import Filter, Price
@@ -132,7 +131,7 @@ class OpenAgreed(BoundOpening[AgreedTests]):
     @property
     def barred(self) -> Barred:
         """In sensitivities; each question brings its bar."""
-        return Barred(tails_of(self.terms.sharpness(1, Fraction(1))), None, Fraction(1), self.terms.tests, bought=True)
+        return Barred(self.terms.sharpness(1, Fraction(1)).tails, None, Fraction(1), self.terms.tests, bought=True)
 
     @property
     def foreseen(self) -> Within:

@@ -4,9 +4,7 @@ from typing import Any, Generic
 
 from chary.accounting import NoiseLaw
 from chary.accounting.inference.together import Tails
-from chary.accounting.sharp.sharp_tails import SharpTails
 from chary.calls.call import Bound, CallT
-from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Query
 from chary.spine.outlook import Barred, check_bar, least_of
 
@@ -35,8 +33,3 @@ class Barring(Bound[CallT], Generic[CallT]):
     def against(self, tails: Tails, query: Query, threshold: int, shared: NoiseLaw | None = None) -> Barred:
         """The bar of the call for what is tested; `shared` is the noise of values where it is that of the tests."""
         return Barred(tails, threshold, query.grid, self.tests, least_of(query, self.neighbouring), shared)
-
-
-def tails_of(sharpness: Sharpness) -> SharpTails:
-    """How often such tests report a truth below the bar."""
-    return SharpTails(sharpness.sampler.table, sharpness.bar)

@@ -9,7 +9,7 @@ from typing import Any
 from chary.accounting import Publication
 from chary.calls.answers import Conditional, published
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
-from chary.calls.thresholds.barring import Barring, tails_of
+from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.how_sharply import Sharply
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Mean, Query
@@ -42,7 +42,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
     def barred(self) -> Barred | None:
         if isinstance(self.call.query, Mean):
             return None
-        return self.against(tails_of(self.sharpness), self.tested, self.threshold)
+        return self.against(self.sharpness.tails, self.tested, self.threshold)
 
     def queries(self) -> Sequence[Query]:
         """The parts of the value, the last of which is tested; for a mean none of them is, but a total after them."""

@@ -12,6 +12,7 @@ from chary.accounting.sharp.chance_chain import LEAST_SPEED
 from chary.accounting.sharp.half_widths import check_chance, half_width
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
 from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp.sharp_tails import SharpTails
 from chary.errors import InvalidParameter, NoPrice
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.thresholds.sharp import SharpSampler
@@ -88,6 +89,11 @@ class Sharpness:
     bar: int
     value_rho: Fraction | None
     grid: Fraction
+
+    @property
+    def tails(self) -> SharpTails:
+        """How often such tests report a truth below the bar, and miss one above it."""
+        return SharpTails(self.sampler.table, self.bar)
 
     def wrong_call(self, distance: int) -> float:
         """The chance that a value so many steps above (negative: below) the threshold is called wrongly."""

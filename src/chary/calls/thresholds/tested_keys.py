@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from chary.accounting import Findings, Publication, confidence_of_each
+from chary.accounting import Findings, Publication, Silence, confidence_of_each
 from chary.accounting.inference.publications import CONFIDENCE
 from chary.answer import Ends, Key, Table, Value, around, findings_of, in_row, scalar
 from chary.numbers import Number, probability
@@ -27,6 +27,7 @@ class TestedKeys(Table):
     tested: int
     error_bar: float | None
     publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
+    silence: Silence | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def findings(self) -> Findings:
@@ -94,9 +95,9 @@ class TestedKeys(Table):
 
     def _silence(self, confidence: Fraction) -> Ends:
         """What is known of each key that was not published, of all of them at once."""
-        if self.publication is None:
+        if self.silence is None:
             return None, None
-        return self.publication.silence(confidence_of_each(confidence, len(self.keys)))
+        return self.silence.truths(confidence_of_each(confidence, len(self.keys)))
 
 
 @dataclass(frozen=True)

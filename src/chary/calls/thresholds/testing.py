@@ -9,7 +9,7 @@ from chary.accounting import Event, Targeted
 from chary.calls.answers import YesOrNo
 from chary.calls.call import call
 from chary.calls.fields import AnyQuery
-from chary.calls.thresholds.barring import Barring, tails_of
+from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.how_sharply import Sharply, Threshold
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Mean, Neighbouring, Query
@@ -120,7 +120,7 @@ class AskSharpTest(Sharply, Barring[Test]):
     def barred(self) -> Barred | None:
         if isinstance(self.call.query, Mean):
             return None
-        return self.against(tails_of(self.sharpness), self.tested, self.threshold)
+        return self.against(self.sharpness.tails, self.tested, self.threshold)
 
     def queries(self) -> Sequence[Query]:
         return (self.tested,)

@@ -7,11 +7,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from chary.accounting import Event, Publication, Support, Targeted
-from chary.calls.answers import published
+from chary.accounting import Event, NoiseLaw, Publication, Silence, Support, Targeted
+from chary.accounting.inference.together import Tails
+from chary.accounting.sharp.sharp_tails import SharpTails
+from chary.calls.answers import published, silent
 from chary.calls.call import call
 from chary.calls.fields import AnyQuery
-from chary.calls.thresholds.barring import Barring, tails_of
+from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.how_sharply import Sharply, Valued
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
@@ -116,7 +118,18 @@ class AskEachKey(Barring[Any]):
         above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
         told = self.published()
         bar = None if told.bar is None else error_bar(self.accuracy())
-        return WatchResult(call, self.query.columns, keys, above, answer["tested"], bar, publication=told)
+        said = (call, self.query.columns, keys, above, answer["tested"], bar)
+        return WatchResult(*said, publication=told, silence=self.silence)
+
+    @property
+    def silence(self) -> Silence:
+        """What it says of a key that it did not hit."""
+        return silent(self.tails, self.query, self.neighbouring, self.threshold)
+
+    @property
+    @abstractmethod
+    def tails(self) -> Tails:
+        """How often a test reports."""
 
     @abstractmethod
     def published(self) -> Publication:
@@ -140,9 +153,12 @@ class AskWatch(AskEachKey):
         return Targeted(self.call.epsilon or 0)
 
     @property
+    def tails(self) -> NoiseLaw:
+        return self.noise.law()
+
+    @property
     def barred(self) -> Barred:
-        law = self.noise.law()
-        return self.against(law, self.query, self.threshold, shared=law)
+        return self.against(self.tails, self.query, self.threshold, shared=self.tails)
 
     def watch(self, most_hits: int | None) -> BarTests:
         return BarTests(self.noise, self.threshold, most_hits)
@@ -158,8 +174,12 @@ class AskSharpWatch(Sharply, AskEachKey):
     sharpness: Sharpness
 
     @property
+    def tails(self) -> SharpTails:
+        return self.sharpness.tails
+
+    @property
     def barred(self) -> Barred:
-        return self.against(tails_of(self.sharpness), self.query, self.threshold)
+        return self.against(self.tails, self.query, self.threshold)
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid

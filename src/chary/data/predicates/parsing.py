@@ -1,6 +1,7 @@
 """From predicate text to conditions: SQLGlot parses, and only whitelisted nodes and arguments pass."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import sqlglot
@@ -25,6 +26,8 @@ from chary.errors import InvalidQuery
 
 LONGEST = 10_000
 DEEPEST = 20
+# The same texts are read several times within one call and again in the next; refusals are not kept.
+_KEPT = 256
 _EXAMPLE = "supported is, for example, \"age >= 65 AND (smoker OR plan IN ('a', 'b')) AND city IS NOT NULL\""
 _SIGNS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -40,6 +43,11 @@ def parse(text: str) -> Condition:
     """The condition a text means; anything outside the subset raises `InvalidQuery`."""
     if not isinstance(text, str):
         raise InvalidQuery(f"a predicate is a text, not {type(text).__name__}; {_EXAMPLE}")
+    return _read(text)
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(text: str) -> Condition:
     if len(text) > LONGEST:
         raise InvalidQuery(f"a predicate may be at most {LONGEST} characters long, got {len(text)}")
     if any("\ud800" <= letter <= "\udfff" or letter == "\0" for letter in text):

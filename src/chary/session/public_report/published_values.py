@@ -40,14 +40,19 @@ class PublishedValue:
 def values_of_answer(rebuilt: Rebuilt, confidence: Fraction) -> tuple[PublishedValue, ...]:
     """The numbers of an answer, with intervals that hold with this confidence each.
 
-    Where the law of the noise is not at hand an interval is told at the usual confidence only, never stretched.
+    Where the law of the noise is not at hand an interval is told if it holds so often, never stretched: that of
+    quantiles as often as was paid for, others at the usual confidence.
     """
     answer = rebuilt.answer
     if not isinstance(answer, Answer):
         return tuple(_stored(answer)) if confidence == USUAL else ()
+    paid = getattr(getattr(rebuilt.interaction, "call", None), "interval", None)
+    held = confidence <= (USUAL if paid is None else paid)
     found = {finding.key: finding for finding in answer.findings}
     numbers = _numbers(answer)
-    return tuple(_value(name, value, ends, found.get(key), confidence) for name, key, value, ends in numbers)
+    return tuple(
+        _value(name, value, ends if held else None, found.get(key), confidence) for name, key, value, ends in numbers
+    )
 
 
 def _numbers(answer: Answer) -> Iterator[tuple[str, Any, Any, Ends | None]]:
@@ -67,7 +72,7 @@ def _value(name: str, value: Any, ends: Ends | None, found: Finding | None, conf
     if found is not None:
         low, high = interval_of(found, confidence)
         return PublishedValue(name, value, low, high, True, found.told.caution(value, confidence), found)
-    if ends is None or confidence != USUAL:
+    if ends is None:
         return PublishedValue(name, value, None, None, False)
     return PublishedValue(name, value, *ends, True)
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from chary.pictures import Chart
 from chary.pictures.drawing import INK, RULE, draw_on, height_of, styled
 from chary.session.public_report.gathering import ReportedCall, ReportedDataset
+from chary.session.public_report.pdf_lines import PdfLines, PlacedLine, PlacedRule
 from chary.session.public_report.published_values import PublishedValue
 from chary.session.public_report.report_charts import budget_chart, call_charts, hits_chart
 from chary.session.public_report.report_pages import Reported, interval, moment, number, percent, rarity
@@ -38,6 +38,7 @@ class _Paper:
         self.number += 1
         self.figure = Figure(figsize=PAGE)
         self.figure.text(0.5, 0.4 / PAGE[1], f"{self.title} · {self.number}", size=7, color=INK, ha="center")
+        self.drawn = PdfLines(self.figure, INK)
         self.left = PAGE[1] - 2 * MARGIN
 
     def end(self) -> None:
@@ -65,15 +66,13 @@ class _Paper:
     def put(self, at: float, told: str, size: float, weight: str = "normal") -> None:
         """Lines of text from this place on; they stand on lines, whatever letters they have."""
         for place, line in enumerate(told.split("\n")):
-            below = size * (1 + place * LEADING) / POINTS
-            height = (MARGIN + self.left - below) / PAGE[1]
-            self.figure.text(at / PAGE[0], height, line, size=size, weight=weight, color=INK, va="baseline")
+            height = (MARGIN + self.left) * POINTS - size * (1 + place * LEADING)
+            self.drawn.lines.append(PlacedLine(at * POINTS, height, line, size, weight))
 
     def rule(self, colour: str = RULE) -> None:
         """A line across the page."""
-        height = (MARGIN + self.left + 0.03) / PAGE[1]
-        across = [MARGIN / PAGE[0], 1 - MARGIN / PAGE[0]]
-        self.figure.add_artist(_line(across, height, colour))
+        height, until = (MARGIN + self.left + 0.03) * POINTS, (PAGE[0] - MARGIN) * POINTS
+        self.drawn.rules.append(PlacedRule(MARGIN * POINTS, until, height, colour))
 
     def picture(self, chart: Chart) -> None:
         """A picture as wide as the text."""
@@ -227,7 +226,3 @@ def _wrapped(told: str, most: int) -> list[str]:
     """Lines of so many letters, words that are longer cut."""
     clean = ["".join(letter if letter.isprintable() else " " for letter in line) for line in told.split("\n")]
     return [part for line in clean for part in textwrap.wrap(line, most) or [""]]
-
-
-def _line(across: list[float], height: float, colour: str) -> Line2D:
-    return Line2D(across, [height, height], color=colour, linewidth=0.6)

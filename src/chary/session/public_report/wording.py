@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.answer import Answer, Table
-from chary.calls.answers import AboveOrNot, NumberOrNothing, YesOrNo
+from chary.calls.answers import AboveOrNot, ChosenKey, NumberOrNothing, YesOrNo
 from chary.calls.thresholds.tested_keys import TestedKeys
 from chary.calls.thresholds.testing import Tested
 from chary.data.queries.bodies import query_of
@@ -96,6 +96,9 @@ def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
         return "not published"
     if isinstance(answer, Table):
         return f"{len(answer)} values" if len(answer) != 1 else "1 value"
+    if isinstance(answer, ChosenKey) and answer.shortfall is not None:
+        near = f"at most {plain(answer.shortfall)} below the largest, 95 times in 100"
+        return f"{_cut(_stored(answer.value))} ({near})"
     if isinstance(answer, Answer):
         return _cut(_stored(answer.value))
     return "opened" if isinstance(answer, int) or not answer else _cut(_stored(_named(answer, body)))
