@@ -159,6 +159,17 @@ def test_sums_and_means_are_tested_in_their_own_units(opened):
     assert not session.test(average, above=int(truth) + 10, hits=10)
 
 
+@pytest.mark.parametrize("rows_per_unit", [1024, 2048, 2**20])
+def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened, rows_per_unit):
+    """Once it was an error of one kind for a sum that fits, and another for one that does not."""
+    session = opened(budget=DELTA)
+    sums = total("cost", bounds=(0, 2**53), rows_per_unit=rows_per_unit)
+    with pytest.raises(InvalidParameter, match="coarser grid"):
+        session.test(sums, above=10, price="0.02")
+    assert session.history == []
+    assert session.test(total("cost", bounds=(0, 2**53), rows_per_unit=512), above=-(10**30), price="0.02")
+
+
 @pytest.mark.parametrize(
     ("how", "told"),
     [
