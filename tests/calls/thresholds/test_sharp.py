@@ -6,7 +6,7 @@ import pytest
 from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, UnknownHeld, count, mean, total
 from chary.accounting.sharp.chance_chain import LEAST_SPEED
 from chary.accounting.sharp.sharp_event import least_price
-from chary.calls import ReleaseIf, Revise, Test, Watch
+from chary.calls import Decide, ReleaseIf, Revise, Test, Watch
 from chary.noise import Seeded
 from chary.spine.interaction import Touched
 from tests.session.kit import CLINICS, PAID, spent
@@ -164,8 +164,9 @@ def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened,
     """Once it was an error of one kind for a sum that fits, and another for one that does not."""
     session = opened(budget=DELTA)
     sums = total("cost", bounds=(0, 2**53), rows_per_unit=rows_per_unit)
-    with pytest.raises(InvalidParameter, match="coarser grid"):
-        session.test(sums, above=10, price="0.02")
+    for asked in (Test(sums, above=10, price="0.02"), Decide(sums, above=10, price="0.02")):
+        with pytest.raises(InvalidParameter, match="coarser grid"):
+            session.ask(asked)
     assert session.history == []
     assert session.test(total("cost", bounds=(0, 2**53), rows_per_unit=512), above=-(10**30), price="0.02")
 
