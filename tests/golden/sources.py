@@ -77,9 +77,8 @@ def _these(names):
 
 
 SPECIAL = OF_VOTES | OF_REPLACED | OF_ROWS
-# The bar lies below the margin, which earlier versions did not refuse.
-SERIES_BAR = {"above": 60, "epsilon": "0.01", "below_margin": True}
-SERIES = {"watch of a series": lambda s, name: lambda key: s.watch(s.series(), **SERIES_BAR, request=key)}
+LOW = {"above": 60, "epsilon": "0.01", "below_margin": True}
+SERIES = {"watch of a series": lambda s, name: lambda key: s.watch(s.series(), **LOW, request=key)}
 LEDGERS = {
     "table": (of_table, {name: kind for name, kind in KINDS.items() if name not in SPECIAL}),
     "replaced": (of_replaced, _these(OF_REPLACED)),
