@@ -147,6 +147,13 @@ def test_a_third_of_epsilon_for_each_and_refusals():
             GuardedQuantiles(**({"at": ("0.5",), "epsilon": 1, "replace": False, "beta": "0.05"} | wrong))
 
 
+@pytest.mark.parametrize(("epsilon", "moves", "q"), [("1/1000000", 1, "0.5"), ("1/1000", 2**20, "1/1000000")])
+def test_guards_beyond_more_values_than_can_be_counted_are_refused(epsilon, moves, q):
+    made = GuardedQuantiles((q,), epsilon, replace=False, beta="0.05", moves=moves)
+    with pytest.raises(InvalidParameter, match="larger epsilon"):
+        made.reaches(100)
+
+
 # Rows drawn at random
 
 

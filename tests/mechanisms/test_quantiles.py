@@ -89,6 +89,22 @@ def test_a_unit_changes_a_distance_by_one_at_most(q, replace, moves):
     assert largest == 1
 
 
+@pytest.mark.parametrize("q", ["1/1000000", "999999/1000000"])
+def test_a_value_more_changes_a_distance_by_one_at_most_where_ranks_pass_64_bits(q):
+    """On the one side products of ranks and denominators fit int64, on the other they do not."""
+    fitting = (2**63 - 1) // (10**6 - 1)
+    for more in (fitting - 1, fitting, 2 * fitting, 10**14):
+        found = []
+        for size in (0, 1, 2):
+            order = Order(np.array([2, 5]), np.array([1, 1 + size]), 10).topped(more - 2)
+            stretches = RankDistance(q, replace=False).stretches(order)
+            found.append(np.repeat(stretches.distances, stretches.widths))
+            assert found[-1].dtype == np.int64
+            assert (found[-1].min(), found[-1].max() <= 2 * more) == (0, True)
+        for first, second in itertools.pairwise(found):
+            assert np.abs(first - second).max() <= 1
+
+
 @pytest.mark.parametrize("q", LEVELS)
 @pytest.mark.parametrize("replace", [False, True])
 def test_some_value_is_the_quantile(q, replace):

@@ -74,6 +74,13 @@ def test_values_of_any_size_are_far_out(steps):
     assert sampler.hits(np.array([], dtype=np.int64), OperatingSystem()).shape == (0,)
 
 
+def test_places_too_far_apart_to_draw_between_are_refused_before_there_are_values():
+    assert SharpSampler(sharp_table(order=5, price="0.38428", steps=2**62)).step(-(10**30), OperatingSystem()) is False
+    for steps in (2**62 + 1, 2**63, 2**70):
+        with pytest.raises(InvalidParameter, match="coarser grid"):
+            SharpSampler(sharp_table(order=5, price="0.38428", steps=steps))
+
+
 def test_what_is_no_vector_of_integers_is_refused_without_being_shown():
     sampler = SharpSampler(sharp_table(order=5, price="0.38428"))
     for values in (np.array([0.5]), np.array([True]), np.array(["7654"])):

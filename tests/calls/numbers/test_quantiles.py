@@ -219,6 +219,7 @@ def test_rank_errors_are_told(opened):
             lambda s: s.ask(Mode(total("age", bounds=(0, 9), rows_per_unit=1).by("clinic", CLINICS), epsilon=1)),
             InvalidQuery,
         ),
+        (lambda s: s.ask(Quantile("age", 0.5, **AGES, epsilon="0.000001", interval=0.9)), InvalidParameter),
         (lambda s: s.ask(Mode("clinic", epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Mode(count().by("clinic", CLINICS), epsilon=-1)), InvalidParameter),
         (lambda s: s.ask(Share("age > 1", epsilon=1)), InvalidQuery),

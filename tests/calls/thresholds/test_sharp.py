@@ -6,7 +6,7 @@ import pytest
 from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, UnknownHeld, count, mean, total
 from chary.accounting.sharp.chance_chain import LEAST_SPEED
 from chary.accounting.sharp.sharp_event import least_price
-from chary.calls import ReleaseIf, Revise, Test, Watch
+from chary.calls import Decide, ReleaseIf, Revise, Test, Watch
 from chary.noise import Seeded
 from chary.spine.interaction import Touched
 from tests.session.kit import CLINICS, PAID, spent
@@ -157,6 +157,18 @@ def test_sums_and_means_are_tested_in_their_own_units(opened):
     truth = session.release(average, epsilon=1000).value
     assert session.test(average, above=int(truth) - 10, hits=10)
     assert not session.test(average, above=int(truth) + 10, hits=10)
+
+
+@pytest.mark.parametrize("rows_per_unit", [1024, 2048, 2**20])
+def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened, rows_per_unit):
+    """Once it was an error of one kind for a sum that fits, and another for one that does not."""
+    session = opened(budget=DELTA)
+    sums = total("cost", bounds=(0, 2**53), rows_per_unit=rows_per_unit)
+    for asked in (Test(sums, above=10, price="0.02"), Decide(sums, above=10, price="0.02")):
+        with pytest.raises(InvalidParameter, match="coarser grid"):
+            session.ask(asked)
+    assert session.history == []
+    assert session.test(total("cost", bounds=(0, 2**53), rows_per_unit=512), above=-(10**30), price="0.02")
 
 
 @pytest.mark.parametrize(

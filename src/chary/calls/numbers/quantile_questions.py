@@ -143,12 +143,14 @@ class AskQuantiles(Bound[Quantiles]):
 
     @cached_property
     def guarded(self) -> GuardedQuantiles | None:
-        """The same with guards, where intervals were asked for."""
+        """The same with guards, where intervals were asked for; refuses an epsilon that buys none."""
         if self.call.interval is None:
             return None
         replaced, moves = self.neighbouring.relation is Relation.REPLACE, self.asked.moves(self.neighbouring)
         beta = 1 - Fraction(self.call.interval)
-        return GuardedQuantiles(tuple(self.call.at), self.call.epsilon, replaced, beta, moves, self.flip)
+        made = GuardedQuantiles(tuple(self.call.at), self.call.epsilon, replaced, beta, moves, self.flip)
+        made.reaches(self.asked.points)
+        return made
 
     @cached_property
     def event(self) -> Event:

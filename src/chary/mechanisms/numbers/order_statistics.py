@@ -24,6 +24,11 @@ MOST_PARTS: Final = 10**6
 DITHER_BITS: Final = 12
 # Permute-and-flip throws a coin for each place: a millisecond for so many.
 MOST_COINS: Final = 2**16
+# What is put beyond the values has so many distances at most, each a weight of the law, and so many values.
+MOST_LEVELS: Final = 2**24
+MOST_BEYOND: Final = 2**53
+# Products of counts and denominators below it, and their differences, do not wrap around in int64.
+_WRAPS: Final = 2**62
 
 
 @dataclass(frozen=True)
@@ -123,9 +128,11 @@ class RankDistance:
     def _distances(self, below: Integers, equal: Integers, size: int) -> Integers:
         q = Fraction(self.q)
         part, whole_, step = q.numerator, q.denominator, int(self.change * q.denominator)
+        if whole_ * size >= _WRAPS:  # where int64 would wrap around one value more would move a distance by anything
+            below, equal = below.astype(object), equal.astype(object)
         excess_below = whole_ * below - part * size
         excess_above = whole_ * (size - below - equal) - (whole_ - part) * size
-        distances: Integers = np.maximum(0, -(-np.maximum(excess_below, excess_above) // step))
+        distances: Integers = np.maximum(0, -(-np.maximum(excess_below, excess_above) // step)).astype(np.int64)
         return distances
 
 
@@ -214,12 +221,18 @@ class HalvedQuantiles:
         return InverseSensitivity(share, whole=self.narrow(points)).step(stretches, source)
 
     def margin(self, distance: RankDistance, share: Fraction, points: int) -> int:
-        """How many values are put on the highest place before a choice of `share` among `points` places."""
+        """How many values are put on the highest place before a choice of `share` among `points` places.
+
+        `InvalidParameter` for more than can be counted.
+        """
         if self.beyond is None:
             return 0
         each = Fraction(self.beyond) / len(self.at)
         excess = rank_excess_up(epsilon=share, points=points, beta=each, change=distance.change)
-        return int(excess // Fraction(distance.q)) + 1
+        more = int(excess // Fraction(distance.q)) + 1
+        if excess > MOST_LEVELS * distance.change or more > MOST_BEYOND:
+            raise InvalidParameter("so small an epsilon buys no interval of a quantile: give a larger epsilon=")
+        return more
 
     def _halved(
         self, order: Order, quantiles: tuple[Fraction, ...], share: Fraction, source: noise.Source

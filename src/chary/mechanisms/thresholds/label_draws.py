@@ -30,6 +30,9 @@ class LabelDraws:
     table: SharpTable
     labels: int
 
+    def __post_init__(self) -> None:
+        self._certain  # noqa: B018 - refuses places too far apart to draw between
+
     def event(self) -> SharpTest:
         """What one answer may reveal; a hit is that nothing is told."""
         return self.table.test

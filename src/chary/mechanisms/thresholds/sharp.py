@@ -11,7 +11,9 @@ from chary import noise
 from chary.accounting.sharp.chance_chain import BITS
 from chary.accounting.sharp.sharp_event import SharpTest
 from chary.accounting.sharp.sharp_table import SharpTable
+from chary.errors import InvalidParameter
 from chary.noise.source import integers
+from chary.noise.uniform import LARGEST_UPPER
 
 _WORD_BITS: Final = 64
 _REST_BITS: Final = BITS - _WORD_BITS
@@ -30,7 +32,8 @@ class SharpSampler:
     where they are equal. The time a draw takes depends on values only through that, with a chance of 2^-64.
 
     Values are whole steps above the table's centre, where the chance is 1/2, and of any size. Arrays that do not hold
-    integers raise `InvalidParameter`, whose message shows none.
+    integers raise `InvalidParameter`, whose message shows none; so does, before there are values, a table whose places
+    lie more than 2**62 steps apart.
 
     >>> from chary.accounting.sharp.sharp_table import sharp_table
     >>> sampler = SharpSampler(sharp_table(order=18, price="0.19295", steps=10))
@@ -39,6 +42,13 @@ class SharpSampler:
     """
 
     table: SharpTable
+
+    def __post_init__(self) -> None:
+        # Beyond it whether values fit int64 would decide how a draw fails.
+        if self.table.spacing > LARGEST_UPPER:
+            raise InvalidParameter(
+                "one unit may move this by so many steps that no test draws them exactly: take a coarser grid"
+            )
 
     def event(self) -> SharpTest:
         """What one test may reveal."""

@@ -30,6 +30,9 @@ class TwoSidedSampler:
 
     table: TwoSidedTable
 
+    def __post_init__(self) -> None:
+        self._one_sided  # noqa: B018 - refuses places too far apart to draw between
+
     def event(self) -> SharpTest:
         """What one test may reveal."""
         return self.table.event
