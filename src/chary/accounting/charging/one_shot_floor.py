@@ -5,13 +5,17 @@ from typing import Final
 
 import numpy as np
 
+from chary.accounting.charging.charging_curve import exact_total
 from chary.accounting.charging.published_charging import WantedTotal
 from chary.errors import InvalidParameter
 from chary.numbers import Number, whole
 
-MOST_CANDIDATES: Final = 10**5
+MOST_CANDIDATES: Final = 5000
 # Each test errs by less than 1e-15 of what it finds; the root is backed by more than all of that together.
 _BACK: Final = 1 - 1e-9
+_CLOSE: Final = 1e-9
+# Where delta alone covers all candidates the floor is 0.
+_NOTHING: Final = 1e-300
 # Beyond so many steps on the other side of the diagonal a series gains nothing: values there only stay too small.
 _AROUND: Final = 200
 
@@ -24,7 +28,7 @@ def one_shot_floor_down(*, epsilon_per_call: Number, candidates: int, delta: Num
     that length, rounded down. It rises with the number of candidates to `exact_total` for one hit; without a delta
     nothing below `candidates epsilon_per_call` holds, since all may miss ([TCT] section 1).
 
-    Errors: `InvalidParameter` for more than 100,000 candidates.
+    Errors: `InvalidParameter` for more than 5,000 candidates.
 
     >>> [round(one_shot_floor_down(epsilon_per_call="0.1", candidates=m, delta="1e-6"), 3) for m in (1, 10, 100, 5000)]
     [0.1, 0.999, 1.731, 1.731]
@@ -32,12 +36,13 @@ def one_shot_floor_down(*, epsilon_per_call: Number, candidates: int, delta: Num
     asked, many = WantedTotal.of(epsilon_per_call, 1, delta), whole(candidates, "candidates")
     if many > MOST_CANDIDATES:
         raise InvalidParameter(f"the floor is worked out for at most {MOST_CANDIDATES} candidates, and rises no more")
-    low, high = 0.0, asked.epsilon * many
-    while high - low > 1e-12 * high:
+    one_hit = exact_total(epsilon_per_call=epsilon_per_call, hits=1, delta=delta)
+    low, high = 0.0, min(asked.epsilon * many, one_hit)
+    while high - low > _CLOSE * high:
         middle = (low + high) / 2
         low, high = (middle, high) if _worst(asked.epsilon, many, middle) > asked.delta else (low, middle)
-        if not low < middle < high and high - low <= math.ulp(high):
-            break
+        if high < _NOTHING:
+            return 0.0
     return low * _BACK
 
 
