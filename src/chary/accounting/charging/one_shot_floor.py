@@ -35,7 +35,7 @@ def one_shot_floor_down(*, epsilon_per_call: Number, candidates: int, delta: Num
     """
     asked, many = WantedTotal.of(epsilon_per_call, 1, delta), whole(candidates, "candidates")
     if many > MOST_CANDIDATES:
-        raise InvalidParameter(f"the floor is worked out for at most {MOST_CANDIDATES} candidates, and rises no more")
+        raise InvalidParameter(f"the floor is worked out for at most {MOST_CANDIDATES} candidates")
     one_hit = exact_total(epsilon_per_call=epsilon_per_call, hits=1, delta=delta)
     low, high = 0.0, min(asked.epsilon * many, one_hit)
     while high - low > _CLOSE * high:
