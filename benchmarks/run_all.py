@@ -7,6 +7,7 @@ from pathlib import Path
 NAMES = (
     "noise",
     "accounting",
+    "bounds_by_hits",
     "filters",
     "ledger",
     "session",

@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 # A halving at every third step bounds their number by three times a bisection's. Floats tell whole numbers apart up to
 # 9e15 only, so from 1e13 on ends are near enough when they are a part in 1e13 apart.
 _THIRDS = 3
 _CLOSE = 10**13
+# Sizes are looked for in steps of a thousandth, then among the whole numbers between two steps.
+_PART = 1e-3
 
 
 def first_within(bound: Callable[[int], float], target: float, low: int, high: int) -> tuple[int, int]:
@@ -40,3 +43,45 @@ def _between(low: int, high: int, share: float) -> int:
     """Strictly between both ends, at this share of the way; half way where there is none (an infinite excess)."""
     part = share if 0 < share < 1 else 0.5
     return min(max(low + int((high - low) * part), low + 1), high - 1)
+
+
+def least_size(bound: Callable[[int], float], target: float, low: int = 1, most: int = 2**200) -> int | None:
+    """The least whole number from `low` on at which a falling bound is at most the target; None if not up to `most`.
+
+    Beyond 1e13 it may be a part in 1e13 too large.
+
+    >>> least_size(lambda n: 100 / n, 0.3), least_size(lambda n: 2 + 1 / n, 1)
+    (334, None)
+    """
+    bound = lru_cache(maxsize=None)(bound)
+    top = math.ceil(math.log(most / low) / math.log1p(_PART))
+
+    def at(steps: int) -> int:
+        return math.floor(low * (1 + _PART) ** steps)
+
+    if bound(low) <= target:
+        return low
+    if bound(at(top)) > target:
+        return None
+    # Logarithms of most bounds are straight in that of the size, so the first search takes few steps, and the second.
+    below, above = first_within(lambda steps: bound(at(steps)), target, 0, top)
+    return first_within(bound, target, at(below), at(above))[1]
+
+
+def most_kept(bound: Callable[[int], float], target: float, low: int = 1, most: int = 10**18) -> int | None:
+    """A number at which a rising bound is at most the target, though no longer at one a thousandth larger.
+
+    Exact below a thousand; `most` where it is kept until there, None where it is not even at `low`.
+
+    >>> most_kept(lambda n: n**0.5, 20), most_kept(lambda n: n, 0.5), most_kept(lambda n: 0, 1)
+    (400, None, 1000000000000000000)
+    """
+    if bound(low) > target:
+        return None
+    if bound(most) <= target:
+        return most
+    high = most
+    while high - low > max(1, low // 1000):
+        middle = max(math.isqrt(low * high), low + 1) if high > 2 * low else (low + high) // 2
+        low, high = (middle, high) if bound(middle) <= target else (low, middle)
+    return low

@@ -45,7 +45,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "plan": ("planning:plan", "What fits into a budget."),
         "advise": ("advising:advise", "Every way to run so many threshold tests, best first."),
         "quote": ("asking.kinds:quote", "What any kind of call would cost and how accurate it would be; free."),
-        "account": ("account:app", "Calculators of privacy accounting; they touch no data."),
+        "account": ("account.calculators:app", "Calculators of privacy accounting; they touch no data."),
     },
     "Records and demonstrations": {
         "findings": ("asking.runs:published", "All that was published, intervals that hold at once, alarms to act on."),

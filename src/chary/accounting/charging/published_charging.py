@@ -19,7 +19,7 @@ MOST_CALLS = 1e300
 # What the published formula loses in a dozen float operations is below 1e-13; it is rounded up by a hundred times that.
 _ROUNDING = 1e-11
 # A hundred times the error of SciPy's incomplete beta function (1e-11, see `_missing`): tails are rounded up by it.
-_TAIL = 1e-9
+TAIL = 1e-9
 # The search ends where n is known to a part in 100,000, or to eight: any n is valid, and the total is flat there.
 _GOLDEN = (3 - math.sqrt(5)) / 2
 _COARSE, _FEW = 10**5, 8
@@ -99,7 +99,7 @@ def exact_tail_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: N
     composed = optimal_total if low * spread(asked.epsilon) <= LARGEST_VARIANCE else renyi_total
 
     def total(n: int) -> float:
-        left = asked.delta - max(_missing(asked, n) * (1 + _TAIL), SMALLEST)
+        left = asked.delta - max(_missing(asked, n) * (1 + TAIL), SMALLEST)
         return composed(asked.epsilon, n, left) if left > 0 else math.inf
 
     return _least(total, low, low + max(8, (low - asked.hits) // 2))
@@ -113,11 +113,11 @@ def _missing(asked: WantedTotal, calls: int) -> float:
 def _first_below(asked: WantedTotal) -> int:
     """The least n with fewer than delta of missing tau hits in n accesses."""
     low, high = asked.hits - 1, 2 * math.ceil(asked.hits / asked.q)
-    while _missing(asked, high) * (1 + _TAIL) >= asked.delta:
+    while _missing(asked, high) * (1 + TAIL) >= asked.delta:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _missing(asked, middle) * (1 + _TAIL) >= asked.delta else (low, middle)
+        low, high = (middle, high) if _missing(asked, middle) * (1 + TAIL) >= asked.delta else (low, middle)
     return high
 
 

@@ -135,10 +135,15 @@ def published_weights_alpha(
     >>> round(published_weights_alpha(cells=1000, size=10**10, queries=1000, epsilon=1), 3)
     0.047
     """
-    beta, rows = float(1 - probability(confidence, "confidence")), whole(size, "size")
+    beta, power = float(1 - probability(confidence, "confidence")), 1 if failing(delta) else 2
+    each = published_noise_function(cells=cells, size=size, epsilon=epsilon, delta=delta, exponent=exponent)
+    return float((18 * math.log(9 * whole(queries, "queries") / beta) / each) ** (1 / (power + 1)))
+
+
+def published_noise_function(*, cells: int, size: int, epsilon: Number, delta: Number, exponent: Number) -> float:
+    """`xi_n/alpha` of [GROW] Algorithm 3 with a delta, `xi_n/alpha^2` without."""
     kept, unit, failure = 1 - probability(exponent, "exponent"), Fraction(1, 2), failing(delta)
+    rows = whole(size, "size")
     with precise():
         at_half = published_first(unit, whole(cells, "cells", least=2), rows, kept, epsilon, failure)
-    power = 1 if failure else 2
-    each = float(at_half) * 2**power * rows
-    return float((18 * math.log(9 * whole(queries, "queries") / beta) / each) ** (1 / (power + 1)))
+    return float(at_half) * 2 ** (1 if failure else 2) * rows

@@ -1,10 +1,11 @@
-"""`chary account sharp` and `within`: what the price of a hit buys at best, and how near to a bar tests are right."""
+"""`chary account sharp`, `within`, `tests`: what the price of a hit buys, and how near to a bar tests are right."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from typer import Option
 
 from chary.accounting.rounding import float_down, float_up
+from chary.accounting.searching import most_kept
 from chary.accounting.sharp.half_widths import laplace_width, sharp_width
 from chary.accounting.sharp.next_chance import next_miss_up, tail_down
 from chary.accounting.sparse.one_sided_errors import sparse_half_width_up
@@ -12,7 +13,10 @@ from chary.cli.asking.options import AsJson
 from chary.cli.output import show_answer, show_json, show_pairs
 from chary.cli.spinner import spinning
 from chary.filters import Budget, largest_call
-from chary.numbers import exact
+from chary.numbers import exact, positive
+
+# More tests than anybody asks; a half-width hardly grows any more.
+MOST_TESTS: Final = 10**12
 
 
 def sharp(
@@ -61,3 +65,33 @@ def within(
     if found.share:
         figures["misses_share"] = float(found.share)
     (show_json if as_json else show_answer)(figures)
+
+
+def tests(
+    epsilon: Annotated[str, Option(help="Total epsilon.")],
+    delta: Annotated[str, Option(help="Total delta.")],
+    hits: Annotated[int, Option(help="Hits to pay for.")],
+    within: Annotated[str, Option(help="How near to the bar all tests are to be right, in sensitivities.")],
+    misses_share: Annotated[str, Option(help="Part of the budget for an agreed number of misses.")] = "0",
+    sure: Annotated[str, Option(help="Probability that all tests are right.")] = "0.95",
+    as_json: AsJson = False,
+) -> None:
+    """Tests that a budget affords for an accuracy: sharp, by Laplace noise or a sparse vector (`within` turned round).
+
+    To a part in a thousand, rounded down; at most a million million. Nothing where not even the hits alone are so near.
+    """
+    near, size = float(positive(within, "within")), largest_call(Budget(epsilon, delta), hits, "renyi")
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "hits": hits, "sure": sure}
+
+    def sharply(number: int) -> float:
+        return sharp_width(tests=number, misses_share=misses_share, **budget).within
+
+    with spinning("looking for the largest number"):
+        figures = {
+            "sharp": most_kept(sharply, near, hits, MOST_TESTS),
+            "laplace": most_kept(lambda n: laplace_width(size, tests=n, sure=sure), near, hits, MOST_TESTS),
+            "sparse": most_kept(
+                lambda n: sparse_half_width_up(epsilon=epsilon, tests=n, hits=hits, sure=sure), near, hits, MOST_TESTS
+            ),
+        }
+    (show_json if as_json else show_pairs)(figures)

@@ -1,0 +1,94 @@
+"""How many rows an accuracy takes: the laws of static and scheduled runs turned round."""
+
+import math
+from typing import Any, Final
+
+from chary.accounting.growing.accuracy_laws import Law, best_growth, epochs_error
+from chary.accounting.growing.schedules import EveryRun
+from chary.accounting.searching import least_size
+from chary.errors import InvalidParameter
+from chary.numbers import Number, exact, positive, whole
+
+# No table has more rows.
+_MOST: Final = 2**100
+
+
+def static_rows(law: Law, *, accuracy: Number, epsilon: Number, beta: Number) -> int:
+    """The fewest rows on which one run at this epsilon keeps the accuracy, but for a chance beta.
+
+    With the laws of SmallDB and of ERM these are the conditions on n of [GROW] Theorems 6 and 7, with constants.
+
+    Errors: `InvalidParameter` for an accuracy that the law's `base` alone exceeds.
+
+    >>> static_rows(Law(1, 2, choices=10), accuracy="0.01", epsilon=1, beta="0.05")
+    1060
+    """
+    return _found(
+        least_size(lambda size: law.error(size=size, epsilon=epsilon, beta=beta), _accuracy(law, accuracy), most=_MOST)
+    )
+
+
+def epochs_rows(
+    law: Law,
+    *,
+    accuracy: Number,
+    beta: Number,
+    growth: Number | None = None,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+) -> int:
+    """The fewest rows at the start from which on a schedule in epochs keeps the accuracy, staleness included, for ever.
+
+    [GROW] Theorems 9 and 10 turned round. The growth is the best for so many rows, unless one is given.
+
+    Errors: `InvalidParameter` for an accuracy that the law's `base` and, with a growth, the staleness alone exceed.
+
+    >>> epochs_rows(Law(1, 2), accuracy="0.05", beta="0.05", epsilon=1)
+    328809
+    """
+
+    def error(start: int) -> float:
+        terms: dict[str, Any] = {"start": start, "beta": beta, "epsilon": epsilon, "rho": rho}
+        return epochs_error(law, growth=best_growth(law, **terms) if growth is None else growth, **terms)
+
+    stale = 0.0 if growth is None else float(positive(growth, "growth") / (1 + positive(growth, "growth")))
+    return _found(least_size(error, _accuracy(law, accuracy, stale), most=_MOST))
+
+
+def every_rows(law: Law, *, accuracy: Number, beta: Number, start: int, exponent: Number, rho: Number) -> int:
+    """The size from which on runs at every size, begun at `start` rows, keep the accuracy for ever.
+
+    [GROW] Theorems 12 and 13 turned round. Rows come one by one. The error is `(ln(2 m t^2/beta)^q t^-(1/2-c))^p` up to
+    factors; it rises at first where c is near 1/2 and falls after its peak, `ln(2 m t^2/beta) = 2q/(1/2-c)`.
+
+    >>> every_rows(Law(1, 2), accuracy="0.05", beta="0.05", start=10**5, exponent="0.1", rho="0.02")
+    3753354251
+    """
+    runs = EveryRun(whole(start, "start"), exponent, beta, rho)
+    falling, target = 0.5 - float(exact(exponent, "exponent")), _accuracy(law, accuracy)
+
+    def error(size: int) -> float:
+        return runs.error(law, size - runs.start)
+
+    peak = (
+        2 * float(law.log_power) / falling - math.log(2 * float(law.choices)) + math.log(float(exact(beta, "beta")))
+    ) / 2
+    if peak > math.log(_MOST):
+        raise InvalidParameter("exponent is so near to 1/2 that errors rise for longer than any table grows")
+    top = max(start, math.ceil(math.exp(peak)))
+    return start if error(top) <= target else _found(least_size(error, target, top, _MOST))
+
+
+def _accuracy(law: Law, accuracy: Number, stale: float = 0.0) -> float:
+    wanted = float(positive(accuracy, "accuracy"))
+    if wanted <= float(law.base) + stale:
+        raise InvalidParameter(
+            f"accuracy must be greater than {float(law.base) + stale:.4g}, which no number of rows improves"
+        )
+    return wanted
+
+
+def _found(size: int | None) -> int:
+    if size is None:
+        raise InvalidParameter("no table has as many rows as this accuracy takes: ask for less, or for a larger budget")
+    return size

@@ -1,0 +1,1 @@
+"""`chary account`: calculators of privacy and accuracy."""
