@@ -72,6 +72,8 @@ class Test(Threshold[Tested]):
 class AskTest(Barring[Test]):
     """The test, as it is run."""
 
+    decides = True
+
     @cached_property
     def asked(self) -> Asked:
         """What follows from the question; refuses a mean that cannot be shifted, and noise out of range."""
@@ -231,6 +233,8 @@ class _AskEachKey(Barring[Watch]):
 @dataclass(frozen=True)
 class AskWatch(_AskEachKey):
     """By Laplace noise, which is that of the value as well."""
+
+    decides = True
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid

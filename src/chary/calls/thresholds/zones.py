@@ -55,6 +55,7 @@ class AskBetween(Bound[Between]):
     """The three zones, as they are told apart."""
 
     query: Query
+    decides = True
 
     @cached_property
     def mechanism(self) -> ThreeZones:
@@ -153,6 +154,8 @@ class _Wrapped(Bound[CallT], Generic[CallT]):
 @dataclass(frozen=True)
 class AskDecide(_Wrapped[Decide]):
     """The decision, as it is made."""
+
+    decides = True
 
     @cached_property
     def mechanism(self) -> BoundaryWrapper[int]:
