@@ -194,6 +194,8 @@ class Table(Answer):
 
     @property
     def interval_says(self) -> str:
+        if not self.value:
+            return "no interval: nothing was published"
         told: Told | None = getattr(self, "told", None)
         if told is not None and told.at_once:
             return "the intervals hold 95 times in 100, of all rows together"

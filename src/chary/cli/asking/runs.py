@@ -128,6 +128,8 @@ def _findings(
         {name: plain(value) for name, value in row.items()} | {"low_together": ends.low, "high_together": ends.high}
         for row, ends in zip(found.rows(confidence), together, strict=True)
     ]
+    if (labels := stated.asked.labels) is not None:
+        rows = [row | {"label": labels[row["key"]]} if isinstance(row["key"], int) else row for row in rows]
     hits = sum(p_value is not None for p_value in found.p_values)
     known: dict[str, Any] = {"tests": found.made, "values": len(found), "hits": hits}
     if fdr is not None:
