@@ -122,7 +122,8 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """The answer in what JSON has, with its price where a session handed it out."""
-        known = {name: in_json(getattr(self, name)) for name in (*_public(self), "value", "interval", "hit")}
+        names = (*_public(self), "value", "interval", "interval_says", "hit")
+        known = {name: in_json(getattr(self, name)) for name in names}
         priced = {} if self._cashier is None else {name: getattr(self, name).share for name in ("charged", "left")}
         return known | priced
 
@@ -165,7 +166,8 @@ class Answer:
         """What people are told, by names: what was published and what it says, without the accounting."""
         left_out = ACCOUNTANTS | {"call"}
         told = {name: getattr(self, name) for name in (*_public(self), "value") if name not in left_out}
-        shown = {name.replace("_", " "): _shown(in_json(value)) for name, value in told.items()}
+        known = {name: value for name, value in told.items() if value is not None or name == "value"}
+        shown = {name.replace("_", " "): _shown(in_json(value)) for name, value in known.items()}
         return shown if self.interval is None else shown | {"interval": _from_to(*self.interval)}
 
     def __str__(self) -> str:
@@ -192,10 +194,12 @@ class Table(Answer):
 
     @property
     def interval_says(self) -> str:
+        if not self.value:
+            return "no interval: nothing was published"
         told: Told | None = getattr(self, "told", None)
         if told is not None and told.at_once:
-            return "low and high hold 95 times in 100, of all rows together"
-        return "low and high of each row hold 95 times in 100 for that row, not for all rows together"
+            return "the intervals hold 95 times in 100, of all rows together"
+        return "the interval of each row holds 95 times in 100 for that row, not for all rows together"
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is told of it."""

@@ -59,3 +59,23 @@ def test_bad_options(call, visits, watched, options, told):
     code, out, err = call(f"findings {visits} {ROWS} {options} --json")
     assert (code, out) == (2, "")
     assert told in err
+
+
+def test_an_ordinary_release_is_neither_a_hit_nor_to_be_acted_on(call, visits, watched):
+    asked = f"release {visits} {ROWS} --count --by clinic --keys a,b --stated-per-unit 1 --epsilon-per-call 0.01 --json"
+    released = json.loads(call(asked)[1])
+    assert all(row["low"] < row["value"] < row["high"] for row in released["values"])
+    assert "not for all rows" in released["interval_says"]
+    told = json.loads(call(f"findings {visits} {ROWS} --fdr 0.1 --json")[1])
+    assert (told["values"], told["hits"]) == (watched["hits"] + 2, watched["hits"])
+    assert [row["act_on"] for row in told["findings"][-2:]] == [None, None]
+
+
+def test_tables_fit_a_narrow_terminal(call, visits, watched, monkeypatch):
+    monkeypatch.setattr("chary.cli.output.console.width", 80)
+    for line in (f"findings {visits} {ROWS} --fdr 0.1", f"findings {visits} {ROWS}"):
+        out = call(line)[1]
+        row = next(line for line in out.splitlines() if " a " in line)
+        assert " to " in row.split(" a ")[1]
+        assert len(row) <= 80
+        assert "low_together" not in out

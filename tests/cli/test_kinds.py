@@ -275,7 +275,7 @@ def test_rows_are_written_as_csv(call, visits, tmp_path):
     code, _, err = call(f"{line} answer.csv")
     assert (code, err) == (0, "")
     lines = (tmp_path / "answer.csv").read_text().splitlines()
-    assert lines[0] == "key,value"
+    assert lines[0] == "key,value,low,high"
     assert [row.split(",")[0] for row in lines[1:]] == CLINICS
     before = visits.read_text()
     for place in (visits, "nowhere/answer.csv"):

@@ -81,7 +81,24 @@ def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_charged(
     assert not visits.with_name("visits.csv.ledger").exists()
 
 
-def test_a_single_number_says_that_there_is_nothing_to_be_seen(call, visits):
-    code, _, err = call(f"release visits.csv {OPEN} --count --epsilon-per-call 0.05 --plot number.png")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "release {} --count --epsilon-per-call 0.05",
+        "test {} --count --above 5 --epsilon-per-call 0.05",
+        "choose {} --count --by clinic --keys a,b --epsilon-per-call 0.05",
+        "ask sparse-vector {} --above 51 --hits 2 --epsilon-per-call 0.05",
+    ],
+)
+def test_what_has_no_picture_is_refused_before_anything_is_charged(call, visits, line):
+    code, _, err = call(f"{line.format(f'visits.csv {OPEN}')} --plot number.png")
+    assert code == 2
+    assert "only answers with several values have a picture" in err or "No such option: --plot" in err
+    _, out, _ = call(f"release visits.csv {OPEN} --count --epsilon-per-call 0.05 --json")
+    assert json.loads(out)["spent"]["share"] == json.loads(out)["charged"]
+
+
+def test_a_watch_without_hits_says_that_there_is_nothing_to_be_seen(call, visits):
+    code, _, err = call(f"watch visits.csv {OPEN} --count --by clinic --keys a,b --above 10000000 --plot none.png")
     assert code == 0
-    assert "no picture" in err
+    assert "no value was published" in err

@@ -7,8 +7,11 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
+from chary.accounting import LaplaceLaw, chosen_reach_up
 from chary.amounts import Amount
-from chary.calls import Release, Test, Watch
+from chary.calls import Between, Decide, Release, ReleaseIf, Test, Top, Watch
+from chary.spine.quote import warns
+from chary.words import percent
 from tests.session.kit import CLINICS, spent
 
 NEVER, SURE = 10**9, -(10**9)
@@ -98,10 +101,43 @@ def test_error_bar_is_the_least_half_width(opened):
     inside = itertools.accumulate((2 * math.exp(-k / 50) / whole for k in range(1, 3000)), initial=1 / whole)
     bar = next(m for m, mass in enumerate(inside) if mass >= 0.95)
     quote = session.quote(Test(count(), above=500, epsilon="0.02"))
-    assert quote.error_bar == quote.distance == bar
+    assert (quote.error_bar, quote.distance) == (None, bar)
     assert session.release(count(), epsilon="0.02").error_bar == bar
     assert session.release_if(count(), above=NEVER, epsilon="0.02").error_bar is None
     assert session.quote(Release(COSTS, epsilon="0.5")).error_bar % 0.5 == 0
+
+
+def test_noise_that_decides_has_no_error_bar(opened):
+    session = opened(filter="renyi", grain="0.02")
+    deciding = [
+        Test(count(), above=500, epsilon="0.02"),
+        ReleaseIf(count(), above=500, epsilon="0.02"),
+        Watch(KEYED, above=500, epsilon="0.02"),
+        Between(count(), low=5, high=500, epsilon="0.02"),
+        Decide(count(), above=500, epsilon="0.02"),
+        Top(KEYED, k=2, epsilon="0.02"),
+    ]
+    quotes = [session.quote(call) for call in deciding]
+    assert [quote.as_dict()["error_bar"] for quote in quotes] == [None] * 6
+    assert not any("values are within" in line for quote in quotes for line in quote.lines() if "published" not in line)
+    below, above = chosen_reach_up(LaplaceLaw(50), candidates=len(KEYED.keys), published=2, confidence="0.95")
+    assert f"at most {below} too high and {above} too low" in str(quotes[-1])
+    fresh = session.quote(Watch(KEYED, above=500, hits=5))
+    assert fresh.error_bar == session.watch(KEYED, above=-500, hits=5, below_margin=True).error_bar > 0
+
+
+def test_a_quote_tells_what_is_left_after_the_worst(opened):
+    session = opened(filter="renyi", grain="0.02")
+    for call in (Release(count(), epsilon="0.1"), Watch(KEYED, above=-500, epsilon="0.05", below_margin=True)):
+        quote = session.quote(call)
+        assert quote.left == pytest.approx(session.remaining.share)
+        session.ask(call)
+        assert session.remaining.share == pytest.approx(quote.left_after)
+        assert f"at least {percent(quote.left_after)} of the budget is left after it" in quote.lines()
+    too_much = session.quote(Release(count(), epsilon=5))
+    assert not too_much.fits
+    assert too_much.left_after < 0
+    assert any(line.startswith("IT DOES NOT FIT") and warns(line) for line in too_much.lines())
 
 
 def test_a_mean_has_no_error_bar_of_its_own(opened):

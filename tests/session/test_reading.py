@@ -67,7 +67,7 @@ def test_reopening_must_say_the_same_dialect_and_types(opened):
     opened(columns={"age": "int8", "cost": "DOUBLE"}, csv=CSV(null="x"))
     with pytest.raises(LedgerMismatch, match=r'csv null is "x" in the ledger, not ""'):
         opened(columns=TYPES)
-    with pytest.raises(LedgerMismatch, match=r"declare those of the first opening"):
+    with pytest.raises(LedgerMismatch, match=r"declare the same"):
         opened(csv=CSV(null="x"))
     with pytest.raises(LedgerMismatch, match=r"csv types is absent in the ledger"):
         opened(columns={"age": "BIGINT", "cost": "DECIMAL(5, 2)"}, csv=CSV(null="x"))

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +25,16 @@ errors = Console(stderr=True, highlight=False)
 # Shares of the budget, by the names of their figures; the price of an answer is told in words.
 _SHARES: Final = frozenset({"price_if_hit", "price_if_miss", "most_charged"})
 _PRICE: Final = ("charged", "remaining")
+_SAYS: Final = "interval_says"
+# What a column of a table needs beside its text.
+_BORDER: Final = 3
+_WHOLE: Final = frozenset({"call", "value", "interval", "together", "caution", "hits", "tests", "charged", "act on"})
+# Ends of intervals, and the column in which people see both.
+_ENDS: Final = (
+    ("low", "high", "interval"),
+    ("at_least", "at_most", "interval"),
+    ("low_together", "high_together", "together"),
+)
 
 
 def show_json(value: Any) -> None:
@@ -41,7 +52,11 @@ def show_pairs(pairs: dict[str, Any], title: str | None = None) -> None:
 
 def show_answer(figures: Mapping[str, Any]) -> None:
     """What ends an answer: its figures without the accounting, and in words what was charged and what is left."""
-    show_pairs({name: value for name, value in for_people(figures).items() if name not in _PRICE})
+    show_pairs({name: value for name, value in for_people(figures).items() if name not in (*_PRICE, _SAYS)})
+    if figures.get("untested"):
+        console.print(f"{figures['untested']} were NOT TESTED: the hits that could be paid for had run out")
+    if not figures.get(_SAYS, "no interval").startswith("no interval"):
+        console.print(figures[_SAYS], soft_wrap=True)
     if _PRICE[0] in figures:
         console.print(priced(*(figures[name] for name in _PRICE)))
 
@@ -62,10 +77,47 @@ def moment(time: str) -> str:
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
     """A table with a header."""
-    table = Table(*columns, title=title)
-    for row in rows:
-        table.add_row(*(_text(value) for value in row))
+    texts = [[_text(value) for value in row] for row in rows]
+    needed = [max(map(len, column)) + _BORDER for column in zip(columns, *texts, strict=True)]
+    roomy = sum(needed) < console.width
+    table = Table(title=title) if roomy else Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in columns:
+        # Numbers, intervals and words of one line are never broken; names are, where there is no room.
+        table.add_column(column, no_wrap=column in _WHOLE, overflow="fold")
+    for text in texts:
+        table.add_row(*text)
     console.print(table)
+
+
+def narrow(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for a terminal: both ends of an interval in one cell, no p-values, and no column in which nothing stands.
+
+    >>> narrow([{"key": "a", "low": None, "high": 9.5, "low_together": 1, "high_together": 12, "caution": None}])
+    [{'key': 'a', 'interval': 'up to 9.5', 'together': '1 to 12'}]
+    """
+    told = [_joined(row) for row in rows]
+    kept = {name for row in told for name, value in row.items() if value is not None}
+    return [{name: value for name, value in row.items() if name in kept} for row in told]
+
+
+def _joined(row: Mapping[str, Any]) -> dict[str, Any]:
+    joined = {name: value for name, value in row.items() if "bin" not in row or name not in ("low", "high")}
+    for low, high, name in _ENDS:
+        if {low, high} <= joined.keys():
+            ends = {name if each == low else each: value for each, value in joined.items() if each != high}
+            joined = ends | {name: _ends(row[low], row[high])}
+    if (p_value := joined.pop("p_value", None)) is not None and VERBOSE.get():
+        joined["p_value"] = f"{p_value:.2g}"
+    if joined.get("caution") is not None:
+        joined["caution"] = "may be false"
+    return joined
+
+
+def _ends(low: float | None, high: float | None) -> str | None:
+    """An interval in few words; None where there is none."""
+    if low is None:
+        return None if high is None else f"up to {plain(high)}"
+    return f"from {plain(low)}" if high is None else f"{plain(low)} to {plain(high)}"
 
 
 def check_csv(file: Path | None) -> None:
@@ -76,7 +128,7 @@ def check_csv(file: Path | None) -> None:
 
 def show_tables(found: Mapping[str, Any]) -> None:
     """An answer for people: its rows as tables, the rest by names, and its price in words."""
-    tables = {name: [for_people(row) for row in rows] for name, rows in found.items() if is_table(rows)}
+    tables = {name: narrow([for_people(row) for row in rows]) for name, rows in found.items() if is_table(rows)}
     for name, rows in tables.items():
         columns = [column.replace("_", " ") for column in rows[0]] if rows else ["none"]
         show_table(columns, [[_cell(value) for value in row.values()] for row in rows], name)
@@ -103,9 +155,11 @@ def is_table(value: Any) -> bool:
 def _text(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(f"{name} {_text(inner)}" for name, inner in value.items())
-    if isinstance(value, (float, Fraction)) and not isinstance(value, bool):
+    if isinstance(value, (float, Fraction)):
         return plain(value)
     return str(value)
 

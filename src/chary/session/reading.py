@@ -36,9 +36,9 @@ def check_types(rows: Rows, held: Terms) -> None:
     same = neighbours == (rows.neighbouring.unit, str(rows.neighbouring.relation))
     if same and isinstance(rows, RowTable) and rows.reading and rows.fingerprint() != held.fingerprint:
         raise LedgerMismatch(
-            f"the ledger holds {held.name!r} with other columns or other types. Columns of a CSV are texts unless a "
-            "type is declared: declare those of the first opening, such as columns={'age': 'BIGINT'}, or let them be "
-            "found in the values, as they once were, by infer_types=True"
+            f"the ledger holds {held.name!r} with other columns or other types, and they stay as they were at first: "
+            "declare the same, such as columns={'age': 'BIGINT'}, or let them be found in the values if they "
+            "once were, by infer_types=True; if no type was declared then, all columns are texts: declare none"
         )
 
 

@@ -85,6 +85,8 @@ class Interaction(ABC):
     """
 
     halts: ClassVar[bool] = False
+    decides: ClassVar[bool] = False
+    """Whether the noise of `accuracy` decides what is published; then its error bar is not that of what is."""
 
     @property
     @abstractmethod

@@ -14,6 +14,7 @@ from chary.spine.outlook import RAISE, Outlook
 from chary.spine.refusal import needed
 from chary.spine.spine import Spine
 from chary.spine.within import Within
+from chary.words import percent
 
 # The other side of the 95 times in 100 of every error bar.
 _RARE: Final = Fraction(1, 20)
@@ -21,6 +22,7 @@ _RARE: Final = Fraction(1, 20)
 _HALVINGS: Final = 20
 _SHOWN: Final = 5
 NOT_FREE: Final = "MISSES ARE NOT FREE"
+NO_ROOM: Final = "IT DOES NOT FIT"
 
 
 class Alternative(NamedTuple):
@@ -46,9 +48,13 @@ class Quote:
     are free. `misses_charged` says that a test is charged although it misses; `free_below` is an epsilon with which
     misses would be free then, None where no epsilon makes them so (a budget without a delta).
 
-    `error_bar` is the half-width of the 95 % interval of the noise, None where it depends on the data (means); of a
-    value that is published because this noise lifted it over its bar, `outlook` says more. `wrong_call` is the
-    probability that a value `distance` above (negative: below) the threshold is called wrongly. `outlook` is what tests
+    `left` is the share that could still be spent now, `left_after` the least that is left after the call, whatever
+    comes out (for a run: after its opening); negative where it does not fit.
+
+    `error_bar` is the half-width of the 95 % interval of a published value. It is None where no value is published,
+    where it depends on the data (means), and where the value's own noise decides whether it is published (tests by
+    Laplace noise, changes, the best few): then `outlook` and `interval` say more. `wrong_call` is the probability that
+    a value `distance` above (negative: below) the threshold is called wrongly. `outlook` is what tests
     against a bar will report: margin, false alarms, the smallest bar. `shortfall` is by how much the answer of a key
     that is chosen is below the best, at most, 95 times in 100; `rank_error` by how many values the ranks of quantiles
     are off, likewise (see `QuantileAnswers`). `within` is how far off so many tests may be together, where their number
@@ -76,6 +82,8 @@ class Quote:
     free_below: float | None = None
     outlook: Outlook | None = None
     misses_charged: bool = False
+    left: float = 1.0
+    left_after: float = 1.0
     compared: Comparing | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -100,11 +108,11 @@ class Quote:
         """The figures in sentences."""
         lines = ["this call itself is free"]
         if self.hits_left is not None:
-            lines = [self._price(), f"{self.hits_left} of these fit"]
+            lines = [self._price(), f"{self.hits_left} of these fit", self._leaves()]
         if self.later_hit is not None and self.later_miss is not None:
-            hit, miss = plain(100 * self.later_hit), plain(100 * self.later_miss)
-            lines.append(f"then each hit costs {hit} % more when it comes; a miss, {miss} %, is paid by this")
-        if self.error_bar is not None and (self.outlook is None or self.outlook.value_error is None):
+            hit, miss = percent(self.later_hit), percent(self.later_miss)
+            lines.append(f"then each hit costs {hit} more when it comes; a miss, {miss}, is paid by this")
+        if self.error_bar is not None:
             lines.append(f"values are within {plain(self.error_bar)} of the truth 95 times in 100")
         if self.wrong_call is not None:
             wrong = f"is called wrongly with probability {plain(self.wrong_call)}"
@@ -139,12 +147,18 @@ class Quote:
 
     def _price(self) -> str:
         """What one part costs: a test, or all of a call or an opening that has no misses."""
-        hit, miss = plain(100 * self.price_if_hit), plain(100 * self.price_if_miss)
+        hit, miss = percent(self.price_if_hit), percent(self.price_if_miss)
         if self.price_if_hit == self.price_if_miss:
-            told = f"{hit} % of the budget is charged, whatever comes out"
+            told = f"{hit} of the budget is charged, whatever comes out"
         else:
-            told = f"a hit costs {hit} % of the budget, a miss {'is free' if miss == '0' else f'costs {miss} %'}"
+            told = f"a hit costs {hit} of the budget, a miss {f'costs {miss}' if self.price_if_miss else 'is free'}"
         return told + self._not_free()
+
+    def _leaves(self) -> str:
+        """What is left after it."""
+        if not self.fits:
+            return f"{NO_ROOM}: {percent(self.left)} of the budget is left"
+        return f"at least {percent(max(0.0, self.left_after))} of the budget is left after it"
 
     def _not_free(self) -> str:
         """What would make misses free, where they could be."""
@@ -181,15 +195,18 @@ def quote(
     tested = interaction.kind != "release" and interaction.bar_step is not None
     barred = interaction.barred
     charged = barred is not None and barred.bought is False and not price.free_miss
+    most = _most(interaction.worst(price).main, left.main, halts=interaction.halts)
     return Quote(
         kind=interaction.kind,
         epsilon=None if interaction.event.epsilon is None else float(interaction.event.epsilon),
         price_if_hit=price.hit.main / capacity,
         price_if_miss=price.miss.main / capacity,
-        most_charged=_most(interaction.worst(price).main, left.main, halts=interaction.halts) / capacity,
+        most_charged=most / capacity,
+        left=left.main / capacity,
+        left_after=(left.main - most) / capacity,
         hits_left=price.hit.copies_in(left),
         fits=needed(interaction, spine.filter).fits_into(left),
-        error_bar=bar,
+        error_bar=None if interaction.decides else bar,
         distance=apart if tested else None,
         wrong_call=_wrong(interaction, apart) if tested else None,
         shortfall=interaction.shortfall(_RARE),
@@ -215,7 +232,7 @@ def warns(line: str) -> bool:
     >>> warns("a hit costs 2 % of the budget, a miss is free")
     False
     """
-    return NOT_FREE in line or RAISE in line
+    return any(warning in line for warning in (NOT_FREE, NO_ROOM, RAISE))
 
 
 def _free_below(spine: Spine, interaction: Interaction) -> float | None:

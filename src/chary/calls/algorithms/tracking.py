@@ -102,6 +102,7 @@ class AskTracked(Bound[Track]):
 
     query: Query
     prior: int | None = None
+    decides = True
 
     @cached_property
     def step(self) -> Fraction:

@@ -146,6 +146,8 @@ class AskEachLiving(Paid):
 class AskLiving(AskEachLiving):
     """By Laplace noise, which is that of the count as well."""
 
+    decides = True
+
     epsilon: Fraction = field(kw_only=True)
 
     @cached_property

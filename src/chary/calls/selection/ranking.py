@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
-from chary.accounting import Event, Extendable
+from chary.accounting import Event, Extendable, LargestOf
 from chary.calls.answers import published_best
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Candidates, Condition, Exact, Positive, Whole
@@ -16,6 +16,7 @@ from chary.data import Query
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Laplace, TopK
 from chary.mechanisms.selection.top_k import Score
+from chary.numbers import plain
 from chary.spine.interaction import Json, Ran, Touched, laplace_for_each, natural
 from chary.spine.spine import Spine
 
@@ -93,6 +94,7 @@ class TopKeys(Bound[Top]):
     """The best keys of a query, as they are ranked."""
 
     query: Query
+    decides = True
 
     @cached_property
     def keys(self) -> tuple[Any, ...]:
@@ -144,8 +146,17 @@ class TopKeys(Bound[Top]):
         keys = tuple(self.keys[position] for position in answer["positions"])
         scores = [natural(steps, self.query.grid) for steps in answer["noisy"]]
         best = tuple(Chosen(key, score) for key, score in zip(keys, scores, strict=True))
-        told = published_best(self.noise, self.query, self.neighbouring, candidates=len(self.keys), most=self.call.k)
-        return Ranking(call, self.query.columns, keys, best, told=told)
+        return Ranking(call, self.query.columns, keys, best, told=self._told)
+
+    @property
+    def _told(self) -> LargestOf:
+        """How the best are published."""
+        return published_best(self.noise, self.query, self.neighbouring, candidates=len(self.keys), most=self.call.k)
+
+    def foretold(self) -> str:
+        ends = replace(self._told, floor=None, ceiling=None).interval(0)
+        below, above = (plain(float(abs(end or 0))) for end in (ends.low, ends.high))
+        return f"what is told is at most {below} too high and {above} too low, all together, 95 times in 100"
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ class AskReleaseIf(Barring[ReleaseIf]):
     """The conditional release, as it is run."""
 
     reviser: Callable[..., Conditional] | None = field(default=None, compare=False, repr=False)
+    decides = True
 
     @cached_property
     def asked(self) -> Asked:

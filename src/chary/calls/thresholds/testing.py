@@ -71,6 +71,8 @@ class Test(Threshold[Tested]):
 class AskTest(Barring[Test]):
     """The test, as it is run."""
 
+    decides = True
+
     @cached_property
     def asked(self) -> Asked:
         """What follows from the question; refuses a mean that cannot be shifted, and noise out of range."""

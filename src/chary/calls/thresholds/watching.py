@@ -140,6 +140,8 @@ class AskEachKey(Barring[Any]):
 class AskWatch(AskEachKey):
     """By Laplace noise, which is that of the value as well."""
 
+    decides = True
+
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid
 

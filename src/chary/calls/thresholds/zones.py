@@ -83,6 +83,7 @@ class AskBetween(Bound[Between]):
     """The three zones, as they are told apart."""
 
     query: Query
+    decides = True
 
     @cached_property
     def mechanism(self) -> ThreeZones:
@@ -162,6 +163,8 @@ def _decided(call: int, outcome: int | None) -> Decided:
 @dataclass(frozen=True)
 class AskDecide(Wrapped[Decide]):
     """The decision, as it is made."""
+
+    decides = True
 
     @cached_property
     def mechanism(self) -> BoundaryWrapper[int]:

@@ -77,6 +77,7 @@ class AskWeights(AskCharged):
     """By Laplace noise: what is published is a function of an epsilon-DP count."""
 
     started: "OpenWeights"
+    decides = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

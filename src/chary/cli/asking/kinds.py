@@ -9,7 +9,7 @@ import typer
 
 from chary.answer import NoisyNumbers
 from chary.calls import Call, Individual, Release, ReleaseIf, Test, Watch
-from chary.cli.asking.answer_pictures import draw_answer
+from chary.cli.asking.answer_pictures import check_drawn, draw_answer
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form, forms
 from chary.cli.asking.options import Above, CallOptions, Picture, QueryOptions
@@ -17,9 +17,9 @@ from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows, paid_f
 from chary.cli.commands import Found, Shown
 from chary.cli.doors import DoorGroup, Lazy, group_of
 from chary.cli.output import console, show_answer
+from chary.cli.verbosity import VERBOSE
 from chary.data import Query
 from chary.errors import InvalidParameter
-from chary.pictures.files import check_picture
 from chary.session import Quote
 from chary.spine.quote import warns
 
@@ -62,9 +62,9 @@ class KindGroup(DoorGroup):
 
 def asked(stated: Stated, *, plot: Picture = None) -> Found:
     """Ask the call that is stated."""
-    if plot is not None:
-        check_picture(plot)
     call = stated.call()
+    if plot is not None:
+        check_drawn(call, plot)
     answer = stated.session.ask(call, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
     if plot is not None:
@@ -78,9 +78,9 @@ def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> 
     if individual is None:
         yield from asked(stated, plot=plot)
         return
-    if plot is not None:
-        check_picture(plot)
     call = stated.call()
+    if plot is not None:
+        check_drawn(call, plot)
     stated.session.quote(call)  # refused before a stream is paid
     key = f"watch --individual {individual} --epsilon-per-call {call.epsilon}"
     stream = stated.session.start(Individual(epsilon=call.epsilon, hits=individual), request=key)
@@ -136,9 +136,10 @@ def _quote(found: Quote) -> Shown:
     """The figures of a quote, and for people sentences; red is what is paid for nothing."""
 
     def people(figures: dict[str, Any]) -> None:
-        show_answer(
-            {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
-        )
+        if VERBOSE.get():
+            show_answer(
+                {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
+            )
         for line in [*found.lines(), *found.compared_lines()]:
             console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
 

@@ -128,10 +128,14 @@ def _findings(
         {name: plain(value) for name, value in row.items()} | {"low_together": ends.low, "high_together": ends.high}
         for row, ends in zip(found.rows(confidence), together, strict=True)
     ]
-    known: dict[str, Any] = {"tests": found.made, "hits": len(found)}
+    if (labels := stated.asked.labels) is not None:
+        rows = [row | {"label": labels[row["key"]]} if isinstance(row["key"], int) else row for row in rows]
+    hits = sum(p_value is not None for p_value in found.p_values)
+    known: dict[str, Any] = {"tests": found.made, "values": len(found), "hits": hits}
     if fdr is not None:
         alarms = found.list(fdr=fdr, procedure=cast("Procedure | None", procedure))
-        rows = [row | {"act_on": finding in alarms} for row, finding in zip(rows, found, strict=True)]
+        acts = [None if finding.p_value is None else finding in alarms for finding in found]
+        rows = [row | {"act_on": act} for row, act in zip(rows, acts, strict=True)]
         known |= {"alarms": len(alarms), "procedure": alarms.procedure, "guarantee": alarms.guarantee}
     yield Shown({"findings": rows} | known)
 

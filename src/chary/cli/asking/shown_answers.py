@@ -7,6 +7,7 @@ from functools import singledispatch
 from typing import Any, Final
 
 from chary.accounting import Findings
+from chary.answer import Answer
 from chary.calls import (
     AgreedWatch,
     ChosenKey,
@@ -50,12 +51,13 @@ NAMES: Final = {
 
 def figures(answer: Any, kind: str, labels: Sequence[Any] | None = None) -> dict[str, Any]:
     """An answer by names, for JSON; rows of a series with their labels."""
+    says = {"interval_says": answer.interval_says} if isinstance(answer, Answer) else {}
     if isinstance(answer, BARE):
         short = {"shortfall": answer.shortfall} if isinstance(answer, ChosenKey) else {}
         answer = {NAMES.get(kind, "answer"): plain(answer.value)} | short
     elif not is_dataclass(answer) and not isinstance(answer, Run):
         answer = {"answer": plain(answer)}
-    found = told(answer)
+    found = told(answer) | says
     return found if labels is None else _labelled(found, labels)
 
 
@@ -80,7 +82,10 @@ def _(run: Run) -> dict[str, Any]:  # type: ignore[type-arg]
 def _(answer: NoisyNumbers) -> dict[str, Any]:
     rows = [_bin(key[0]) if isinstance(key[0], Bin) else {"key": plain(key)} for key in answer.keys]
     name = "bins" if rows and "low" in rows[0] else "values"
-    values = [row | {"value": value} for row, value in zip(rows, answer.values, strict=True)]
+    ends = ("low", "high") if name == "values" else ("at_least", "at_most")
+    cells = [answer.cells(place) for place in range(len(rows))]
+    told = [{"value": cell["value"]} | dict(zip(ends, (cell["low"], cell["high"]), strict=True)) for cell in cells]
+    values = [row | cell for row, cell in zip(rows, told, strict=True)]
     return {name: values, "error_bar": answer.error_bar, "call": answer.call}
 
 

@@ -56,7 +56,8 @@ class Ordered:
             raise InvalidQuery(f"of_unit is one of {', '.join(_ESTIMATED)}, such as of_unit='random'")
         if self.of_unit != "spread" and self.rows_per_unit is None:
             raise InvalidQuery(
-                f"of_unit={self.of_unit!r} is for a privacy unit with many rows: say rows_per_unit=1 too"
+                f"of_unit={self.of_unit!r} says how the rows of one unit count, for a privacy unit with many rows: say "
+                f"rows_per_unit=1 too"
             )
         if self.of_unit == "mean" and self.rows_per_unit != 1:
             raise InvalidQuery("of each unit there is one mean: of_unit='mean' needs rows_per_unit=1")
