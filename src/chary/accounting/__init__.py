@@ -17,7 +17,7 @@ from chary.accounting.charging.planner import Plan, plan, trade_offs
 from chary.accounting.charging.published_charging import exact_tail_total, not_prior_q, published_total
 from chary.accounting.charging.target_rates import between_q_down, twice_q_down
 from chary.accounting.composition import Composition, compose, convex_upper
-from chary.accounting.events import Approximate, Asymmetric, Event, ExPost, Joint, Pure, Repeated
+from chary.accounting.events import Approximate, Asymmetric, Concentrated, Event, ExPost, Joint, Pure, Repeated
 from chary.accounting.gaussian.discrete_gaussian import (
     discrete_gaussian_delta_up,
     discrete_gaussian_variance,
@@ -107,6 +107,7 @@ __all__ = [
     "BestOf",
     "BoundaryCall",
     "Composition",
+    "Concentrated",
     "DiscreteLaplace",
     "Event",
     "ExPost",
