@@ -16,6 +16,12 @@ from chary.accounting.charging.lattice import MenuCall, lattice_curves, target_t
 from chary.accounting.charging.planner import Plan, plan, trade_offs
 from chary.accounting.charging.published_charging import exact_tail_total, not_prior_q, published_total
 from chary.accounting.charging.target_rates import between_q_down, twice_q_down
+from chary.accounting.charging.unanimous_runs import (
+    best_runs,
+    boundary_chance,
+    unanimous_price_up,
+    unanimous_q_down,
+)
 from chary.accounting.composition import Composition, compose, convex_upper
 from chary.accounting.events import Approximate, Asymmetric, Concentrated, Event, ExPost, Joint, Pure, Repeated
 from chary.accounting.gaussian.discrete_gaussian import (
@@ -142,7 +148,9 @@ __all__ = [
     "above_threshold_epsilons_up",
     "above_threshold_noise",
     "benjamini_hochberg_list",
+    "best_runs",
     "between_q_down",
+    "boundary_chance",
     "boundary_epsilon_up",
     "boundary_price_up",
     "boundary_q_down",
@@ -225,6 +233,8 @@ __all__ = [
     "tuned_shares",
     "twice_price_up",
     "twice_q_down",
+    "unanimous_price_up",
+    "unanimous_q_down",
     "unit_deviation",
     "usual_rounds",
     "utility_loss_up",

@@ -52,8 +52,8 @@ class NoisyMax(Call[Winner]):
 
     Guarantee: pure epsilon-DP ([GAUSS] Theorem 8), and rho-zCDP as part of a release of all values (`Concentrated`);
     charged whole, under a session with a delta by the cheaper of both. Give `epsilon`, from which the noise follows, or
-    the standard deviation of the `noise`, from which epsilon follows. The noise is exactly normal. What counts is how far
-    gaps between values can move: twice the sensitivity, or once where one unit moves all values in one direction
+    the standard deviation of the `noise`, from which epsilon follows. The noise is exactly normal. What counts is how
+    far gaps between values can move: twice the sensitivity, or once where one unit moves all values in one direction
     (add/remove, contributions of one sign). Errors: `InvalidQuery` for fewer than two keys; `InvalidParameter` for
     bounds less than a step of the query's grid apart.
     """
