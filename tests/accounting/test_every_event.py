@@ -23,7 +23,9 @@ from chary.accounting import (
     SharpTest,
     Targeted,
     TwiceCall,
+    UnanimousCall,
     ZeroConcentrated,
+    unanimous_q_down,
 )
 from chary.accounting.events import SMALLEST_EPSILON
 from chary.accounting.exponentials import LARGEST_EXPONENT
@@ -146,6 +148,7 @@ def test_the_price_of_a_q_target_is_that_of_its_dearest_vertex(q):
         (Targeted(EPSILON, "0.25", "1e-7"), (EPSILON, Fraction(1, 4)), Fraction(1, 10**7)),
         (Targeted(EPSILON, 1), (EPSILON, 1), 0),
         (Extendable(EPSILON, "1e-8"), (EPSILON, None), Fraction(1, 10**8)),
+        (UnanimousCall(EPSILON, 3), (3 * EPSILON, unanimous_q_down(EPSILON, 3)), 0),
         (BestOf(2), (None, 1), 0),
         (SharpTest(18, "0.2"), (None, 1), 0),
         (Repeated(Approximate(EPSILON, "1e-9"), 3), (3 * EPSILON, 1), Fraction(3, 10**9)),

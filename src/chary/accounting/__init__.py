@@ -81,7 +81,15 @@ from chary.accounting.sparse.repeated_sparse import (
 )
 from chary.accounting.sparse.sparse_errors import error_up, published_error
 from chary.accounting.synthesis.hard_answers import hard_answers_up, weights_alpha, weights_epsilon
-from chary.accounting.target_events import BestOf, BoundaryCall, Extendable, NarrowChoice, Targeted, TwiceCall
+from chary.accounting.target_events import (
+    BestOf,
+    BoundaryCall,
+    Extendable,
+    NarrowChoice,
+    Targeted,
+    TwiceCall,
+    UnanimousCall,
+)
 from chary.accounting.utility.choice_errors import (
     exponential_loss_up,
     flip_loss_up,
@@ -144,6 +152,7 @@ __all__ = [
     "Targeted",
     "Told",
     "TwiceCall",
+    "UnanimousCall",
     "ZeroConcentrated",
     "above_threshold_epsilons_up",
     "above_threshold_noise",

@@ -134,10 +134,10 @@ class _Family:
         boundary = np.where(low > 0, self._hits(rare * start), k * rare * start)
         lead = np.where(low > 0, np.log(self._hits(self.times * start) / self._hits(start)) + 1e-14, self.epsilon)
         split = boundary * self._convex(self.sign * np.clip(lead, 0, self.epsilon))
-        return (own / high + (other + split) / start) / (self._kept(high) / high)
+        return np.asarray((own / high + (other + split) / start) / (self._kept(high) / high))
 
     def _hits(self, chance: Floats) -> Floats:
-        return -np.expm1(self.runs * np.log1p(-chance)) - chance**self.runs
+        return np.asarray(-np.expm1(self.runs * np.log1p(-chance)) - chance**self.runs)
 
     def _kept(self, z: Floats) -> Floats:
         """1 - M."""
