@@ -10,7 +10,7 @@ import numpy as np
 from chary import count
 from chary.calls.algorithms.tracking import AskTracked, Track
 from chary.calls.selection.ranking import Top, TopKeys
-from chary.calls.thresholds.testing import AskWatch, Watch
+from chary.calls.thresholds.watching import AskWatch, Watch
 from chary.data import Neighbouring
 from chary.spine.interaction import Touched
 from tests.adversary.kit import Ask, Result, World

@@ -9,7 +9,7 @@ from chary.amounts import Amount
 from chary.calls import When
 from chary.calls.algorithms.tracking import AskTracked
 from chary.calls.selection.ranking import TopKeys
-from chary.calls.thresholds.testing import AskWatch
+from chary.calls.thresholds.watching import AskWatch
 from chary.filters import RenyiFilter
 from chary.spine.interaction import Interaction
 from tests.adversary.counts import top, tracked, watched

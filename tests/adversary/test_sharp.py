@@ -6,8 +6,8 @@ import pytest
 
 from chary import Budget
 from chary.accounting.sharp.sharp_event import SharpTest
-from chary.calls.thresholds import testing
-from chary.calls.thresholds.testing import AskSharpWatch
+from chary.calls.thresholds import watching
+from chary.calls.thresholds.watching import AskSharpWatch
 from chary.filters import RenyiFilter
 from tests.adversary import sharp
 from tests.adversary.kit import Best, Moment
@@ -47,5 +47,5 @@ def test_a_price_of_the_test_without_its_value_is_found_out(monkeypatch):
 
 
 def test_charging_both_keys_as_one_is_found_out(monkeypatch):
-    monkeypatch.setattr(testing.AskSharpWatch, "parallel", 1)
+    monkeypatch.setattr(watching.AskSharpWatch, "parallel", 1)
     assert Best(sharp.watches(FILTER, {0, 1}, hits=40), Moment(2)).value(1) > 1.01

@@ -116,7 +116,7 @@ SAMPLES = {
     "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
     "revise": lambda: Revise(1, above=5),
     "schedule": lambda: Schedule(CountsBox(count("age >= 60")), epsilon="0.01", beta="0.05", growth="0.1"),
-    "select": lambda: Select([one("a"), one("b")], above=2),
+    "select": lambda: Select(["age >= 44", "age < 44"], above=2, epsilon="0.01"),
     "sketch": lambda: Sketch("age >= 44", epsilon="0.01", registers=64),
     "small_database": lambda: SmallDatabase(universe=CELLS, queries=CONDITIONS, epsilon="0.01", rows=4),
     "sparse_vector": lambda: SparseVector(above=51, hits=2, epsilon="0.01", values=True, monotone=True),
@@ -127,7 +127,7 @@ SAMPLES = {
     "watch": lambda: Watch(KEYED, above=51, epsilon="0.01"),
 }
 # What nothing but its author can bring: algorithms and black boxes.
-BROUGHT = {"boundary", "call", "call_twice", "extend", "publish_if", "schedule", "select"}
+BROUGHT = {"boundary", "call", "call_twice", "extend", "publish_if", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}
 OF_REPLACED = {"fraction", "randomized"}
 OF_ROWS = {

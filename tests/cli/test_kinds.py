@@ -36,6 +36,7 @@ from chary.calls import (
     Release,
     ReleaseIf,
     Revise,
+    Select,
     Share,
     Sketch,
     SmallDatabase,
@@ -119,6 +120,7 @@ CALLS = {
     "release": (PUBLIC, "--count --rho-per-call 0.0001", Release(count(), rho="0.0001")),
     "release_if": (PUBLIC, f"--count --above 10 {SMALL}", ReleaseIf(count(), above=10, **SIZE)),
     "sketch": (UNITS, f"--where age>=65 --registers 64 {SMALL}", Sketch("age>=65", registers=64, **SIZE)),
+    "select": (UNITS, f"{KEYED} --above 1000 {SMALL}", Select(KEYS, above=1000, **SIZE)),
     "small_database": (
         PUBLIC,
         f"{CELLS} --queries clinic='a' --rows 4 {SMALL}",
@@ -343,6 +345,31 @@ def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, ki
     assert (quoted["epsilon"], question["epsilon"]) == (None, None)
     answered = json.loads(call(f"ask {visits} {kind} {common.replace('1900', '0')} --json")[1])
     assert answered["spent"]["share"] == pytest.approx(1 / 20, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [
+        ("track", "--step 50"),
+        ("between", "--low 10 --high 3000"),
+        ("decide", "--above 1900"),
+        ("classify", "--by clinic --keys a,b,c"),
+        ("cover", "--by clinic --keys a,b,c --above 1900"),
+        ("select", "--by clinic --keys a,b,c --above 1900"),
+    ],
+)
+def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, kind, asked):
+    common = f"quote {visits} {kind} --unit patient_id --count {asked} --epsilon 1 --delta 1e-6 --json"
+    ways = ("--hits 20", "--price 1/25", "", "--within 700 --tests 50", "--epsilon-per-call 0.02")
+    hits, price, usual, within, laplace = (json.loads(call(f"{common} {way}")[1]) for way in ways)
+    assert [found["epsilon"] for found in (hits, price, usual, within)] == [None] * 4 or kind == "track"
+    value = 1 / 4 if kind == "track" else 1
+    prices = [found["price_if_hit"] for found in (hits, price, usual)]
+    assert prices == pytest.approx([value / 20, value / 25, value / 10], rel=1e-6)
+    assert 0 < within["price_if_hit"] < 1 / 10
+    assert laplace["epsilon"] >= 0.02
+    pure = json.loads(call(f"{common} --filter pure --hits 20")[1])
+    assert pure["epsilon"] > 0
 
 
 def test_a_size_of_its_own_is_laplace_noise(call, visits):

@@ -318,6 +318,16 @@ NEWER = {
     "growing_sparse_test of sharp tests": growing_hit,
     "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
     "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),
+    "track by sharp tests": asked(lambda s, key: s.ask(Track(count(), step=50, hits=9), request=key)),
+    "decide by draws": asked(lambda s, key: s.ask(Decide(count(), above=51, hits=9), request=key)),
+    "between by draws": asked(lambda s, key: s.ask(Between(count(), low=-EXTREME, high=EXTREME, hits=9), request=key)),
+    "classify by draws": asked(lambda s, key: s.ask(Classify(count().by("clinic", CLINICS), hits=9), request=key)),
+    "select of conditions": asked(
+        lambda s, key: s.ask(Select(["age >= 0", "age > 44"], above=-EXTREME, hits=9), request=key)
+    ),
+    "select of keys": asked(
+        lambda s, key: s.ask(Select(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01"), request=key)
+    ),
     "agreed_watch": agreed(lambda run, key: run.ask(count().by("clinic", CLINICS), above=-EXTREME, request=key)),
 }
 

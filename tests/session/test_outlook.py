@@ -8,7 +8,7 @@ import pytest
 
 import chary
 from chary import Budget, InvalidParameter, count, mean, noise, total
-from chary.calls import AgreedTests, Release, ReleaseIf, SparseVector, Test, Watch
+from chary.calls import AgreedTests, Release, ReleaseIf, Select, SparseVector, Test, Track, Watch
 from chary.spine.outlook import MANY
 from tests.session.kit import CLINICS, USUAL, spent
 
@@ -171,3 +171,33 @@ def test_stored_answers_are_given_whatever_is_said_of_false_alarms(opened, place
     assert len(session.history) == 1
     [body] = [record.body for record in session.spine.ledger.calls(session.spine.dataset)]
     assert "below_margin" not in body
+
+
+@pytest.mark.parametrize("how", [{"epsilon": "0.02"}, {"hits": 20}], ids=str)
+def test_a_selection_of_keys_is_foretold_and_compared_as_a_watch_is(opened, how):
+    selecting, watching = (opened(**ROOM).quote(kind(BY_AGE, above=100, **how)) for kind in (Select, Watch))
+    assert selecting.outlook == watching.outlook
+    others = [[each for each in quote.alternatives if each.code is not None] for quote in (selecting, watching)]
+    assert others[0] == others[1] != []
+
+
+def test_conditions_are_so_many_tests_and_refused_as_keys_are(opened):
+    session, conditions = opened(**ROOM), [f"age >= {age}" for age in range(1, 101)]
+    told = session.quote(Select(conditions, above=60, hits=20)).outlook
+    assert (told.tests, told.truth, told.below_margin) == (100, 0, True)
+    with pytest.raises(InvalidParameter, match="buy false alarms"):
+        session.ask(Select(conditions, above=5, hits=20))
+    assert spent(session).main == 0
+    assert session.ask(Select(conditions, above=5, hits=20, below_margin=True)).hit
+
+
+def test_a_change_is_foretold_by_its_distance_from_the_answer_that_was_told_last(opened):
+    session = opened(**ROOM)
+    call = Track(count(), step=200, hits=20, tests=1000)
+    assert session.quote(call).outlook is None
+    session.ask(call)
+    told = session.quote(call).outlook
+    tested = session.quote(Test(count(), above=200, hits=20, tests=1000, below_margin=True)).outlook
+    assert (told.tests, told.bar, told.truth, told.least_bar) == (1000, 200, 0, told.margin)
+    assert told.margin < tested.margin * 1.3
+    assert told.false_alarms > 0

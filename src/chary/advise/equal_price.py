@@ -12,7 +12,7 @@ from chary.amounts import Amount
 from chary.calls.call import Call
 from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.calls.thresholds.agreed_tests import OpenAgreed
-from chary.calls.thresholds.sharpness import Threshold, Valued
+from chary.calls.thresholds.how_sharply import Threshold, Valued
 from chary.errors import CharyError
 from chary.mechanisms import Gaussian, Laplace
 from chary.numbers import exact, whole
@@ -102,7 +102,7 @@ def _terms(call: Any, bound: Any, tests: int) -> dict[str, Any]:
         return sizes | {"tests": tests}
     if isinstance(bound, OpenAgreed):
         return {"tests": tests, "values": call.value is not None}
-    query, neighbouring = call.query, bound.neighbouring
+    query, neighbouring = getattr(bound, "query", None) or bound.call.query, bound.neighbouring
     terms = {"above": call.above, "values": isinstance(call, Valued), "grid": query.grid}
     terms["sensitivity"] = query.sensitivity(neighbouring) * query.grid
     terms["monotone"] = None if least_of(query, neighbouring) == 0 else False

@@ -45,10 +45,10 @@ from chary.calls.numbers.quantile_questions import Quantile, QuantileAnswer, Qua
 from chary.calls.numbers.randomized import Randomized, RandomizedCounts
 from chary.calls.numbers.releasing import Release
 from chary.calls.run import Run
-from chary.calls.selection.candidates import Select
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
 from chary.calls.selection.ranking import Top
+from chary.calls.selection.selecting import Select
 from chary.calls.selection.selections import Chosen, Coverage, Ranking, Selected
 from chary.calls.sketches.distinct_counts import Sketch
 from chary.calls.sketches.sketching import DistinctEstimate
@@ -60,7 +60,8 @@ from chary.calls.thresholds.agreed_questions import AgreedTest, AgreedWatch
 from chary.calls.thresholds.agreed_tests import AgreedTests
 from chary.calls.thresholds.conditional_release import ReleaseIf, Revise
 from chary.calls.thresholds.tested_keys import WatchResult
-from chary.calls.thresholds.testing import Test, Tested, Watch
+from chary.calls.thresholds.testing import Test, Tested
+from chary.calls.thresholds.watching import Watch
 from chary.calls.thresholds.zones import Between, Classify, Decide, Decided, Zoned
 from chary.calls.votes.ballot_questions import Agreed, Agreement, ClearLabel, Label, Labelled
 from chary.calls.weights.histogram_questions import WeightedAnswer

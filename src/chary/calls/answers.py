@@ -237,7 +237,9 @@ class Tracked(Answer):
     """The answer to a question that is asked again and again; `changed` is what was charged.
 
     Of a query a multiple of the step: `error_bar` is half a step and that of the noise, for a first answer and one that
-    did not change; see `interval`. Of an algorithm an outcome in JSON values, without one.
+    did not change; see `interval`. Of a query tracked by sharp tests the value that was told last: `error_bar` is that
+    of its noise, and if it did not change the distance at which a change is hardly ever missed. Of an algorithm an
+    outcome in JSON values, without one.
     """
 
     value: Any

@@ -218,14 +218,20 @@ def _candidates(value: Any) -> Any:
 
 
 def _candidates_body(candidates: Any) -> Any:
-    return candidates.body() if isinstance(candidates, Query) else [each.body() for each in candidates]
+    if isinstance(candidates, Query):
+        return candidates.body()
+    return [each.body() if isinstance(each, Algorithm) else _condition_body(each) for each in candidates]
+
+
+def _condition_body(condition: Any) -> Any:
+    return condition.text if isinstance(condition, Predicate) else condition
 
 
 Candidates = Annotated[
-    Query | Sequence[Algorithm],
+    Query | Sequence[Algorithm | Predicate | str],
     PlainValidator(_candidates),
     PlainSerializer(_candidates_body, when_used="json"),
-    WithJsonSchema({"description": "The body of a keyed query; algorithms cannot be read from JSON."}),
+    WithJsonSchema({"description": "The body of a keyed query, or conditions; algorithms cannot be read from JSON."}),
 ]
 
 
@@ -246,7 +252,7 @@ def _covering(value: Any) -> Any:
 def _covering_body(asked: Any) -> Any:
     if isinstance(asked, Query):
         return asked.body()
-    return [each.text if isinstance(each, Predicate) else each for each in asked]
+    return [_condition_body(each) for each in asked]
 
 
 Covering = Annotated[

@@ -1,7 +1,7 @@
 """What earlier calls published, retold from the ledger: the findings of a run, or of all there is."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from chary.accounting import Finding, Findings
 from chary.calls.call import kinds
@@ -13,7 +13,7 @@ from chary.spine.interaction import Interaction, Json
 from chary.spine.spine import Spine
 
 # Calls of one interaction that publish values whose noise is known.
-CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track")
+CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track", "select")
 # Questions to runs that do, each with a query and a bar.
 QUESTIONS: Final = {
     "sparse_test": "sparse_vector",
@@ -73,7 +73,12 @@ def _question(spine: Spine, stored: CallRecord, body: Json) -> Interaction:
 
 def _call(spine: Spine, kind: str, body: Json) -> Interaction | None:
     """The call again; None for what was asked of algorithms, which no ledger holds."""
-    if kind != "revise" and not isinstance(body.get("query"), dict):
+    if kind != "revise" and not _counted(body.get("query", body.get("candidates"))):
         return None
     # What ends a list early decides how many are published, not how.
     return kinds()[kind].recorded({name: said for name, said in body.items() if name != "until"}).bind(spine)
+
+
+def _counted(asked: Any) -> bool:
+    """Whether this is the body of a query, or conditions."""
+    return isinstance(asked, dict) or (isinstance(asked, list) and all(isinstance(each, str) for each in asked))

@@ -17,9 +17,10 @@ from chary.calls.numbers.releasing import Release
 from chary.calls.retelling import told_so_far
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
 from chary.calls.thresholds.conditional_release import ReleaseIf
-from chary.calls.thresholds.sharpness import How, HowValued
+from chary.calls.thresholds.how_sharply import How, HowValued
 from chary.calls.thresholds.tested_keys import WatchResult
-from chary.calls.thresholds.testing import Test, Watch
+from chary.calls.thresholds.testing import Test
+from chary.calls.thresholds.watching import Watch
 from chary.data import Series, Values
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, InvalidQuery

@@ -10,6 +10,7 @@ from chary.accounting.sharp.chance_chain import ONE, chance_chain, stretch
 from chary.accounting.sharp.half_widths import half_width
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
 from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp.two_sided import TwoSidedTable
 from chary.errors import InvalidParameter
 from tests.accounting.sharp.laws import allowed, forbidden
 
@@ -38,6 +39,20 @@ def test_pairs_one_sensitivity_apart_are_allowed_wherever_they_lie(prices):
         assert low == high or allowed(low, high, *prices)
         assert low <= high
     assert times == stretch(SharpTest(*prices)) > 1
+
+
+def test_two_sided_tests_of_them_are_allowed_across_the_valley_and_at_both_sides(prices):
+    order, price, miss_price = prices
+    table = sharp_table(order=order, price=price, miss_price=miss_price, steps=3)
+    chosen = random.Random(2)
+    for change in (-table.spacing, 0, 1, 40 * table.spacing + 1):
+        made = TwoSidedTable(table, change)
+        across = [(x, x + gap) for x in (-3, -2, -1, 0) for gap in (1, 2, 3)]
+        places = [chosen.randrange(-60 * table.spacing, 60 * table.spacing) for _ in range(20)]
+        for x, y in [*across, *((place, place + chosen.choice((1, 2, 3))) for place in places)]:
+            first, second = made.hit_chance(x), made.hit_chance(y)
+            assert first == second or allowed(first, second, *prices)
+            assert first == made.hit_chance(-x)
 
 
 def test_a_chain_that_climbs_faster_is_caught(prices):

@@ -74,7 +74,7 @@ def test_tests_have_the_chances_of_the_chain_at_the_threshold_of_the_size(rows):
     query = total("age", bounds=(0, 100), grid="0.5")
     made = run._kept.question(query, above=50)
     table = made.sharpness.sampler.table
-    assert table.sensitivity == 200
+    assert table.spacing == 200
     chances = [table.hit_chance(distance) for distance in (-200, 0, 200)]
     assert chances[0] < chances[1] == 0.5 < chances[2]
 

@@ -17,7 +17,7 @@ from chary.amounts import Amount
 from chary.calls import Schedule
 from chary.calls.growing.scheduled_runs import BlackBox, run_of
 from chary.calls.numbers.releasing import AskRelease, Release
-from chary.calls.thresholds.testing import AskWatch, Watch
+from chary.calls.thresholds.watching import AskWatch, Watch
 from chary.filters import Price
 from chary.growing import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
 from chary.ledger import SqlLedger

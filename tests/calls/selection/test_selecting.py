@@ -419,7 +419,7 @@ ONE = answering("one", [1, 1], "0.01")
         (lambda s: s.ask(Select([], above=1)), InvalidParameter),
         (lambda s: s.ask(Select([ONE, ONE], above=1)), InvalidParameter),
         (lambda s: s.ask(Select([ONE], above="x")), InvalidParameter),
-        (lambda s: s.ask(Select(by_ward(), above=1)), InvalidQuery),
+        (lambda s: s.ask(Select(by_ward(), above=1)), InvalidParameter),
         (lambda s: s.ask(Select([answering("a", 1, "0.01", columns=["nowhere"])], above=1)), InvalidQuery),
         (lambda s: s.ask(Cover([], above=1, epsilon="0.01")), InvalidQuery),
         (lambda s: s.ask(Cover("ward = 'a'", above=1, epsilon="0.01")), InvalidQuery),

@@ -32,7 +32,7 @@ _FEWER_DIGITS, _MORE_DIGITS, _TINY = -18, 20, Fraction(1, 10**9)
 # Below this speed floats do not find a next chance to the digits that are verified.
 LEAST_SPEED: Final = Fraction(1, 10**5)
 # Slower chains take several sensitivities at a step, as many as make it so fast: a second or two and 10^5 numbers.
-_STRETCHED_BELOW: Final = Fraction(1, 2000)
+LEAST_EVEN_SPEED: Final = Fraction(1, 2000)
 _STRETCHED_TO: Final = 2e-3
 
 
@@ -44,18 +44,23 @@ def chance_chain(test: SharpTest) -> tuple[tuple[int, ...], int]:
     both inequalities of the test. Beyond the ends, within 2^-100 of 0 and 1, chances stay as they are. A price too
     small for a table raises `InvalidParameter`, with the least that works.
     """
-    order = Fraction(test.order)
-    least = least_price(order, LEAST_SPEED)
-    if Fraction(test.price) < least:
-        raise InvalidParameter(
-            f"a table of a test at order {plain(order)} needs a price of at least {plain(least * Fraction(1001, 1000))}"
-        )
+    check_price(test)
     with precise(_MORE_DIGITS if 0 < Fraction(test.miss_price) < _TINY else _FEWER_DIGITS):
         walk = _Walk(test)
         below = [*walk.chances(up=False)]
         above = [*walk.chances(up=True)]
-    below += _tail(below)
+    below += tail(below)
     return (*reversed(below), ONE >> 1, *above), len(below)
+
+
+def check_price(test: SharpTest, speed: Fraction = LEAST_SPEED) -> None:
+    """Refuse a price too small for a table of this speed."""
+    order = Fraction(test.order)
+    least = least_price(order, speed)
+    if Fraction(test.price) < least:
+        raise InvalidParameter(
+            f"a table of a test at order {plain(order)} needs a price of at least {plain(least * Fraction(1001, 1000))}"
+        )
 
 
 def stretch(test: SharpTest) -> int:
@@ -65,7 +70,7 @@ def stretch(test: SharpTest) -> int:
     (1, 64)
     """
     order, price = Fraction(test.order), Fraction(test.price)
-    if price >= least_price(order, _STRETCHED_BELOW):
+    if price >= least_price(order, LEAST_EVEN_SPEED):
         return 1
     return math.ceil(_STRETCHED_TO * math.sqrt(order * (order - 1) / price))
 
@@ -166,7 +171,7 @@ def _moved(logit: float, change: float) -> float:
     return math.log((hit + change) / (miss - change))
 
 
-def _tail(below: list[int]) -> list[int]:
+def tail(below: list[int]) -> list[int]:
     """Chances that fall by one factor from the last two, rounded up: allowed by the third point of `allowed_pairs`.
 
     Rounding up brings two neighbours nearer to each other than the factor, also within a step that is divided evenly.

@@ -12,11 +12,13 @@ from chary.accounting import Event, Publication, Support, Targeted
 from chary.calls.algorithms.algorithm import Algorithm
 from chary.calls.algorithms.calling import RunOnce
 from chary.calls.algorithms.targets import EVERYTHING, UNSAID, Target, not_prior
+from chary.calls.algorithms.tracked_changes import AskChanged
 from chary.calls.answers import Tracked, published
-from chary.calls.call import Bound, Call, call
+from chary.calls.call import Bound, call
 from chary.calls.fields import Asked, Positive
+from chary.calls.thresholds.how_sharply import FreshlyValued
 from chary.data import Query
-from chary.errors import InvalidQuery
+from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Laplace
 from chary.numbers import positive
 from chary.spine.interaction import Json, Ran, Touched, laplace_for, natural
@@ -24,42 +26,52 @@ from chary.spine.spine import Spine
 
 
 @call("track", subject="algorithms")
-class Track(Call[Tracked]):
+class Track(FreshlyValued[Tracked]):
     """One question, asked as often as you like, and paid only when the answer changes.
 
-    A query is answered with noise for `epsilon`, rounded to a multiple of `step` (without rounding, noise would change
-    every answer: take a step of several error bars); an `Algorithm` brings its own epsilon.
+    With `hits`, `price` or `within` (as for `Test`) the answer is told again when it is `step` or more from the one
+    told last, with noise of its own, for the part `value` of the price of a change. With `epsilon` it is a noisy value
+    rounded to a multiple of `step` (without rounding, noise would change every answer: take a step of several error
+    bars). An `Algorithm` brings its own epsilon.
 
-    Guarantee: one epsilon-DP call whose NotPrior target is "not the last published answer to this question", which is
-    read from the ledger. The first answer is charged.
+    Guarantee: with `epsilon`, one epsilon-DP call whose NotPrior target is "not the last published answer to this
+    question", which is read from the ledger; otherwise a `SharpTest` of the distance from that answer, on both sides
+    (docs/theory.md), and at a change a fresh value. The first answer is charged: by sharp tests as a value alone. Once
+    there is one, the outlook of a quote is about distances from it, against `step`.
     """
 
     question: Asked
     _: KW_ONLY
     step: Positive | None = None
-    epsilon: Positive | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, Algorithm):
-            for name in ("step", "epsilon"):
-                positive(getattr(self, name) or 0, name)
+            super().__post_init__()
+            positive(self.step or 0, "step")
+        elif len(self.ways) > (self.epsilon is not None):
+            raise InvalidParameter("an algorithm brings its own epsilon: leave hits=, price=, within= and value= out")
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
         return super().recorded(body | {"question": body.get("query")})
 
-    def bind(self, spine: Spine) -> "CallAgain | AskTracked":
+    def bind(self, spine: Spine) -> "CallAgain | AskTracked | AskChanged":
         first = self._after(spine, UNSAID)
         stored = spine.ledger.last_settled(spine.dataset, "track", first.text())
         return first if stored is None else self._after(spine, json.loads(stored.answer or "{}").get("value", UNSAID))
 
-    def _after(self, spine: Spine, prior: Any) -> "CallAgain | AskTracked":
-        question = self.question
+    def _after(self, spine: Spine, prior: Any) -> "CallAgain | AskTracked | AskChanged":
+        question, neighbouring = self.question, spine.rows.neighbouring
         if isinstance(question, Algorithm):
-            return CallAgain(self, spine.rows.neighbouring, prior)
+            return CallAgain(self, neighbouring, prior)
         if not isinstance(question, Query) or question.keys is not None:
             raise InvalidQuery("track a single count or total, or an Algorithm")
-        return AskTracked(self, spine.rows.neighbouring, question, None if prior is UNSAID else prior)
+        known = None if prior is UNSAID else prior
+        if self.epsilon is not None:
+            return AskTracked(self, neighbouring, question, known)
+        change = question.sensitivity(neighbouring)
+        sharpness = self.sharpness(spine.filter, change, question.grid, self.value_share)
+        return AskChanged(self, neighbouring, sharpness, question, self.step or 0, known)
 
 
 @dataclass(frozen=True)

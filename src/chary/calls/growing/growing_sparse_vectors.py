@@ -21,7 +21,8 @@ from chary.calls.growing.open_rounds import GrowingRoundState, NoRoundOpen, OneR
 from chary.calls.openings import FreeOpening
 from chary.calls.run import Kept, Opening, keeps
 from chary.calls.thresholds.hit_terms import HitTerms
-from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Wanted, check_one_way, check_tests, priced_by
+from chary.calls.thresholds.how_sharply import check_one_way, check_tests, value_part
+from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.data import Neighbouring, Query, Reading, Relation, Rows
 from chary.data.size import public_size
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
@@ -89,13 +90,12 @@ class GrowingSparse(Opening[GrowingRun]):
     def wanted(self, size: int) -> Wanted:
         """How sharply, at this size."""
         within = None if self.within is None else Fraction(self.within) * size
-        return Wanted(self.hits, self.price, within, self.tests, self.sure or SURE)
+        return Wanted.said(self, within=within)
 
     @property
     def value_share(self) -> Fraction:
         """The part of the price of a hit of sharp tests that its value takes."""
-        usual = VALUE_SHARE if self.values else Fraction(0)
-        return usual if self.value is None else Fraction(self.value)
+        return value_part(self.value) if self.values else Fraction(0)
 
     def _check_average(self) -> None:
         """Refuse a threshold that no question can have: values of a row, 0 among them, lie within the sensitivity."""

@@ -16,7 +16,8 @@ from chary.calls.keyed_run import KeyedRun
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, keeps
 from chary.calls.thresholds.hit_terms import HitTerms
-from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Wanted, check_one_way, check_tests, priced_by
+from chary.calls.thresholds.how_sharply import check_one_way, check_tests, together, value_part
+from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.data import Count, Reading, Relation, Rows
 from chary.data.rows.living import table_of_units
@@ -84,12 +85,12 @@ class Individual(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
     @property
     def wanted(self) -> Wanted:
         """How sharply."""
-        return Wanted(None, self.price, self.within, self.tests, self.sure or SURE)
+        return Wanted.said(self, hits=None)
 
     @property
     def value_share(self) -> Fraction:
         """The part of the price of a hit that its count takes."""
-        return VALUE_SHARE if self.value is None else Fraction(self.value)
+        return value_part(self.value)
 
 
 class OpenIndividual(BoundOpening[Individual]):
@@ -151,7 +152,7 @@ class OpenSharpIndividual(OpenIndividual):
 
     @property
     def foreseen(self) -> Within | None:
-        return None if self.call.tests is None else self.within(self.call.tests, self.call.sure or SURE)
+        return together(self.call, self.within)
 
     def run(self, touched: Touched) -> Ran:
         ran = super().run(touched)

@@ -1,22 +1,19 @@
-"""Private algorithms side by side, and all of them that reach a bar, paid by what is published."""
+"""Private algorithms side by side, each returning a score and a solution."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic
 
 from chary import noise
-from chary.accounting import Event, Targeted
 from chary.calls.algorithms.algorithm import Algorithm
-from chary.calls.call import Bound, Call, CallT, call
-from chary.calls.fields import Candidates, Exact
-from chary.calls.selection.selections import Chosen, Selected
+from chary.calls.call import Bound, CallT
+from chary.calls.selection.selections import Chosen
 from chary.data import Query, Reading, Rows
-from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
+from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.mechanisms.selection.top_k import Score
 from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 Scored = tuple[Score, Any] | None
 
@@ -69,55 +66,6 @@ class SideBySide(Bound[CallT], Generic[CallT]):
         """The published candidates of an answer."""
         parts = zip(answer["positions"], answer["scores"], answer["solutions"], strict=True)
         return tuple(Chosen(self.algorithms[position].name, *outcome) for position, *outcome in parts)
-
-
-@call("select", subject="selection")
-class Select(Call[Selected]):
-    """All private algorithms whose score reaches a bar, with scores and solutions, in the order they are listed.
-
-    Guarantee: each is one (epsilon, delta)-DP call with the NotPrior target "published" ([TCT] section 4). When the
-    budget cannot pay for all of them it halts at the last hit that fits; later algorithms are `untested`. One that
-    fails reaches no bar. Deltas of all algorithms are paid. Keys of a query are selected by `Watch`.
-    """
-
-    candidates: Candidates
-    _: KW_ONLY
-    above: Exact
-
-    def bind(self, spine: Spine) -> "SelectAbove":
-        if isinstance(self.candidates, Query):
-            raise InvalidQuery("the keys of a query are selected by chary.calls.Watch(query, above=..., epsilon=...)")
-        return SelectAbove(self, spine.rows.neighbouring, listed(self.candidates))
-
-
-@dataclass(frozen=True)
-class SelectAbove(SideBySide[Select]):
-    """The selection, as it is run."""
-
-    halts = True
-
-    @cached_property
-    def event(self) -> Event:
-        return Targeted(self.epsilon_each, None, self.delta_each)
-
-    def body(self) -> Json:
-        return super().body() | {"above": str(self.call.above)}
-
-    def run(self, touched: Touched) -> Ran:
-        found: list[int] = []
-        outcomes: list[Scored] = []
-        tested = 0
-        while tested < self.parallel and len(found) != touched.most_hits:
-            outcome = self.scored(tested, touched)
-            if outcome is not None and outcome[0] >= Fraction(self.call.above):
-                found.append(tested)
-                outcomes.append(outcome)
-            tested += 1
-        return published(found, outcomes, tests=tested)
-
-    def present(self, answer: Json, call: int) -> Selected:
-        keys = tuple((algorithm.name,) for algorithm in self.algorithms)
-        return Selected(call, ("name",), keys, self.chosen(answer), answer["tested"])
 
 
 def published(positions: list[int], outcomes: Sequence[Scored], *, tests: int) -> Ran:

@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
+from typing import Any
 
 from chary.accounting import Publication
 from chary.answer import Key, handed_out
 from chary.calls.answers import Conditional
-from chary.calls.call import Call, call
-from chary.calls.fields import Covering, Exact, Positive, Whole
+from chary.calls.call import call
+from chary.calls.fields import Covering, Whole
 from chary.calls.selection.ranking import check_most
 from chary.calls.selection.selections import Chosen, Coverage
 from chary.calls.thresholds.conditional_release import AskReleaseIf, ReleaseIf
+from chary.calls.thresholds.fresh_values import AskSharpRelease
+from chary.calls.thresholds.how_sharply import Valued
 from chary.data import Count, Predicate, Query
 from chary.data.queries.count import any_of
 from chary.errors import BudgetRefused, InvalidQuery
@@ -21,28 +24,26 @@ Named = tuple[Key | str, Predicate]
 
 
 @call("cover", subject="selection")
-class Cover(Call[Coverage]):
+class Cover(Valued[Coverage]):
     """Greedy coverage: in turn, a candidate is chosen if at least `above` units have a row in it and none in those
     chosen before, up to noise. Candidates are conditions, or the keys of a count without `keep_per_unit`.
 
-    Guarantee: each candidate is one conditional release, an epsilon-DP call with the NotPrior target "published"
-    whose question depends on what was published before ([TCT] section 4); only what is chosen is charged. Each is
-    a transaction of its own: other calls may come in between, and a held one can be revised by its number. It stops
-    after `k` were chosen or when the budget runs out. A repeated `request` goes on where it was interrupted.
-    A quote is that of the first candidate.
+    Guarantee: each candidate is one conditional release, whose question depends on what was published before ([TCT]
+    section 4): with `epsilon` an epsilon-DP call with the NotPrior target "published", otherwise a `SharpTest` with a
+    fresh value (see `ReleaseIf`); only what is chosen is charged. Each is a transaction of its own: other calls may
+    come in between, and with `epsilon` a held one can be revised by its number. It stops after `k` were chosen or when
+    the budget runs out. A repeated `request` goes on where it was interrupted. A quote is that of the first candidate.
     """
 
     candidates: Covering
     _: KW_ONLY
-    above: Exact
-    epsilon: Positive
     k: Whole | None = None
 
     def bind(self, spine: Spine) -> Interaction:
-        return self._step(spine, _conditions(self.candidates)[0][1], [])
+        return self._step(spine, conditions_of(self.candidates)[0][1], [])
 
     def perform(self, spine: Spine, request: str | None = None) -> Coverage:
-        named = _conditions(self.candidates)
+        named = conditions_of(self.candidates)
         most = len(named) if self.k is None else self.k
         check_most(most, len(named), "candidates")
         chosen: list[Chosen] = []
@@ -71,12 +72,12 @@ class Cover(Call[Coverage]):
         keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
         return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), told, names, self.k or len(names))
 
-    def _step(self, spine: Spine, condition: Predicate, found: list[Predicate]) -> AskReleaseIf:
+    def _step(self, spine: Spine, condition: Predicate, found: list[Predicate]) -> AskReleaseIf | AskSharpRelease:
         query = Count(where=condition, without=any_of(found))
-        return AskReleaseIf(ReleaseIf(query, above=self.above, epsilon=self.epsilon), spine.rows.neighbouring)
+        return ReleaseIf(query, above=self.above, **self.ways).bind(spine)
 
 
-def _conditions(candidates: Count | Sequence[Predicate | str]) -> list[Named]:
+def conditions_of(candidates: Count | Sequence[Any]) -> list[Named]:
     """Each candidate's name and condition; `InvalidQuery` for what has no conditions or has one twice."""
     if isinstance(candidates, Count):
         conditions = candidates.conditions()

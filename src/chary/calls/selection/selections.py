@@ -68,17 +68,19 @@ class Ranking(Table):
 
 @dataclass(frozen=True)
 class Selected(Table):
-    """The algorithms that reached the bar, in the order they were listed; each was charged.
+    """The candidates that reached the bar, in the order they were listed; each was charged.
 
-    The first `tested` of all `names` ran, the rest are `untested` because the hits that were paid for ran out.
+    The first `tested` of all `names` were tested, the rest are `untested` because the hits that were paid for ran out.
+    The interval of a count is true 95 times in 100, given that it was published; scores of algorithms have none.
     """
 
     above: tuple[Chosen, ...]
     tested: int
+    publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     @property
     def value(self) -> dict[Key | str, Value | None]:
-        """The algorithms that reached the bar, with their scores."""
+        """The candidates that reached the bar, with their scores."""
         return {chosen.name: chosen.score for chosen in self.above}
 
     @property
@@ -86,17 +88,22 @@ class Selected(Table):
         return bool(self.above)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All algorithms, in the order they were listed."""
-        return tuple(name for (name,) in self.keys)
+    def names(self) -> tuple[Any, ...]:
+        """All candidates, in the order they were listed."""
+        return tuple(scalar(key) for key in self.keys)
 
     @property
-    def untested(self) -> tuple[str, ...]:
-        """Algorithms left when the hits that were paid for had run out."""
+    def untested(self) -> tuple[Any, ...]:
+        """Candidates left when the hits that were paid for had run out."""
         return self.names[self.tested :]
 
     def cells(self, position: int) -> dict[str, Any]:
-        return _state(self.names[position], self.above, tested=position < self.tested)
+        found = _state(self.names[position], self.above, tested=position < self.tested)
+        return found if self.publication is None else found | _says(self.publication, found["score"])
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.publication)
 
 
 @dataclass(frozen=True)
@@ -142,14 +149,17 @@ class Coverage(Table):
 
     def cells(self, position: int) -> dict[str, Any]:
         told = _state(self.names[position], self.chosen, tested=position < len(self.calls))
-        score = told["score"]
-        interval, caution = (None, None)
-        if score is not None:
-            interval, caution = self.publication.interval(score), self.publication.caution(score)
-        return told | in_row(interval) | {"caution": caution}
+        return told | _says(self.publication, told["score"])
 
     def _numbers(self) -> Sequence[int]:
         return self.calls
+
+
+def _says(publication: Publication, score: Value | None) -> dict[str, Any]:
+    """What a published count says of the truth."""
+    if score is None:
+        return in_row(None) | {"caution": None}
+    return in_row(publication.interval(score)) | {"caution": publication.caution(score)}
 
 
 def _told(chosen: Chosen | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from chary.accounting.sparse.sparse_tails import SparseTails
 from chary.answer import Value
 from chary.calls.answers import published
 from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
-from chary.calls.thresholds.testing import keyed
+from chary.calls.thresholds.watching import keyed
 from chary.data import Neighbouring, Query, Relation
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine

@@ -15,7 +15,8 @@ from chary.calls.thresholds.agreed_terms import AgreedTerms
 from chary.calls.thresholds.barring import tails_of
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import TestedKeys
-from chary.calls.thresholds.testing import keyed, tested_query
+from chary.calls.thresholds.testing import tested_query
+from chary.calls.thresholds.watching import keyed
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import BudgetRefused, InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price

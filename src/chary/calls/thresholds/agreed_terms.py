@@ -11,7 +11,7 @@ from chary.accounting.sharp.half_widths import best_share, check_chance, half_wi
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
 from chary.accounting.sharp.sharp_table import sharp_table
 from chary.amounts import Amount
-from chary.calls.thresholds.sharpness import Sharpness
+from chary.calls.thresholds.sharpness import Sharpness, chance_of_each, rho_of
 from chary.errors import InvalidParameter
 from chary.filters import RenyiFilter
 from chary.mechanisms.thresholds.sharp import SharpSampler
@@ -38,7 +38,7 @@ class AgreedPlan:
     @property
     def chance(self) -> Fraction:
         """The chance of a false alarm, or of a miss, from where on a test counts as right."""
-        return (1 - self.sure) / (2 * self.tests)
+        return chance_of_each(self.sure, self.tests)
 
     def charges(self, share: Fraction) -> "Charges":
         """Whole steps for each miss from this share, and for each hit from all that it leaves."""
@@ -139,6 +139,5 @@ def _sharpness(terms: AgreedTerms, sensitivity: int, grid: Fraction) -> Sharpnes
     table = sharp_table(
         order=filter_.order, price=Fraction(test.price), miss_price=Fraction(test.miss_price), steps=sensitivity
     )
-    # Gaussian noise of rho has log-moment a (a - 1) rho at order a (theory 1.4).
-    rho = Fraction(terms.event.price) * value / (filter_.order * (filter_.order - 1)) if value else None
+    rho = rho_of(Fraction(terms.event.price) * value, filter_.order) if value else None
     return Sharpness(terms.event, SharpSampler(table), table.bar(terms.plan.chance), rho, grid)

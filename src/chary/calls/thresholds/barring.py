@@ -23,9 +23,14 @@ class Barring(Bound[CallT], Generic[CallT]):
 
     @property
     def tests(self) -> int:
-        """How many tests the call makes, or is one of as it says."""
+        """How many tests the call is one of as it says, or makes."""
         said: Any = self.call
-        return max(said.tests or 1, len(said.query.keys or (None,)))
+        return max(said.tests or 1, self.at_once)
+
+    @property
+    def at_once(self) -> int:
+        """How many tests the call makes."""
+        return 1
 
     def against(self, tails: Tails, query: Query, threshold: int, shared: NoiseLaw | None = None) -> Barred:
         """The bar of the call for what is tested; `shared` is the noise of values where it is that of the tests."""

@@ -11,11 +11,11 @@ from chary.accounting import Event, Publication, Support, Targeted
 from chary.calls.answers import Conditional, published
 from chary.calls.call import Call, call
 from chary.calls.extending import Extending
-from chary.calls.fields import Exact, Whole
+from chary.calls.fields import AnyQuery, Exact, Whole
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
 from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.fresh_values import AskSharpRelease
-from chary.calls.thresholds.sharpness import Valued
+from chary.calls.thresholds.how_sharply import Valued
 from chary.calls.thresholds.testing import tested_query
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.bodies import query_of
@@ -57,6 +57,8 @@ class ReleaseIf(Valued[Conditional]):
     >>> ReleaseIf(count("smoker"), above=500, epsilon="0.02").epsilon
     Fraction(1, 50)
     """
+
+    query: AnyQuery
 
     def bind(self, spine: Spine) -> "AskReleaseIf | AskSharpRelease":
         if self.query.keys is not None:

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
+from chary.accounting import Publication
 from chary.calls.answers import Conditional, published
 from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
 from chary.calls.thresholds.barring import Barring, tails_of
-from chary.calls.thresholds.sharpness import Sharply, Sharpness, Valued
+from chary.calls.thresholds.how_sharply import Sharply
+from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Mean, Query
 from chary.mechanisms import Additive
 from chary.spine.interaction import Json, Ran, Touched, error_bar, natural
@@ -16,7 +19,7 @@ from chary.spine.outlook import Barred
 
 
 @dataclass(frozen=True)
-class AskSharpRelease(Sharply, Barring[Valued[Conditional]]):
+class AskSharpRelease(Sharply, Barring[Any]):
     """The sharp test of `tested` against a threshold in steps, and at a hit a release of the query.
 
     The value is drawn for that purpose alone, so it is unbiased and its interval is an ordinary one; nothing is held.
@@ -55,8 +58,9 @@ class AskSharpRelease(Sharply, Barring[Valued[Conditional]]):
         return Ran({"value": value}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Conditional:
-        query = self.call.query
-        told = None
-        if not isinstance(query, Mean):
-            told = published(self.noises[0], query, self.neighbouring, bar=self.threshold)
+        told = None if isinstance(self.call.query, Mean) else self.published()
         return Conditional(call, answer["value"], error_bar(self.accuracy()), call, publication=told)
+
+    def published(self) -> Publication:
+        """A value with noise of its own, after a test against the bar."""
+        return published(self.noises[0], self.tested, self.neighbouring, bar=self.threshold)

@@ -5,8 +5,9 @@ from fractions import Fraction
 from typing import Final, Self
 
 from chary.accounting.sharp.chance_chain import LEAST_SPEED
+from chary.accounting.sharp.half_widths import half_width
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
-from chary.calls.thresholds.sharpness import Sharpness, Wanted, price_of, sharpness_at
+from chary.calls.thresholds.sharpness import Sharpness, Wanted, Width, price_of, rho_of, sharpness_at
 from chary.filters import RenyiFilter
 from chary.mechanisms import Gaussian
 
@@ -23,9 +24,11 @@ class HitTerms:
     chance: Fraction | None = None
 
     @classmethod
-    def found(cls, wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share: Fraction) -> Self:
+    def found(
+        cls, wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share: Fraction, width: Width = half_width
+    ) -> Self:
         """What follows from what is wanted, of values that one unit moves by so much."""
-        return cls(filter_, price_of(wanted, filter_, sensitivity, share), share, wanted.chance)
+        return cls(filter_, price_of(wanted, filter_, sensitivity, share, width), share, wanted.chance)
 
     @property
     def event(self) -> SharpTest:
@@ -46,8 +49,7 @@ class HitTerms:
 
     def noise(self, sensitivity: int = 1) -> Gaussian:
         """That of the value of a hit."""
-        rho = self.price * self.share / (self.filter.order * (self.filter.order - 1))
-        return Gaussian.for_rho(rho, l2_squared=sensitivity**2)
+        return Gaussian.for_rho(rho_of(self.price * self.share, self.filter.order), l2_squared=sensitivity**2)
 
 
 def coarse_down(size: int) -> int:

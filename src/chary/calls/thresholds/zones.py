@@ -1,18 +1,27 @@
 """Answers that are nearly free while they are clear: between two bars, and decisions that may say "boundary"."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Generic, Literal
+from functools import cached_property, partial
+from typing import Any, Literal
 
 from chary.accounting import Event
 from chary.answer import Answer, scalar
 from chary.calls.answers import Classified
-from chary.calls.call import Bound, Call, CallT, call
-from chary.calls.fields import AnyQuery, Exact, Positive
-from chary.data import Count, Query, Relation
+from chary.calls.call import Bound, call
+from chary.calls.fields import AnyQuery, Exact
+from chary.calls.thresholds.clear_answers import (
+    AskLargest,
+    AskSides,
+    Wrapped,
+    clear_beyond,
+    clear_by,
+    draws_between,
+    label_draws,
+)
+from chary.calls.thresholds.how_sharply import HowSharply
+from chary.data import Count, Neighbouring, Query, Relation
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import BOUNDARY, Additive, BoundaryWrapper, Exponential, Laplace, ThreeZones, ThresholdTest
 from chary.spine.interaction import Json, Question, Ran, Touched, laplace_for_each, steps_at_least
@@ -33,21 +42,40 @@ class Zoned(Answer):
 
 
 @call("between", subject="thresholds")
-class Between(Call[Zoned]):
+class Between(HowSharply[Zoned]):
     """ "low" (below `low`) or "high" (from `high` on), both free; "between" is charged.
 
-    Guarantee: one epsilon-DP call in which "between" is a q-target; the nearer the bars, the dearer a hit
-    ([TCT] section 4; discrete noise: docs/theory.md).
+    Guarantee: with `epsilon`, one epsilon-DP call in which "between" is a q-target; the nearer the bars, the dearer a
+    hit ([TCT] section 4; discrete noise: docs/theory.md). With `hits`, `price` or `within` (as for `Test`; within is
+    how far beyond a bar all are told clearly) a `SharpTest` whose hit is "between", at any distance of the bars: both
+    sides are told half of the time at their bars, or where they meet if that is nearer.
     """
 
     query: AnyQuery
     _: KW_ONLY
     low: Exact
     high: Exact
-    epsilon: Positive
 
-    def bind(self, spine: Spine) -> "AskBetween":
-        return AskBetween(self, spine.rows.neighbouring, _single(self.query, "between"))
+    def bind(self, spine: Spine) -> "AskBetween | AskSides":
+        query, neighbouring = _single(self.query, "between"), spine.rows.neighbouring
+        if self.epsilon is not None:
+            return AskBetween(self, neighbouring, query)
+        low, high = bars(self, query)
+        steps = query.sensitivity(neighbouring)
+        event = self.clear_terms(spine.filter, steps * query.grid, clear_beyond).event
+        return AskSides(self, neighbouring, query, draws_between(event, high - low, steps), _zoned, low, high)
+
+
+def bars(call: Between, query: Query) -> tuple[int, int]:
+    """Both bars in grid steps; refuses bars in the wrong order."""
+    low, high = (steps_at_least(bar, query.grid) for bar in (call.low, call.high))
+    if low >= high:
+        raise InvalidParameter("low must be below high by a step of the query's grid at least")
+    return low, high
+
+
+def _zoned(call: int, outcome: int | None) -> Zoned:
+    return Zoned(call, "between" if outcome is None else "high" if outcome else "low")
 
 
 @dataclass(frozen=True)
@@ -58,11 +86,9 @@ class AskBetween(Bound[Between]):
 
     @cached_property
     def mechanism(self) -> ThreeZones:
-        """Both bars in grid steps; refuses bars in the wrong order and noise out of range."""
-        low, high = (steps_at_least(bar, self.query.grid) for bar in (self.call.low, self.call.high))
-        if low >= high:
-            raise InvalidParameter("low must be below high by a step of the query's grid at least")
-        return ThreeZones(laplace_for_each(self.query, self.neighbouring, self.call.epsilon), low, high)
+        """The noisy zones; refuses noise out of range."""
+        low, high = bars(self.call, self.query)
+        return ThreeZones(laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0), low, high)
 
     @cached_property
     def event(self) -> Event:
@@ -107,51 +133,34 @@ class Decided(Answer):
 
 
 @call("decide", subject="thresholds")
-class Decide(Call[Decided]):
+class Decide(HowSharply[Decided]):
     """Whether the query is at or above a bar: True and False are free, "boundary" (not clear) is charged.
 
-    Guarantee: a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(epsilon, 2)`: about 4/3 epsilon-DP
-    ([TCT] Algorithm 4). Unlike `Test`, a yes is as cheap as a no.
+    Guarantee: with `epsilon`, a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(epsilon, 2)`: about
+    4/3 epsilon-DP ([TCT] Algorithm 4). With `hits`, `price` or `within` (as for `Test`; within is how far from the bar
+    all are told clearly) a `SharpTest` whose hit is "boundary": two draws that differ (docs/theory.md). Unlike `Test`,
+    a yes is as cheap as a no.
     """
 
     query: AnyQuery
     _: KW_ONLY
     above: Exact
-    epsilon: Positive
 
-    def bind(self, spine: Spine) -> "AskDecide":
-        return AskDecide(self, spine.rows.neighbouring, _single(self.query, "decide"))
+    def bind(self, spine: Spine) -> "AskDecide | AskSides":
+        query, neighbouring = _single(self.query, "decide"), spine.rows.neighbouring
+        if self.epsilon is not None:
+            return AskDecide(self, neighbouring, query)
+        bar, steps = steps_at_least(self.above, query.grid), query.sensitivity(neighbouring)
+        event = self.clear_terms(spine.filter, steps * query.grid, clear_by(2)).event
+        return AskSides(self, neighbouring, query, label_draws(event, 2, steps), _decided, bar, bar)
 
 
-@dataclass(frozen=True)
-class _Wrapped(Bound[CallT], Generic[CallT]):
-    """A mechanism inside the boundary wrapper; a hit is `BOUNDARY`."""
-
-    query: Query
-
-    @property
-    @abstractmethod
-    def mechanism(self) -> BoundaryWrapper[Any]:
-        """The wrapper around the mechanism; refuses noise out of range and calls too large for the wrapper."""
-
-    @cached_property
-    def event(self) -> Event:
-        return self.mechanism.event()
-
-    def queries(self) -> Sequence[Query]:
-        return [self.query]
-
-    def run(self, touched: Touched) -> Ran:
-        outcome = self.mechanism.step(self._value(touched), touched.source)
-        return Ran({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
-
-    @abstractmethod
-    def _value(self, touched: Touched) -> Any:
-        """What the mechanism is run on."""
+def _decided(call: int, outcome: int | None) -> Decided:
+    return Decided(call, BOUNDARY if outcome is None else bool(outcome))
 
 
 @dataclass(frozen=True)
-class AskDecide(_Wrapped[Decide]):
+class AskDecide(Wrapped[Decide]):
     """The decision, as it is made."""
 
     @cached_property
@@ -160,55 +169,66 @@ class AskDecide(_Wrapped[Decide]):
 
     @cached_property
     def _noise(self) -> Laplace:
-        return laplace_for_each(self.query, self.neighbouring, self.call.epsilon)
+        return laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
 
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self._noise, self.query.grid
 
-    def _value(self, touched: Touched) -> int:
+    def value(self, touched: Touched) -> int:
         return touched.integer()
 
     def present(self, answer: Json, call: int) -> Decided:
-        return Decided(call, BOUNDARY if answer["outcome"] == BOUNDARY else bool(answer["outcome"]))
+        return _decided(call, None if answer["outcome"] == BOUNDARY else answer["outcome"])
 
 
 @call("classify", subject="thresholds")
-class Classify(Call[Classified]):
+class Classify(HowSharply[Classified]):
     """The key with the largest answer, free while it is clear; "boundary", which is charged, when it is not.
 
-    Guarantee: the epsilon-DP exponential mechanism over the keys, each of which may change by the query's sensitivity,
-    inside the boundary wrapper: `BoundaryCall(epsilon)` ([TCT] Algorithm 4). Counts under add/remove all change in one
-    direction, which halves the noise. A key is a scalar for one column, a tuple for several.
+    Guarantee: with `epsilon`, the epsilon-DP exponential mechanism over the keys, each of which may change by the
+    query's sensitivity, inside the boundary wrapper: `BoundaryCall(epsilon)` ([TCT] Algorithm 4). With `hits`, `price`
+    or `within` (as for `Test`; within is by how much the largest must lead for all to be clear) a `SharpTest` whose
+    hit is "boundary": two draws that differ (docs/theory.md). Counts under add/remove all change in one direction,
+    which halves the noise. A key is a scalar for one column, a tuple for several.
     """
 
     query: AnyQuery
-    _: KW_ONLY
-    epsilon: Positive
 
-    def bind(self, spine: Spine) -> "AskClassify":
-        query = self.query
+    def bind(self, spine: Spine) -> "AskClassify | AskLargest":
+        query, neighbouring = self.query, spine.rows.neighbouring
         if not isinstance(query, Query) or query.keys is None or len(query.keys) < 2:
             raise InvalidQuery('classify chooses among at least two public keys: count().by("clinic", ["a", "b"])')
-        return AskClassify(self, spine.rows.neighbouring, query)
+        if self.epsilon is not None:
+            return AskClassify(self, neighbouring, query)
+        labels, single = len(query.keys), query.sensitivity(neighbouring)
+        steps = single if _one_direction(query, neighbouring) else 2 * single
+        event = self.clear_terms(spine.filter, steps * query.grid, clear_by(labels)).event
+        return AskLargest(self, neighbouring, query, label_draws(event, labels, steps), partial(_classified, query))
+
+
+def _classified(query: Query, call: int, outcome: int | None) -> Classified:
+    told = BOUNDARY if outcome is None else scalar((query.keys or ())[outcome])
+    return Classified(call, told, clear=outcome is not None)
+
+
+def _one_direction(query: Query, neighbouring: Neighbouring) -> bool:
+    return isinstance(query, Count) and neighbouring.relation is Relation.ADD_REMOVE
 
 
 @dataclass(frozen=True)
-class AskClassify(_Wrapped[Classify]):
+class AskClassify(Wrapped[Classify]):
     """The classification, as it is made."""
 
     @cached_property
     def mechanism(self) -> BoundaryWrapper[Any]:
-        one_direction = isinstance(self.query, Count) and self.neighbouring.relation is Relation.ADD_REMOVE
-        single = self.query.sensitivity(self.neighbouring)
-        return BoundaryWrapper(Exponential(self.call.epsilon, single, monotone=one_direction))
+        single, together = self.query.sensitivity(self.neighbouring), _one_direction(self.query, self.neighbouring)
+        return BoundaryWrapper(Exponential(self.call.epsilon or 0, single, monotone=together))
 
-    def _value(self, touched: Touched) -> Any:
+    def value(self, touched: Touched) -> Any:
         return touched.integers()
 
     def present(self, answer: Json, call: int) -> Classified:
-        if answer["outcome"] == BOUNDARY:
-            return Classified(call, BOUNDARY, clear=False)
-        return Classified(call, scalar((self.query.keys or ())[answer["outcome"]]), clear=True)
+        return _classified(self.query, call, None if answer["outcome"] == BOUNDARY else answer["outcome"])
 
 
 def _single(query: Question, name: str) -> Query:

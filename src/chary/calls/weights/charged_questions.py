@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from chary.accounting import Event, Publication, Support, Targeted
 from chary.accounting.synthesis.hard_answers import weights_alpha
 from chary.calls.thresholds.hit_terms import HitTerms, coarse_down
-from chary.calls.thresholds.sharpness import SURE, Sharpness
+from chary.calls.thresholds.how_sharply import together
+from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.weights.histogram_questions import NEARLY_SURE, AskHistogram, WeightedAnswer
 from chary.errors import NoPrice
 from chary.filters import Filter, Price
@@ -199,5 +200,4 @@ class AskSharpWeights(AskCharged):
 
     @property
     def foreseen(self) -> Within | None:
-        call = self.started.call
-        return None if call.tests is None else self.within(call.tests, call.sure or SURE)
+        return together(self.started.call, self.within)

@@ -11,7 +11,8 @@ from chary.calls.fields import Cells, Exact, Flag, Positive, Probability, Whole
 from chary.calls.openings import FreeOpening
 from chary.calls.run import Opening, Run, keeps
 from chary.calls.thresholds.hit_terms import HitTerms
-from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Wanted, check_one_way, check_tests, priced_by
+from chary.calls.thresholds.how_sharply import check_one_way, check_tests, value_part
+from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.calls.weights.charged_questions import AskSharpWeights, AskWeights
 from chary.calls.weights.histogram_questions import HistogramMemory, OpenHistogram, WeightedAnswer
 from chary.calls.weights.public_weights import KeptHistogram, WeightsState
@@ -84,13 +85,13 @@ class Weights(Opening[Run[WeightedAnswer, WeightsState]]):
         """The sharp tests that are asked for, of a table of this size."""
         alone = self.hits is None and self.price is None
         within = Fraction(self.alpha) / 3 * size if alone else None
-        wanted = Wanted(self.hits, self.price, within, self.tests, self.sure or SURE)
+        wanted = Wanted.said(self, within=within)
         return HitTerms.found(wanted, filter_, Fraction(1), self.value_share)
 
     @property
     def value_share(self) -> Fraction:
         """The part of the price of a hard answer that its count takes."""
-        return VALUE_SHARE if self.value is None else Fraction(self.value)
+        return value_part(self.value)
 
     @property
     def _only_sharp(self) -> bool:
@@ -168,8 +169,7 @@ class KeptWeights(KeptHistogram):
         if opening.epsilon is not None:
             return WeightsState(self.spine, self.number, OpenWeights(opening, neighbouring, size))
         filter_ = priced_by(self.spine.filter, "open another histogram with epsilon=")
-        wanted = Wanted(None, None, None, opening.tests, opening.sure or SURE)
-        terms = HitTerms(filter_, Fraction(self.opened_as["price"]), opening.value_share, wanted.chance)
+        terms = HitTerms(filter_, Fraction(self.opened_as["price"]), opening.value_share, Wanted.said(opening).chance)
         return WeightsState(self.spine, self.number, OpenSharpWeights(opening, neighbouring, size, terms))
 
 

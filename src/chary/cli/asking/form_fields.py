@@ -43,10 +43,12 @@ class FieldOption(NamedTuple):
 def options(kind: type[Call[Any]], changed: Mapping[str, FieldOption]) -> list[FieldOption]:
     """An option for each field, but for the question and epsilon, which all commands state in the same words.
 
-    Those that are changed are stated as they say, whatever their field is. A condition is code, and has no option.
+    What must be said comes first. Those that are changed are stated as they say, whatever their field is. A condition
+    is code, and has no option.
     """
     named = (field for field in declared(kind) if field.name not in (*QUESTIONS, "epsilon"))
     own = [field for field in named if _unwrapped(field.type) != typed.Condition]
+    own.sort(key=lambda field: field.default is not MISSING)
     return [changed.get(field.name) or _option(field) for field in own]
 
 

@@ -10,7 +10,7 @@ import typer
 
 from chary.calls import Call, kinds
 from chary.calls.fields import of_code
-from chary.calls.thresholds.sharpness import Threshold
+from chary.calls.thresholds.how_sharply import HowSharply
 from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options
 from chary.cli.asking.opened import DEFAULT_HITS, Opened
 from chary.cli.asking.options import (
@@ -25,12 +25,12 @@ from chary.errors import InvalidParameter
 
 # What only a program can bring besides code of its own: names of targets, votes, a black box, several algorithms.
 BROUGHT: Final = frozenset(
-    {"agreement", "best_of", "label", "label_clear", "schedule", "select"}
+    {"agreement", "best_of", "label", "label_clear", "schedule"}
     | {name for name, kind in kinds().items() if of_code(kind)}
 )
 # Without a size of their own, these are as precise as leaves room for the hits that are to be paid for.
 BY_HITS: Final = frozenset(
-    {"between", "classify", "cover", "decide", "release_if", "sketch", "test", "top", "track", "watch"}
+    {"between", "classify", "cover", "decide", "release_if", "select", "sketch", "test", "top", "track", "watch"}
 )
 SIZES: Final = ("epsilon", "rho", "noise", "hits")
 
@@ -68,7 +68,7 @@ class Form:
     @property
     def groups(self) -> dict[str, type]:
         """The groups of options of its command."""
-        size = SizeOptions if not self.by_hits else SharpOptions if issubclass(self.kind, Threshold) else CallOptions
+        size = SizeOptions if not self.by_hits else SharpOptions if issubclass(self.kind, HowSharply) else CallOptions
         found: dict[str, type] = {"source": SourceOptions, "budget": BudgetOptions}
         found |= {"size": size} if "epsilon" in self._names else {}
         return found | ({"query": QueryOptions} if self._question else {})
@@ -126,7 +126,7 @@ class Form:
         """Whether hits are those of sharp tests, as in a program: under the filter that has prices for them, or where
         something was said that only they have."""
         said = any(made.get(term) is not None for term in ("tests", "value"))
-        return issubclass(self.kind, Threshold) and (said or asked.sharp)
+        return issubclass(self.kind, HowSharply) and (said or asked.sharp)
 
     def _check_said(self, said: Typed) -> None:
         """What an earlier run makes superfluous is needed without one."""

@@ -23,6 +23,7 @@ from chary.calls import (
     Run,
     RunningCount,
     RunningCounts,
+    Selected,
     SparseTest,
     SparseWatch,
     SyntheticDatabase,
@@ -133,6 +134,13 @@ def _(answer: Ranking) -> dict[str, Any]:
         for chosen, row in zip(answer.best, ends, strict=True)
     ]
     return {"best": best, "call": answer.call}
+
+
+@told.register
+def _(answer: Selected) -> dict[str, Any]:
+    known = [{"key": plain(name), "value": score} for name, score, _ in answer.above]
+    above = [key | row for key, row in zip(known, _rows(answer.findings), strict=True)] if answer.findings else known
+    return {"above": above, "tested": answer.tested, "untested": len(answer.untested), "call": answer.call}
 
 
 @told.register

@@ -1,0 +1,177 @@
+"""Many tests at once: one for each key of a query, in order and in one scan."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from chary.accounting import Event, Publication, Support, Targeted
+from chary.calls.answers import published
+from chary.calls.call import call
+from chary.calls.fields import AnyQuery
+from chary.calls.thresholds.barring import Barring, tails_of
+from chary.calls.thresholds.how_sharply import Sharply, Valued
+from chary.calls.thresholds.sharpness import Sharpness
+from chary.calls.thresholds.tested_keys import WatchResult
+from chary.data import Query
+from chary.errors import InvalidQuery
+from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
+from chary.mechanisms.additive import Integers
+from chary.mechanisms.thresholds.sharp_tests import SharpTests
+from chary.spine.interaction import (
+    Json,
+    Question,
+    Ran,
+    Touched,
+    error_bar,
+    laplace_for_each,
+    natural,
+    steps_at_least,
+)
+from chary.spine.outlook import Barred
+from chary.spine.spine import Spine
+
+
+@call("watch", subject="thresholds")
+class Watch(Valued[WatchResult]):
+    """Test every key of a keyed query, in order and in one scan; keys that hit come with their noisy value.
+
+    Guarantee: each key is an epsilon-DP call with the NotPrior target "published", or a `SharpTest` (see `Test`) whose
+    hit comes with a fresh value: Gaussian noise of its own, unbiased, for the part `value` of the price of a hit (a
+    quarter). One unit can be in only so many keys (`keep_per_unit`, `stated_per_unit`, or all of them), and at most
+    that many hits are charged (theory 1.6). When the budget cannot pay for that many, the watch halts at the last hit
+    that fits; later keys are `untested`.
+
+    >>> from chary import count
+    >>> Watch(count().by("clinic", ["north", "south"]), above=500, epsilon="0.02").kind
+    'watch'
+    """
+
+    query: AnyQuery
+
+    def bind(self, spine: Spine) -> "AskWatch | AskSharpWatch":
+        neighbouring, query = spine.rows.neighbouring, keyed(self.query)
+        if self.epsilon is not None:
+            return AskWatch(self, neighbouring, query)
+        sharpness = self.sharpness(spine.filter, query.sensitivity(neighbouring), query.grid, self.value_share)
+        return AskSharpWatch(self, neighbouring, query, sharpness)
+
+
+def keyed(query: Question) -> Query:
+    """The query if it can be watched: it has public keys and one value for each; otherwise `InvalidQuery`."""
+    if not isinstance(query, Query) or query.keys is None:
+        raise InvalidQuery(
+            'watch needs a count, a total or a series with public keys, such as count().by("clinic", ["a", "b"])'
+        )
+    return query
+
+
+@dataclass(frozen=True)
+class AskEachKey(Barring[Any]):
+    """Many values against a bar, as they are tested: one test for each.
+
+    The call has a bar `above` and says how sharply; `query` has the sensitivity, the grid and, if any, the keys.
+    """
+
+    query: Query
+    halts = True
+
+    @cached_property
+    def parallel(self) -> int:
+        return self.query.reach(self.neighbouring)
+
+    @property
+    def at_once(self) -> int:
+        return len(self.query.keys or ())
+
+    def body(self) -> Json:
+        return super().body() | {"parallel": self.parallel}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    @cached_property
+    def threshold(self) -> int:
+        """The bar in steps."""
+        return steps_at_least(self.call.above, self.query.grid)
+
+    @abstractmethod
+    def watch(self, most_hits: int | None) -> BarTests | SharpTests:
+        """The tests of all keys."""
+
+    def run(self, touched: Touched) -> Ran:
+        found = self.watch(touched.most_hits).step(self.exact(touched), touched.source)
+        answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
+        return Ran(answer, hits=len(found.positions), tests=found.tested)
+
+    def exact(self, touched: Touched) -> Integers:
+        """What is tested, in order."""
+        return touched.integers()
+
+    def present(self, answer: Json, call: int) -> Any:
+        keys = tuple(self.query.keys or ())
+        values = [natural(steps, self.query.grid) for steps in answer["noisy"]]
+        above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
+        told = self.published()
+        bar = None if told.bar is None else error_bar(self.accuracy())
+        return WatchResult(call, self.query.columns, keys, above, answer["tested"], bar, publication=told)
+
+    @abstractmethod
+    def published(self) -> Publication:
+        """How the values of hits were published: because of their noise, or with noise of their own."""
+
+
+@dataclass(frozen=True)
+class AskWatch(AskEachKey):
+    """By Laplace noise, which is that of the value as well."""
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise, self.query.grid
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """The noise of each key's value."""
+        return laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.call.epsilon or 0)
+
+    @property
+    def barred(self) -> Barred:
+        law = self.noise.law()
+        return self.against(law, self.query, self.threshold, shared=law)
+
+    def watch(self, most_hits: int | None) -> BarTests:
+        return BarTests(self.noise, self.threshold, most_hits)
+
+    def published(self) -> Publication:
+        return published(self.noise, self.query, self.neighbouring, Support.at_least(self.threshold))
+
+
+@dataclass(frozen=True)
+class AskSharpWatch(Sharply, AskEachKey):
+    """By sharp tests, each hit with a fresh value."""
+
+    sharpness: Sharpness
+
+    @property
+    def barred(self) -> Barred:
+        return self.against(tails_of(self.sharpness), self.query, self.threshold)
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise, self.query.grid
+
+    @cached_property
+    def noise(self) -> Gaussian:
+        """The noise of the value of a hit."""
+        change = self.query.sensitivity(self.neighbouring)
+        return Gaussian.for_rho(self.sharpness.value_rho or 0, l2_squared=change**2)
+
+    def watch(self, most_hits: int | None) -> SharpTests:
+        return SharpTests(self.sharpness.sampler, self.threshold - self.sharpness.bar, self.noise, most_hits)
+
+    def published(self) -> Publication:
+        return published(self.noise, self.query, self.neighbouring, bar=self.threshold)

@@ -1,0 +1,58 @@
+"""Tracked values by sharp tests as a game: the last one told is the prior of the next, and is what decides it."""
+
+import json
+from copy import copy
+from functools import cache
+from types import SimpleNamespace
+
+from chary import count
+from chary.calls import Track
+from chary.calls.algorithms.tracked_changes import AskChanged
+from chary.spine.interaction import Touched
+from tests.adversary.kit import Ask, Result, World
+from tests.adversary.sharp import ADDED, ToldHits
+from tests.adversary.told import Told, law, with_fields
+
+
+class Changes:
+    """One count of 0 or 1, asked again and again with steps of these sizes."""
+
+    def __init__(self, filter_, steps, **how):
+        spine = SimpleNamespace(rows=SimpleNamespace(neighbouring=ADDED), filter=filter_)
+        self.filter = filter_
+        self.calls = [Track(count(), step=step, **how) for step in steps]
+        self.sharpness = [call.sharpness(filter_, 1, count().grid, call.value_share) for call in self.calls]
+        self.spine, self.start = spine, (None, tuple(World(side, 1.0, None) for side in (0, 1)))
+        self.made = cache(self._made)
+        self.ran = cache(self._ran)
+
+    def _made(self, asked, seen):
+        call = self.calls[asked]
+        return AskChanged(call, ADDED, self.sharpness[asked], count(), call.step, seen)
+
+    def asks(self, seen):
+        """What can be asked after this answer."""
+        return [self._ask(asked, seen) for asked in range(len(self.calls))]
+
+    def _ask(self, asked, seen):
+        made = self.made(asked, seen)
+
+        def play(side, kept):
+            chance = 1.0 if seen is None else float(made.sampler.table.hit_chance(side - seen))
+            if seen is not None:
+                yield self._result(asked, seen, False, 0, 1 - chance)
+            for noisy, part in law(made.noise, side, -2, 3).items():
+                yield self._result(asked, seen, True, noisy, chance * float(part))
+
+        return Ask(made.worst(made.price(self.filter)).main, play)
+
+    def _result(self, asked, seen, hit, noisy, chance):
+        told, charged = self.ran(asked, seen, hit, noisy)
+        return Result(chance, told, charged, json.loads(told)["value"], None)
+
+    def _ran(self, asked, seen, hit, noisy):
+        made = with_fields(copy(self.made(asked, seen)), noise=Told((noisy,)))
+        made = with_fields(made, sampler=ToldHits(self.sharpness[asked].sampler, (hit,)))
+        price = made.price(self.filter)
+        ran = made.run(Touched([0], None, None, None, price))
+        return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main

@@ -1,0 +1,97 @@
+"""Selections of keys and of conditions, tested as those of a watch and told with their values; sharp coverage."""
+
+from dataclasses import replace
+
+import pytest
+
+from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count
+from chary.calls import Cover, Revise, Select, Watch
+from tests.session.kit import CLINICS, spent
+
+DELTA = Budget(epsilon=1, delta=1e-6)
+FINE = Budget(epsilon=10**4, delta=1e-6)
+EVERY = count().by("clinic", CLINICS)
+CONDITIONS = ["age >= 0", "age > 1000", "clinic = 'north'"]
+FAR = 10**6
+
+
+def test_what_reaches_the_bar_is_told_with_a_fresh_value(opened):
+    session = opened(budget=FINE)
+    truth = [session.release(count(condition), epsilon=2000).value for condition in CONDITIONS]
+    found = session.ask(Select(CONDITIONS, above=9, hits=10))
+    assert list(found.value) == [CONDITIONS[0], CONDITIONS[2]]
+    assert found.value[CONDITIONS[0]] == pytest.approx(truth[0], abs=9)
+    assert (found[CONDITIONS[1]]["hit"], found[CONDITIONS[1]]["score"], found[CONDITIONS[1]]["high"]) == (
+        False,
+        None,
+        None,
+    )
+    row, value = found[CONDITIONS[0]], found.value[CONDITIONS[0]]
+    assert row["low"] <= value <= row["high"]
+    assert [finding.key for finding in found.findings] == list(found.value)
+
+
+@pytest.mark.parametrize("how", [{"hits": 20}, {"price": "0.01"}, {"within": 300, "tests": 9}, {"epsilon": "0.01"}])
+def test_keys_are_priced_and_noisy_as_in_a_watch(opened, how):
+    session = opened(budget=DELTA, grain="0.01")
+    selecting, watching = (session.quote(kind(EVERY, above=5, **how)) for kind in (Select, Watch))
+    assert replace(selecting, kind="watch") == watching
+
+
+def test_each_condition_that_hits_is_charged_and_a_selection_halts(opened):
+    session = opened(budget=DELTA)
+    call = Select(CONDITIONS, above=-FAR, hits=5)
+    once = session.quote(call).price_if_hit
+    assert session.ask(call).charged.share == pytest.approx(3 * once)
+    second = session.ask(call)
+    assert (second.tested, second.untested) == (2, (CONDITIONS[2],))
+
+
+def test_a_repeated_request_is_the_same_after_a_restart(opened, tmp_path):
+    place, how = tmp_path / "visits.ledger", {"above": 10, "hits": 9, "below_margin": True}
+    first = opened(budget=DELTA, ledger=place)
+    found = [first.ask(Select(asked, **how), request=str(asked)) for asked in (CONDITIONS, EVERY)]
+    first.close()
+    again = opened(ledger=place)
+    assert [again.ask(Select(asked, **how), request=str(asked)) for asked in (CONDITIONS, EVERY)] == found
+    assert again.history[0].question == {"candidates": CONDITIONS, "above": "10", "hits": 9, "parallel": 3}
+
+
+def test_a_coverage_by_sharp_tests_has_fresh_values_and_holds_nothing(opened):
+    session = opened(budget=FINE)
+    by_laplace = session.ask(Cover(CONDITIONS, above=9, epsilon=500))
+    found = session.ask(Cover(CONDITIONS, above=9, hits=10, value="0.4"))
+    assert [chosen.name for chosen in found.chosen] == [chosen.name for chosen in by_laplace.chosen]
+    assert found.covered == pytest.approx(by_laplace.covered, abs=20)
+    missed = found.calls[1]
+    with pytest.raises(UnknownHeld):
+        session.ask(Revise(missed, above=0))
+
+
+@pytest.mark.parametrize("kind", [Select, Cover])
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [({}, "say how sharply"), ({"hits": 5, "epsilon": 1}, "said 2 times"), ({"epsilon": 1, "value": "0.1"}, "belongs")],
+)
+def test_what_says_nothing_or_too_much_is_refused(kind, how, told):
+    with pytest.raises(InvalidParameter, match=told):
+        kind(CONDITIONS, above=5, **how)
+
+
+def test_what_is_neither_counted_nor_an_algorithm_is_refused(opened):
+    session = opened(budget=DELTA)
+    five = Algorithm("five", lambda rows, source: [5, 5], epsilon="0.1")
+    with pytest.raises(InvalidParameter, match="bring their own epsilon"):
+        Select([five], above=5, hits=5)
+    for asked in ([five, "age > 3"], ["age > 3", "age > 3"], count()):
+        with pytest.raises(InvalidQuery):
+            session.ask(Select(asked, above=5, hits=5))
+    assert session.history == []
+
+
+@pytest.mark.parametrize("kind", [Select, Cover])
+def test_other_filters_name_the_alternative(opened, kind):
+    session = opened(budget=Budget(epsilon=1))
+    with pytest.raises(NoPrice, match="ask with epsilon="):
+        session.ask(kind(CONDITIONS, above=5, hits=5))
+    assert spent(session) == spent(opened(budget=Budget(epsilon=1)))
