@@ -24,7 +24,6 @@ def asked(session):
     agreed = session.start(AgreedTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3"))
     stream = session.start(Individual(epsilon=EPSILON, hits=3))
     session.ask(Choose(EVERY, epsilon=EPSILON))
-    session.release(mean("cost", bounds=(0, 20), rows_per_unit=1), epsilon=1)
     session.test(count(), above=20, epsilon=EPSILON)
     session.ask(Track(COSTS, step=300, epsilon=EPSILON))
     answers = [
@@ -41,6 +40,7 @@ def asked(session):
         agreed.ask(count(), above=20),
         stream.ask(EVERY, above=10),
         stream.ask(count(), above=10),
+        session.release(mean("cost", bounds=(0, 20), rows_per_unit=1), epsilon=1),
     ]
     return answers, (sparse.call, agreed.call, stream.call)
 
