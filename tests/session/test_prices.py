@@ -51,14 +51,13 @@ def test_each_hit_costs_its_price(charging):
     assert spent(charging) == hit.times(2)
 
 
-def test_a_revision_costs_the_hit_of_the_first_call_or_on_a_menu_a_call_of_twice_the_epsilon(charging):
+def test_a_revision_costs_the_hit_of_the_first_call(charging):
     size = {"exact": Fraction("0.02"), "renyi": Fraction("0.01")}[charging.spine.filter.kind]
-    paid = {"exact": 2 * size, "renyi": size}[charging.spine.filter.kind]
     held = charging.release_if(count(), above=NEVER, epsilon=size)
     held = held.revise(above=NEVER - 1)
     assert spent(charging) == Amount(0)
     assert held.revise(above=SURE).published
-    assert spent(charging) == hit_price(charging, paid)
+    assert spent(charging) == hit_price(charging, size)
 
 
 @pytest.mark.parametrize(("options", "size"), [({"budget": Budget(epsilon=1)}, "0.4"), ({"grain": "0.02"}, "0.2")])

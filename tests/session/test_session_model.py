@@ -95,11 +95,9 @@ class Books(RuleBasedStateMachine):
         return None
 
     def price_of_revision(self, epsilon):
-        """On a menu a call of twice the epsilon; otherwise the hit of the first call, or nothing if it was paid."""
-        if self.kind == "exact":
-            return self.price(Targeted(2 * epsilon))
+        """The hit of the first call, or nothing if it was paid."""
         price = self.price(Targeted(epsilon))
-        return (0, 0) if price[1] else price
+        return (0, 0) if price and price[1] else price
 
     @property
     def left(self):

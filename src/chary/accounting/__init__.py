@@ -16,8 +16,14 @@ from chary.accounting.charging.lattice import MenuCall, lattice_curves, target_t
 from chary.accounting.charging.planner import Plan, plan, trade_offs
 from chary.accounting.charging.published_charging import exact_tail_total, not_prior_q, published_total
 from chary.accounting.charging.target_rates import between_q_down, twice_q_down
+from chary.accounting.charging.unanimous_runs import (
+    best_runs,
+    boundary_chance,
+    unanimous_price_up,
+    unanimous_q_down,
+)
 from chary.accounting.composition import Composition, compose, convex_upper
-from chary.accounting.events import Approximate, Asymmetric, Event, ExPost, Joint, Pure, Repeated
+from chary.accounting.events import Approximate, Asymmetric, Concentrated, Event, ExPost, Joint, Pure, Repeated
 from chary.accounting.gaussian.discrete_gaussian import (
     discrete_gaussian_delta_up,
     discrete_gaussian_variance,
@@ -76,7 +82,15 @@ from chary.accounting.sparse.repeated_sparse import (
 )
 from chary.accounting.sparse.sparse_errors import error_up, published_error
 from chary.accounting.synthesis.hard_answers import hard_answers_up, weights_alpha, weights_epsilon
-from chary.accounting.target_events import BestOf, BoundaryCall, Extendable, NarrowChoice, Targeted, TwiceCall
+from chary.accounting.target_events import (
+    BestOf,
+    BoundaryCall,
+    Extendable,
+    NarrowChoice,
+    Targeted,
+    TwiceCall,
+    UnanimousCall,
+)
 from chary.accounting.utility.choice_errors import (
     exponential_loss_up,
     flip_loss_up,
@@ -108,6 +122,7 @@ __all__ = [
     "BestOf",
     "BoundaryCall",
     "Composition",
+    "Concentrated",
     "DiscreteLaplace",
     "Event",
     "ExPost",
@@ -139,11 +154,14 @@ __all__ = [
     "Targeted",
     "Told",
     "TwiceCall",
+    "UnanimousCall",
     "ZeroConcentrated",
     "above_threshold_epsilons_up",
     "above_threshold_noise",
     "benjamini_hochberg_list",
+    "best_runs",
     "between_q_down",
+    "boundary_chance",
     "boundary_epsilon_up",
     "boundary_price_up",
     "boundary_q_down",
@@ -226,6 +244,8 @@ __all__ = [
     "tuned_shares",
     "twice_price_up",
     "twice_q_down",
+    "unanimous_price_up",
+    "unanimous_q_down",
     "unit_deviation",
     "usual_rounds",
     "utility_loss_up",

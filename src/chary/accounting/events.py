@@ -129,6 +129,30 @@ class Asymmetric(Event):
 
 
 @dataclass(frozen=True)
+class Concentrated(Event):
+    """An epsilon-DP computation that is rho-zCDP as well; each filter charges the least of what it knows.
+
+    >>> both, order = Concentrated(bound="0.2", rho="0.001"), Fraction(10)
+    >>> both.epsilon, both.log_moment_up(order) == order * (order - 1) / 1000 < Pure("0.2").log_moment_up(order)
+    (Fraction(1, 5), True)
+    """
+
+    bound: Number
+    rho: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        object.__setattr__(self, "rho", positive(self.rho, "rho"))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return min(order * (order - 1) * Fraction(self.rho), randomized_response_log_moment_up(order, self.epsilon))
+
+
+@dataclass(frozen=True)
 class Approximate(Event):
     """An (epsilon, delta)-DP computation: `Pure(epsilon)` outside a failure whose probability adds up."""
 

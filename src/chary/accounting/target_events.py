@@ -10,6 +10,7 @@ from chary.accounting.charging.boundary_sizes import boundary_epsilon_up, bounda
 from chary.accounting.charging.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
 from chary.accounting.charging.hit_prices import hit_price_up
 from chary.accounting.charging.target_rates import twice_q_down
+from chary.accounting.charging.unanimous_runs import unanimous_price_up, unanimous_q_down
 from chary.accounting.events import Event, failing, per_call, randomized_response_log_moment_up
 from chary.accounting.exponentials import decimal, precise, upper
 from chary.errors import InvalidParameter
@@ -66,13 +67,14 @@ class Targeted(Event):
 class Extendable(Event):
     """An epsilon-DP outcome that is held back and published in parts: its target may be extended again and again.
 
-    A hit is the moment it is published, once at most. At one Renyi order this costs what a hit of the first call
-    costs, however often the target was extended (ours, docs/theory.md); on the exact curve each extension is a
-    2 epsilon-DP call with a NotPrior target ([TCT] Algorithm 2). As an ordinary release it is epsilon-DP.
+    A hit is the moment it is published, once at most. It costs what a hit of one NotPrior call of its epsilon costs,
+    however often the target was extended, at a Renyi order and on the exact curve alike (ours, docs/theory.md); the
+    published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2). As an ordinary release it is
+    epsilon-DP.
 
-    >>> held, order = Extendable("0.02"), Fraction(10)
-    >>> held.hit_price_up(order) == Targeted("0.02").hit_price_up(order), float(held.listed[0])
-    (True, 0.04)
+    >>> held, once, order = Extendable("0.02"), Targeted("0.02"), Fraction(10)
+    >>> held.hit_price_up(order) == once.hit_price_up(order), held.listed == once.listed
+    (True, True)
     """
 
     bound: Number
@@ -95,7 +97,7 @@ class Extendable(Event):
 
     @property
     def listed(self) -> tuple[Fraction, None]:
-        return 2 * self.epsilon, None
+        return self.epsilon, None
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return randomized_response_log_moment_up(order, self.epsilon)
@@ -194,6 +196,36 @@ class TwiceCall(Event):
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return 2 * randomized_response_log_moment_up(order, Fraction(self.bound))
+
+
+@dataclass(frozen=True)
+class UnanimousCall(Event):
+    """An epsilon-DP computation run several times; only what all runs agree on is published, and a hit is "boundary".
+
+    >>> UnanimousCall("0.02", 2).hit_price_up(Fraction(15)) == TwiceCall("0.02").hit_price_up(Fraction(15))
+    True
+    """
+
+    bound: Number
+    runs: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        whole(self.runs, "runs", least=2)
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.runs * Fraction(self.bound)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return unanimous_price_up(self.bound, self.runs, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon, unanimous_q_down(self.bound, self.runs)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return self.runs * randomized_response_log_moment_up(order, Fraction(self.bound))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Algorithms of one's own in the boundary wrapper: what is published, what is charged, and the law of it."""
 
+import itertools
 import math
 from fractions import Fraction
 from itertools import permutations
@@ -8,7 +9,7 @@ import pytest
 from scipy import stats
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter
-from chary.accounting import BoundaryCall
+from chary.accounting import BoundaryCall, UnanimousCall
 from chary.amounts import Amount
 from chary.calls import Boundary
 from chary.calls.algorithms.boundaries import AskBoundary
@@ -126,3 +127,54 @@ def test_what_is_asked_of_a_law_is_told_by_the_ledger(opened):
     session.ask(Boundary(stated(1, 0)))
     assert session.history[0].kind == "boundary"
     assert session.history[0].question["outcomes"] == ["outcome 0", "outcome 1"]
+
+
+# Black boxes
+
+
+def scripted(outcomes):
+    """An algorithm that returns these, one run after the other; an exception is raised."""
+    left = list(outcomes)
+
+    def run(rows, source):
+        found = left.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return Algorithm("scripted", run, epsilon="0.02")
+
+
+@pytest.mark.parametrize("runs", [2, 3])
+def test_only_what_all_runs_agree_on_is_published(session, runs):
+    """Every sequence of outcomes: the law of what is published is that of the runs."""
+    price = session.spine.filter.price(UnanimousCall("0.02", runs)).hit
+    failed = ValueError("no")
+    for outcomes in itertools.product([0, "boundary", failed], repeat=runs):
+        before = spent(session).main
+        found = session.ask(Boundary(scripted(outcomes), runs=runs))
+        agreed = len(set(outcomes)) == 1 and outcomes[0] is not failed
+        assert (found.value, found.clear) == (outcomes[0] if agreed else BOUNDARY, agreed)
+        assert spent(session).main - before == (0 if agreed else price.main)
+
+
+def test_runs_are_in_the_question_and_none_is_the_old_one(session):
+    asked = [Boundary(stated(1, 0), runs=runs).bind(session.spine).body() for runs in (None, 2, 3)]
+    assert [body.get("runs") for body in asked] == [None, 2, 3]
+    assert "runs" not in asked[0]
+    with pytest.raises(InvalidParameter, match="runs=2"):
+        Boundary(stated(1, 0), runs=1)
+
+
+@pytest.mark.parametrize(("share", "found_out"), [(1, False), (0.5, True)])
+@pytest.mark.parametrize("runs", [2, 3, 6])
+def test_an_analyst_who_asks_on_finds_a_price_that_is_too_low(session, runs, share, found_out):
+    """Asked until tau boundaries came, on the worst pair: the discounted moment of one call must not pass 1."""
+    filter_, epsilon = session.spine.filter, 0.02
+    price, order = filter_.price(UnanimousCall("0.02", runs)).hit.main / filter_.steps, float(filter_.order)
+    p = 1 / (1 + math.exp(-epsilon))
+    laws = [[p**runs, (1 - p) ** runs], [(1 - p) ** runs, p**runs]]
+    laws = [[*law, 1 - sum(law)] for law in laws]
+    parts = [one**order * other ** (1 - order) for one, other in zip(*laws, strict=True)]
+    moment = parts[0] + parts[1] + parts[2] * math.exp(-share * price)
+    assert (moment > 1 + 1e-6) == found_out

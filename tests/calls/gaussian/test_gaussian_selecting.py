@@ -1,5 +1,6 @@
 """Noisy maxima and runs of threshold tests with Gaussian noise: their answers, their price, what they remember."""
 
+import itertools
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +9,22 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.special
 
 import chary
 from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
-from chary.accounting import ExPost, Pure, above_threshold_epsilons_up, noisy_max_epsilon_up
+from chary.accounting import (
+    Concentrated,
+    ExPost,
+    Pure,
+    ZeroConcentrated,
+    above_threshold_epsilons_up,
+    noisy_max_epsilon_up,
+)
 from chary.amounts import MAIN_STEPS, Amount
 from chary.calls import AboveThreshold, NoisyMax
 from chary.calls.gaussian import gaussian_steps, threshold_runs
+from chary.calls.gaussian.gaussian_max import Gaps
 from chary.calls.gaussian.run_state import RunState
 from chary.errors import LedgerBusy, RequestConflict
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
@@ -123,10 +133,41 @@ def test_noise_for_an_epsilon_is_just_enough(pure, epsilon):
     assert float(price[0]) <= float(epsilon) < float(price[1])
 
 
-def test_a_maximum_under_a_renyi_filter_costs_a_pure_event(opened):
+def test_a_maximum_under_a_renyi_filter_costs_the_cheaper_of_both_laws(opened):
     session = opened()
-    session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon="0.1"))
-    assert spent(session) == session.spine.filter.price(Pure("0.1")).hit
+    won = session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon="0.1"))
+    # One patient is in one of three clinics: two thirds of the squared step are left without the mean.
+    rho = Fraction(2, 3) / 2 / Fraction(str(won.noise)) ** 2
+    prices = [session.spine.filter.price(event).hit for event in (Pure("0.1"), ZeroConcentrated(rho))]
+    assert spent(session) == min(prices, key=lambda hit: hit.main)
+    assert spent(session) == session.spine.filter.price(Concentrated("0.1", rho)).hit
+
+
+@pytest.mark.parametrize(("keys", "reach", "together"), [(2, 1, True), (5, 4, True), (4, 3, True), (4, 2, False)])
+def test_the_concentrated_loss_is_that_of_the_worst_step_less_its_mean(keys, reach, together):
+    gaps = Gaps(keys, 0, 9, Fraction(3, 2) if together else Fraction(3), reach, together)
+    moves = itertools.product([0, 3] if together else [-3, 0, 3], repeat=keys)
+    steps = [np.array(move) for move in moves if np.count_nonzero(move) <= reach]
+    worst = max(np.sum((step - step.mean()) ** 2) for step in steps)
+    assert float(gaps.rho_up(Fraction(7))) == pytest.approx(worst / 98)
+
+
+@pytest.mark.parametrize("order", [2, 8])
+def test_the_concentrated_loss_bounds_the_law_of_a_maximum(order):
+    """Two of three values rise together: the chance that each wins, by quadrature."""
+    noise, moved = 2.0, np.array([1.0, 1.0, 0.0])
+    places, weights = np.polynomial.hermite_e.hermegauss(120)
+
+    def law(values):
+        lead = lambda i, j: scipy.special.ndtr(places + (values[i] - values[j]) / noise)  # noqa: E731
+        won = [np.prod([lead(i, j) for j in range(3) if j != i], axis=0) @ weights for i in range(3)]
+        return np.array(won) / sum(won)
+
+    p, q = law(moved), law(0 * moved)
+    gaps = Gaps(3, 0, 9, Fraction(1, 2), 2, True)
+    bound = order * (order - 1) * float(gaps.rho_up(Fraction(2)))
+    found = max(math.log(np.sum(a**order * b ** (1 - order))) for a, b in ((p, q), (q, p)))
+    assert bound / 3 < found <= bound
 
 
 def test_a_maximum_of_a_series():

@@ -202,10 +202,10 @@ def test_the_pure_filter_pays_for_everything_neighbours_can_differ_in(opened):
     assert session.spent.share == pytest.approx(0.12)
 
 
-def test_the_exact_filter_charges_calls_of_twice_the_size(opened):
+def test_the_exact_filter_charges_hits_of_the_size_of_a_candidate(opened):
     session = opened(rows=stays(), filter="exact", grain="0.01")
     session.ask(Top(by_ward(), k=2, epsilon="0.01"))
-    assert spent(session) == hit_of(session, Targeted("0.02")).times(2)
+    assert spent(session) == hit_of(session, Targeted("0.01")).times(2)
 
 
 def test_algorithms_are_charged_by_the_largest_epsilon_and_all_deltas(opened):

@@ -1,18 +1,19 @@
 """Any algorithm whose law is known, in the boundary wrapper: an outcome that is nearly certain is nearly free."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from chary import noise
-from chary.accounting import Event
-from chary.calls.algorithms.algorithm import Algorithm, plain_outcome
+from chary.accounting import Event, UnanimousCall
+from chary.calls.algorithms.algorithm import Algorithm, canonical_outcome, plain_outcome
 from chary.calls.algorithms.calling import failure
 from chary.calls.answers import Classified
 from chary.calls.call import Bound, Call, call
-from chary.calls.fields import Brought
+from chary.calls.fields import Brought, Whole
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.mechanisms import BOUNDARY
@@ -25,12 +26,14 @@ from chary.spine.spine import Spine
 class Boundary(Call[Classified]):
     """The outcome of any algorithm whose law is known, free while it is clear; "boundary", which is charged, if not.
 
-    The algorithm declares its outcomes and their exact `probabilities`; it is these that are drawn from.
+    The algorithm declares its outcomes and their exact `probabilities`; it is these that are drawn from. With `runs`
+    nothing need be known of it: it is run so often, and what all runs agree on is published, else "boundary".
 
     Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for so many outcomes, a call of 4/3
-    epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). Errors: `InvalidParameter` for an algorithm
-    without outcomes or probabilities, with a delta or a rho; `AlgorithmFailed`, charged, for probabilities that raise
-    or are no law, which their author vouches not to happen.
+    epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
+    `UnanimousCall(epsilon, runs)` (ours); a run that failed agrees with none. Errors: `InvalidParameter` for an
+    algorithm without outcomes or probabilities where there are no runs, with a delta or a rho, or fewer than 2 runs;
+    `AlgorithmFailed`, charged, for probabilities that raise or are no law, which their author vouches not to happen.
 
     >>> from chary import Algorithm
     >>> def law(rows):
@@ -42,15 +45,20 @@ class Boundary(Call[Classified]):
     """
 
     algorithm: Brought
+    _: KW_ONLY
+    runs: Whole | None = None
 
     def __post_init__(self) -> None:
         if self.algorithm.size[1]:
             raise InvalidParameter("an algorithm in the boundary wrapper has no delta")
-        if self.algorithm.probabilities is None or len(self.algorithm.outcomes or ()) < 2:
+        if self.runs is not None:
+            if self.runs < 2:
+                raise InvalidParameter("one run agrees with itself: Boundary(algorithm, runs=2) or more")
+        elif self.algorithm.probabilities is None or len(self.algorithm.outcomes or ()) < 2:
             raise InvalidParameter("say what can come out and how likely: Algorithm(..., outcomes=, probabilities=)")
 
     def bind(self, spine: Spine) -> "AskBoundary":
-        return AskBoundary(self, spine.rows.neighbouring)
+        return (AskBoundary if self.runs is None else AskUnanimous)(self, spine.rows.neighbouring)
 
 
 @dataclass(frozen=True)
@@ -109,3 +117,32 @@ class AskBoundary(Bound[Boundary]):
         if answer["outcome"] == BOUNDARY:
             return Classified(call, BOUNDARY, clear=False)
         return Classified(call, plain_outcome((self.call.algorithm.outcomes or ())[answer["outcome"]]), clear=True)
+
+
+class AskUnanimous(AskBoundary):
+    """The runs of an algorithm of which nothing is known. All are made, whatever the first ones return."""
+
+    @cached_property
+    def event(self) -> Event:
+        return UnanimousCall(self.call.algorithm.size[0], self.call.runs or 2)
+
+    def body(self) -> Json:
+        return self.call.algorithm.body() | {"runs": self.call.runs}
+
+    def run(self, touched: Touched) -> Ran:
+        found = [self._once(touched) for _ in range(self.call.runs or 2)]
+        if None in found or len(set(found)) > 1:
+            return Ran({"outcome": BOUNDARY}, hits=1, tests=1)
+        return Ran({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
+
+    def _once(self, touched: Touched) -> str | None:
+        """One outcome, canonically; None, which agrees with nothing, if the run failed."""
+        try:
+            return canonical_outcome(self.call.algorithm.outcome(touched.values[0], touched.source))
+        except AlgorithmFailed:
+            return None
+
+    def present(self, answer: Json, call: int) -> Classified:
+        if "agreed" in answer:
+            return Classified(call, answer["agreed"], clear=True)
+        return Classified(call, BOUNDARY, clear=False)

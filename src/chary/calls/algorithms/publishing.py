@@ -114,8 +114,8 @@ class Extend(Call[Disclosure]):
 
     Guarantee: an extension of the target of that call (`Extendable`, [TCT] Algorithm 2) by the outcomes that meet this
     condition and none before, since what met one of those is held no more: that call and all its extensions together
-    hit at most once. It is charged like a hit of that call if it publishes now (the exact filter charges a call of
-    twice the epsilon), and free where that call was charged hit or miss, which paid for the outcome.
+    hit at most once. It is charged like a hit of that call if it publishes now, and free where that call was charged
+    hit or miss, which paid for the outcome.
 
     Errors: `UnknownHeld` when that call holds nothing; `AlgorithmFailed`, charged like a hit and the end of what was
     held, for a condition that raises.

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chary.accounting import Event, Pure, noisy_max_epsilon_up, noisy_max_noise
+from chary.accounting import Concentrated, Event, noisy_max_epsilon_up, noisy_max_noise
 from chary.accounting.calibration import four_digits_up
 from chary.accounting.events import SMALLEST_EPSILON
 from chary.accounting.utility.choice_errors import gaussian_loss_up
@@ -50,9 +50,10 @@ class Winner(Answer):
 class NoisyMax(Call[Winner]):
     """The key with the largest value, values clipped to `low` and `high` and made noisy by Gaussian noise.
 
-    Guarantee: pure epsilon-DP ([GAUSS] Theorem 8), charged whole. Give `epsilon`, from which the noise follows, or the
-    standard deviation of the `noise`, from which epsilon follows. The noise is exactly normal. What counts is how far
-    gaps between values can move: twice the sensitivity, or once where one unit moves all values in one direction
+    Guarantee: pure epsilon-DP ([GAUSS] Theorem 8), and rho-zCDP as part of a release of all values (`Concentrated`);
+    charged whole, under a session with a delta by the cheaper of both. Give `epsilon`, from which the noise follows, or
+    the standard deviation of the `noise`, from which epsilon follows. The noise is exactly normal. What counts is how
+    far gaps between values can move: twice the sensitivity, or once where one unit moves all values in one direction
     (add/remove, contributions of one sign). Errors: `InvalidQuery` for fewer than two keys; `InvalidParameter` for
     bounds less than a step of the query's grid apart.
     """
@@ -79,13 +80,15 @@ class Gaps:
     """How the public bounds limit the values of a query: `spread` steps apart at most, `lowest` the smallest one.
 
     `sensitivity` is half of how far the gap of two values can move between neighbours, in steps: the largest change of
-    a value, or half of it where all values move in one direction.
+    a value, or half of it where all move in one direction (`together`). Neighbours differ in `reach` keys at most.
     """
 
     keys: int
     lowest: int
     spread: int
     sensitivity: Fraction
+    reach: int
+    together: bool
 
     @classmethod
     def of(cls, query: Query, neighbouring: Neighbouring, low: Fraction, high: Fraction) -> "Gaps":
@@ -94,8 +97,19 @@ class Gaps:
         if not -FARTHEST <= lowest < highest <= FARTHEST:
             raise InvalidParameter("low and high must be at least one step of the query's grid apart, at most 2**62")
         most = min(query.sensitivity(neighbouring), highest - lowest)
-        halved = Fraction(most, 2 if one_direction(query, neighbouring) else 1)
-        return cls(len(query.keys or ()), lowest, highest - lowest, halved)
+        together, keys = one_direction(query, neighbouring), len(query.keys or ())
+        halved, reach = Fraction(most, 2 if together else 1), min(query.reach(neighbouring), keys)
+        return cls(keys, lowest, highest - lowest, halved, reach, together)
+
+    def rho_up(self, noise: Fraction) -> Fraction:
+        """The zCDP of all noisy values up to a common shift, which leaves the winner as it is (docs/theory.md).
+
+        Of c values that move by D in one direction, c D (1 - c / keys) D stays, most where c is half of the keys.
+        """
+        if not self.together:
+            return self.reach * self.sensitivity**2 / (2 * noise**2)
+        moved = min(self.reach, self.keys // 2)
+        return Fraction(moved * (self.keys - moved), self.keys) * 2 * self.sensitivity**2 / noise**2
 
     def epsilon_up(self, noise: Fraction) -> Fraction:
         """The pure epsilon for noise of this many steps."""
@@ -132,7 +146,8 @@ class AskNoisyMax(Bound[NoisyMax]):
     @cached_property
     def event(self) -> Event:
         noise, epsilon = Fraction(self.mechanism.noise), self.call.epsilon
-        return Pure(self.gaps.epsilon_up(noise) if epsilon is None else epsilon)
+        pure = self.gaps.epsilon_up(noise) if epsilon is None else Fraction(epsilon)
+        return Concentrated(pure, self.gaps.rho_up(noise))
 
     def shortfall(self, beta: Fraction) -> float:
         return self._short(Fraction(self.mechanism.noise), beta)

@@ -162,10 +162,9 @@ class Revise(Call[Conditional]):
     """Lower the bar for the outcome held by an earlier conditional release, also after a restart; no data are read.
 
     Guarantee: an extension of the target of that call (`Extendable`, [TCT] Algorithm 2): the first call and all its
-    revisions together hit at most once. It is charged like a hit of that call if it publishes now (the exact filter
-    charges a call of twice the epsilon), and free where the first call was charged hit or miss, which paid for the
-    outcome. Errors: `UnknownHeld` when that call holds nothing, `InvalidParameter` when the bar is not below the last
-    one tried.
+    revisions together hit at most once. It is charged like a hit of that call if it publishes now, and free where the
+    first call was charged hit or miss, which paid for the outcome. Errors: `UnknownHeld` when that call holds nothing,
+    `InvalidParameter` when the bar is not below the last one tried.
     """
 
     held: Whole
