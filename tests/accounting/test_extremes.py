@@ -83,6 +83,10 @@ CALCULATORS: dict[str, Callable[[Draw], Any]] = {
     "exact_tail_total": lambda d: a.exact_tail_total(epsilon_per_call=epsilon(d), hits=many(d), delta=delta(d)),
     "exact_tail_q": lambda d: a.exact_tail_total(epsilon_per_call=epsilon(d), hits=many(d), delta=delta(d), q=q(d)),
     "target_total": lambda d: a.target_total(epsilon_per_call=epsilon(d), hits=many(d), delta=delta(d), q=q(d)),
+    "unanimous_price_up": lambda d: a.unanimous_price_up(epsilon(d), runs=d.randrange(2, 40), order=order(d)),
+    "unanimous_q_down": lambda d: a.unanimous_q_down(epsilon(d), runs=d.randrange(2, 40)),
+    "boundary_chance": lambda d: a.boundary_chance(d.random(), runs=d.randrange(2, 40)),
+    "best_runs": lambda d: a.best_runs(epsilon(d), order=order(d), unclear=d.random()),
     "compose": lambda d: a.compose(epsilon=epsilon(d), times=int(10 ** d.uniform(0, 7)), delta=delta(d)).as_dict(),
     "plan_epsilon": lambda d: a.plan(delta=delta(d), hits=many(d), epsilon_per_call=epsilon(d)).as_dict(),
     "plan_delta": lambda d: a.plan(epsilon=epsilon(d), hits=many(d), epsilon_per_call=epsilon(d)).as_dict(),
@@ -275,7 +279,7 @@ def test_every_calculator_that_is_exported_is_tried():
     exported = {name for name in a.__all__ if callable(getattr(a, name)) and not isinstance(getattr(a, name), type)}
     tried = {name for name in exported if any(name in known for known in CALCULATORS)}
     helpers = {
-        "above_threshold_epsilons_up", "benjamini_hochberg_list", "capacity_down", "confidence_at",
+        "Procedure", "above_threshold_epsilons_up", "benjamini_hochberg_list", "capacity_down", "confidence_at",
         "confidence_of_each", "convex_upper", "e_value_list", "fdr", "four_digits_down", "four_digits_up",
         "largest_size", "lattice_curves", "mean_between", "mean_interval", "not_prior_q", "online_list",
         "optimal_delta", "optimal_total", "spending_list", "tuned_shares", "unit_deviation", "usual_rounds",

@@ -111,7 +111,7 @@ def test_half_hourly_loads_do_not_buy_twenty_false_alarms(call, series):
     assert told["outlook"]["false_alarms"] > 20
     assert told["outlook"]["least_bar"] > 2 * 600
     tested = asked(call, f"quote {question} --truth 60 --tests 17520")
-    assert tested["outlook"]["margin"] < told["outlook"]["margin"] / 2  # a sharp test of as many hits
+    assert tested["outlook"]["margin"] < told["outlook"]["margin"]  # the bar lies where it is best for so many tests
     best = tested["alternatives"][0]
     assert best["code"].startswith("session.start(AgreedTests(")
     assert best["error"] < tested["within"]["error"]

@@ -87,7 +87,9 @@ QUESTIONS = {
     "test": lambda s, key: s.test(count(), above=51, epsilon="0.02", request=key),
     "published": lambda s, key: s.release_if(count(), above=SURE, epsilon="0.02", request=key),
     "held": lambda s, key: s.release_if(count(), above=NEVER, epsilon="0.02", request=key),
-    "watch": lambda s, key: s.watch(count().by("clinic", CLINICS), above=15, epsilon="0.02", request=key),
+    "watch": lambda s, key: s.watch(
+        count().by("clinic", CLINICS), above=15, epsilon="0.02", below_margin=True, request=key
+    ),
 }
 
 

@@ -28,14 +28,16 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chary.accounting.charging.boundary_sizes import moderate
 from chary.accounting.charging.direct_prices import twice_price_up
 from chary.accounting.exponentials import decimal, precise
 from chary.accounting.rounding import rounded_down
 from chary.errors import InvalidParameter
-from chary.noise.choice import Floats
 from chary.numbers import Number, probability, whole
+
+Floats = NDArray[np.float64]
 
 _CLOSE: Final = 1e-5
 # What floats of cancelling terms may err by, relatively, where they are used; below it the terms' own bounds are.

@@ -97,7 +97,7 @@ def gaussian_loss_up(noise: Number, candidates: int, beta: Number) -> float:
     Gaussian of twice the variance, and there are n - 1 of them at most.
 
     >>> round(gaussian_loss_up(20, 100, "0.05"), 1)
-    93.1
+    93.0
     """
     others, chance = whole(candidates, "candidates") - 1, float(probability(beta, "beta"))
     if not others:

@@ -36,7 +36,7 @@ class GuardedQuantiles:
     >>> import numpy as np
     >>> made = GuardedQuantiles(("0.5",), epsilon=1, replace=False, beta="0.05")
     >>> made.step(Order(np.arange(1000), np.full(1000, 10), 1001), noise.Seeded(1))
-    Guarded(places=[499], low=[497], high=[503])
+    Guarded(places=[499], low=[495], high=[503])
     >>> made.reaches(1001)
     [63]
     """
