@@ -13,6 +13,7 @@ from chary.answer import NoisyNumber, NoisyNumbers
 from chary.calls import ContinualCount
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.growing import draw_counts
+from chary.growing.growth_plots import reach_of
 from chary.mechanisms import Laplace
 from chary.pictures import Chart, Spot
 from chary.pictures.drawing import DOUBT, INK, MOST_ROWS, SPOT, figure_of, plotted, save, styled, svg
@@ -121,6 +122,12 @@ def test_notebooks_show_the_table_and_the_picture():
     assert shown.startswith("<table>")
     assert 'role="img"' in shown
     assert "svg" not in NoisyNumbers(1, ("clinic",), (("a",),), (5,), 1.0)._repr_html_()
+
+
+def test_a_count_below_zero_is_drawn_below_its_interval():
+    assert reach_of(Spot("a", -4.0, 0.0, 7.0)) == (0, 11)
+    assert reach_of(Spot("a", -9.0, 0.0, 0.0)) == (0, 9)
+    assert reach_of(Spot("a", 5.0, 3.0, 9.0)) == (2, 4)
 
 
 def test_growing_counts_are_drawn_with_their_intervals(opened, tmp_path):

@@ -38,7 +38,7 @@ def _hits(axes: Axes, story: Story) -> None:
     """Every hit, largest first."""
     hits = sorted(story.hits, key=lambda hit: -hit.value)
     for place, hit in enumerate(hits):
-        ends, color = [[hit.value - hit.low], [hit.high - hit.value]], FALSE if hit.false else OWN
+        ends, color = [[max(0, hit.value - hit.low)], [max(0, hit.high - hit.value)]], FALSE if hit.false else OWN
         axes.errorbar(hit.value, place, xerr=ends, fmt="o", color=color, ms=5, capsize=2)
     axes.plot([hit.truth for hit in hits], range(len(hits)), "kx", ms=5, label="truth (these data are public)")
     axes.errorbar([], [], xerr=[], fmt="o", color=OWN, capsize=2, label="published, 95 % interval")

@@ -60,7 +60,7 @@ def draw_counts(results: Sequence[ScheduledRun | RunningCount], path: Path | str
         for name, colour in zip(names, COLOURS, strict=False):
             known = [(place, counts[name]) for place, counts in told if name in counts]
             places, spots = [place for place, _ in known], [spot for _, spot in known]
-            bars = [[spot.value - (spot.low or 0) for spot in spots], [(spot.high or 0) - spot.value for spot in spots]]
+            bars = [*zip(*map(reach_of, spots), strict=True)]
             axes.errorbar(
                 places,
                 [spot.value for spot in spots],
@@ -90,6 +90,11 @@ def counts_of(result: ScheduledRun | RunningCount) -> dict[str, Spot]:
         found = [spot_of(", ".join(map(str, key)), row["value"], (row["low"], row["high"])) for key, row in rows]
         return {spot.label: spot for spot in found}
     return {} if answer is None else {"": spot_of("", answer.value, answer.interval)}
+
+
+def reach_of(spot: Spot) -> tuple[float, float]:
+    """How far the interval reaches below and above the value, which may lie outside of it: a count below 0 does."""
+    return max(0, spot.value - (spot.low or 0)), max(0, (spot.high or 0) - spot.value)
 
 
 def _along(schedule: ScheduleState, factor: int) -> list[PlannedRun]:

@@ -38,7 +38,7 @@ class GuardedQuantiles:
     >>> made.step(Order(np.arange(1000), np.full(1000, 10), 1001), noise.Seeded(1))
     Guarded(places=[499], low=[495], high=[503])
     >>> made.reaches(1001)
-    [63]
+    [65]
     """
 
     at: tuple[Number, ...]
