@@ -39,6 +39,7 @@ def test_ledgers_of_all_ages_have_a_report(kept, tmp_path):
     for form in FORMS:
         found.save(tmp_path / f"report{form}")
     assert "Traceback" not in found.html()
+    assert not re.search(r"\d\d:\d\d:\d\d", found.html() + found.csv() + found.markdown())  # how long calls took
 
 
 def test_no_secret_is_looked_at(kept):

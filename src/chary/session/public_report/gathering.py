@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +24,8 @@ Tell = Callable[[str, int, int], None]
 class ReportedCall:
     """A settled call: what was asked, when and by whom, what came out and what it took.
 
-    `share` is the part of the budget that it took, `charged` the same in the filter's unit. `opened` is the call whose
+    `time` is when it was asked, to the minute: how long calls took depends on the rows and is not published. `share` is
+    the part of the budget that it took, `charged` the same in the filter's unit. `opened` is the call whose
     run it asked, `bar` the threshold, `keyed` whether its values have keys.
     """
 
@@ -102,12 +104,21 @@ def _told(rebuilder: Rebuilder, settled: list[CallRecord], confidence: Fraction,
         tell("reading answers", place, len(settled))
 
 
+def to_the_minute(time: str) -> str:
+    """A time of the ledger without its seconds: how long calls took is not published.
+
+    >>> to_the_minute("2026-03-09T08:05:11.000001+00:00")
+    '2026-03-09T08:05+00:00'
+    """
+    return datetime.fromisoformat(time).isoformat(timespec="minutes")
+
+
 def _call(rebuilder: Rebuilder, call: CallRecord, rebuilt: Rebuilt, confidence: Fraction) -> ReportedCall:
     body = rebuilder.body(call)
     charged = spending(rebuilder.filter, call.charged)
     return ReportedCall(
         call.number,
-        call.settled or call.created,
+        to_the_minute(call.created),
         call.analyst,
         call.kind,
         titled(call.kind),
