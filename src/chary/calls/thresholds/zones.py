@@ -191,8 +191,10 @@ class Classify(HowSharply[Classified]):
     Guarantee: with `epsilon`, the epsilon-DP exponential mechanism over the keys, each of which may change by the
     query's sensitivity, inside the boundary wrapper: `BoundaryCall(epsilon)` ([TCT] Algorithm 4). With `hits`, `price`
     or `within` (as for `Test`; within is by how much the largest must lead for all to be clear) a `SharpTest` whose
-    hit is "boundary": two draws that differ (docs/theory.md). Counts under add/remove all change in one direction,
-    which halves the noise. A key is a scalar for one column, a tuple for several.
+    hit is "boundary": two draws that differ (docs/theory.md). While the lead is small a sharp choice may name any key
+    as clear, also one far behind (each of k with chance 1/k^2 at a tie); the exponential mechanism favours the larger
+    ones even then. Counts under add/remove all change in one direction, which halves the noise. A key is a scalar for
+    one column, a tuple for several.
     """
 
     query: AnyQuery
