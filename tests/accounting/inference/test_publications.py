@@ -174,6 +174,14 @@ def test_a_float_stands_for_all_that_it_may_be():
     assert (wide.low, wide.high) == (exact.low - 8, exact.high + 8)
 
 
+@pytest.mark.parametrize("steps", [3, 7, 120, 12345])
+def test_a_float_is_the_quotient_that_is_rounded_to_it(steps):
+    for place in range(-300, 300):
+        part, grid = Fraction(place, steps), Fraction(1, steps)
+        told = Publication(LaplaceLaw(1), grid=grid)
+        assert told.interval(float(part)) == told.interval(part)
+
+
 @pytest.mark.parametrize("name", ["Laplace 6", "Gaussian 5"])
 def test_rounded_answers_are_covered_given_that_they_changed(name):
     """A tracked answer: the nearest multiple of 8, halves upwards, published when it is not the last one, 16."""

@@ -151,9 +151,10 @@ class Publication:
         """The least and the largest noisy value, in grid steps, that are published as this value."""
         number, grid = exact(value, "value"), Fraction(self.grid)
         unit = grid if self.step is None else Fraction(self.step)
-        # A float stands for every multiple that is rounded to it.
+        # A float stands for every multiple that is rounded to it: to what it is, not to its shortest decimals.
         half = Fraction(math.ulp(value)) / 2 if isinstance(value, float) else Fraction(0)
-        first, last = math.ceil((number - half) / unit), math.floor((number + half) / unit)
+        stored = Fraction(value) if isinstance(value, float) else number
+        first, last = math.ceil((stored - half) / unit), math.floor((stored + half) / unit)
         if first > last:
             raise InvalidParameter(f"value must be a multiple of {plain(unit)}, got {plain(number)}")
         if self.step is not None:
