@@ -9,7 +9,7 @@ import typer
 
 from chary.answer import NoisyNumbers
 from chary.calls import Call, Individual, Release, ReleaseIf, Test, Watch
-from chary.cli.asking.answer_pictures import check_drawn, draw_answer
+from chary.cli.answer_pictures import check_drawn, draw_answer
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form, forms
 from chary.cli.asking.options import Above, CallOptions, Picture, QueryOptions
