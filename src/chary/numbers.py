@@ -97,6 +97,15 @@ def plain(value: Fraction | float) -> str:
 
 
 @lru_cache(maxsize=1024)
+def natural_number(value: Fraction) -> int | float:
+    """A number as people read it: whole numbers stay whole, others are the nearest float.
+
+    >>> natural_number(Fraction(6, 2)), natural_number(Fraction(1, 4))
+    (3, 0.25)
+    """
+    return value.numerator if value.denominator == 1 else float(value)
+
+
 def _parsed(text: str) -> Fraction:
     """A decimal or a quotient; the few numbers that questions come with are parsed once."""
     if "/" not in text and abs(Decimal(text).adjusted()) > _DIGITS:

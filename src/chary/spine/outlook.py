@@ -9,7 +9,7 @@ from chary.accounting.inference.together import Tails
 from chary.data import Neighbouring, Query
 from chary.data.rows.series import Values
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, plain, probability, whole
+from chary.numbers import Number, exact, natural_number, plain, probability, whole
 
 # From one expected false alarm on, a call says that it is meant: that is a hit's price for nothing.
 MANY: Final = 1
@@ -101,7 +101,9 @@ class Barred:
             "value_error": None if shared is None else error_of_all_up(shared, tests=count, confidence=sure),
             "clear_from": clear,
         }
-        units: dict[str, Any] = {name: None if step is None else _units(step, grid) for name, step in steps.items()}
+        units: dict[str, Any] = {
+            name: None if step is None else natural_number(step * grid) for name, step in steps.items()
+        }
         return Outlook(tests=count, confidence=float(sure), false_alarms=self.alarms(ordinary, count), **units)
 
     def alarms(self, truth: int | None, tests: int) -> float | None:
@@ -155,8 +157,3 @@ def check_bar(barred: Barred | None, *, meant: bool) -> None:
 
 def _few(expected: float) -> str:
     return f"{float(f'{expected:.3g}'):,g}"
-
-
-def _units(steps: int, grid: Fraction) -> float:
-    found = steps * grid
-    return int(found) if found.denominator == 1 else float(found)

@@ -11,7 +11,7 @@ from chary.accounting.inference.ends import lower_end, tail_up, upper_end
 from chary.accounting.inference.noise_laws import NoiseLaw
 from chary.accounting.inference.supports import End, Support
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, plain, positive, probability
+from chary.numbers import Number, exact, natural_number, plain, positive, probability
 
 CONFIDENCE: Final = Fraction(19, 20)
 # Floats below have no digits left; a p-value is never told as 0.
@@ -175,7 +175,7 @@ class Publication:
             found = max(found, Fraction(self.floor))
         if self.ceiling is not None:
             found = min(found, Fraction(self.ceiling))
-        return int(found) if found.denominator == 1 else float(found)
+        return natural_number(found)
 
 
 @lru_cache(maxsize=_KEPT)

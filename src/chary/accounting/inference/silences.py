@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from chary.accounting.inference.publications import CONFIDENCE, Interval
 from chary.accounting.inference.together import Tails
-from chary.numbers import Number, positive, probability
+from chary.numbers import Number, natural_number, positive, probability
 
 
 @dataclass(frozen=True)
@@ -52,5 +52,4 @@ class Silence:
 
 def _told(end: Number | None) -> int | float | None:
     """A whole number where it is one."""
-    found = None if end is None else Fraction(end)
-    return None if found is None else int(found) if found.denominator == 1 else float(found)
+    return None if end is None else natural_number(Fraction(end))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, Final, TypedDict, cast
+from typing import Any, ClassVar, Final, TypedDict, cast
 
 from chary.accounting import Event
 from chary.calls.call import AnswerT, Call
@@ -49,6 +49,8 @@ class HowSharply(Call[AnswerT]):
     are the sharpest test there is for its price (docs/theory.md) and need a session with a delta.
     """
 
+    # Whether so many hits are those of sharp tests where a command does not say how sharply.
+    usually_sharp: ClassVar[bool] = True
     _: KW_ONLY
     epsilon: Positive | None = None
     hits: Whole | None = None

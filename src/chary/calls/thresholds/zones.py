@@ -197,6 +197,8 @@ class Classify(HowSharply[Classified]):
     one column, a tuple for several.
     """
 
+    # Where the lead is small, a sharp choice may name a key far behind.
+    usually_sharp = False
     query: AnyQuery
 
     def bind(self, spine: Spine) -> "AskClassify | AskLargest":

@@ -11,7 +11,6 @@ import typer
 from chary.calls import Call, kinds
 from chary.calls.fields import of_code
 from chary.calls.thresholds.how_sharply import HowSharply
-from chary.calls.thresholds.zones import Classify
 from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options
 from chary.cli.asking.opened import DEFAULT_HITS, Opened
 from chary.cli.asking.options import (
@@ -125,11 +124,9 @@ class Form:
 
     def _tested_sharply(self, made: dict[str, Any], asked: Opened) -> bool:
         """Whether hits are those of sharp tests, as in a program: under the filter that has prices for them, or where
-        something was said that only they have. Not for the largest of several keys, of which a sharp choice may name
-        one far behind while the lead is small."""
+        something was said that only they have."""
         said = any(made.get(term) is not None for term in ("tests", "value"))
-        usual = asked.sharp and self.kind is not Classify
-        return issubclass(self.kind, HowSharply) and (said or usual)
+        return issubclass(self.kind, HowSharply) and (said or (asked.sharp and self.kind.usually_sharp))
 
     def _check_said(self, said: Typed) -> None:
         """What an earlier run makes superfluous is needed without one."""

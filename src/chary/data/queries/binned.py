@@ -21,7 +21,7 @@ from chary.data.queries.count import Count
 from chary.data.queries.query import Keying, Query
 from chary.data.queries.total import written
 from chary.errors import InvalidQuery
-from chary.numbers import Number, exact
+from chary.numbers import Number, exact, natural_number
 
 Outside = Literal["ignore", "edges"]
 Numeric = int | float
@@ -77,7 +77,7 @@ class Binned(Query[NoisyNumbers]):
     @cached_property
     def keys(self) -> tuple[tuple[Any, ...], ...]:
         """One interval for each bin."""
-        edges = [int(edge) if edge.denominator == 1 else float(edge) for edge in self.edges]
+        edges = [natural_number(edge) for edge in self.edges]
         return tuple((Bin(low, high),) for low, high in pairwise(edges))
 
     def contribution(self, neighbouring: Neighbouring) -> Contribution:

@@ -11,7 +11,7 @@ from chary.data.predicates.predicate import Predicate
 from chary.data.queries.contribution import per_unit
 from chary.data.queries.total import Total, read_bounds, written
 from chary.errors import InvalidQuery
-from chary.numbers import Number, positive
+from chary.numbers import Number, natural_number, positive
 
 Integers = NDArray[np.int64]
 MOST_POINTS: Final = 2**40
@@ -70,8 +70,7 @@ class Ordered:
 
     def value(self, place: int) -> int | float:
         """The possible value of that number, counted from 0."""
-        found = self.total.bounds[0] + place * self.total.grid
-        return int(found) if found.denominator == 1 else float(found)
+        return natural_number(self.total.bounds[0] + place * self.total.grid)
 
     def moves(self, neighbouring: Neighbouring) -> int:
         """How many values one unit has at most; `InvalidQuery` when nothing bounds that, or nothing needs to."""

@@ -19,7 +19,7 @@ from chary.errors import InvalidParameter
 from chary.learning.features import Cells, Column, listed
 from chary.mechanisms import Laplace
 from chary.noise import Enclosure, Source, bernoulli, uniform_integers
-from chary.numbers import Number, exact, positive, probability
+from chary.numbers import Number, exact, natural_number, positive, probability
 
 # The most that `uniform_integers` draws from: two of n keys are equal with a chance below n**2 / 2**63. An equal pair
 # would be ordered by its place, which costs evenness and no privacy.
@@ -156,8 +156,7 @@ class Candidate:
         """The score with its noise."""
         right, wrong = self._gains
         steps = correct * right + (judged - correct) * wrong
-        score = Fraction(self.noise.apply_one(steps, source), right - wrong)
-        return score.numerator if score.denominator == 1 else float(score)
+        return natural_number(Fraction(self.noise.apply_one(steps, source), right - wrong))
 
     @property
     def _gains(self) -> tuple[int, int]:
