@@ -1,6 +1,5 @@
 """Agreed tests whose process is killed at any step, and several processes on the last ones: never more than agreed."""
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -10,8 +9,8 @@ import pytest
 import chary
 from chary import BudgetRefused, count
 from chary.calls import AgreedTests
-from chary.ledger import SecretMoved
 from tests.children import Python
+from tests.crash.asking_child import ask_until_refused, killing
 
 UNITS, TESTS, PROCESSES, FAR = 50, 12, 2, 10**6
 
@@ -63,24 +62,14 @@ def test_processes_that_ask_at_once_share_the_tests(tmp_path):
 
 
 def killed(folder, call, step):
-    def kill(reached):
-        if reached == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    found = opened(folder, kill).resume(int(call)).ask(count(), above=FAR, request="once")
+    found = opened(folder, killing(step)).resume(int(call)).ask(count(), above=FAR, request="once")
     sys.stdout.write(f"answer {found.tests_left}\n")
 
 
 def ask_all(folder, call):
     with opened(folder) as session:
         run = session.resume(int(call))
-        while True:
-            try:
-                sys.stdout.write(f"{run.ask(count(), above=FAR).tests_left}\n")
-            except SecretMoved:
-                continue
-            except BudgetRefused:
-                return
+        ask_until_refused(lambda: run.ask(count(), above=FAR).tests_left)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """A sparse vector killed at any step, and several processes asking it at once: hits and threshold are never apart."""
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -8,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import chary
-from chary import BudgetRefused, count
+from chary import count
 from chary.calls import SparseVector
-from chary.ledger import SecretMoved
 from chary.mechanisms import HiddenThreshold
 from tests.children import Python
+from tests.crash.asking_child import ask_until_refused, killing
 
 UNITS, HITS, PROCESSES = 50, 12, 2
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,24 +64,14 @@ def test_processes_that_ask_at_once_share_the_hits(tmp_path):
 
 
 def killed(folder, call, step):
-    def kill(reached):
-        if reached == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    found = opened(folder, kill).resume(int(call)).ask(count(), request="once")
+    found = opened(folder, killing(step)).resume(int(call)).ask(count(), request="once")
     sys.stdout.write(f"answer {found.hits_left}\n")
 
 
 def ask_all(folder, call):
     with opened(folder) as session:
         sparse = session.resume(int(call))
-        while True:
-            try:
-                sys.stdout.write(f"{sparse.ask(count()).hits_left}\n")
-            except SecretMoved:
-                continue
-            except BudgetRefused:
-                return
+        ask_until_refused(lambda: sparse.ask(count()).hits_left)
 
 
 if __name__ == "__main__":
