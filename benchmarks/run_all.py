@@ -19,6 +19,7 @@ NAMES = (
     "selection",
     "choices",
     "quantiles",
+    "joint_quantiles",
     "lower_bounds",
     "individual",
     "sparse_accuracy",
