@@ -10,7 +10,7 @@ from scipy.stats import binom, binomtest
 
 from chary import InvalidParameter, InvalidQuery
 from chary.audit import link, linkage
-from chary.cli.attack_commands import built_in
+from chary.cli.attacks.attack_commands import built_in
 from tests.paths import beside
 from tests.session.kit import PLENTY, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data
 
