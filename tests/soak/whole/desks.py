@@ -59,26 +59,28 @@ class Promise:
     filter: str
     grain: str | None = None
 
-    def open(self, table: RowTable, ledger: Ledger) -> Session:
+    def open(self, table: RowTable, ledger: Ledger, source: Source | None) -> Session:
         """A session on this ledger; the same ledger again is a restart."""
         options = {} if self.grain is None else {"grain": self.grain}
-        return open_rows(table, dataset="d", ledger=ledger, budget=self.budget, filter=self.filter, **options)
+        options |= {"budget": self.budget, "filter": self.filter, "unsafe_noise": source}
+        return open_rows(table, dataset="d", ledger=ledger, **options)
 
 
 @dataclass
 class Desk:
-    """What is open; secret is only the table."""
+    """What is open; secret is only the table. Noise is that of the operating system unless tests say otherwise."""
 
     table: RowTable
     promise: Promise
     ledger: Ledger
+    source: Source | None = None
     session: Session = field(init=False)
     runs: dict[str, object] = field(default_factory=dict)
     held: list[int] = field(default_factory=list)
     appended: bool = False
 
     def __post_init__(self) -> None:
-        self.session = self.promise.open(self.table, self.ledger)
+        self.session = self.promise.open(self.table, self.ledger, self.source)
 
     def do(self, move: str) -> Symbol:
         """What the analyst sees of one move, coarsened, with what was charged: refusals are seen too."""
@@ -162,7 +164,7 @@ def _append(desk: Desk) -> Symbol:
 
 def _restart(desk: Desk) -> Symbol:
     """The same ledger is opened anew, with the runs as it has kept them."""
-    desk.session = desk.promise.open(desk.table, desk.ledger)
+    desk.session = desk.promise.open(desk.table, desk.ledger, desk.source)
     desk.runs = {name: desk.session.resume(run.call) for name, run in desk.runs.items()}
     return "restarted"
 

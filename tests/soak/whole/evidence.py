@@ -33,7 +33,7 @@ def epsilon_down(without: Sequence[Transcript], beside: Sequence[Transcript], de
 
 
 def bound(rare: tuple[int, int], often: tuple[int, int], delta: float) -> float:
-    """The least epsilon for events that happened so often of so many times; both directions together fail with ALPHA."""
+    """The least epsilon for events that happened so often of so many times; both directions together fail by ALPHA."""
     risk = ALPHA / 4
     most = 1.0 if rare[0] == rare[1] else float(beta.ppf(1 - risk, rare[0] + 1, rare[1] - rare[0]))
     least = 0.0 if not often[0] else float(beta.ppf(risk, often[0], often[1] - often[0] + 1))

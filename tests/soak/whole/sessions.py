@@ -11,6 +11,7 @@ from random import Random
 from chary import Budget
 from chary.data import RowTable
 from chary.ledger import MemoryLedger
+from chary.noise import Source
 from tests.soak.figures import Figures, Until
 from tests.soak.whole.desks import MOVES, NEAR, Desk, Promise, rows_of
 from tests.soak.whole.evidence import epsilon_down
@@ -65,7 +66,13 @@ def whole_sessions(until: Until, random: Random, played: int = PLAYED) -> Figure
 
 
 def play(
-    random: Random, played: int, *, name: str | None = None, who: str | None = None, menu: list[str] | None = None
+    random: Random,
+    played: int,
+    *,
+    name: str | None = None,
+    who: str | None = None,
+    menu: list[str] | None = None,
+    source: Source | None = None,
 ) -> Played:
     """One game of so many sessions a side; what is not said is drawn."""
     name, who = name or random.choice(list(PROMISES)), who or random.choice(list(MENUS))
@@ -73,7 +80,10 @@ def play(
     with Tables() as tables:
         player = _player(who, menu, promise, tables, random)
         tables.fresh = "append" in menu
-        sides = [[_session(tables(side), promise, player, random) for _ in range(played)] for side in (0, 1)]
+        sides = [
+            [_session(Desk(tables(side), promise, MemoryLedger(), source), player, random) for _ in range(played)]
+            for side in (0, 1)
+        ]
     epsilon, delta = (float(part) for part in promise.budget.exact)
     transcripts = [[transcript for transcript, _ in side] for side in sides]
     measured = epsilon_down(*transcripts, delta)
@@ -116,9 +126,9 @@ def _player(who: str, menu: list[str], promise: Promise, tables: Tables, random:
     return Best(laws, float(promise.budget.exact[0]) / 2, STEPS, flipped=random.random() < 0.5)
 
 
-def _session(table: RowTable, promise: Promise, player: Player, random: Random) -> tuple[Transcript, float]:
+def _session(desk: Desk, player: Player, random: Random) -> tuple[Transcript, float]:
     """One session to its end: what was seen, and how much of the budget was charged."""
-    desk, seen = Desk(table, promise, MemoryLedger()), Transcript()
+    seen = Transcript()
     while len(seen) < STEPS and sum(REFUSED in symbol for _, symbol in seen) < PATIENCE:
         move = player(seen, random)
         if move is None:

@@ -8,6 +8,7 @@ import pytest
 from chary.amounts import Amount
 from chary.filters import Price, PureFilter
 from chary.mechanisms import Laplace
+from chary.noise import Seeded
 from tests.soak.figures import Until
 from tests.soak.whole.desks import MOVES, NEAR, Desk, RowTable, rows_of
 from tests.soak.whole.evidence import ALPHA, bound, epsilon_down
@@ -36,7 +37,7 @@ def test_every_move_is_answered_or_refused_the_same_way_twice(name):
 
 
 def test_noise_that_is_a_third_is_caught(monkeypatch):
-    game = {"name": "pure", "who": "best", "menu": TESTS}
+    game = {"name": "pure", "who": "best", "menu": TESTS, "source": Seeded(4)}
     assert not play(Random(1), 400, **game).broken
 
     true = Laplace.draw_one
@@ -49,11 +50,11 @@ def test_an_accountant_that_forgets_is_caught(monkeypatch):
 
     def cheap(self, event):
         found = true(self, event)
-        quarter = Amount(found.hit.main // 4, found.hit.delta)
-        return Price(quarter, quarter)
+        sixth = Amount(found.hit.main // 6, found.hit.delta)
+        return Price(sixth, sixth)
 
     monkeypatch.setattr(PureFilter, "price", cheap)
-    assert play(Random(1), 400, name="pure", who="greedy", menu=TESTS).broken
+    assert play(Random(1), 500, name="pure", who="greedy", menu=["large test"], source=Seeded(5)).broken
 
 
 def test_the_bound_fails_once_in_a_million():
