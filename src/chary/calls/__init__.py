@@ -47,7 +47,9 @@ from chary.calls.numbers.releasing import Release
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
+from chary.calls.selection.own_utilities import ExponentialMechanism, InverseSensitivityMechanism
 from chary.calls.selection.ranking import Top
+from chary.calls.selection.score_functions import ScoreFunction
 from chary.calls.selection.selecting import Select
 from chary.calls.selection.selections import Chosen, Coverage, Ranking, Selected
 from chary.calls.sketches.distinct_counts import Sketch
@@ -99,6 +101,7 @@ __all__ = [
     "Decided",
     "Disclosure",
     "DistinctEstimate",
+    "ExponentialMechanism",
     "Extend",
     "FirstAbove",
     "GrowingAccuracy",
@@ -108,6 +111,7 @@ __all__ = [
     "GrowingTest",
     "Histogram",
     "Individual",
+    "InverseSensitivityMechanism",
     "KeyedRun",
     "Label",
     "Labelled",
@@ -143,6 +147,7 @@ __all__ = [
     "RunningCounts",
     "Schedule",
     "ScheduledRun",
+    "ScoreFunction",
     "Select",
     "Selected",
     "Share",
