@@ -28,6 +28,7 @@ from chary.calls import (
     Label,
     Majority,
     Marginal,
+    MatrixMechanism,
     Mode,
     MostCommon,
     NoisyMax,
@@ -204,6 +205,7 @@ def agreed(ask):
     return prepared
 
 
+GRID = [(clinic, age) for clinic in CLINICS for age in (20, 44)]
 SIZES = ScoreFunction("sizes", lambda rows, candidates: range(len(candidates)), columns=["clinic"])
 # Given a session and a name, each prepares what it needs and returns how to ask under a request key.
 KINDS = {
@@ -325,6 +327,11 @@ NEWER = {
     ),
     "inverse_sensitivity of a function": asked(
         lambda s, key: s.ask(InverseSensitivityMechanism(CLINICS, SIZES, epsilon="0.01"), request=key)
+    ),
+    "matrix_mechanism of marginals": asked(
+        lambda s, key: s.ask(
+            MatrixMechanism(count().by(["clinic", "age"], GRID), [["clinic"], []], rho="0.0001"), request=key
+        )
     ),
     "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
     "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),

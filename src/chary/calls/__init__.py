@@ -40,10 +40,12 @@ from chary.calls.individual.individual_streams import Individual
 from chary.calls.individual.living_questions import LivingCount
 from chary.calls.keyed_run import KeyedRun
 from chary.calls.numbers.histograms import Histogram, Marginal
+from chary.calls.numbers.matrix_mechanism import LinearAnswers, MatrixMechanism
 from chary.calls.numbers.modes import Mode, Share
 from chary.calls.numbers.quantile_questions import Quantile, QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.numbers.randomized import Randomized, RandomizedCounts
 from chary.calls.numbers.releasing import Release
+from chary.calls.numbers.releasing_together import NoisyAnswers, ReleaseAll
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
@@ -115,12 +117,15 @@ __all__ = [
     "KeyedRun",
     "Label",
     "Labelled",
+    "LinearAnswers",
     "LivingCount",
     "Majority",
     "Marginal",
+    "MatrixMechanism",
     "MeasuredQuery",
     "Mode",
     "MostCommon",
+    "NoisyAnswers",
     "NoisyMax",
     "NoisyNumber",
     "NoisyNumbers",
@@ -140,6 +145,7 @@ __all__ = [
     "RandomizedCounts",
     "Ranking",
     "Release",
+    "ReleaseAll",
     "ReleaseIf",
     "Revise",
     "Run",

@@ -58,6 +58,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "stated_per_unit": "You vouch that a unit is in at most this many keys.",
     "step": "Answers are multiples of this; by sharp tests, how far one must be from the last to be told.",
     "steps": "How many steps are told at most.",
+    "strategy": "What is measured (default: what has the least mean squared error).",
     "sure": "With which probability all tests are right together (default 0.95).",
     "tests": "How many tests are asked together, or agreed on; bars lie where so many are right.",
     "threshold": "The public threshold.",
@@ -67,5 +68,6 @@ MEANINGS: Final[Mapping[str, str]] = {
     "value": "Which part of the price of a hit its value takes (default: 0.25).",
     "values": "Publish a noisy value with each hit.",
     "where": 'Only rows with this condition, such as "age >= 65 AND smoker".',
+    "workload": "Which sums of the cells are asked: a name, lists of columns, or weights.",
     "within": "Instead of epsilon: how near to the bar all tests must be right.",
 }

@@ -24,9 +24,18 @@ from chary.cli.asking.options import (
 from chary.errors import InvalidParameter
 
 # What only a program can bring besides code of its own: names of targets, votes, a black box, several algorithms, or
-# a query for each of several candidates.
+# several queries, a workload.
 BROUGHT: Final = frozenset(
-    {"agreement", "best_of", "exponential_mechanism", "inverse_sensitivity", "label", "label_clear", "schedule"}
+    {
+        "agreement",
+        "best_of",
+        "exponential_mechanism",
+        "inverse_sensitivity",
+        "label",
+        "label_clear",
+        "matrix_mechanism",
+        "schedule",
+    }
     | {name for name, kind in kinds().items() if of_code(kind)}
 )
 # Without a size of their own, these are as precise as leaves room for the hits that are to be paid for.
