@@ -48,7 +48,7 @@ class ScoreFunction:
     """
 
     name: str
-    run: Callable[..., Sequence[Score]] = field(repr=False)
+    run: Callable[..., Any] = field(repr=False)
     columns: Sequence[str] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     coins: bool = False
