@@ -2,8 +2,9 @@
 
 Run as `python benchmarks/workloads.py`. All figures are exact for the noise that is drawn, of one unit in one cell that
 comes or goes. The limit is the singular value bound (Li and Miklau 2013): no strategy with least squares has a smaller
-error, with Gaussian noise, nor with Laplace noise, whose sensitivity is never less. The peer is noise on the answers
-themselves, "workload"; "identity" is the sum of noisy cells.
+error, with Gaussian noise, nor with Laplace noise, whose sensitivity is never less and whose variance on the grid is
+that part of the continuous one at least which it is for one cell. The peer is noise on the answers themselves,
+"workload"; "identity" is the sum of noisy cells.
 """
 
 import math
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from chary.accounting import laplace_deviation
 from chary.errors import InvalidQuery
 from chary.mechanisms.workloads.least_squares import Noising, best_measurement
 from chary.mechanisms.workloads.linear_queries import LinearQueries
@@ -44,7 +46,7 @@ def limit(asked: LinearQueries, noising: Noising) -> float:
     """The root of the least mean squared error that the singular values leave."""
     values = np.linalg.svd(asked.weights.astype(float), compute_uv=False)
     total = float(values.sum()) ** 2 / asked.weights.shape[1] / len(asked.keys)
-    return math.sqrt(total * (1 / (2 * float(noising.size)) if noising.gaussian else 2 / float(noising.size) ** 2))
+    return math.sqrt(total * (1 / (2 * float(noising.size)) if noising.gaussian else laplace_deviation(1) ** 2))
 
 
 def error(asked: LinearQueries, cells: Any, noising: Noising, name: str | None) -> float:

@@ -25,8 +25,8 @@ LEAST_SHARE: Final = 5
 MOST_ENTRIES: Final = 2 * 10**7
 # Whether a question is a combination of the sums: residues are 1e-12 where it is and 1 where it is not.
 _RESIDUE: Final = 1e-6
-# Equal errors are told apart by nothing but rounding: then the first strategy is taken.
-_BETTER: Final = 1 - 1e-9
+# What is better by less than a thousandth may be so by rounded shares alone: then the first strategy is taken.
+_BETTER: Final = 0.999
 
 
 @dataclass(frozen=True)
