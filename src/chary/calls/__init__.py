@@ -49,7 +49,8 @@ from chary.calls.numbers.releasing_together import NoisyAnswers, ReleaseAll
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
-from chary.calls.selection.own_utilities import ExponentialMechanism, InverseSensitivityMechanism
+from chary.calls.selection.own_distances import InverseSensitivityMechanism
+from chary.calls.selection.own_utilities import ExponentialMechanism
 from chary.calls.selection.ranking import Top
 from chary.calls.selection.score_functions import ScoreFunction
 from chary.calls.selection.selecting import Select

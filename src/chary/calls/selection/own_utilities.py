@@ -1,38 +1,23 @@
-"""One of a list of candidates, by scores or distances of the caller's own: the general forms of two mechanisms."""
+"""One of a list of candidates by scores of the caller's own: the exponential mechanism in its general form."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import date
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, gcd, lcm
-from typing import Any, Final, Generic
+from typing import Any
 
-import numpy as np
-
-from chary.accounting import Pure, exponential_loss_up
+from chary.accounting import exponential_loss_up
 from chary.calls.answers import ChosenKey
-from chary.calls.call import Bound, Call, CallT, call
+from chary.calls.call import Call, call
 from chary.calls.fields import Flag, Keys, Positive
-from chary.calls.selection.choices import bounded_range_price
-from chary.calls.selection.score_functions import (
-    ScoreFunction,
-    Scores,
-    distance_steps,
-    failed,
-    score_step,
-    score_steps,
-)
-from chary.data import Query, Reading, Relation, Rows
-from chary.errors import AlgorithmFailed, InvalidParameter
-from chary.filters import Filter, Price
-from chary.mechanisms import Exponential, InverseSensitivity
-from chary.numbers import exact
-from chary.spine.interaction import BETA, Json, Ran, Touched
+from chary.calls.selection.chosen_candidates import AskCandidate, checked
+from chary.calls.selection.score_functions import ScoreFunction, Scores, score_step, score_steps
+from chary.data import Query, Relation
+from chary.errors import InvalidParameter
+from chary.mechanisms import Exponential
+from chary.spine.interaction import Touched
 from chary.spine.spine import Spine
-
-_SCALARS: Final = (str, bool, int, float, Fraction, date)
 
 
 @call("exponential_mechanism", subject="selection")
@@ -72,7 +57,7 @@ class ExponentialMechanism(Call[ChosenKey]):
     monotone: Flag = False
 
     def __post_init__(self) -> None:
-        listed = _check(self.candidates)
+        listed = checked(self.candidates)
         if isinstance(self.score, ScoreFunction):
             if self.sensitivity is None:
                 raise InvalidParameter("say how far one unit moves a score of yours at most, such as sensitivity=1")
@@ -92,106 +77,8 @@ class ExponentialMechanism(Call[ChosenKey]):
         return AskExponential(self, spine.rows.neighbouring)
 
 
-@call("inverse_sensitivity", subject="selection")
-class InverseSensitivityMechanism(Call[ChosenKey]):
-    """One of a list of public candidates, the likelier the fewer units would have to change to make it the true answer.
-
-    Guarantee: `Pure(epsilon)` and (epsilon^2/8)-zCDP, whichever the filter prices lower, always charged: a candidate
-    at distance D has a chance exactly proportional to `exp(-epsilon D / 2)`; with `monotone` the 1/2 is left out.
-
-    - `distance=ScoreFunction(name, run)`, a function of the rows: **an assumption that nothing can check** is that one
-      unit changes no distance by more than 1; with `monotone`, that up to one common number it changes all of them in
-      one direction. Distances are rounded down to whole numbers from 0 to 2**40; NaN is farthest.
-    - `distance=query`, a count or a total without keys, where the candidates are numbers: which of them is it? Chary
-      works out how many units lie between.
-
-    95 times in 100 the distance is at most `shortfall` units above the smallest, whatever the data. No unbiased
-    (epsilon/4)-DP mechanism is more accurate where the distance is exactly that number of units. Source: theory
-    section 2; Asi, Duchi 2020.
-
-    Errors: as for `ExponentialMechanism`, and `InvalidParameter` for a query with keys, or candidates that are no
-    numbers beside a query.
-
-    >>> from chary import count
-    >>> InverseSensitivityMechanism([0, 10, 100, 1000], count("age >= 65"), epsilon="0.1").kind
-    'inverse_sensitivity'
-    """
-
-    candidates: Keys
-    distance: Scores
-    _: KW_ONLY
-    epsilon: Positive
-    monotone: Flag = False
-
-    def __post_init__(self) -> None:
-        _check(self.candidates)
-        if isinstance(self.distance, ScoreFunction):
-            return
-        if not isinstance(self.distance, Query) or self.distance.keys is not None or self.monotone:
-            raise InvalidParameter("distance is a ScoreFunction, or one count or total without keys or monotone=")
-        for candidate in self.candidates:
-            exact(candidate, "each of the candidates")
-
-    def bind(self, spine: Spine) -> "AskNearest":
-        return AskNearest(self, spine.rows.neighbouring)
-
-
 @dataclass(frozen=True)
-class _AskCandidate(Bound[CallT], Generic[CallT]):
-    """What both have in common: the position of the chosen candidate is published."""
-
-    @property
-    @abstractmethod
-    def brought(self) -> Any:
-        """The function, or the queries."""
-
-    @abstractmethod
-    def position(self, found: Sequence[Any], touched: Touched) -> int:
-        """The exact choice, given what the function returned or the queries answered."""
-
-    @property
-    def candidates(self) -> Sequence[Any]:
-        """The public candidates."""
-        call: Any = self.call
-        return tuple(call.candidates)
-
-    @cached_property
-    def event(self) -> Pure:
-        call: Any = self.call
-        return Pure(call.epsilon)
-
-    def price(self, filter_: Filter) -> Price:
-        return bounded_range_price(filter_, self.event.epsilon)
-
-    def queries(self) -> Sequence[Query]:
-        if isinstance(self.brought, ScoreFunction):
-            return ()
-        return [self.brought] if isinstance(self.brought, Query) else list(self.brought)
-
-    def prepare(self, rows: Rows) -> Sequence[Reading]:
-        return [self.brought.prepare(rows)] if isinstance(self.brought, ScoreFunction) else super().prepare(rows)
-
-    def run(self, touched: Touched) -> Ran:
-        try:
-            found = self._found(touched)
-        except AlgorithmFailed:
-            return Ran({"failed": True}, 0, 0)
-        return Ran({"position": self.position(found, touched)}, 0, 0)
-
-    def _found(self, touched: Touched) -> Sequence[Any]:
-        if isinstance(self.brought, ScoreFunction):
-            return self.brought.scores(touched.values[0], self.candidates, touched.source)
-        read = [touched.integers(place) for place in range(len(touched.values))]
-        return [int(value) for value in np.concatenate(read)]
-
-    def present(self, answer: Json, call: int) -> ChosenKey:
-        if "failed" in answer:
-            raise AlgorithmFailed(failed(self.brought.name))
-        return ChosenKey(call, self.candidates[answer["position"]], shortfall=self.shortfall(BETA))
-
-
-@dataclass(frozen=True)
-class AskExponential(_AskCandidate[ExponentialMechanism]):
+class AskExponential(AskCandidate[ExponentialMechanism]):
     """The choice by scores, as it is made."""
 
     @property
@@ -246,39 +133,3 @@ class AskExponential(_AskCandidate[ExponentialMechanism]):
             pairs = zip(found, self.brought, strict=True)
             utilities = [int(value * query.grid / self.step) for value, query in pairs]
         return self.mechanism.step(utilities, touched.source)
-
-
-@dataclass(frozen=True)
-class AskNearest(_AskCandidate[InverseSensitivityMechanism]):
-    """The choice by distances, as it is made."""
-
-    @property
-    def brought(self) -> Any:
-        return self.call.distance
-
-    @cached_property
-    def mechanism(self) -> InverseSensitivity:
-        """The exact choice among whole distances."""
-        return InverseSensitivity(self.call.epsilon, whole=self.call.monotone)
-
-    def shortfall(self, beta: Fraction) -> float:
-        units = ceil(exponential_loss_up(self.mechanism.unit, len(self.candidates), beta))
-        return float(max(0, units - 1))
-
-    def position(self, found: Sequence[Any], touched: Touched) -> int:
-        if isinstance(self.brought, ScoreFunction):
-            return self.mechanism.pick(distance_steps(found), touched.source)
-        query: Query = self.brought
-        moved, [value] = query.sensitivity(self.neighbouring), found
-        gaps = [abs(value - exact(candidate, "candidate") / query.grid) for candidate in self.candidates]
-        return self.mechanism.pick(distance_steps([ceil(gap / moved) for gap in gaps]), touched.source)
-
-
-def _check(candidates: Any) -> int:
-    """How many there are; `InvalidParameter` for fewer than two, lists, and any twice."""
-    listed = tuple(candidates)
-    if len(listed) < 2 or not all(isinstance(each, _SCALARS) for each in listed):
-        raise InvalidParameter('candidates are two or more public values, such as candidates=["a", "b"] or [0.5, 1, 2]')
-    if len({(type(each) is bool, each) for each in listed}) != len(listed):
-        raise InvalidParameter("candidates must be different")
-    return len(listed)
