@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
@@ -20,8 +20,11 @@ from chary.mechanisms.workloads.least_squares import MatrixMeasurement, Noising,
 from chary.mechanisms.workloads.linear_queries import LinearQueries
 from chary.mechanisms.workloads.sum_strategies import CellChange
 from chary.numbers import Number, plain
-from chary.spine.interaction import KEPT, Json, Ran, Touched
+from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine
+
+# Each may hold a matrix of 80 MB.
+_KEPT: Final = 4
 
 
 def _workload(value: Any, info: ValidationInfo) -> Any:
@@ -146,7 +149,7 @@ def noising_of(epsilon: Number | None, rho: Number | None, delta: Number | None)
     return Noising(found or 0, gaussian=True)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=_KEPT)
 def _planned(asked: MatrixMechanism, neighbouring: Neighbouring) -> MatrixMeasurement:
     """The best measurement, which a quote and the question after it share."""
     query: Any = asked.query

@@ -21,8 +21,8 @@ Floats = NDArray[np.float64]
 # Shares are told in thousandths; a group that gets less than five of them is not worth its noise.
 SHARES: Final = 1000
 LEAST_SHARE: Final = 5
-# A matrix of questions by sums with more entries takes a second and 160 MB.
-MOST_ENTRIES: Final = 2 * 10**7
+# A matrix of questions by sums with more entries takes 80 MB.
+MOST_ENTRIES: Final = 10**7
 # Whether a question is a combination of the sums: residues are 1e-12 where it is and 1 where it is not.
 _RESIDUE: Final = 1e-6
 # What is better by less than a thousandth may be so by rounded shares alone: then the first strategy is taken.
