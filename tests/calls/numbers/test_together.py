@@ -16,7 +16,7 @@ from chary.data import Neighbouring, RowTable
 from chary.data.queries import joint_change
 from chary.data.queries.joint_change import JointChange
 from chary.filters import PureFilter
-from chary.session import findings
+from chary.session import findings, report
 from tests.session.kit import CLINICS, NO_NOISE, PUBLIC, spent, visits
 
 GROUPS = [count(f"age >= {low} AND age < {low + 10}") for low in range(0, 90, 10)]
@@ -143,6 +143,18 @@ def test_answers_without_noise(opened):
     assert len(told.findings) == len(told) == 5
     assert session.ask(ReleaseAll(asked, epsilon=10**5), request="once") == told
     assert len(findings(session)) >= 5
+
+
+def test_an_answer_is_told_by_what_was_drawn(opened, monkeypatch):
+    """Also where it is proved later that less noise would do, and by a report, which knows no columns."""
+    session = opened(privacy_unit=None)
+    asked = ReleaseAll(GROUPS, epsilon="0.1")
+    told = session.ask(asked, request="once")
+    shown = report(session).datasets[0].calls[-1].values
+    assert [(each.low, each.high) for each in shown] == [part.interval for part in told.parts]
+    monkeypatch.setattr(JointChange, "of", lambda *asked: JointChange(Fraction(7), Fraction(7)))
+    assert repr(session.ask(asked, request="once")) == repr(told)
+    assert session.quote(asked).interval.startswith("values are within these of the truth 95 times in 100: 210 ")
 
 
 def test_a_quote_tells_how_exact_each_is(opened):

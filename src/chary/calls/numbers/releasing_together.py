@@ -109,7 +109,9 @@ class ReleaseAll(Call[NoisyAnswers]):
 
     def bind(self, spine: Spine) -> "AskAll":
         neighbouring = spine.rows.neighbouring
-        return AskAll(self, neighbouring, JointChange.of(tuple(self.queries), neighbouring, spine.rows.schema))
+        # A report knows no columns: how an answer was drawn is in the answer.
+        schema = getattr(spine.rows, "schema", None)
+        return AskAll(self, neighbouring, JointChange.of(tuple(self.queries), neighbouring, schema))
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,18 @@ class AskAll(Bound[ReleaseAll]):
 
     @cached_property
     def noises(self) -> Sequence[Additive]:
-        """The noise of each query: all are the same multiple of its sensitivity."""
+        """The noise of each query."""
+        return self._noises(self.change)
+
+    def _noises(self, change: JointChange) -> Sequence[Additive]:
+        """All are the same multiple of the query's sensitivity."""
         noising = noising_of(self.call.epsilon, self.call.rho, self.call.delta)
         size, singles = Fraction(noising.size), [query.sensitivity(self.neighbouring) for query in self.call.queries]
         if noising.gaussian:
             least = noise.SMALLEST_VARIANCE
-            variances = [single**2 * self.change.l2_squared / (2 * size) for single in singles]
+            variances = [single**2 * change.l2_squared / (2 * size) for single in singles]
             return [Gaussian(max(least, each), single**2) for each, single in zip(variances, singles, strict=True)]
-        scales = [single * self.change.l1 / size for single in singles]
+        scales = [single * change.l1 / size for single in singles]
         return [Laplace(max(noise.SMALLEST_SCALE, each), single) for each, single in zip(scales, singles, strict=True)]
 
     @cached_property
@@ -145,24 +151,24 @@ class AskAll(Bound[ReleaseAll]):
         return Repeated(first.event() if alike else Pure(Fraction(noising.size) / times), int(times))
 
     def foretold(self) -> str:
-        told = [f"{plain(float(part.error_bar() * query.grid))} ({query.describe()})" for query, part in self._pairs()]
+        pairs = zip(self.call.queries, self.noises, strict=True)
+        told = [f"{plain(float(part.error_bar() * query.grid))} ({query.describe()})" for query, part in pairs]
         more = f", and {len(told) - 5} more" if len(told) > 5 else ""
         return f"values are within these of the truth 95 times in 100: {', '.join(told[:5])}{more}"
-
-    def _pairs(self) -> list[tuple[Query, Additive]]:
-        return list(zip(self.call.queries, self.noises, strict=True))
 
     def queries(self) -> Sequence[Query]:
         return tuple(self.call.queries)
 
     def run(self, touched: Touched) -> Ran:
         applied = [part.apply(touched.integers(k), touched.source) for k, part in enumerate(self.noises)]
-        return Ran({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
+        known = {"l1": str(self.change.l1), "l2_squared": str(self.change.l2_squared)}
+        return Ran({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
 
     def present(self, answer: Json, call: int) -> NoisyAnswers:
+        noises = self._noises(JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"])))
         parts = tuple(
             _part(query, drawn, noisy, published(drawn, query, self.neighbouring), call)
-            for (query, drawn), noisy in zip(self._pairs(), answer["noisy"], strict=True)
+            for query, drawn, noisy in zip(self.call.queries, noises, answer["noisy"], strict=True)
         )
         keys = tuple(
             (number, query.describe(), None if key is None else scalar(key))

@@ -37,8 +37,9 @@ class JointChange:
     l2_squared: Fraction
 
     @classmethod
-    def of(cls, queries: Sequence[Query], neighbouring: Neighbouring, schema: Schema) -> "JointChange":
-        """Where each row is a unit, by the conditions that can hold of one row; else those of all queries, added.
+    def of(cls, queries: Sequence[Query], neighbouring: Neighbouring, schema: Schema | None) -> "JointChange":
+        """Where each row is a unit, by the conditions that can hold of one row; else, and where columns are not known,
+        those of all queries, added.
 
         - *Added or removed*: a row changes the queries whose conditions hold of it, each by its sensitivity at most, in
           one key. So it is the largest number of conditions that can hold together.
@@ -54,7 +55,8 @@ class JointChange:
         if any(not isinstance(query, (Count, Total, Binned)) for query in queries):
             raise InvalidQuery("release counts, totals and histograms together; a mean is two of them")
         parts = [_Part.of(query, neighbouring) for query in queries]
-        kinds = None if neighbouring.unit is not None else row_kinds([_where(query) for query in queries], schema)
+        alone = neighbouring.unit is None and schema is not None
+        kinds = row_kinds([_where(query) for query in queries], schema or {}) if alone else None
         if kinds is None:
             added = sum((part.l1 for part in parts), Fraction(0))
             return cls(added, added)
