@@ -20,12 +20,15 @@ from chary.calls import (
     Compute,
     ContinualCount,
     Decide,
+    ExponentialMechanism,
     GrowingSparse,
     Histogram,
     Individual,
+    InverseSensitivityMechanism,
     Label,
     Majority,
     Marginal,
+    MatrixMechanism,
     Mode,
     MostCommon,
     NoisyMax,
@@ -35,6 +38,7 @@ from chary.calls import (
     Randomized,
     Revise,
     Schedule,
+    ScoreFunction,
     Select,
     Share,
     Sketch,
@@ -201,6 +205,8 @@ def agreed(ask):
     return prepared
 
 
+GRID = [(clinic, age) for clinic in CLINICS for age in (20, 44)]
+SIZES = ScoreFunction("sizes", lambda rows, candidates: range(len(candidates)), columns=["clinic"])
 # Given a session and a name, each prepares what it needs and returns how to ask under a request key.
 KINDS = {
     "release": asked(lambda s, key: s.release(count(), epsilon="0.01", request=key)),
@@ -316,6 +322,17 @@ NEWER = {
         lambda s, key: s.start(GrowingSparse(above="0.5", hits=40, values=True), request=key).call
     ),
     "growing_sparse_test of sharp tests": growing_hit,
+    "exponential_mechanism of a function": asked(
+        lambda s, key: s.ask(ExponentialMechanism(CLINICS, SIZES, sensitivity=1, epsilon="0.01"), request=key)
+    ),
+    "inverse_sensitivity of a function": asked(
+        lambda s, key: s.ask(InverseSensitivityMechanism(CLINICS, SIZES, epsilon="0.01"), request=key)
+    ),
+    "matrix_mechanism of marginals": asked(
+        lambda s, key: s.ask(
+            MatrixMechanism(count().by(["clinic", "age"], GRID), [["clinic"], []], rho="0.0001"), request=key
+        )
+    ),
     "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
     "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),
     "track by sharp tests": asked(lambda s, key: s.ask(Track(count(), step=50, hits=9), request=key)),

@@ -40,14 +40,19 @@ from chary.calls.individual.individual_streams import Individual
 from chary.calls.individual.living_questions import LivingCount
 from chary.calls.keyed_run import KeyedRun
 from chary.calls.numbers.histograms import Histogram, Marginal
+from chary.calls.numbers.matrix_mechanism import LinearAnswers, MatrixMechanism
 from chary.calls.numbers.modes import Mode, Share
 from chary.calls.numbers.quantile_questions import Quantile, QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.numbers.randomized import Randomized, RandomizedCounts
 from chary.calls.numbers.releasing import Release
+from chary.calls.numbers.releasing_together import NoisyAnswers, ReleaseAll
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
+from chary.calls.selection.own_distances import InverseSensitivityMechanism
+from chary.calls.selection.own_utilities import ExponentialMechanism
 from chary.calls.selection.ranking import Top
+from chary.calls.selection.score_functions import ScoreFunction
 from chary.calls.selection.selecting import Select
 from chary.calls.selection.selections import Chosen, Coverage, Ranking, Selected
 from chary.calls.sketches.distinct_counts import Sketch
@@ -99,6 +104,7 @@ __all__ = [
     "Decided",
     "Disclosure",
     "DistinctEstimate",
+    "ExponentialMechanism",
     "Extend",
     "FirstAbove",
     "GrowingAccuracy",
@@ -108,15 +114,19 @@ __all__ = [
     "GrowingTest",
     "Histogram",
     "Individual",
+    "InverseSensitivityMechanism",
     "KeyedRun",
     "Label",
     "Labelled",
+    "LinearAnswers",
     "LivingCount",
     "Majority",
     "Marginal",
+    "MatrixMechanism",
     "MeasuredQuery",
     "Mode",
     "MostCommon",
+    "NoisyAnswers",
     "NoisyMax",
     "NoisyNumber",
     "NoisyNumbers",
@@ -136,6 +146,7 @@ __all__ = [
     "RandomizedCounts",
     "Ranking",
     "Release",
+    "ReleaseAll",
     "ReleaseIf",
     "Revise",
     "Run",
@@ -143,6 +154,7 @@ __all__ = [
     "RunningCounts",
     "Schedule",
     "ScheduledRun",
+    "ScoreFunction",
     "Select",
     "Selected",
     "Share",

@@ -27,6 +27,7 @@ from chary.learning.erm import (
     static_risk_up,
 )
 from chary.learning.features import Categorical, Cuts, Span
+from chary.learning.median_slope import MedianSlope
 from chary.learning.pate.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
 from chary.learning.pate.counting_bayes import CountingBayes
 from chary.learning.pate.label_choices import spread_points
@@ -56,6 +57,7 @@ __all__ = [
     "LabelReport",
     "Learned",
     "LinearAlgorithm",
+    "MedianSlope",
     "PrivateLearner",
     "PrivateLogisticRegression",
     "PrivateRidge",

@@ -58,6 +58,10 @@ class Values(Query[NoisyNumbers]):
         """`step` for each of the values."""
         return self.sensitivity(neighbouring) * self.length
 
+    def together(self, neighbouring: Neighbouring) -> int:
+        """`step` for each of the values."""
+        return self.l1(neighbouring)
+
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description."""
         return {"kind": "series", "length": self.length, "step": self.step}
