@@ -32,6 +32,7 @@ from chary.calls import (
     Quantiles,
     Race,
     Randomized,
+    RandomizedValues,
     Release,
     ReleaseIf,
     Revise,
@@ -112,6 +113,7 @@ SAMPLES = {
     "quantile": lambda: Quantile("age", 0.5, **AGES),
     "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),
     "randomized": lambda: Randomized("age >= 44", epsilon="0.01"),
+    "randomized_values": lambda: RandomizedValues("clinic", among=CLINICS, epsilon="0.01", form="symmetric"),
     "release": lambda: Release(KEYED, rho="1/10000"),
     "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
     "revise": lambda: Revise(1, above=5),
@@ -129,7 +131,7 @@ SAMPLES = {
 # What nothing but its author can bring: algorithms and black boxes.
 BROUGHT = {"boundary", "call", "call_twice", "extend", "publish_if", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}
-OF_REPLACED = {"fraction", "randomized"}
+OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 OF_ROWS = {
     "continual_count",
     "growing_sparse_vector",

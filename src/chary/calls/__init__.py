@@ -43,6 +43,7 @@ from chary.calls.numbers.histograms import Histogram, Marginal
 from chary.calls.numbers.modes import Mode, Share
 from chary.calls.numbers.quantile_questions import Quantile, QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.numbers.randomized import Randomized, RandomizedCounts
+from chary.calls.numbers.randomized_values import RandomizedTable, RandomizedValues
 from chary.calls.numbers.releasing import Release
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
@@ -134,6 +135,8 @@ __all__ = [
     "RaceOutcome",
     "Randomized",
     "RandomizedCounts",
+    "RandomizedTable",
+    "RandomizedValues",
     "Ranking",
     "Release",
     "ReleaseIf",

@@ -20,6 +20,7 @@ from chary.calls import (
     NumberOrNothing,
     QuantileAnswers,
     RandomizedCounts,
+    RandomizedTable,
     Ranking,
     Run,
     RunningCount,
@@ -165,6 +166,12 @@ def _(answer: QuantileAnswers) -> dict[str, Any]:
 def _(answer: RandomizedCounts) -> dict[str, Any]:
     share = answer.share if answer.units else None
     return {"ones": answer.ones, "units": answer.units, "share": share, "call": answer.call}
+
+
+@told.register
+def _(answer: RandomizedTable) -> dict[str, Any]:
+    rows = [{"key": plain(key), **answer.cells(place)} for place, key in enumerate(answer.keys)]
+    return {"values": rows, "units": answer.units, "call": answer.call}
 
 
 @told.register
