@@ -27,6 +27,7 @@ from chary.calls import (
     Mode,
     MostCommon,
     NoisyMax,
+    PrincipalComponents,
     PublishIf,
     Quantile,
     Quantiles,
@@ -109,6 +110,9 @@ SAMPLES = {
     "multiplicative_weights": lambda: Weights(**SHARES, follow_size=False),
     "mwem": lambda: MWEM(universe=CELLS, queries=CONDITIONS, rounds=2, epsilon="0.01"),
     "noisy_max": lambda: NoisyMax(KEYED, low=0, high=100, epsilon="0.01"),
+    "principal_components": lambda: PrincipalComponents(
+        {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", rows_per_unit=2
+    ),
     "publish_if": lambda: PublishIf(one(), when=ANY),
     "quantile": lambda: Quantile("age", 0.5, **AGES),
     "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),

@@ -30,6 +30,7 @@ from chary.calls import (
     Mode,
     MostCommon,
     NoisyMax,
+    PrincipalComponents,
     Quantile,
     Quantiles,
     Randomized,
@@ -107,6 +108,11 @@ CALLS = {
         MWEM(universe=SEEN, queries=["clinic='a'", "age<50"], rounds=2, **SIZE),
     ),
     "noisy_max": (PUBLIC, f"{KEYED} --low 0 --high 9000 {SMALL}", NoisyMax(KEYS, low=0, high=9000, **SIZE)),
+    "principal_components": (
+        PUBLIC,
+        "--range age=0,100 --rho-per-call 0.0001",
+        PrincipalComponents({"age": (0, 100)}, rho="0.0001"),
+    ),
     "quantile": (
         PUBLIC,
         f"--column age --at 0.5 --low 0 --high 100 {SMALL}",

@@ -95,7 +95,7 @@ def test_intervals_about_the_population_hold_with_the_error_of_drawing(units):
         assert covered >= 0.9
     own = response.share_of(units, units, "0.9")
     assert found[-1].share == own.share
-    assert found[units // 2].standard_error >= response.share_of(units // 2, units).standard_error
+    assert found[units // 2].standard_error >= response.share_of(units // 2, units).standard_error * (1 - 1e-9)
 
 
 @pytest.mark.statistical

@@ -39,8 +39,10 @@ from chary.calls.growing.scheduling import Schedule
 from chary.calls.individual.individual_streams import Individual
 from chary.calls.individual.living_questions import LivingCount
 from chary.calls.keyed_run import KeyedRun
+from chary.calls.numbers.component_answers import Components
 from chary.calls.numbers.histograms import Histogram, Marginal
 from chary.calls.numbers.modes import Mode, Share
+from chary.calls.numbers.principal_components import PrincipalComponents
 from chary.calls.numbers.quantile_questions import Quantile, QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.numbers.randomized import Randomized, RandomizedCounts
 from chary.calls.numbers.randomized_values import RandomizedTable, RandomizedValues
@@ -91,6 +93,7 @@ __all__ = [
     "Classified",
     "Classify",
     "ClearLabel",
+    "Components",
     "Compute",
     "Conditional",
     "ContinualCount",
@@ -126,6 +129,7 @@ __all__ = [
     "Outcome",
     "Pair",
     "PlannedRun",
+    "PrincipalComponents",
     "PublishIf",
     "Quantile",
     "QuantileAnswer",

@@ -12,6 +12,7 @@ from chary.calls import (
     AgreedWatch,
     ChosenKey,
     Classified,
+    Components,
     Conditional,
     Coverage,
     Decided,
@@ -160,6 +161,12 @@ def _(answer: Coverage) -> dict[str, Any]:
 @told.register
 def _(answer: QuantileAnswers) -> dict[str, Any]:
     return {"quantiles": answer.rows(), "estimated": answer.estimated, "call": answer.call}
+
+
+@told.register
+def _(answer: Components) -> dict[str, Any]:
+    rows = [row | way for row, way in zip(answer.rows(), answer.directions, strict=True)]
+    return {"components": rows, "means": answer.means, "rows": answer.rows_counted, "call": answer.call}
 
 
 @told.register
