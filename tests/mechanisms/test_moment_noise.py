@@ -66,7 +66,7 @@ def test_no_row_costs_more_than_rho_and_one_does(columns, steps, squared, replac
 
 
 def test_replacing_attains_the_bound_where_rows_can_stand_at_the_worst_angle():
-    """With c^2 = squared/4 two rows of full length whose product is -c^2."""
+    """Two rows of full length whose product is -c^2."""
     noise = MomentNoise(2, 100, 14, 1, True, rho=1)
     assert noise.constant == 5
     variances = [float(each.sigma_squared) for each in each_noise(noise)]

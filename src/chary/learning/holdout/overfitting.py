@@ -77,9 +77,9 @@ def random_labels(
     training and holdout say the same, and judges the vote on the holdout; the other asks a `ReusableHoldout` for all
     of it. No vote is right more often than every second time. For experiments: rows and noise follow from the seed.
 
-    >>> found = random_labels(rows=2000, variables=100, chosen=[50], budget=Budget(4, "1e-6"))
+    >>> found = random_labels(rows=2000, variables=200, chosen=[100], budget=Budget(4, "1e-6"))
     >>> found.naive[0].holdout > 0.55, abs(found.reusable[0].holdout - 0.5) < 0.05, found.asked
-    (True, True, 101)
+    (True, True, 201)
     """
     draw = np.random.default_rng(seed)
     size, width = whole(rows, "rows"), whole(variables, "variables")
