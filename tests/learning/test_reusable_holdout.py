@@ -153,7 +153,7 @@ def test_what_cannot_be_a_holdout_is_refused(make, error):
 
 @pytest.fixture(scope="module")
 def overfitted():
-    return random_labels(rows=1500, variables=120, chosen=[5, 60], budget=Budget(4, "1e-6"), tolerance="0.1")
+    return random_labels(rows=1500, variables=150, chosen=[5, 75], budget=Budget(4, "1e-6"), tolerance="0.1")
 
 
 def test_a_reused_holdout_overfits_and_a_reusable_one_does_not(overfitted):
@@ -163,7 +163,7 @@ def test_a_reused_holdout_overfits_and_a_reusable_one_does_not(overfitted):
     assert abs(kept.holdout - 0.5) < 0.06
     for each in (*overfitted.naive, *overfitted.reusable):
         assert abs(each.fresh - 0.5) < 5 * 0.5 / math.sqrt(15000)
-    assert overfitted.asked == 122
+    assert overfitted.asked == 152
     assert 1 <= overfitted.disagreements <= 4
     assert 0 < overfitted.share < 1
 
