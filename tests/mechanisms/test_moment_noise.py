@@ -11,6 +11,7 @@ from scipy import stats
 from chary.accounting import Pure, ZeroConcentrated
 from chary.accounting.utility.matrix_errors import angle_up, gaussian_norm_up, laplace_norm_up, length_up, spectrum
 from chary.data import Neighbouring, second_moments
+from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Gaussian, Laplace
 from chary.mechanisms.numbers.moment_noise import MomentNoise
@@ -196,3 +197,12 @@ def test_contributions_need_a_limit_and_know_their_range():
     for wrong in ({"steps": 0}, {"steps": 5000}, {"steps": 10, "longest": "0.01"}, {"longest": 0}):
         with pytest.raises((InvalidQuery, InvalidParameter)):
             second_moments({"a": (0, 1)}, **wrong)
+
+
+def test_they_are_read_from_their_own_body():
+    for asked in (
+        second_moments({"a": (0, 1), "b": ("-0.5", 7)}, steps=10, longest="0.3", where="a > 1"),
+        second_moments({"a": (0, 1)}, rows_per_unit=3),
+    ):
+        assert query_of(asked.body()) == asked
+    assert "in [0, 1]" in second_moments({"a": (0, 1)}, where="b > 2").describe()
