@@ -191,7 +191,16 @@ def test_contributions_need_a_limit_and_know_their_range():
     with pytest.raises(InvalidQuery):
         limited.contribution(Neighbouring("add/remove", None))
     assert second_moments({"a": (0, 1), "b": (0, 1)}, steps=10, longest=1).squared == 100
-    for wrong in ({}, {"a": (1, 1)}, {"a": (2, 1)}, {"a": 3}, [("a", 0, 1)], {str(k): (0, 1) for k in range(33)}):
+    for wrong in (
+        {},
+        {"a": (1, 1)},
+        {"a": (2, 1)},
+        {"a": 3},
+        [("a", 0, 1)],
+        {"a": (0, 1e300)},
+        {"a": (0, 1e-300)},
+        {str(k): (0, 1) for k in range(33)},
+    ):
         with pytest.raises(InvalidQuery):
             second_moments(wrong)
     for wrong in ({"steps": 0}, {"steps": 5000}, {"steps": 10, "longest": "0.01"}, {"longest": 0}):

@@ -165,6 +165,13 @@ def test_bad_questions_cost_nothing(ask):
     assert session.history == []
 
 
+def test_values_without_an_end_are_clipped():
+    data = pd.DataFrame({"a": [np.inf, -np.inf, 1e308, -1e308, 5e-324, np.nan], "b": 1.0, "c": 2.0})
+    table = RowTable.open(data, neighbouring=Neighbouring("replace", None))
+    found = table.prepare(second_moments({"a": (1, 1 + 2.0**-50), "b": (-1, 1)}, steps=3)).run().tolist()
+    assert found == [5, -3, 15, 45, -9, 45]
+
+
 def test_texts_have_no_moments():
     session = opened(frame(20).assign(a="x"))
     with pytest.raises(InvalidQuery, match="columns of numbers"):

@@ -22,6 +22,8 @@ from chary.numbers import Number, positive, whole
 MOST_COLUMNS: Final = 32
 # Products of two contributions are 2**24 at most, so that sums over fewer than 2**39 rows fit into 64 bits.
 MOST_STEPS: Final = 2**12
+# Doubles hold the middle and the half of such bounds well, and no value divided by that half is no number.
+_LARGEST: Final = 2**53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,8 @@ class SecondMoments(Query[NoisyNumbers]):
         for name, (low, high) in self.bounds:
             if not isinstance(name, str) or not low < high:
                 raise InvalidQuery("each column has bounds with the lower number first, such as {'age': (0, 90)}")
+            if max(-low, high) > _LARGEST or high - low < 1 / Fraction(_LARGEST):
+                raise InvalidQuery("bounds may be at most 2**53 from 0, and at least 2**-53 from each other")
         if whole(self.steps, "steps") > MOST_STEPS:
             raise InvalidQuery("steps may be at most 4096")
         if self.squared < 1:
