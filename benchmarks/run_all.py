@@ -38,6 +38,10 @@ NAMES = (
     "model_selection",
     "erm",
     "ermg",
+    "local_reports",
+    "components",
+    "holdout",
+    "feature_selection",
 )
 
 

@@ -30,11 +30,13 @@ from chary.calls import (
     Mode,
     MostCommon,
     NoisyMax,
+    PrincipalComponents,
     PublishIf,
     Quantile,
     Quantiles,
     Race,
     Randomized,
+    RandomizedValues,
     Release,
     ReleaseAll,
     ReleaseIf,
@@ -115,10 +117,14 @@ SAMPLES = {
     "multiplicative_weights": lambda: Weights(**SHARES, follow_size=False),
     "mwem": lambda: MWEM(universe=CELLS, queries=CONDITIONS, rounds=2, epsilon="0.01"),
     "noisy_max": lambda: NoisyMax(KEYED, low=0, high=100, epsilon="0.01"),
+    "principal_components": lambda: PrincipalComponents(
+        {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", rows_per_unit=2
+    ),
     "publish_if": lambda: PublishIf(one(), when=ANY),
     "quantile": lambda: Quantile("age", 0.5, **AGES),
     "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),
     "randomized": lambda: Randomized("age >= 44", epsilon="0.01"),
+    "randomized_values": lambda: RandomizedValues("clinic", among=CLINICS, epsilon="0.01", form="symmetric"),
     "release": lambda: Release(KEYED, rho="1/10000"),
     "release_all": lambda: ReleaseAll([count(), KEYED, COSTS], epsilon="0.01"),
     "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
@@ -137,7 +143,7 @@ SAMPLES = {
 # What nothing but its author can bring: algorithms and black boxes.
 BROUGHT = {"boundary", "call", "call_twice", "extend", "publish_if", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}
-OF_REPLACED = {"fraction", "randomized"}
+OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 OF_ROWS = {
     "continual_count",
     "growing_sparse_vector",

@@ -428,7 +428,7 @@ FREE = {
     "sparse_weights_ask",
 }
 OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
-OF_REPLACED = {"fraction", "randomized"}
+OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 # What needs a public number of rows.
 OF_ROWS = {
     "multiplicative_weights of sharp tests",

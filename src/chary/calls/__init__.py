@@ -39,11 +39,14 @@ from chary.calls.growing.scheduling import Schedule
 from chary.calls.individual.individual_streams import Individual
 from chary.calls.individual.living_questions import LivingCount
 from chary.calls.keyed_run import KeyedRun
+from chary.calls.numbers.component_answers import Components
 from chary.calls.numbers.histograms import Histogram, Marginal
 from chary.calls.numbers.matrix_mechanism import LinearAnswers, MatrixMechanism
 from chary.calls.numbers.modes import Mode, Share
+from chary.calls.numbers.principal_components import PrincipalComponents
 from chary.calls.numbers.quantile_questions import Quantile, QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.numbers.randomized import Randomized, RandomizedCounts
+from chary.calls.numbers.randomized_values import RandomizedTable, RandomizedValues
 from chary.calls.numbers.releasing import Release
 from chary.calls.numbers.releasing_together import NoisyAnswers, ReleaseAll
 from chary.calls.run import Run
@@ -95,6 +98,7 @@ __all__ = [
     "Classified",
     "Classify",
     "ClearLabel",
+    "Components",
     "Compute",
     "Conditional",
     "ContinualCount",
@@ -135,6 +139,7 @@ __all__ = [
     "Outcome",
     "Pair",
     "PlannedRun",
+    "PrincipalComponents",
     "PublishIf",
     "Quantile",
     "QuantileAnswer",
@@ -144,6 +149,8 @@ __all__ = [
     "RaceOutcome",
     "Randomized",
     "RandomizedCounts",
+    "RandomizedTable",
+    "RandomizedValues",
     "Ranking",
     "Release",
     "ReleaseAll",

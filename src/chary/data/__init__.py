@@ -12,6 +12,7 @@ from chary.data.queries.count import Count, count
 from chary.data.queries.mean import Mean, RowCount, mean
 from chary.data.queries.ordered_values import OfUnit, Ordered, UnitValues, ordered
 from chary.data.queries.query import Query
+from chary.data.queries.second_moments import SecondMoments, second_moments
 from chary.data.queries.total import Total, total
 from chary.data.rows.ballots import Ballots, Poll
 from chary.data.rows.batch import Batch
@@ -43,6 +44,7 @@ __all__ = [
     "RowCount",
     "RowTable",
     "Rows",
+    "SecondMoments",
     "Series",
     "Total",
     "UnitValues",
@@ -55,5 +57,6 @@ __all__ = [
     "ordered",
     "parse_keys",
     "public_size",
+    "second_moments",
     "total",
 ]
