@@ -3,7 +3,7 @@
 import math
 from typing import Any, Final
 
-from chary.accounting.growing.accuracy_laws import Law, best_growth, epochs_error
+from chary.accounting.growing.accuracy_laws import LEAST_START, Law, best_growth, epochs_error
 from chary.accounting.growing.schedules import EveryRun
 from chary.accounting.searching import least_size
 from chary.errors import InvalidParameter
@@ -23,9 +23,11 @@ def static_rows(law: Law, *, accuracy: Number, epsilon: Number, beta: Number) ->
     >>> static_rows(Law(1, 2, choices=10), accuracy="0.01", epsilon=1, beta="0.05")
     1060
     """
-    return _found(
-        least_size(lambda size: law.error(size=size, epsilon=epsilon, beta=beta), _accuracy(law, accuracy), most=_MOST)
-    )
+
+    def error(size: int) -> float:
+        return law.error(size=size, epsilon=epsilon, beta=beta)
+
+    return _found(least_size(error, _accuracy(law, accuracy), _falls(law), _MOST))
 
 
 def epochs_rows(
@@ -52,31 +54,42 @@ def epochs_rows(
         return epochs_error(law, growth=best_growth(law, **terms) if growth is None else growth, **terms)
 
     stale = 0.0 if growth is None else float(positive(growth, "growth") / (1 + positive(growth, "growth")))
-    return _found(least_size(error, _accuracy(law, accuracy, stale), most=_MOST))
+    first = max(_falls(law), LEAST_START if law.size_log else 1)
+    return _found(least_size(error, _accuracy(law, accuracy, stale), first, _MOST))
 
 
 def every_rows(law: Law, *, accuracy: Number, beta: Number, start: int, exponent: Number, rho: Number) -> int:
     """The size from which on runs at every size, begun at `start` rows, keep the accuracy for ever.
 
     [GROW] Theorems 12 and 13 turned round. Rows come one by one. The error is `(ln(2 m t^2/beta)^q t^-(1/2-c))^p` up to
-    factors; it rises at first where c is near 1/2 and falls after its peak, `ln(2 m t^2/beta) = 2q/(1/2-c)`.
+    factors; it rises at first where c is near 1/2 and falls after its peak, `ln(2 m t^2/beta) = 2q/(1/2-c)`. With
+    powers of their own, p'/p - 1/2 takes the place of 1/2 and q + r that of q; then it surely falls from there on.
 
     >>> every_rows(Law(1, 2), accuracy="0.05", beta="0.05", start=10**5, exponent="0.1", rho="0.02")
     3753354251
     """
     runs = EveryRun(whole(start, "start"), exponent, beta, rho)
-    falling, target = 0.5 - float(exact(exponent, "exponent")), _accuracy(law, accuracy)
+    falling, target = float(law.fall) - 0.5 - float(exact(exponent, "exponent")), _accuracy(law, accuracy)
+    if falling <= 0:
+        raise InvalidParameter("errors of this law do not fall in runs at every size: size_power/power is too small")
 
     def error(size: int) -> float:
         return runs.error(law, size - runs.start)
 
-    peak = (
-        2 * float(law.log_power) / falling - math.log(2 * float(law.choices)) + math.log(float(exact(beta, "beta")))
-    ) / 2
+    rising = (float(law.log_power) + float(law.size_log)) / falling
+    peak = rising + (math.log(float(exact(beta, "beta"))) - math.log(2 * float(law.choices))) / 2
+    peak = max(peak, rising) if law.size_log else peak
     if peak > math.log(_MOST):
         raise InvalidParameter("exponent is so near to 1/2 that errors rise for longer than any table grows")
     top = max(start, math.ceil(math.exp(peak)))
-    return start if error(top) <= target else _found(least_size(error, target, top, _MOST))
+    if error(top) <= target:
+        return top if law.size_log else start
+    return _found(least_size(error, target, top, _MOST))
+
+
+def _falls(law: Law) -> int:
+    """From so many rows on the error falls: ln(n)^(r p)/n^p' does from `ln n = r p/p'` on."""
+    return math.ceil(math.exp(float(law.size_log) / float(law.fall)))
 
 
 def _accuracy(law: Law, accuracy: Number, stale: float = 0.0) -> float:
