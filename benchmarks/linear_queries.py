@@ -6,6 +6,7 @@ call with practically no noise. The other way asks for the shares above each edg
 """
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ UNIVERSE = Universe(
         "year": [1, 2, 3, 4, 5],
     }
 )
-QUERIES, ROUNDS, RHO, SURE = 200, 15, "0.005", 10**6
+QUERIES, ROUNDS, RHO, SURE = 200, (15, 60), "0.005", 10**6
 
 
 def asked(number: int) -> list[ColumnAverage]:
@@ -69,12 +70,14 @@ def by_mwem(table: pa.Table, queries: list[ColumnAverage], truths: list[float]) 
     """One list of averages, and the list of the conditions that they are made of."""
     lines, pairs = [], {query.text: edges(query) for query in queries}
     flat = list(dict.fromkeys(condition for parts in pairs.values() for condition, _ in parts))
-    for name, rho, budget in ((f"rho {RHO}", RHO, 1), ("practically no noise", SURE, 10**9)):
+    sizes = ((f"rho {RHO}", RHO, 1), ("practically no noise", SURE, 10**9))
+    for rounds, (size, rho, budget) in product(ROUNDS, sizes):
+        name = f"{size}, {rounds} rounds"
         with session(table, budget) as own:
-            made = own.ask(MWEM(universe=UNIVERSE, queries=queries, rounds=ROUNDS, rho=rho))
+            made = own.ask(MWEM(universe=UNIVERSE, queries=queries, rounds=rounds, rho=rho))
             lines.append(line(f"MWEM, averages, {name}", [made.share(query) for query in queries], truths, ""))
         with session(table, budget) as own:
-            made = own.ask(MWEM(universe=UNIVERSE, queries=flat, rounds=ROUNDS, rho=rho))
+            made = own.ask(MWEM(universe=UNIVERSE, queries=flat, rounds=rounds, rho=rho))
             told = [sum(float(step) * made.share(text) for text, step in pairs[query.text]) for query in queries]
             lines.append(line(f"MWEM, their {len(flat)} conditions, {name}", told, truths, ""))
     return lines
