@@ -91,6 +91,7 @@ from chary.accounting.target_events import (
     TwiceCall,
     UnanimousCall,
 )
+from chary.accounting.unequal_composition import compose_unequal
 from chary.accounting.utility.choice_errors import (
     exponential_loss_up,
     flip_loss_up,
@@ -170,6 +171,7 @@ __all__ = [
     "choose_order",
     "chosen_reach_up",
     "compose",
+    "compose_unequal",
     "confidence_at",
     "confidence_of_each",
     "convex_upper",

@@ -3,6 +3,7 @@
 from chary.data.domain.axes import Bins
 from chary.data.domain.key_ranges import parse_keys
 from chary.data.domain.keys import Domain
+from chary.data.domain.linear import Linear, average, weighted
 from chary.data.domain.universe import Universe
 from chary.data.files.dialect import CSV
 from chary.data.neighbouring import Neighbouring, Relation
@@ -32,6 +33,7 @@ __all__ = [
     "Count",
     "Domain",
     "EntryLimit",
+    "Linear",
     "Mean",
     "Neighbouring",
     "OfUnit",
@@ -50,6 +52,7 @@ __all__ = [
     "UnitValues",
     "Universe",
     "Values",
+    "average",
     "count",
     "has_public_size",
     "histogram",
@@ -59,4 +62,5 @@ __all__ = [
     "public_size",
     "second_moments",
     "total",
+    "weighted",
 ]

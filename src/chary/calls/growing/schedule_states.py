@@ -64,5 +64,5 @@ class ScheduleState:
 
     def _planned(self, run: int) -> PlannedRun:
         epsilon, failure = self.runs.epsilon_down(run, run), self.runs.failure(run)
-        error = self.runs.error(self.law, run)
+        error = self.runs.error(self._box.of_run(run).law, run)
         return PlannedRun(run, self.runs.size(run), float(epsilon), float(failure), error, self.runs.staleness)

@@ -9,7 +9,7 @@ import typer
 
 from chary import accounting
 from chary.accounting import BoundaryCall, Targeted, hit_price_up
-from chary.cli.account.growing_account import population, queries, rows, weights_rows
+from chary.cli.account.growing_account import budget, population, queries, rows, weights_rows
 from chary.cli.account.interval_account import interval
 from chary.cli.account.limits_account import hits, top_one, unbiased
 from chary.cli.account.people_account import people
@@ -30,6 +30,7 @@ for command in (
     top_one,
     unbiased,
     rows,
+    budget,
     weights_rows,
     queries,
     population,
@@ -103,13 +104,18 @@ def boundary(
 
 @app.command()
 def compose(
-    epsilon: Annotated[str, typer.Option(help="Epsilon of each computation.")],
-    times: Annotated[int, typer.Option(help="How many computations.")],
+    epsilon: Annotated[str, typer.Option(help="Epsilon of each computation; several, as in 0.1,0.2, of unequal ones.")],
+    times: Annotated[int, typer.Option(help="How many computations, of each epsilon.")],
     delta: Delta,
     as_json: AsJson = False,
 ) -> None:
-    """Total epsilon of equal pure computations by every composition theorem."""
-    _show(accounting.compose(epsilon=epsilon, times=times, delta=delta).as_dict(), as_json)
+    """Total epsilon of pure computations by every composition theorem."""
+    several = epsilon.split(",")
+    if len(several) == 1:
+        found = accounting.compose(epsilon=epsilon, times=times, delta=delta)
+    else:
+        found = accounting.compose_unequal(epsilons=several * max(0, min(times, 10_000)), delta=delta)
+    _show(found.as_dict(), as_json)
 
 
 @app.command()
