@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, ExPost
+from chary.accounting.gaussian.reported_losses import Losses
 from chary.amounts import Amount
 from chary.answer import Answer, Key, Table, scalar
-from chary.calls.gaussian.run_state import Losses, RunState, RunTerms
+from chary.calls.gaussian.run_state import RunState, RunTerms
 from chary.calls.thresholds.testing import Tested
 from chary.data import Neighbouring, Query
 from chary.errors import LedgerBusy, UnknownHeld
