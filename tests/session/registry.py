@@ -302,6 +302,16 @@ def growing_hit(session, name):
     return lambda key: opened.ask(count(), above=0, request=key)
 
 
+def hit_run(ask):
+    """Needs an open run that is charged by hits."""
+
+    def prepared(session, name):
+        run = session.start(AboveThreshold(**RUN, sensitivity=1, charged="hits"), request=f"hit run {name}")
+        return lambda key: ask(run, key)
+
+    return prepared
+
+
 def self_reporting(ask):
     """Needs open runs."""
 
@@ -313,6 +323,10 @@ def self_reporting(ask):
 
 
 NEWER = {
+    "above_threshold by hits": asked(
+        lambda s, key: s.start(AboveThreshold(**RUN, sensitivity=1, charged="hits"), request=key).call
+    ),
+    "above_threshold_test by hits": hit_run(lambda run, key: run.ask(count(), request=key)),
     "self_reporting": asked(
         lambda s, key: s.start(SelfReporting(**RUN, epsilon="0.05", sensitivity=1), request=key).call
     ),

@@ -13,6 +13,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "bounds": "Values are clipped to this range.",
     "by": "permute_and_flip, exponential or laplace (default: the best one).",
     "candidates": "A keyed query: its keys are the candidates.",
+    "charged": "losses or hits: what a run is charged by (default: the cheaper).",
     "column": "The column that is asked.",
     "columns": "Columns and their public values.",
     "condition": 'The condition, such as "age >= 65".',

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 
 from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up
 from chary.accounting.gaussian.reported_losses import Losses
+from chary.accounting.gaussian.run_events import RunNoise
 from chary.errors import InvalidQuery
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.mechanisms.padding import SMALL, padded, unpadded
@@ -39,6 +40,13 @@ class RunTerms:
     def clipped_to(self) -> tuple[float, float]:
         """The bounds, as they are told."""
         return float(self.low), float(self.high)
+
+    @property
+    def noise(self) -> RunNoise:
+        """What its log-moments follow from, where it has a sensitivity of its own."""
+        own, other = self.mechanism.scales
+        moved = min(self.sensitivity or Fraction(0), self.high - self.low)
+        return RunNoise(moved, own, other, Fraction(self.mechanism.threshold) - self.low)
 
     def allowed(self, sensitivity: Fraction) -> Fraction:
         """What a query of this sensitivity is priced for; it is refused if the run was opened for less."""

@@ -59,8 +59,8 @@ class Values(OfSeries[NoisyNumbers]):
     start: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.start < self.length:
-            raise InvalidQuery(f"a series of {self.length} values has positions 0 to {self.length - 1}")
+        if self.start and not 0 < self.start < self.length:
+            raise InvalidQuery(f"a series of {self.length} values has none at position {self.start}")
 
     @property
     def keys(self) -> tuple[tuple[int], ...]:
@@ -73,7 +73,9 @@ class Values(OfSeries[NoisyNumbers]):
 
     def at(self, day: int) -> "ValueAt":
         """The one at this position."""
-        return ValueAt(self.since(day).start, self.step)
+        if whole(day, "day", least=self.start) >= self.length:
+            raise InvalidQuery(f"a series of {self.length} values has none at position {day}")
+        return ValueAt(day, self.step)
 
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description."""
