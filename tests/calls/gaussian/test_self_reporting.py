@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld, count, mean, total
-from chary.accounting import Pure
+from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
+from chary.accounting import Approximate, Pure
+from chary.accounting.gaussian.reported_losses import NOTHING_TOLD
 from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
 from chary.calls.gaussian.self_reporting_steps import ReportingProgress
@@ -249,3 +250,59 @@ def test_the_state_is_read_as_it_was_written(pure):
     now = ReportingProgress.load(session.spine.ledger.secret(run.call))
     assert ReportingProgress.load(now.dump()) == now
     assert (now.tested, now.told.halted + now.told.steps) == (1, 1)
+
+
+WITH_DELTA = {"delta": "1e-6", "sensitivity": "0.1"}
+RULES = [{"stop": "renyi"}, {"stop": "self-reporting", "runs": 20}, {"stop": "whitehouse"}]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_with_a_delta_charge_it_and_stop_between_runs(opened, scripted, rule):
+    session = opened(budget=Budget(epsilon=3, delta=1e-5), approximate_delta="5e-6", relation="replace")
+    runs = runs_of(1, **WITH_DELTA, **rule, high=1000, threshold=500, threshold_noise=100)
+    with pytest.raises(InvalidQuery, match="sensitivity"):
+        session.start(runs).ask(count())
+    paid = spent(session)
+    assert paid.delta > 0
+    price = session.spine.filter.price(Approximate(1, "1e-6")).hit
+    assert paid == price
+    wide = runs_of(1, **(WITH_DELTA | {"sensitivity": 1}), **rule, high=1000, threshold=500, threshold_noise=100)
+    run = opened(budget=Budget(epsilon=3, delta=1e-5), approximate_delta="5e-6").start(wide)
+    scripted += [False, True] * 200
+    found = run.ask(count().by("age", range(300)))
+    assert run.state.told == STOPPED
+    assert found.hits == run.state.hits > 1
+    assert (found.tested, run.state.steps) == (2 * found.hits, 0)
+
+
+def test_ours_makes_more_runs_than_the_published_rules():
+    most = {}
+    for rule in RULES:
+        runs = runs_of(1, delta="1e-6", **rule, high=1, threshold="0.5", threshold_noise="0.1", sensitivity="0.001")
+        losses, told = runs.machine.losses(64), NOTHING_TOLD
+        while runs.machine.admits(told) and told.halted < 100:
+            for step in range(20):
+                told = told.after(above=step == 19, losses=losses)
+        most[runs.stop] = told.halted
+    assert most["renyi"] > 2 * max(most["self-reporting"], most["whitehouse"]) > 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"stop": "renyi"},
+        {"delta": "1e-6"},
+        {"stop": "renyi", "delta": 2},
+        {"stop": "renyi", "delta": "1e-6", "runs": 3},
+        {"stop": "self-reporting", "delta": "1e-6"},
+        {"stop": "other", "delta": "1e-6"},
+    ],
+)
+def test_rules_that_say_too_much_or_too_little_are_refused(wrong):
+    with pytest.raises(InvalidParameter):
+        runs_of(**wrong)
+
+
+def test_a_delta_that_was_not_set_aside_has_no_price(opened):
+    with pytest.raises(NoPrice, match="set aside"):
+        opened().start(runs_of("0.5", **WITH_DELTA, stop="renyi"))

@@ -33,8 +33,8 @@ from chary.accounting.gaussian.normal_integrals import LogCdf
 from chary.numbers import Number, exact, positive
 
 Floats = NDArray[np.float64]
-# A cell is 1/2000 of a deviation, so W - 1 is too large by some 0.1 % at most; the tails beyond 10 are below 1e-22.
-_CELLS: Final = 2000
+# A cell is 1/1000 of a deviation, so W - 1 is too large by some 0.2 % at most; the tails beyond 10 are below 1e-22.
+_CELLS: Final = 1000
 _TAIL: Final = 10.0
 # Above it the Taylor series of `_bent` would need more terms; at it the direct form has lost three digits of 16.
 _SMALL: Final = 1e-2

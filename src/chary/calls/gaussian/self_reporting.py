@@ -5,14 +5,16 @@ from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
 
-from chary.accounting import Event, Pure
-from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, PureStopping
+from chary.accounting import Approximate, Event, Pure
+from chary.accounting.events import failing
+from chary.accounting.gaussian.reported_losses import NOTHING_TOLD
 from chary.answer import Answer
 from chary.calls.call import call
-from chary.calls.fields import Exact, Positive
+from chary.calls.fields import Exact, Positive, Whole
 from chary.calls.gaussian.gaussian_steps import Moved
 from chary.calls.gaussian.run_state import RunTerms
 from chary.calls.gaussian.self_reporting_steps import AllAbove, AskReporting, ReportingProgress, ScanReporting
+from chary.calls.gaussian.stopping import Stop, check_terms, rule_of
 from chary.calls.keyed_run import KeyedRun
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, keeps
@@ -60,7 +62,12 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     opening is free, and each answer costs the loss it reports ([GAUSS] Algorithm 4 with a pure rule;
     docs/gaussian_selection.md).
 
-    Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits.
+    With a `delta` other rules `stop` them: "renyi", after as many hits as runs are (epsilon, delta)-DP together,
+    whatever their lengths; and the published ones, "self-reporting", which splits delta into that of so many `runs`,
+    and "whitehouse". Then it is (epsilon, delta)-DP, charged whole, in a session with `approximate_delta`.
+
+    Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits; `NoPrice` for a delta
+    that was not set aside.
 
     >>> import chary, pyarrow as pa
     >>> rides = pa.table({"rides": [120, 880, 130, 90, 910, 870, 100] * 3})
@@ -82,8 +89,12 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     high: Exact
     sensitivity: Positive
     query_noise: Positive | None = None
+    stop: Stop = "pure"
+    delta: Exact = 0
+    runs: Whole | None = None
 
     def __post_init__(self) -> None:
+        check_terms(self.stop, failing(self.delta), self.runs)
         if Fraction(self.low) >= Fraction(self.high):
             raise InvalidParameter("low must be less than high: values are clipped to [low, high]")
 
@@ -97,7 +108,8 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     def machine(self) -> RestartingThreshold:
         """The runs as they are made; without a session, `machine.scan(values, machine.start(source), source)`."""
         losses = partial(self.terms.losses, Fraction(self.sensitivity))
-        return RestartingThreshold(self.terms.mechanism, PureStopping(Fraction(self.epsilon)), losses)
+        rule = rule_of(self.stop, Fraction(self.epsilon), Fraction(self.delta), self.runs, self.terms.noise)
+        return RestartingThreshold(self.terms.mechanism, rule, losses)
 
     def bind(self, spine: Spine) -> "OpenReporting":
         return OpenReporting(self, spine.rows.neighbouring)
@@ -113,12 +125,12 @@ class OpenReporting(BoundOpening[SelfReporting]):
 
     @property
     def event(self) -> Event:
-        return Pure(self.call.epsilon)
+        return Pure(self.call.epsilon) if self.call.stop == "pure" else Approximate(self.call.epsilon, self.call.delta)
 
     def price(self, filter_: Filter) -> Price:
         """Nothing where answers pay the losses they report."""
         price = super().price(filter_)
-        return FREE if pays_as_told(filter_) else price
+        return FREE if pays_as_told(self.call, filter_) else price
 
     def run(self, touched: Touched) -> Ran:
         return Ran({}, hits=0, tests=0, secret=ReportingProgress(self.call.machine.start(touched.source).held).dump())
@@ -149,7 +161,7 @@ class KeptReporting(Kept[Any, ReportingState]):
         opened, spine = self.started, self.spine
         opened.terms.allowed(query.sensitivity(spine.rows.neighbouring) * query.grid)
         step = AskReporting if query.keys is None else ScanReporting
-        total, as_told = Fraction(opened.epsilon), pays_as_told(spine.filter)
+        total, as_told = Fraction(opened.epsilon), pays_as_told(opened, spine.filter)
         return step(self.number, opened.terms, opened.machine, total, as_told, query, self._now(), spine.filter)
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
@@ -190,6 +202,6 @@ class KeptReporting(Kept[Any, ReportingState]):
         return ReportingProgress.load(secret)
 
 
-def pays_as_told(filter_: Filter) -> bool:
+def pays_as_told(opened: SelfReporting, filter_: Filter) -> bool:
     """Whether answers pay the losses they report: where losses and epsilons add up alike, nothing is cheaper."""
-    return isinstance(filter_, PureFilter)
+    return opened.stop == "pure" and isinstance(filter_, PureFilter)
