@@ -3,6 +3,7 @@
 Each is a `StoppingRule`; see `PureStopping` for ours without a delta.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,10 +11,11 @@ from typing import Final
 
 from chary.accounting.gaussian.reported_losses import Losses, Reported
 from chary.accounting.gaussian.selection_peers import whitehouse_filter_epsilon
-from chary.numbers import Number, exact, positive, probability, whole
+from chary.numbers import Number, exact, positive, probability
 
 # More than the roundings of a sum of a million floats.
 _MARGIN: Final = 1e-9
+_MOST: Final = 10**6
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,15 @@ class WhitehouseFilter:
         return Fraction(total) <= Fraction(self.epsilon)
 
     def times(self, epsilon: Number, delta: Number) -> int:
-        """How many calls of one size it admits."""
+        """How many calls of one size it admits, at most a million."""
         size, single = positive(epsilon, "epsilon"), exact(delta, "delta")
-        most = whole(int(Fraction(self.spare) / single) if single else 2**20, "calls", least=0)
-        low, high = 0, min(most, 2**20) + 1
+        most = min(int(Fraction(self.spare) / single), _MOST) if single else _MOST
+        # The total of n calls is a sqrt(n) + b n; two of them tell a and b.
+        once, four = (whitehouse_filter_epsilon([size] * count, delta=self.slack) for count in (1, 4))
+        b = (four - 2 * once) / 2
+        low, high = 0, most + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.admits([(size, 0)] * middle) else (low, middle)
+            total = Fraction(((once - b) * math.sqrt(middle) + b * middle) * (1 + _MARGIN))
+            low, high = (middle, high) if total <= Fraction(self.epsilon) else (low, middle)
         return low
