@@ -72,10 +72,10 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     >>> import chary, pyarrow as pa
     >>> rides = pa.table({"rides": [120, 880, 130, 90, 910, 870, 100] * 3})
     >>> session = chary.open_series(
-    ...     rides, column="rides", sensitivity=1, budget=chary.Budget(epsilon=1), ledger=":memory:"
+    ...     rides, column="rides", sensitivity=1, budget=chary.Budget(epsilon=9), ledger=":memory:"
     ... )
     >>> run = session.start(
-    ...     SelfReporting(epsilon=1, threshold=500, threshold_noise=60, low=0, high=1000, sensitivity=1)
+    ...     SelfReporting(epsilon=9, threshold=500, threshold_noise=30, low=0, high=1000, sensitivity=1)
     ... )
     >>> run.ask(session.series()).value[:4], run.ask(session.series().at(4)).value
     ((1, 4, 5, 8), True)
