@@ -9,7 +9,7 @@ from chary.accounting import BoundaryCall, Pure, Targeted, TwiceCall, UnanimousC
 from chary.calls import Between, Boundary, Compute, Decide, Release, Test, Twice
 from tests.session.kit import spent
 
-PLENTY = Budget(epsilon=6, delta=1e-6)
+PLENTY = Budget(epsilon=4, delta=1e-6)
 MENU = [
     Targeted("0.05"),
     Targeted("0.05", "0.3"),

@@ -178,7 +178,7 @@ class _Grid:
         wide, known = width(self.laws), fixed[choice, self.rows] * self.wider + FLOOR
         band = np.zeros((2 * wide + 1, self.top + 1))
         band[wide] = 1.0
-        for steps, chances in zip(self.laws.steps, self.laws.misses.T, strict=True):
+        for steps, chances in zip(self.laws.steps, self.laws.chances_of_a_miss.T, strict=True):
             below, missed = self.rows - steps, chances[choice] * self.wider
             mirrored = self.grain * np.minimum(0, below)
             columns = np.minimum(np.abs(below), self.top)

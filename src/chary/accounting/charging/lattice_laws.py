@@ -12,6 +12,7 @@ from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property
 
 import numpy as np
+import scipy
 
 from chary.accounting.binomial import Floats
 from chary.accounting.charging.menu_laws import Chances, MenuLaw
@@ -79,7 +80,10 @@ def _around(told: Chances, grain: Decimal) -> list[tuple[int, Decimal]]:
 
 
 class Laws:
-    """The laws of a menu as matrices: how much of each hits, and misses, at each number of grains."""
+    """The laws of a menu as matrices: how much of each hits, and misses, at each number of grains.
+
+    They are sparse, so that nothing but the terms of a law is added up, and no threads are woken for small products.
+    """
 
     def __init__(self, laws: Sequence[LatticeLaw]) -> None:
         self.laws = laws
@@ -87,13 +91,18 @@ class Laws:
         self.tokens = np.array([law.tokens for law in laws])
 
     @cached_property
-    def hits(self) -> Floats:
+    def hits(self) -> scipy.sparse.csr_array:
         """Of every law (rows) what hits, by its grains."""
-        return self._matrix([law.hits for law in self.laws])
+        return scipy.sparse.csr_array(self._matrix([law.hits for law in self.laws]))
 
     @cached_property
-    def misses(self) -> Floats:
+    def misses(self) -> scipy.sparse.csr_array:
         """Of every law (rows) what misses, by its grains."""
+        return scipy.sparse.csr_array(self.chances_of_a_miss)
+
+    @cached_property
+    def chances_of_a_miss(self) -> Floats:
+        """The same with all that is 0."""
         return self._matrix([law.misses for law in self.laws])
 
     @cached_property
