@@ -119,6 +119,13 @@ class AskAlgorithm(RunOnce[Compute]):
     def target(self) -> Target:
         return self.call.hits()
 
+    @cached_property
+    def event(self) -> Event:
+        algorithm = self.algorithm
+        if algorithm.laws is None or self.target.whole:
+            return self.target.event(algorithm)
+        return algorithm.stated([self.target.hits(outcome) for outcome in algorithm.outcomes or ()])
+
     def present(self, answer: Json, call: int) -> Outcome:
         return Outcome(call, self.told(answer), answer["hit"])
 
