@@ -87,6 +87,13 @@ def best_of_call(session, name):
     return lambda key: race.ask(fixed(1), priors={"a": 1, "b": 2}, request=key)
 
 
+def best_of_ask(session, name):
+    """Needs two targets side by side, of which a test is asked."""
+    race = session.start(Race(["a", "b"]), request=f"race of tests {name}")
+    call = Test(count(), above=-EXTREME, epsilon="0.01")
+    return lambda key: race.ask(call, targets={"a": {}, "b": {"prior": False}}, request=key)
+
+
 def individual_ask(session, name):
     """Needs an open stream."""
     stream = session.start(Individual(epsilon="0.02", hits=2), request=f"stream {name}")
@@ -301,6 +308,7 @@ def growing_hit(session, name):
 
 
 NEWER = {
+    "best_of_ask": best_of_ask,
     "quantiles with intervals": asked(
         lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
     ),

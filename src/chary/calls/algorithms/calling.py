@@ -111,6 +111,8 @@ class RunOnce(Bound[CallT], Generic[CallT]):
 class AskAlgorithm(RunOnce[Compute]):
     """The run, as it is paid for."""
 
+    raced = True
+
     @property
     def algorithm(self) -> Algorithm:
         return self.call.algorithm
