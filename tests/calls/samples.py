@@ -18,6 +18,7 @@ from chary.calls import (
     Cover,
     Decide,
     Extend,
+    Greedy,
     GrowingSparse,
     Histogram,
     Individual,
@@ -68,6 +69,11 @@ def one(name="one"):
     return Algorithm(name, lambda rows, source: [1, "solution"], epsilon="0.01")
 
 
+def adding(name):
+    """One that knows what was chosen before it."""
+    return Algorithm(name, lambda rows, source, chosen: [2 - len(chosen), "solution"], epsilon="0.01")
+
+
 def even():
     """Randomized response of whether the number of rows is even, by its law."""
     likely = Fraction(401, 800)
@@ -96,6 +102,7 @@ SAMPLES = {
     "decide": lambda: Decide(COSTS, above=51, epsilon="0.01"),
     "extend": lambda: Extend(1, when=ANY),
     "fraction": lambda: Share("age >= 44", epsilon="0.01"),
+    "greedy": lambda: Greedy([adding("first"), adding("second")], above=1, k=1),
     "growing_sparse_vector": lambda: GrowingSparse(above="0.5", epsilon="0.01", values=True, rounds=3),
     "histogram": lambda: Histogram("age", bins=[0, 18.5, 65, 120], epsilon="0.01", where="cost > 1", keep_per_unit=1),
     "individual_stream": lambda: Individual(epsilon="0.02", hits=2),
@@ -127,7 +134,7 @@ SAMPLES = {
     "watch": lambda: Watch(KEYED, above=51, epsilon="0.01"),
 }
 # What nothing but its author can bring: algorithms and black boxes.
-BROUGHT = {"boundary", "call", "call_twice", "extend", "publish_if", "schedule"}
+BROUGHT = {"boundary", "call", "call_twice", "extend", "greedy", "publish_if", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}
 OF_REPLACED = {"fraction", "randomized"}
 OF_ROWS = {

@@ -351,9 +351,11 @@ def sampled(kind):
 
 
 # All of them: kinds that are not named above are asked as their samples are. A
-# coverage is many calls, and a noisy maximum has another name above.
+# coverage is many calls, as a greedy choice is, and a noisy maximum has another name above.
 KNOWN = KINDS | NEWER
-EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "noisy_max"})}
+EVERY = KNOWN | {
+    kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy", "noisy_max"})
+}
 
 
 def units(*ids):

@@ -47,6 +47,7 @@ from chary.calls.numbers.releasing import Release
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
+from chary.calls.selection.greedy import Greedy
 from chary.calls.selection.ranking import Top
 from chary.calls.selection.selecting import Select
 from chary.calls.selection.selections import Chosen, Coverage, Ranking, Selected
@@ -101,6 +102,7 @@ __all__ = [
     "DistinctEstimate",
     "Extend",
     "FirstAbove",
+    "Greedy",
     "GrowingAccuracy",
     "GrowingRound",
     "GrowingRun",
