@@ -133,6 +133,11 @@ SAMPLES = {
     "track": lambda: Track(count(), step=100, epsilon="0.01"),
     "watch": lambda: Watch(KEYED, above=51, epsilon="0.01"),
 }
+# Second samples of kinds that are asked in two quite different ways.
+OTHERS = {
+    "boundary of runs": lambda: Boundary(one(), runs=3),
+    "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, by="best"),
+}
 # What nothing but its author can bring: algorithms and black boxes.
 BROUGHT = {"boundary", "call", "call_twice", "extend", "greedy", "publish_if", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}

@@ -61,7 +61,7 @@ from chary.mechanisms.thresholds.counters import Counters
 from chary.mechanisms.thresholds.held_outcomes import Held
 from chary.noise import Seeded
 from chary.noise.normal import Deviate
-from tests.calls.samples import AFTER, SAMPLES
+from tests.calls.samples import AFTER, OTHERS, SAMPLES
 
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
@@ -309,6 +309,7 @@ def growing_hit(session, name):
 
 NEWER = {
     "best_of_ask": best_of_ask,
+    "boundary of runs": asked(lambda s, key: s.ask(OTHERS["boundary of runs"](), request=key)),
     "quantiles with intervals": asked(
         lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
     ),
