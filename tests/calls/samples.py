@@ -35,6 +35,7 @@ from chary.calls import (
     Randomized,
     Release,
     ReleaseIf,
+    Reselect,
     Revise,
     Schedule,
     Select,
@@ -121,6 +122,7 @@ SAMPLES = {
     "randomized": lambda: Randomized("age >= 44", epsilon="0.01"),
     "release": lambda: Release(KEYED, rho="1/10000"),
     "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
+    "reselect": lambda: Reselect(1, when=ANY),
     "revise": lambda: Revise(1, above=5),
     "schedule": lambda: Schedule(CountsBox(count("age >= 60")), epsilon="0.01", beta="0.05", growth="0.1"),
     "select": lambda: Select(["age >= 44", "age < 44"], above=2, epsilon="0.01"),
@@ -139,7 +141,7 @@ OTHERS = {
     "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, by="best"),
 }
 # What nothing but its author can bring: algorithms and black boxes.
-BROUGHT = {"boundary", "call", "call_twice", "extend", "greedy", "publish_if", "schedule"}
+BROUGHT = {"boundary", "call", "call_twice", "extend", "greedy", "publish_if", "reselect", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}
 OF_REPLACED = {"fraction", "randomized"}
 OF_ROWS = {
@@ -163,8 +165,13 @@ def extended(session, request):
     return Extend(session.ask(PublishIf(one(), when=NONE), request=request).held, when=ANY)
 
 
+def reselected(session, request):
+    """Publish what a selection held."""
+    return Reselect(session.ask(Select([one()], above=5, room=64), request=request).call, when=ANY)
+
+
 # What needs an earlier call: asks that one under a request, and says the call that follows it.
-AFTER = {"extend": extended, "revise": revised}
+AFTER = {"extend": extended, "reselect": reselected, "revise": revised}
 
 
 def answering(kind, opened, **options):

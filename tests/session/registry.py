@@ -50,6 +50,7 @@ from chary.calls import (
 from chary.calls.gaussian.run_state import RunState
 from chary.calls.growing.open_rounds import GrowingRoundState as GrowingState
 from chary.calls.growing.running_questions import Progress
+from chary.calls.selection.held_selections import stored
 from chary.calls.sketches.sketching import Line
 from chary.calls.weights.sparse_histogram_questions import HistogramRound as WeightsState
 from chary.data.queries.elements import Mark
@@ -385,6 +386,7 @@ CHANGES = Transcript((Change("half = 0", 9, 1.0, 0.0, 1.5),))
 # calls beside which they are kept.
 SECRETS = {
     "release_if": [Held(0, 0, 5), Held(-(2**62), 2**62, 5), Held(-1.2345678901234567e-300, -(2**62), 5)],
+    "select": [stored({}, 64, 3), stored({0: (-1.2345678901234567e-300, "x" * 30), 2: (9, [7] * 20)}, 64, 3)],
     "individual_stream": [Counters(2, 3), Counters(2, 3, units(7)), Counters(2, 3, units(*range(0, 10**9, 10**6)))],
     "sparse_vector": [HiddenThreshold(0), HiddenThreshold(-(2**62)), HiddenThreshold(10**300)],
     "growing_sparse_vector": [GrowingState(2, 9, Fraction(1, 3), shift) for shift in (0, -(2**62))],

@@ -48,6 +48,7 @@ from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
 from chary.calls.selection.greedy import Greedy
+from chary.calls.selection.held_selections import Reselect
 from chary.calls.selection.ranking import Top
 from chary.calls.selection.selecting import Select
 from chary.calls.selection.selections import Chosen, Coverage, Ranking, Selected
@@ -139,6 +140,7 @@ __all__ = [
     "Ranking",
     "Release",
     "ReleaseIf",
+    "Reselect",
     "Revise",
     "Run",
     "RunningCount",
