@@ -109,7 +109,7 @@ class ExactFilter(Filter):
         >>> from chary.accounting import BoundaryCall, TwiceCall
         >>> menu = ExactFilter.of_events(Budget(epsilon=1, delta=1e-6), [BoundaryCall("0.02"), TwiceCall("0.02")])
         >>> [menu.price(event).hit.main for event in (BoundaryCall("0.02", 2), TwiceCall("0.01"))]
-        [1, 2]
+        [4, 5]
         """
         epsilon, delta = budget.exact
         if not delta > approximate_delta:
