@@ -107,6 +107,12 @@ def test_the_smallest_menu_is_that_of_the_closed_curve():
     assert own.tokens == usual.tokens == 45
 
 
+@pytest.mark.parametrize("parts", [2, 4])
+def test_a_hit_of_several_tokens_is_paid_by_as_many_times_the_tokens(parts):
+    one, more = (ExactFilter.of_events(BUDGET, [Listing(Targeted("0.02"), tokens)]) for tokens in (1, parts))
+    assert more.tokens == parts * one.tokens + parts - 1
+
+
 def test_calls_by_their_laws_afford_more_hits_than_as_targets():
     for event in (BoundaryCall("0.02"), TwiceCall("0.02")):
         own, target = (ExactFilter.of_events(BUDGET, [entry]).tokens for entry in (event, Targeted(*event.listed)))

@@ -7,16 +7,17 @@ import pytest
 from chary import Algorithm, Budget, InvalidParameter, LedgerMismatch, count
 from chary.accounting import BoundaryCall, Pure, Targeted, TwiceCall, UnanimousCall
 from chary.calls import Between, Boundary, Compute, Decide, Release, Test, Twice
+from chary.filters import Listing
 from tests.session.kit import spent
 
-PLENTY = Budget(epsilon=4, delta=1e-6)
+PLENTY = Budget(epsilon=3, delta=1e-6)
 MENU = [
-    Targeted("0.05"),
-    Targeted("0.05", "0.3"),
-    BoundaryCall("0.05"),
-    TwiceCall("0.05"),
-    UnanimousCall("0.05", 3),
-    Pure("0.1"),
+    Listing(Targeted("0.05"), 1),
+    Listing(Targeted("0.05", "0.3"), 2),
+    Listing(BoundaryCall("0.05"), 2),
+    Listing(TwiceCall("0.05"), 2),
+    Listing(UnanimousCall("0.05", 3), 1),
+    Listing(Pure("0.1"), 2),
 ]
 
 

@@ -129,8 +129,8 @@ class ExactFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(self.tokens, self.delta_capacity())
 
-    def price(self, event: Event) -> Price:
-        """The price of an event of the menu: a repetition is a release of its whole epsilon."""
+    def _worked_out(self, event: Event) -> Price:
+        """A repetition is a release of its whole epsilon."""
         (hit, miss), delta = self.cost(event), self.delta_cost(event)
         return Price(Amount(int(hit), delta), Amount(int(miss), delta))
 

@@ -141,6 +141,8 @@ class _Grid:
         """The curve of the next level, and which law is best at each point."""
         fixed, tokens = self._hits(done), self.laws.tokens
         affordable = tokens <= len(done)
+        if not affordable.any():
+            return np.zeros(self.top + 1), choice
         choice = np.where(affordable[choice], choice, int(affordable.argmax()))
         while True:
             self.solves += 1
