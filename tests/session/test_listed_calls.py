@@ -30,9 +30,8 @@ def even():
 
 def test_every_call_of_the_menu_is_asked_of_a_session_and_paid(opened, tmp_path):
     between = Between(count(), low=-10, high=10, epsilon="0.05")
-    rate = Fraction(3, 10)
     place = tmp_path / "visits.ledger"
-    session = opened(menu=[*MENU, Targeted("0.05", rate)], grain="0.025", ledger=place, budget=PLENTY)
+    session = opened(menu=MENU, grain="0.025", ledger=place, budget=PLENTY)
     asked = [
         (Test(count(), above=-(10**9), epsilon="0.05"), Targeted("0.05")),
         (Boundary(even()), BoundaryCall("0.05")),
@@ -48,7 +47,7 @@ def test_every_call_of_the_menu_is_asked_of_a_session_and_paid(opened, tmp_path)
         session.ask(call)
         assert spent(session).main - before in (price.hit.main, price.miss.main)
     session.close()
-    again = opened(menu=[*MENU, Targeted("0.05", rate)], ledger=place, budget=PLENTY)
+    again = opened(menu=MENU, ledger=place, budget=PLENTY)
     assert again.spine.filter == session.spine.filter
     again.close()
     with pytest.raises(LedgerMismatch):

@@ -12,7 +12,9 @@ import pytest
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NoPrice, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
 from chary.calls import Between, Boundary, Classify, Compute, Decide, Race, Test, Twice, When
+from chary.calls.algorithms import racing
 from chary.calls.call import kinds
+from chary.filters import Listing
 from chary.spine.interaction import Interaction
 from tests.calls.samples import AFTER, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, even
 from tests.session.kit import CLINICS, spent
@@ -127,6 +129,26 @@ def test_a_random_race_pays_the_least_counter_and_what_was_too_large_in_full(ope
     assert len(again.history) == before
     assert counters(again, race) == list(held.values())
     assert again.spine.ledger.verify().ok
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_calls_of_both_kinds_are_looked_at_when_a_ledger_is_opened(opened, tmp_path, monkeypatch, broken):
+    """Counters that follow from both are left alone; those of the earlier rule are set right beside the newer calls."""
+    options = {"budget": Budget(epsilon=4, delta=1e-6), "grain": "0.1", "ledger": tmp_path / "visits.ledger"}
+    session = opened(**options)
+    race = session.start(Race(["a", "b"]))
+    race.ask(letters("b", "0.08"), targets={"a": {"prior": "a"}, "b": {"target": ["a"], "q": "0.3"}})
+    with monkeypatch.context() as patched:
+        if broken:
+            patched.setattr(racing, "counted", lambda before, hit, price: ([before[0], before[1] + 5], 0))
+        race.ask(letters("b", "0.08"), priors={"a": "a", "b": "a"})
+    race.ask(Compute(letters("b", "0.5")), targets={"a": {"prior": "a"}, "b": {"prior": "a"}})
+    small, large = hit(session, Targeted("0.08")), hit(session, Targeted("0.5"))
+    session.close()
+    again = opened(**options)
+    assert counters(again, race) == [2 * small, small]
+    assert spent(again).main == hit(again, BestOf(2)) + large + small
+    assert [entry.kind for entry in again.history].count("best_of_repair") == broken
 
 
 def test_both_ways_to_say_priors_cost_the_same(opened):
@@ -263,15 +285,15 @@ def test_a_classification_and_a_boundary_under_a_request_are_told_again(opened):
 
 
 def test_it_is_asked_under_the_exact_filter(opened):
-    menu = [Targeted("0.02"), Targeted("0.02", "0.3"), BestOf(2)]
+    menu = [Listing(Targeted("0.02"), 1), Listing(Targeted("0.02", "0.3"), 2), Listing(BestOf(2), 3)]
     session = opened(menu=menu, budget=Budget(epsilon=2, delta=1e-6))
     race = session.start(Race(["a", "b"]))
     opening = spent(session).main
     assert opening == hit(session, BestOf(2))
     race.ask(letters("a", "0.02"), targets={"a": {"prior": "b"}, "b": {"target": ["b"], "q": "0.3"}})
-    assert (spent(session).main, counters(session, race)) == (opening, [hit(session, menu[0]), 0])
+    assert (spent(session).main, counters(session, race)) == (opening, [hit(session, menu[0].event), 0])
     race.ask(letters("b", "0.02"), targets={"a": {"prior": "b"}, "b": {"target": ["b"], "q": "0.3"}})
-    assert spent(session).main - opening == min(hit(session, menu[0]), hit(session, menu[1]))
+    assert spent(session).main - opening == min(hit(session, menu[0].event), hit(session, menu[1].event))
     with pytest.raises(NoPrice):
         race.ask(letters("b", "0.05"), targets={"a": {}, "b": {"prior": "b"}})
 
