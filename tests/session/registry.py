@@ -56,6 +56,7 @@ from chary.calls.gaussian.run_state import RunState
 from chary.calls.gaussian.self_reporting_steps import ReportingProgress
 from chary.calls.growing.open_rounds import GrowingRoundState as GrowingState
 from chary.calls.growing.running_questions import Progress
+from chary.calls.selection.held_selections import stored
 from chary.calls.sketches.sketching import Line
 from chary.calls.weights.sparse_histogram_questions import HistogramRound as WeightsState
 from chary.data.queries.elements import Mark
@@ -67,7 +68,7 @@ from chary.mechanisms.thresholds.counters import Counters
 from chary.mechanisms.thresholds.held_outcomes import Held
 from chary.noise import Seeded
 from chary.noise.normal import Deviate
-from tests.calls.samples import AFTER, SAMPLES
+from tests.calls.samples import AFTER, OTHERS, SAMPLES
 
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
@@ -91,6 +92,13 @@ def best_of_call(session, name):
     """Needs two targets side by side."""
     race = session.start(Race(["a", "b"]), request=f"race {name}")
     return lambda key: race.ask(fixed(1), priors={"a": 1, "b": 2}, request=key)
+
+
+def best_of_ask(session, name):
+    """Needs two targets side by side, of which a test is asked."""
+    race = session.start(Race(["a", "b"]), request=f"race of tests {name}")
+    call = Test(count(), above=-EXTREME, epsilon="0.01")
+    return lambda key: race.ask(call, targets={"a": {}, "b": {"prior": False}}, request=key)
 
 
 def individual_ask(session, name):
@@ -338,6 +346,8 @@ NEWER = {
     ),
     "self_reporting_test": self_reporting(lambda run, key: run.ask(count(), request=key)),
     "self_reporting_test of keys": self_reporting(lambda run, key: run.ask(count().by("clinic", CLINICS), request=key)),
+    "best_of_ask": best_of_ask,
+    "boundary of runs": asked(lambda s, key: s.ask(OTHERS["boundary of runs"](), request=key)),
     "quantiles with intervals": asked(
         lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
     ),
@@ -391,9 +401,11 @@ def sampled(kind):
 
 
 # All of them: kinds that are not named above are asked as their samples are. A
-# coverage is many calls, and a noisy maximum has another name above.
+# coverage is many calls, as a greedy choice is, and a noisy maximum has another name above.
 KNOWN = KINDS | NEWER
-EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "noisy_max"})}
+EVERY = KNOWN | {
+    kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy", "noisy_max"})
+}
 
 
 def units(*ids):
@@ -422,6 +434,7 @@ CHANGES = Transcript((Change("half = 0", 9, 1.0, 0.0, 1.5),))
 # calls beside which they are kept.
 SECRETS = {
     "release_if": [Held(0, 0, 5), Held(-(2**62), 2**62, 5), Held(-1.2345678901234567e-300, -(2**62), 5)],
+    "select": [stored({}, 64, 3), stored({0: (-1.2345678901234567e-300, "x" * 30), 2: (9, [7] * 20)}, 64, 3)],
     "individual_stream": [Counters(2, 3), Counters(2, 3, units(7)), Counters(2, 3, units(*range(0, 10**9, 10**6)))],
     "sparse_vector": [HiddenThreshold(0), HiddenThreshold(-(2**62)), HiddenThreshold(10**300)],
     "growing_sparse_vector": [GrowingState(2, 9, Fraction(1, 3), shift) for shift in (0, -(2**62))],

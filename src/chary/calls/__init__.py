@@ -54,6 +54,8 @@ from chary.calls.numbers.releasing_together import NoisyAnswers, ReleaseAll
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
+from chary.calls.selection.greedy import Greedy
+from chary.calls.selection.held_selections import Reselect
 from chary.calls.selection.own_distances import InverseSensitivityMechanism
 from chary.calls.selection.own_utilities import ExponentialMechanism
 from chary.calls.selection.ranking import Top
@@ -114,6 +116,7 @@ __all__ = [
     "ExponentialMechanism",
     "Extend",
     "FirstAbove",
+    "Greedy",
     "GrowingAccuracy",
     "GrowingRound",
     "GrowingRun",
@@ -158,6 +161,7 @@ __all__ = [
     "Release",
     "ReleaseAll",
     "ReleaseIf",
+    "Reselect",
     "Revise",
     "Run",
     "RunningCount",

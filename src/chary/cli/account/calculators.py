@@ -15,6 +15,7 @@ from chary.cli.account.limits_account import hits, top_one, unbiased
 from chary.cli.account.people_account import people
 from chary.cli.account.runs_account import run_filter, run_pdp, runs
 from chary.cli.account.sharp_account import sharp, tests, within
+from chary.cli.account.unanimous_account import unanimous
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs
 from chary.cli.spinner import spinning
@@ -24,7 +25,7 @@ from chary.numbers import exact, probability, whole
 app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting; they touch no data.")
 ELSEWHERE: Final[tuple[Callable[..., None], ...]] = (
     *(interval, sharp, within, tests, hits, top_one, unbiased, rows, budget, weights_rows, queries, population),
-    *(people, runs, run_pdp, run_filter),
+    *(people, runs, run_pdp, run_filter, unanimous),
 )
 for command in ELSEWHERE:
     app.command()(command)
