@@ -81,8 +81,10 @@ class Quantile(Loss):
 
     @property
     def pull(self) -> Fraction:  # type: ignore[override]
-        """It pulls away from 0 only while the prediction is no farther out than the target and the width."""
-        return self.mean_slope * (self.bound + self.width)
+        """`p ((bound - p)/(2 width) + level - 1/2)` where the parabola is, `level p` where the slope is all of it."""
+        middle = (self.bound + self.width * (2 * self.mean_slope - 1)) / 2
+        straight = self.bound - self.width
+        return middle**2 / (2 * self.width) if middle >= straight else straight * self.mean_slope
 
     @property
     def bias(self) -> Fraction:  # type: ignore[override]

@@ -138,9 +138,7 @@ class Improving:
 
     def __post_init__(self) -> None:
         known = [law.either(self.box.law) for law in self.box.laws]
-        if not isinstance(self.schedule, ScheduleState) or self.schedule.law not in [
-            law.either(self.box.law) for law in self.box.laws
-        ]:
+        if not isinstance(self.schedule, ScheduleState) or self.schedule.law not in known:
             told = "box.follow(session.start(Schedule(box, ...)).state)"
             raise InvalidParameter(f"follow a schedule of this box: {told}")
 
