@@ -119,3 +119,11 @@ def test_no_law_promises_less_than_the_one_before_it(box):
         for size in (10**3, 10**6):
             told = [law.error(size=size, epsilon="0.1", beta=beta) - float(law.base) for law in box.laws]
             assert told[0] <= told[1] * 1.2
+
+
+def test_many_columns_have_a_law_that_grows_like_their_root():
+    told = [
+        descent_law(lipschitz=1, smoothness=1, norm=1, dimension=d).error(size=10, epsilon=1, beta="0.05")
+        for d in (10**4, 10**6)
+    ]
+    assert 9 < told[1] / told[0] < 11

@@ -6,6 +6,7 @@ from chary.learning.erm.curve_plots import draw_curve
 from chary.learning.erm.descent.ball_descent import BallDescent
 from chary.learning.erm.descent.noisy_descent import NoisyDescent
 from chary.learning.erm.design import design_matrix
+from chary.learning.erm.laws.sampled_laws import sampled_law
 from chary.learning.erm.penalised import (
     PrivateLogisticRegression,
     PrivateQuantileRegressor,
@@ -35,5 +36,6 @@ __all__ = [
     "draw_curve",
     "growing_risk_up",
     "published_shape",
+    "sampled_law",
     "static_risk_up",
 ]

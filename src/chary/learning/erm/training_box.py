@@ -28,6 +28,8 @@ from chary.spine.interaction import Interaction
 
 # The law counts the audited optimum's tolerance in units of the noise, which are smallest at the largest epsilon.
 MOST_EPSILON: Final = 1000
+# Earlier laws had no numbers for more.
+EARLIER_COLUMNS: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class TrainingBox(BlackBox):
 
     @property
     def laws(self) -> Sequence[Law]:
-        if self.declared is not None:
+        if self.declared is not None or width(self.features) > EARLIER_COLUMNS:
             return [self.law]
         return [self.law, earlier_box_law(self._problem, self.model, MOST_EPSILON)]
 

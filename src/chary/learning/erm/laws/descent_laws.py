@@ -18,8 +18,10 @@ from chary.learning.erm.descent.ball_descent import (
 from chary.learning.erm.laws.law_numbers import TIGHT, law_up
 from chary.learning.erm.problem import Problem
 
-# A hundredth apart, as decimals: neighbours differ by far more than float64 errs, so every machine finds the same.
-TRIED: Final = [step / 100 for step in range(1, 100)]
+# A hundredth apart, or a fifth: neighbours differ by far more than float64 errs, so every machine finds the same.
+TRIED: Final = [*(1.2**-step for step in range(26, 90)), *(step / 100 for step in range(1, 100))]
+# What is added to a logarithm is stored as a power of e, which has to stay a number: many columns take a smaller t.
+MOST_HEIGHT: Final = 700
 
 
 def descent_law(
@@ -42,7 +44,8 @@ def descent_law(
     0.0173
     """
     s = math.log(tight.denominator) - math.log(tight.numerator)
-    t = min(TRIED, key=lambda t: (s + descent_height(dimension, t)) / t)
+    low = [t for t in TRIED if descent_height(dimension, t) <= MOST_HEIGHT]
+    t = min(low, key=lambda t: (s + descent_height(dimension, t)) / t)
     rounding = 1 + (math.sqrt(dimension) + 1) / 2**15
     factor = 2 * lipschitz * norm * math.sqrt(AVERAGING) * rounding / (t * math.sqrt(dimension))
     remains = 0.0 if most_steps is None else smoothness * norm**2 / (PROGRESS * most_steps**2) / (1 - t)

@@ -32,7 +32,7 @@ def linear_gaussian_law(
     """
     a, height = _form(steepest, lam, dimension)
     factor = moved**2 * a * steepest * (1 + slack)
-    return law_up(2, factor, _exp(height + slack / (2 * a)), Fraction(1, 2), base)
+    return law_up(2, factor, exp_up(height + slack / (2 * a)), Fraction(1, 2), base)
 
 
 def linear_pure_law(
@@ -52,7 +52,7 @@ def linear_pure_law(
     one, other = height + math.log(2) + slack, spread + math.log(2)
     k = math.sqrt((_at() + other) / (_at() + one))
     factor = moved**2 * a * steepest * 2 * wide * ((k + 1 / k) / 2) ** 2 * (1 + slack)
-    return law_up(2, factor, _exp((k * one + other / k) / (k + 1 / k)), 1, base)
+    return law_up(2, factor, exp_up((k * one + other / k) / (k + 1 / k)), 1, base)
 
 
 def linear_slope_law(
@@ -73,7 +73,7 @@ def linear_slope_law(
     one, other = 2 * math.log(2), spread + math.log(2)
     k = math.sqrt((_at() + other) / (_at() + one))
     factor = moved * slope * (math.sqrt(4 * wide) + slack) * (k + 1 / k) / 2
-    return law_up(1, factor, _exp((k * one + other / k) / (k + 1 / k)), 1, base)
+    return law_up(1, factor, exp_up((k * one + other / k) / (k + 1 / k)), 1, base)
 
 
 def _form(steepest: float, lam: float, dimension: int) -> tuple[float, float]:
@@ -100,6 +100,7 @@ def _at() -> float:
     return math.log(TIGHT.denominator)
 
 
-def _exp(value: float) -> Decimal:
+def exp_up(value: float) -> Decimal:
+    """`e^v`, to be rounded up by `law_up`."""
     with precise():
         return decimal(Fraction(value)).exp()
