@@ -29,6 +29,6 @@ def sampler(
     delta: Delta = "0",
     as_json: AsJson = False,
 ) -> None:
-    """Delta of a mechanism that is drawn so far from its law; rounded up. Noise of chary is exact: its distance is 0."""
+    """Delta of a mechanism that is drawn so far from its law; rounded up. The distance of chary's noise is 0."""
     failure = sampler_delta_up(epsilon=epsilon, delta=delta, distance=distance)
     (show_json if as_json else show_pairs)({"delta": float(failure)})
