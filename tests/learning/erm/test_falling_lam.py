@@ -11,7 +11,7 @@ from chary import InvalidParameter
 from chary.calls import Schedule
 from chary.learning import PrivateRidge, PrivateSVC
 from chary.learning.erm import TrainingBox
-from chary.learning.erm.falling_lam import FallingLam
+from chary.learning.erm.laws.falling_lam import FallingLam
 from chary.noise import Seeded
 from tests.session.kit import PUBLIC
 

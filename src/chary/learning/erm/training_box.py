@@ -20,8 +20,8 @@ from chary.data import Neighbouring
 from chary.errors import InvalidParameter
 from chary.learning.erm.calls import LinearAlgorithm
 from chary.learning.erm.design import design_matrix, width
-from chary.learning.erm.falling_lam import FallingLam, falling_trainer, regularised
 from chary.learning.erm.laws.box_laws import box_law, earlier_box_law
+from chary.learning.erm.laws.falling_lam import FallingLam, falling_trainer, regularised
 from chary.learning.erm.laws.falling_laws import falling_law
 from chary.learning.erm.linear import PrivateLinear
 from chary.learning.erm.problem import Problem

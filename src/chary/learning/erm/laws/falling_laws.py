@@ -7,7 +7,7 @@ from typing import Final
 
 from chary.accounting.growing.accuracy_laws import Law
 from chary.errors import InvalidParameter
-from chary.learning.erm.falling_lam import POWER, FallingLam
+from chary.learning.erm.laws.falling_lam import POWER, FallingLam
 from chary.learning.erm.laws.law_numbers import law_up
 from chary.learning.erm.laws.linear_laws import exp_up, linear_gaussian_law, linear_pure_law
 from chary.learning.erm.linear import PrivateLinear
