@@ -1,0 +1,21 @@
+"""All experiments by name."""
+
+from typing import Final
+
+from chary.errors import InvalidParameter
+from chary.experiments.experiment import Experiment
+from chary.experiments.selection.halting_losses import LossByThreshold, SavedByHalting
+
+_EVERY: Final[tuple[type[Experiment], ...]] = (SavedByHalting, LossByThreshold)
+EXPERIMENTS: Final[dict[str, type[Experiment]]] = {each.name: each for each in _EVERY}
+
+
+def experiment(name: str) -> Experiment:
+    """An experiment by its name; `InvalidParameter` for another name, which tells all names.
+
+    >>> experiment("loss-by-threshold").source
+    '[GAUSS] Figure 2'
+    """
+    if name not in EXPERIMENTS:
+        raise InvalidParameter(f"there is no experiment {name!r}: take one of {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]()
