@@ -5,8 +5,16 @@ from typing import Final
 from chary.errors import InvalidParameter
 from chary.experiments.experiment import Experiment
 from chary.experiments.selection.halting_losses import LossByThreshold, SavedByHalting
+from chary.experiments.selection.maximum_losses import MaximumByQueries, MaximumSaved
+from chary.experiments.selection.monte_carlo_losses import MonteCarloLosses
 
-_EVERY: Final[tuple[type[Experiment], ...]] = (SavedByHalting, LossByThreshold)
+_EVERY: Final[tuple[type[Experiment], ...]] = (
+    SavedByHalting,
+    LossByThreshold,
+    MonteCarloLosses,
+    MaximumByQueries,
+    MaximumSaved,
+)
 EXPERIMENTS: Final[dict[str, type[Experiment]]] = {each.name: each for each in _EVERY}
 
 

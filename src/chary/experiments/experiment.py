@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from chary.experiments.data_folder import DataFolder
@@ -18,7 +19,7 @@ class Trend:
     """What a figure is to show, and whether what was measured shows it."""
 
     told: str
-    holds: bool
+    holds: bool | np.bool_
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "holds", bool(self.holds))
