@@ -4,6 +4,7 @@ from typing import Final
 
 from chary.errors import InvalidParameter
 from chary.experiments.experiment import Experiment
+from chary.experiments.selection.alarms import BikeAlarms, LondonAlarms
 from chary.experiments.selection.halting_losses import LossByThreshold, SavedByHalting
 from chary.experiments.selection.maximum_losses import MaximumByQueries, MaximumSaved
 from chary.experiments.selection.monte_carlo_losses import MonteCarloLosses
@@ -14,6 +15,8 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     MonteCarloLosses,
     MaximumByQueries,
     MaximumSaved,
+    BikeAlarms,
+    LondonAlarms,
 )
 EXPERIMENTS: Final[dict[str, type[Experiment]]] = {each.name: each for each in _EVERY}
 
