@@ -4,10 +4,12 @@ from typing import Final
 
 from chary.errors import InvalidParameter
 from chary.experiments.experiment import Experiment
+from chary.experiments.selection.alarm_spending import AlarmSpending
 from chary.experiments.selection.alarms import BikeAlarms, LondonAlarms
 from chary.experiments.selection.halting_losses import LossByThreshold, SavedByHalting
 from chary.experiments.selection.maximum_losses import MaximumByQueries, MaximumSaved
 from chary.experiments.selection.monte_carlo_losses import MonteCarloLosses
+from chary.experiments.selection.peak_days import PeakDays
 
 _EVERY: Final[tuple[type[Experiment], ...]] = (
     SavedByHalting,
@@ -17,6 +19,8 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     MaximumSaved,
     BikeAlarms,
     LondonAlarms,
+    AlarmSpending,
+    PeakDays,
 )
 EXPERIMENTS: Final[dict[str, type[Experiment]]] = {each.name: each for each in _EVERY}
 

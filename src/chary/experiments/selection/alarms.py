@@ -28,7 +28,7 @@ class Alarms(Experiment):
     noises: ClassVar[tuple[str, ...]] = ("0.01", "0.02", "0.03", "0.05", "0.075", "0.1", "0.15", "0.2", "0.3")
 
     def pieces(self, *, quick: bool) -> Sequence[Settings]:
-        runs = 8 if quick else 50
+        runs = 5 if quick else 50
         noises = self.noises[1::3] if quick else self.noises
         shared = [{"threshold": threshold, "runs": runs} for threshold in self.thresholds]
         gaussian = [{**each, "noise": noise} for each in shared for noise in noises]
