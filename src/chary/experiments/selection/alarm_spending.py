@@ -24,7 +24,7 @@ class AlarmSpending(Experiment):
     shows = "Alarms at epsilon 1: what was spent by each day, by way of accounting."
     source = "[GAUSS] Figures 18 and 20"
     needs = (BIKES, LONDON)
-    size = (10.0, 3.4)
+    size = (11.0, 3.4)
 
     def pieces(self, *, quick: bool) -> Sequence[Settings]:
         runs = 5 if quick else 50
@@ -53,10 +53,12 @@ class AlarmSpending(Experiment):
             for style, noise in zip(("-", ":"), part.distinct("noise"), strict=True):
                 for number, method in enumerate(ACCOUNTS):
                     line = part.where(noise=noise, method=method)
-                    axes.plot(line["day"], line["spent"], style, color=f"C{number}", label=f"{method}, noise {noise}")
-            axes.set(title=f"{series}, threshold {_SHOWN[series][0]}", xlabel="day", ylim=(0, 1.02))
-            axes.legend(fontsize=6, frameon=False)
+                    label = method if style == "-" else None
+                    axes.plot(line["day"], line["spent"], style, color=f"C{number}", label=label)
+            noises = " (dotted ".join(part.distinct("noise"))
+            axes.set(title=f"{series}, threshold {_SHOWN[series][0]}, noise {noises})", xlabel="day", ylim=(0, 1.02))
         panes[0].set_ylabel("epsilon spent")
+        figure.legend(*panes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=7, frameon=False)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         lines = [

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
+from chary.experiments.log_ticks import log_ticks
 from chary.experiments.measurements import Measurements, Row
 from chary.experiments.selection.alarm_runs import ACCOUNTS, GaussianRuns, averaged, standard_error
 from chary.experiments.selection.hit_methods import METHODS
@@ -72,7 +73,8 @@ class Alarms(Experiment):
         panes: Any = figure.subplots(1, len(self.thresholds), sharey=True)
         for axes, threshold in zip(panes, self.thresholds, strict=True):
             self._pane(axes, found.where(threshold=threshold))
-            axes.set(title=f"{self.series}, threshold {threshold}", xlabel="threshold noise", xscale="log", ylim=(0, 1))
+            axes.set(title=f"{self.series}, threshold {threshold}", xlabel="threshold noise", ylim=(0, 1))
+            log_ticks(axes, [float(noise) for noise in found.distinct("noise")], most=5)
         panes[0].set_ylabel("F1")
         figure.legend(*panes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=7, frameon=False)
 

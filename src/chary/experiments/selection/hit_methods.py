@@ -1,6 +1,7 @@
 """What else flags days under the same promise: target charging, sharp tests, the tuned sparse vector."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 from typing import Final
 
@@ -58,7 +59,7 @@ def until_spent(flags: Flags, hits: int) -> Flags:
 
 
 @cache
-def _call(hits: int) -> object:
+def _call(hits: int) -> Fraction:
     return largest_call(Budget(epsilon=EPSILON, delta=DELTA), hits, "exact")
 
 
