@@ -3,7 +3,10 @@
 from typing import Final
 
 from chary.errors import InvalidParameter
+from chary.experiments.charging.totals_by_hits import TotalsByHits
 from chary.experiments.experiment import Experiment
+from chary.experiments.lecture.attacks import DifferencingAttack, LinkageAttack, MembershipAttack
+from chary.experiments.lecture.threshold_errors import ThresholdErrors
 from chary.experiments.selection.alarm_spending import AlarmSpending
 from chary.experiments.selection.alarms import BikeAlarms, LondonAlarms
 from chary.experiments.selection.halting_losses import LossByThreshold, SavedByHalting
@@ -21,6 +24,11 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     LondonAlarms,
     AlarmSpending,
     PeakDays,
+    TotalsByHits,
+    ThresholdErrors,
+    LinkageAttack,
+    DifferencingAttack,
+    MembershipAttack,
 )
 EXPERIMENTS: Final[dict[str, type[Experiment]]] = {each.name: each for each in _EVERY}
 
