@@ -5,6 +5,8 @@ from typing import Final
 from chary.errors import InvalidParameter
 from chary.experiments.charging.totals_by_hits import TotalsByHits
 from chary.experiments.experiment import Experiment
+from chary.experiments.growing.round_distances import RoundDistances
+from chary.experiments.growing.schedule_streams import ScheduleStreams
 from chary.experiments.lecture.attacks import DifferencingAttack, LinkageAttack, MembershipAttack
 from chary.experiments.lecture.threshold_errors import ThresholdErrors
 from chary.experiments.selection.alarm_spending import AlarmSpending
@@ -25,6 +27,8 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     AlarmSpending,
     PeakDays,
     TotalsByHits,
+    ScheduleStreams,
+    RoundDistances,
     ThresholdErrors,
     LinkageAttack,
     DifferencingAttack,

@@ -17,13 +17,11 @@ from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.log_ticks import log_ticks
 from chary.experiments.measurements import Measurements, Row
+from chary.experiments.needed_distance import Machine, needed
 from chary.mechanisms.sparse.hidden_threshold import SparseVectorMachine
 from chary.mechanisms.sparse.one_sided_threshold import OneSidedMachine
-from chary.noise import Seeded
 
 SURE: Final = "0.95"
-_BAR: Final = 10**6
-Machine = SparseVectorMachine | OneSidedMachine
 
 
 def machine(form: str, hits: int, tests: int) -> Machine:
@@ -40,31 +38,6 @@ def exact_error(made: Machine, tests: int) -> int:
     if isinstance(made, OneSidedMachine):
         return one_sided_error_up(made.sizes, tests=tests, confidence=SURE)
     return error_up(made.sizes, tests=tests, confidence=SURE)
-
-
-def needed(made: Machine, tests: int, seed: int) -> int:
-    """The least distance from the bar at which all answers of one run are right, by bisection over the same noise.
-
-    All values lie one step more below the bar, but the last ones, as many as may hit, which lie so far above it.
-
-    >>> needed(machine("tuned", 1, 100), 100, seed=1) == needed(machine("tuned", 1, 100), 100, seed=1)
-    True
-    """
-    hits = made.sizes.hits
-    last = np.arange(tests) >= tests - hits
-
-    def right(distance: int) -> bool:
-        source = Seeded(seed)
-        _, crossed = made.step(made.start(source), _BAR + np.where(last, distance, -distance - 1), _BAR, source)
-        return crossed.positions == list(range(tests - hits, tests))
-
-    low, high = 0, 1
-    while not right(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if right(middle) else (middle, high)
-    return high
 
 
 class ThresholdErrors(Experiment):
