@@ -13,6 +13,7 @@ from chary.cli.output import console, errors, show_json, show_table
 from chary.errors import InvalidParameter
 from chary.experiments import EXPERIMENTS, DataFolder, Experiment, Reproduced, experiment, reproduce
 from chary.experiments.data_folder import ENVIRONMENT
+from chary.experiments.reproducing import check
 
 # A trend that does not hold is no wrong usage, no refusal and nothing unforeseen.
 TREND_BROKEN: Final = 4
@@ -44,7 +45,7 @@ def reproduce_command(
     chosen = [experiment(name) for name in (EXPERIMENTS if every else names or [])]
     if not (names or every):
         raise InvalidParameter(f"name an experiment, or say --all or --list: {', '.join(EXPERIMENTS)}")
-    skipped = {each.name: known.missing(each.needs) for each in chosen if every and known.missing(each.needs)}
+    skipped = {each.name: each.absent(known) for each in chosen if every and each.absent(known)}
     found = _run([each for each in chosen if each.name not in skipped], out, known, quick)
     if as_json:
         show_json({"experiments": [each.as_dict() for each in found], "skipped": skipped})
@@ -56,7 +57,7 @@ def reproduce_command(
 
 def _run(chosen: list[Experiment], out: Path, data: DataFolder, quick: bool) -> list[Reproduced]:
     for each in chosen:
-        data.digest(each.needs)
+        check(each, data)
     found = []
     with _bar() as told:
         for each in chosen:
@@ -102,4 +103,4 @@ def _show(found: list[Reproduced], skipped: dict[str, list[str]]) -> None:
         for trend in each.trends:
             console.print(f"  {'holds' if trend.holds else 'DOES NOT HOLD'}: {trend.told}", soft_wrap=True)
     for name, files in skipped.items():
-        console.print(f"{name}: skipped, needs {', '.join(files)} in the folder of --data", soft_wrap=True)
+        console.print(f"{name}: skipped, needs {', '.join(files)}", soft_wrap=True)

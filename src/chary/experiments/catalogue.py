@@ -7,6 +7,9 @@ from chary.experiments.charging.totals_by_hits import TotalsByHits
 from chary.experiments.experiment import Experiment
 from chary.experiments.growing.round_distances import RoundDistances
 from chary.experiments.growing.schedule_streams import ScheduleStreams
+from chary.experiments.growing.small_tables import SmallTables
+from chary.experiments.growing.training_risks import TrainingRisks
+from chary.experiments.growing.weights_promises import WeightsPromises
 from chary.experiments.lecture.attacks import DifferencingAttack, LinkageAttack, MembershipAttack
 from chary.experiments.lecture.threshold_errors import ThresholdErrors
 from chary.experiments.selection.alarm_spending import AlarmSpending
@@ -29,6 +32,9 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     TotalsByHits,
     ScheduleStreams,
     RoundDistances,
+    SmallTables,
+    WeightsPromises,
+    TrainingRisks,
     ThresholdErrors,
     LinkageAttack,
     DifferencingAttack,

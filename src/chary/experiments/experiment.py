@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ class Experiment(ABC):
 
     - `name`: by which it is asked for; `shows`: one line; `source`: which figure, table or bound it is.
     - `needs`: files of the data folder without which it cannot run.
+    - `extra`: of chary, and a library that it brings, without which it cannot run.
     - `size`: of its picture, in inches.
 
     A piece is known by its settings, which hold all that it depends on but the data and the code, so that a finished
@@ -40,7 +42,16 @@ class Experiment(ABC):
     shows: ClassVar[str]
     source: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
+    extra: ClassVar[tuple[str, str] | None] = None
     size: ClassVar[tuple[float, float]] = (7.0, 3.6)
+
+    @classmethod
+    def absent(cls, data: DataFolder) -> list[str]:
+        """What it needs and is not there."""
+        missing = data.missing(cls.needs)
+        if cls.extra is not None and find_spec(cls.extra[1]) is None:
+            missing.append(f"the extra {cls.extra[0]} (pip install 'chary[{cls.extra[0]}]')")
+        return missing
 
     @abstractmethod
     def pieces(self, *, quick: bool) -> Sequence[Settings]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure
 
+from chary.errors import InvalidInput
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.measurements import Measurements, Row
@@ -64,7 +65,7 @@ def reproduce(
 
     A piece that is found is used if its settings, its data, the module of its experiment and chary's version are the
     same; it is written whole or not at all, so a run may be stopped at any time and goes on where it was. Errors:
-    `InvalidInput` that names the file for data that are not there, before anything is measured.
+    `InvalidInput` that names the file, or the extra, that is not there, before anything is measured.
 
     >>> import tempfile
     >>> from chary.experiments import experiment
@@ -75,6 +76,7 @@ def reproduce(
     (True, True, 0)
     """
     at, source = Path(folder), data or DataFolder(None)
+    check(experiment, source)
     known = _known(experiment, source)
     kept = at / KEPT / experiment.name
     kept.mkdir(parents=True, exist_ok=True)
@@ -95,6 +97,14 @@ def reproduce(
     picture(experiment, found, files[1])
     trends = tuple(experiment.trends(found))
     return Reproduced(experiment.name, found, *files, trends, len(settings), measured, seconds)
+
+
+def check(experiment: Experiment, data: DataFolder) -> None:
+    """`InvalidInput` for what an experiment needs and is not there."""
+    for name in experiment.needs:
+        data.file(name)
+    if absent := experiment.absent(data):
+        raise InvalidInput(f"{experiment.name} needs {', '.join(absent)}")
 
 
 def picture(experiment: Experiment, found: Measurements, path: Path) -> None:
