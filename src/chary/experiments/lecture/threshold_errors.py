@@ -46,7 +46,7 @@ class ThresholdErrors(Experiment):
     name = "threshold-errors"
     shows = "Sparse vector: the error that the notes tell, the exact one, and what is measured."
     source = "[SVT] Theorems 4 and 10"
-    size = (10.0, 3.6)
+    size = (11.0, 3.4)
     forms: Final = ("published", "tuned", "one-sided")
 
     def pieces(self, *, quick: bool) -> Sequence[Settings]:
@@ -87,7 +87,7 @@ class ThresholdErrors(Experiment):
             axes.set(title=f"{hits} hit{'s' * (hits > 1)}", xlabel="tests", yscale="log")
             log_ticks(axes, part.distinct("tests"))
         panes[0].set_ylabel("error at epsilon 1")
-        panes[0].legend(fontsize=7, frameon=False)
+        figure.legend(*panes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=7, frameon=False)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
         published, tuned, ours = (found.where(form=form) for form in self.forms)
