@@ -18,6 +18,7 @@ NAMES = (
     "selection",
     "choices",
     "quantiles",
+    "joint_quantiles",
     "lower_bounds",
     "individual",
     "sparse_accuracy",

@@ -53,6 +53,27 @@ def test_differencing(call, tmp_path):
     assert "limit" in call("differencing --epsilon 1 --sessions 5 --informed --delta 1e-6")[1]
 
 
+def test_counted_attacks(call, tmp_path):
+    code, out, _ = call("reconstruction --epsilon 1,50 --people 20 --sessions 1 --plot bits.png --json")
+    assert code == 0
+    assert [found["exact"] for found in json.loads(out)["results"]] == [1, 1]
+    code, out, _ = call("low-bits --epsilon 0.1,1 --sessions 20 --plot low.svg")
+    assert code == 0
+    assert "certain" in out
+    assert (tmp_path / "bits.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "low.svg").exists()
+
+
+def test_attacks_on_models(call, tmp_path):
+    code, out, _ = call("inversion --epsilon 1 --models 1 --rows 300 --plot in.png --json")
+    assert code == 0
+    [found] = json.loads(out)["results"]
+    assert found["raw"] > found["private"]
+    assert "AUC" in call("shadows --models 1 --shadows 1 --rows 100 --plot who.svg")[1]
+    assert {path.name for path in tmp_path.iterdir()} >= {"in.png", "who.svg"}
+    assert "limit" in call("inversion --epsilon 1 --delta 1e-6 --models 1 --rows 100")[1]
+
+
 def test_membership(call, tmp_path):
     line = "membership --rows 10 --attributes 5,40 --sessions 2 --plot who.pdf"
     code, out, _ = call(line + " --json")

@@ -3,27 +3,42 @@
 What an attack finds in secret data is secret too and is protected by no budget: do not publish it.
 """
 
-from chary.audit.attack_plots import draw_differencing, draw_linkage, draw_membership
+from chary.audit.attack_plots import (
+    draw_differencing,
+    draw_linkage,
+    draw_low_bits,
+    draw_membership,
+    draw_reconstruction,
+)
 from chary.audit.differencing import Differencing, differencing
 from chary.audit.limits import advantage_limit, auc_limit, guess_limit, roc_limit, value_limit
 from chary.audit.linkage import Linkage, link, linkage
+from chary.audit.low_bits import LowBits, low_bits, naive_laplace
 from chary.audit.membership import Membership, Power, membership, tracing_power
+from chary.audit.reconstruction import Reconstruction, reconstruction
 
 __all__ = [
     "Differencing",
     "Linkage",
+    "LowBits",
     "Membership",
     "Power",
+    "Reconstruction",
     "advantage_limit",
     "auc_limit",
     "differencing",
     "draw_differencing",
     "draw_linkage",
+    "draw_low_bits",
     "draw_membership",
+    "draw_reconstruction",
     "guess_limit",
     "link",
     "linkage",
+    "low_bits",
     "membership",
+    "naive_laplace",
+    "reconstruction",
     "roc_limit",
     "tracing_power",
     "value_limit",

@@ -10,7 +10,9 @@ from matplotlib.figure import Figure
 from chary.audit.differencing import Differencing
 from chary.audit.limits import guess_limit
 from chary.audit.linkage import Linkage
+from chary.audit.low_bits import LowBits
 from chary.audit.membership import GRID, Membership
+from chary.audit.reconstruction import Reconstruction
 from chary.pictures.files import check_picture
 
 
@@ -60,6 +62,40 @@ def draw_membership(results: Sequence[Membership], path: Path | str) -> None:
     if results:
         _curves(left, results[-1])
         _growth(right, results)
+    figure.savefig(target, dpi=120)
+
+
+def draw_reconstruction(results: Sequence[Reconstruction], path: Path | str) -> None:
+    """The share of bits found, by epsilon, beside exact and rounded counts and the limit."""
+    lines = {
+        "exact counts": ("tab:red", [found.exact for found in results]),
+        "rounded counts": ("tab:orange", [found.rounded for found in results]),
+        "session": ("tab:blue", [found.private for found in results]),
+        "limit": ("black", [found.limit for found in results]),
+    }
+    _by_epsilon([found.epsilon for found in results], lines, "Everybody's bit, reconstructed", path)
+
+
+def draw_low_bits(results: Sequence[LowBits], path: Path | str) -> None:
+    """How often two counts are told apart, by epsilon, beside the limit."""
+    lines = {
+        "noise in floats": ("tab:red", [found.naive_accuracy for found in results]),
+        "session": ("tab:blue", [found.accuracy for found in results]),
+        "limit": ("black", [found.limit for found in results]),
+    }
+    _by_epsilon([found.epsilon for found in results], lines, "Two counts, told apart by the last bits", path)
+
+
+def _by_epsilon(
+    sizes: Sequence[float], lines: dict[str, tuple[str, list[float]]], title: str, path: Path | str
+) -> None:
+    target = check_picture(path)
+    figure = Figure(figsize=(7, 4.8), layout="constrained")
+    axes = figure.subplots()
+    for name, (color, shares) in lines.items():
+        axes.plot(sizes, shares, "--" if name == "limit" else "o-", color=color, label=name)
+    axes.set(title=title, xlabel="epsilon", xscale="log", ylabel="share right", ylim=(0.4, 1.05))
+    axes.legend()
     figure.savefig(target, dpi=120)
 
 

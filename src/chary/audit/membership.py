@@ -7,19 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import scipy
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from chary.audit.limits import advantage_limit, auc_limit, roc_limit
-from chary.audit.simulating import Progress, checked, generator, largest_size, source_of
-from chary.calls import NoisyNumbers
-from chary.data import count
+from chary.audit.simulating import Bits, Floats, Progress, checked, generator, published_counts
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import Number, probability, whole
-from chary.session import open
 
 # One outsider in twenty: the usual point at which attacks are compared. The curve is told at every hundredth.
 FPR = 0.05
@@ -28,8 +23,6 @@ GRID = 101
 MOST_CELLS = 20_000_000
 # Shares of 0 and 1 alone have no spread, and 0/0 would be NaN.
 TINY = 1e-300
-Bits = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 Scores = tuple[Floats, Floats]
 
 
@@ -225,22 +218,11 @@ class _Round:
     @classmethod
     def play(cls, people: _People, budget: Budget, rng: np.random.Generator, seed: int | None) -> "_Round":
         """Open, spend the whole budget on the means, score everybody."""
-        exact, published = people.members.mean(axis=0), _published(people.members, budget, rng, seed)
+        exact = people.members.mean(axis=0)
+        published = published_counts(people.members, budget, rng, seed) / len(people.members)
         spreads = people.shares * (1 - people.shares)
         evenness = float(spreads.mean() / max(math.sqrt(np.mean(spreads**2)), TINY))
         return cls(people.members.shape[1], evenness, people.score(exact), people.score(published))
-
-
-def _published(members: Bits, budget: Budget, rng: np.random.Generator, seed: int | None) -> Floats:
-    """The mean of each attribute as a session releases it."""
-    person, attribute = np.nonzero(members)
-    having = pa.table({"person": person, "attribute": attribute})
-    question, source = count().by("attribute", range(members.shape[1])), source_of(rng, seed)
-    whose: dict[str, Any] = {"privacy_unit": "person", "relation": "replace"}
-    with open(having, **whose, ledger=":memory:", budget=budget, unsafe_noise=source) as session:
-        answers = session.release(question, **largest_size(session, question, 1))
-    assert isinstance(answers, NoisyNumbers)
-    return np.asarray(answers.values, dtype=np.float64) / len(members)
 
 
 def _above(scores: Floats, thresholds: Floats) -> Floats:

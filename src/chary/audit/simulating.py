@@ -5,16 +5,20 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from chary import noise
 from chary.audit.limits import sizes
-from chary.calls import Release
-from chary.data import Count, Rows
+from chary.calls import NoisyNumbers, Release
+from chary.data import Count, Rows, count
 from chary.filters import Budget
 from chary.numbers import Number, whole
-from chary.session import Session, open_rows
+from chary.session import Session, open, open_rows
 
 Progress = Callable[[int, int], None]
+Bits = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 # Any small rho tells the price of a unit of it, which is linear. A thousandth less than the quotient, and whole steps
 # downwards, keep the roundings of so many prices within the budget.
 PROBE = Fraction(1, 1000)
@@ -54,6 +58,21 @@ def largest_size(session: Session, question: Count, questions: int) -> dict[str,
     share = session.quote(Release(question, rho=PROBE)).price_if_hit
     rho = PROBE * MARGIN / Fraction(share) / questions
     return {"rho": _down(rho)}
+
+
+def published_counts(having: Bits, budget: Budget, rng: np.random.Generator, seed: int | None) -> Floats:
+    """How many people have each attribute, as one session releases it for its whole budget; people may be replaced.
+
+    `having` is people by attributes.
+    """
+    person, attribute = np.nonzero(having)
+    table = pa.table({"person": person, "attribute": attribute})
+    question, source = count().by("attribute", range(having.shape[1])), source_of(rng, seed)
+    whose: dict[str, Any] = {"privacy_unit": "person", "relation": "replace"}
+    with open(table, **whose, ledger=":memory:", budget=budget, unsafe_noise=source) as session:
+        answers = session.release(question, **largest_size(session, question, 1))
+    assert isinstance(answers, NoisyNumbers)
+    return np.asarray(answers.values, dtype=np.float64)
 
 
 def _down(size: Fraction) -> Fraction:

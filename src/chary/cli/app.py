@@ -52,7 +52,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "ledger": ("ledger_commands:app", "The durable record of what was revealed."),
         "report": ("report_command:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
         "export": ("export:app", "What was published, as files."),
-        "attack": ("attack_commands:app", "Attacks on exact answers, and how far they get against a session."),
+        "attack": ("attacks.attack_doors:app", "Attacks on exact answers, and how far they get against a session."),
         "reproduce": ("reproduce_command:reproduce_command", "The figures of the papers, computed again."),
     },
 }

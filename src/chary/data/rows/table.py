@@ -2,8 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from chary.data.columns import known_columns
 from chary.data.engines.chosen import ENGINE
@@ -21,6 +21,8 @@ from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
 
 # Compiling a query takes longer than answering it from a small table. A plan holds its keys, so not all are kept.
 _PLANS: Final = 256
+_Asked = TypeVar("_Asked")
+_Plan = TypeVar("_Plan")
 
 
 def _unheard(batch: Batch) -> None:
@@ -45,7 +47,7 @@ class RowTable:
     ) -> None:
         """Use `RowTable.open`."""
         self.held, self._source, self._neighbouring, self._limit = held, source, neighbouring, limit
-        self._plans: OrderedDict[Query, ReadingPlan] = OrderedDict()
+        self._plans: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     @classmethod
@@ -120,12 +122,7 @@ class RowTable:
         if not isinstance(query, Query):
             evident = "ask for query.parts(neighbouring)" if hasattr(query, "parts") else "build one with count()"
             raise InvalidQuery(f"{type(query).__name__} is not a query with an exact integer answer; {evident}")
-        with self._lock:
-            plan = self._plans.pop(query, None) or self._compile(query)
-            self._plans[query] = plan
-            if len(self._plans) > _PLANS:
-                self._plans.popitem(last=False)
-        return plan
+        return self._kept(query, self._compile)
 
     def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
         """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown."""
@@ -138,7 +135,7 @@ class RowTable:
     def ordered(self, asked: Ordered) -> Reading:
         """A plan that reads the values of a column in order; `InvalidQuery` when it does not fit schema or unit."""
         asked.moves(self._neighbouring)
-        return self.held.ordered(asked)
+        return self._kept(asked, self.held.ordered)
 
     def append(self, rows: Any, *, request: str | None = None, arrive: Arrival = _unheard) -> Batch:
         """Add rows from a pandas, Polars or Arrow table, or a CSV or Parquet file: all of them, or none.
@@ -169,6 +166,14 @@ class RowTable:
     def close(self) -> None:
         """Release the engine; plans raise `EngineFailure` afterwards. Closing twice is fine."""
         self.held.close()
+
+    def _kept(self, asked: _Asked, compiled: Callable[[_Asked], _Plan]) -> _Plan:
+        with self._lock:
+            plan: _Plan = self._plans.pop(asked, None) or compiled(asked)
+            self._plans[asked] = plan
+            if len(self._plans) > _PLANS:
+                self._plans.popitem(last=False)
+        return plan
 
     def _compile(self, query: Query) -> ReadingPlan:
         query.contribution(self._neighbouring)

@@ -1,0 +1,1 @@
+"""Attacks as demonstrations, at the shell."""
