@@ -11,6 +11,8 @@ from chary.experiments.growing.small_tables import SmallTables
 from chary.experiments.growing.training_risks import TrainingRisks
 from chary.experiments.growing.weights_promises import WeightsPromises
 from chary.experiments.lecture.attacks import DifferencingAttack, LinkageAttack, MembershipAttack
+from chary.experiments.lecture.classifier_attacks import ClassifierAttacks
+from chary.experiments.lecture.noise_attacks import LowBitsAttack, ReconstructionAttack
 from chary.experiments.lecture.threshold_errors import ThresholdErrors
 from chary.experiments.selection.alarm_spending import AlarmSpending
 from chary.experiments.selection.alarms import BikeAlarms, LondonAlarms
@@ -39,6 +41,9 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     LinkageAttack,
     DifferencingAttack,
     MembershipAttack,
+    ReconstructionAttack,
+    LowBitsAttack,
+    ClassifierAttacks,
 )
 EXPERIMENTS: Final[dict[str, type[Experiment]]] = {each.name: each for each in _EVERY}
 
