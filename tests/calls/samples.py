@@ -37,6 +37,7 @@ from chary.calls import (
     Revise,
     Schedule,
     Select,
+    SelfReporting,
     Share,
     Sketch,
     SmallDatabase,
@@ -60,6 +61,7 @@ COSTS = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
 CELLS = {"clinic": CLINICS}
 AGES = {"bounds": (0, 120), "rows_per_unit": 1, "epsilon": "0.01"}
 SHARES = {"universe": CELLS, "alpha": "0.1", "epsilon": "0.01"}
+RUNS = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100, "epsilon": "0.05", "sensitivity": 1}
 CONDITIONS = ["clinic = 'north'", "clinic = 'south'"]
 
 
@@ -117,6 +119,7 @@ SAMPLES = {
     "revise": lambda: Revise(1, above=5),
     "schedule": lambda: Schedule(CountsBox(count("age >= 60")), epsilon="0.01", beta="0.05", growth="0.1"),
     "select": lambda: Select(["age >= 44", "age < 44"], above=2, epsilon="0.01"),
+    "self_reporting": lambda: SelfReporting(**RUNS),
     "sketch": lambda: Sketch("age >= 44", epsilon="0.01", registers=64),
     "small_database": lambda: SmallDatabase(universe=CELLS, queries=CONDITIONS, epsilon="0.01", rows=4),
     "sparse_vector": lambda: SparseVector(above=51, hits=2, epsilon="0.01", values=True, monotone=True),

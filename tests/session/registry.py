@@ -36,6 +36,7 @@ from chary.calls import (
     Revise,
     Schedule,
     Select,
+    SelfReporting,
     Share,
     Sketch,
     SmallDatabase,
@@ -48,6 +49,7 @@ from chary.calls import (
     Weights,
 )
 from chary.calls.gaussian.run_state import RunState
+from chary.calls.gaussian.self_reporting_steps import ReportingProgress
 from chary.calls.growing.open_rounds import GrowingRoundState as GrowingState
 from chary.calls.growing.running_questions import Progress
 from chary.calls.sketches.sketching import Line
@@ -300,7 +302,36 @@ def growing_hit(session, name):
     return lambda key: opened.ask(count(), above=0, request=key)
 
 
+def hit_run(ask):
+    """Needs an open run that is charged by hits."""
+
+    def prepared(session, name):
+        run = session.start(AboveThreshold(**RUN, sensitivity=1, charged="hits"), request=f"hit run {name}")
+        return lambda key: ask(run, key)
+
+    return prepared
+
+
+def self_reporting(ask):
+    """Needs open runs."""
+
+    def prepared(session, name):
+        run = session.start(SelfReporting(**RUN, epsilon="0.05", sensitivity=1), request=f"runs {name}")
+        return lambda key: ask(run, key)
+
+    return prepared
+
+
 NEWER = {
+    "above_threshold by hits": asked(
+        lambda s, key: s.start(AboveThreshold(**RUN, sensitivity=1, charged="hits"), request=key).call
+    ),
+    "above_threshold_test by hits": hit_run(lambda run, key: run.ask(count(), request=key)),
+    "self_reporting": asked(
+        lambda s, key: s.start(SelfReporting(**RUN, epsilon="0.05", sensitivity=1), request=key).call
+    ),
+    "self_reporting_test": self_reporting(lambda run, key: run.ask(count(), request=key)),
+    "self_reporting_test of keys": self_reporting(lambda run, key: run.ask(count().by("clinic", CLINICS), request=key)),
     "quantiles with intervals": asked(
         lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
     ),
@@ -378,6 +409,7 @@ SECRETS = {
     "sparse_vector": [HiddenThreshold(0), HiddenThreshold(-(2**62)), HiddenThreshold(10**300)],
     "growing_sparse_vector": [GrowingState(2, 9, Fraction(1, 3), shift) for shift in (0, -(2**62))],
     "above_threshold": [RunState(Deviate(floor, 64), 5, 0.125) for floor in (0, -(2**64), 2**1000)],
+    "self_reporting": [ReportingProgress(Deviate(floor, 64), tested=9) for floor in (0, -(2**64), 2**1000)],
     "sparse_weights": [WeightsState(CHANGES, 1, 9, shift) for shift in (0, -(2**62))],
     "sketch": [line(0, 0), line(10**15, 5)],
     "continual_count": [tree_state(0), tree_state(-(10**9))],
@@ -407,6 +439,8 @@ FREE = {
     "individual_ask",
     "sketch",
     "above_threshold",
+    "self_reporting_test",
+    "self_reporting_test of keys",
     "scheduled_run",
     "sparse_weights_ask",
 }

@@ -27,6 +27,8 @@ from chary.calls.answers import (
 from chary.calls.call import Call, kinds, read
 from chary.calls.gaussian.gaussian_max import NoisyMax, Winner
 from chary.calls.gaussian.gaussian_steps import FirstAbove
+from chary.calls.gaussian.self_reporting import SelfReporting
+from chary.calls.gaussian.self_reporting_steps import AllAbove
 from chary.calls.gaussian.threshold_runs import AboveThreshold
 from chary.calls.growing.continual_counts import ContinualCount
 from chary.calls.growing.growing_results import GrowingAccuracy, GrowingRound, GrowingTest, OpenRound
@@ -79,6 +81,7 @@ __all__ = [
     "AgreedWatch",
     "Agreement",
     "Algorithm",
+    "AllAbove",
     "Answer",
     "Between",
     "BlackBox",
@@ -145,6 +148,7 @@ __all__ = [
     "ScheduledRun",
     "Select",
     "Selected",
+    "SelfReporting",
     "Share",
     "Sketch",
     "SmallDatabase",
