@@ -1,21 +1,21 @@
-"""A year of runs that begin again whenever one has halted, and where four ways of accounting stop them."""
+"""A year of runs that begin again whenever one has halted, and where the rules stop them that keep one promise."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.accounting.gaussian.selection_peers import (
-    FilteredSelfReporting,
-    whitehouse_filter_epsilon,
-    zhu_wang_nonnegative_epsilon,
-)
-from chary.calls.gaussian.run_state import Losses, RunTerms
-from chary.errors import BudgetRefused
+from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, Losses, Reported, StoppingRule
+from chary.accounting.gaussian.run_events import RunNoise
+from chary.accounting.gaussian.stopping_rules import CountedRuns, SelfReportingStopping
+from chary.calls.gaussian.run_state import RunTerms
+from chary.calls.gaussian.stopping import Stop, rule_of
+from chary.errors import InvalidParameter
 from chary.experiments.selection.series import Series
 from chary.mechanisms import GaussianThreshold
 from chary.noise import Source
@@ -47,11 +47,16 @@ class GaussianRuns:
         top = self.series.top
         return GaussianThreshold(exact(self.threshold, "threshold") * top, exact(self.noise, "noise") * top)
 
-    @property
+    @cached_property
     def losses(self) -> Losses:
         """The loss of a run by its length, as a session charges it."""
         terms = RunTerms(self.mechanism, Fraction(0), Fraction(self.series.top))
         return terms.losses(Fraction(self.series.moved), len(self.series.values))
+
+    @property
+    def terms(self) -> RunNoise:
+        """What prices at a Renyi order follow from."""
+        return RunNoise(self.series.moved, *self.mechanism.scales, Fraction(self.mechanism.threshold))
 
     def flags(self, source: Source) -> Flags:
         """On which days runs halt if nothing stops them; after each halt the next run begins."""
@@ -62,17 +67,10 @@ class GaussianRuns:
             held = None if above else held
         return np.array(told)
 
-    def beforehand(self, delta: Number) -> float:
-        """Epsilon of one run by [GAUSS] Theorem 7, at this delta."""
-        own, other = (scale / self.series.top for scale in self.mechanism.scales)
-        moved = Fraction(self.series.moved, self.series.top)
-        noises = {"sensitivity": moved, "threshold_noise": own, "query_noise": other}
-        return zhu_wang_nonnegative_epsilon(**noises, threshold=self.threshold, delta=delta)
-
 
 @dataclass(frozen=True)
 class Spending:
-    """What was spent after each day that was answered; later days were not."""
+    """Which share of the budget was used up after each day that was answered; later days were not."""
 
     spent: Floats
 
@@ -86,66 +84,55 @@ class Spending:
         return np.where(np.arange(len(flags)) < self.days, flags, False)
 
 
-def pure_stopping(runs: GaussianRuns, flags: Flags) -> Spending:
-    """Ours: a step is taken if the worst that it may lose fits into epsilon; no delta (theory section 5)."""
-    losses, closed, step, spent = runs.losses, Fraction(0), 0, []
-    for halted in flags.tolist():
-        step += 1
-        if closed + Fraction(losses.worst(step, step)) > EPSILON:
+def stopped(runs: GaussianRuns, flags: Flags, rule: StoppingRule) -> Spending:
+    """Where the rule stops these runs, before a test or before a run."""
+    told, spent = NOTHING_TOLD, []
+    for above in flags.tolist():
+        if not rule.admits(told, runs.losses):
             break
-        lost = Fraction(losses.of(step, halted=halted))
-        spent.append(float(closed + lost))
-        closed, step = (closed + lost, 0) if halted else (closed, step)
+        last = told
+        told = told.after(above=above, losses=runs.losses)
+        spent.append(_used(runs, rule, last, told))
     return Spending(np.array(spent))
 
 
-def self_reporting(runs: GaussianRuns, flags: Flags, *, each: Fraction, in_all: Fraction) -> Spending:
-    """[GAUSS] Algorithm 4: a run is begun if its epsilon at delta `each` fits, and then charged what it lost."""
-    account, size = FilteredSelfReporting(epsilon=EPSILON, delta=in_all), runs.beforehand(each)
-    losses, step, spent = runs.losses, 0, list[float]()
-    for halted in flags.tolist():
+def _used(runs: GaussianRuns, rule: StoppingRule, last: Reported, told: Reported) -> float:
+    """Of runs that are counted the begun ones, of the others what they lost."""
+    if isinstance(rule, CountedRuns):
+        return (last.halted + 1) / rule.runs
+    return float(told.loss(runs.losses) / EPSILON)
+
+
+def _ruled(stop: Stop, delta: Fraction) -> Callable[[GaussianRuns], StoppingRule]:
+    """A rule by its name; of noise that is too small for any run, none."""
+
+    def rule(runs: GaussianRuns) -> StoppingRule:
+        parts = len(runs.series.values) if stop == "self-reporting" else None
         try:
-            account = account if step else account.start(size, each)
-        except BudgetRefused:
-            break
-        step += 1
-        if halted:
-            account, step = account.report(losses.of(step, halted=True)), 0
-        spent.append(float(account.spent))
-    return Spending(np.array(spent))
+            return rule_of(stop, EPSILON, delta, parts, runs.terms)
+        except InvalidParameter:
+            return CountedRuns(0)
+
+    return rule
 
 
-def as_published(runs: GaussianRuns, flags: Flags) -> Spending:
+def as_published(runs: GaussianRuns) -> StoppingRule:
     """Self-reporting with one delta for all runs, as [GAUSS] Theorem 11 has it; the deltas really add."""
-    return self_reporting(runs, flags, each=DELTA, in_all=DELTA * len(flags))
+    try:
+        rule = rule_of("self-reporting", EPSILON, DELTA, 1, runs.terms)
+    except InvalidParameter:
+        return CountedRuns(0)
+    assert isinstance(rule, SelfReportingStopping)
+    return replace(rule, runs=len(runs.series.values))
 
 
-def deltas_added(runs: GaussianRuns, flags: Flags) -> Spending:
-    """Self-reporting that keeps (epsilon, delta): a run a day may come, and each has its part of delta."""
-    return self_reporting(runs, flags, each=DELTA / len(flags), in_all=DELTA)
-
-
-def renyi_filter(runs: GaussianRuns, flags: Flags) -> Spending:
-    """The filter of Whitehouse and others ([GAUSS] Theorem 20) over runs priced by the Renyi bound; half of delta is
-    for the filter and the rest for the runs."""
-    size, spent, begun, fresh = runs.beforehand(DELTA / 2 / len(flags)), [], 0, True
-    total = 0.0
-    for halted in flags.tolist():
-        if fresh:
-            begun += 1
-            total = whitehouse_filter_epsilon([size] * begun, delta=DELTA / 2)
-        if total > EPSILON:
-            break
-        spent.append(total)
-        fresh = halted
-    return Spending(np.array(spent))
-
-
-ACCOUNTS: Final[dict[str, Callable[[GaussianRuns, Flags], Spending]]] = {
-    "pure stopping (ours)": pure_stopping,
+# Pure stopping has no delta; the others keep (1, 1e-6), but for the one as published, whose deltas add to more.
+RULES: Final[dict[str, Callable[[GaussianRuns], StoppingRule]]] = {
+    "pure stopping (ours)": _ruled("pure", Fraction(0)),
+    "Renyi price (ours)": _ruled("renyi", DELTA),
     "self-reporting, as published": as_published,
-    "self-reporting, deltas added": deltas_added,
-    "filter, Renyi prices": renyi_filter,
+    "self-reporting, deltas added": _ruled("self-reporting", DELTA),
+    "filter, published prices": _ruled("whitehouse", DELTA),
 }
 
 
