@@ -27,7 +27,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What came of an experiment: its rows, the files they are in, its trends, the seconds that its pieces took.
+    """What came of an experiment: its rows, the files they are in, its trends, the processor seconds that its
+    pieces took.
 
     `measured` pieces of `pieces` were measured now; the others were there from an earlier run.
     """
@@ -132,9 +133,9 @@ def _digest(known: Sequence[str], settings: Settings) -> str:
 
 
 def _measured(experiment: Experiment, settings: Settings, data: DataFolder) -> dict[str, Any]:
-    seed, began = seed_of(experiment, settings), time.perf_counter()
+    seed, began = seed_of(experiment, settings), time.process_time()
     rows = experiment.measure(settings, seed, data)
-    return {"settings": settings, "seed": seed, "seconds": time.perf_counter() - began, "rows": rows}
+    return {"settings": settings, "seed": seed, "seconds": time.process_time() - began, "rows": rows}
 
 
 def _found(path: Path) -> dict[str, Any] | None:

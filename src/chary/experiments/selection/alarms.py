@@ -109,7 +109,7 @@ class Alarms(Experiment):
         return bool(best[one].mean() > best[other].mean())
 
     def _alike(self, found: Measurements) -> bool:
-        """Of those that keep their promise by losses, or by our price, at the largest noise of the highest threshold."""
+        """Of those that keep their promise, at the largest noise and the highest threshold."""
         last = found.where(threshold=self.thresholds[-1], noise=found.distinct("noise")[-1])
         return len({row["f1"] for row in last if row["method"] in (OURS, RENYI, ADDED)}) == 1
 
