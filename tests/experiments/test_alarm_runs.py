@@ -7,10 +7,10 @@ import pytest
 import scipy
 
 from chary.experiments import DataFolder
-from chary.experiments.selection.alarm_runs import DELTA, RULES, GaussianRuns, Spending, averaged, stopped
+from chary.experiments.selection.alarm_runs import DELTA, RULES, GaussianRuns, UsedUp, averaged, stopped
+from chary.experiments.selection.daily_series import BIKES, LONDON, SERIES, SOLAR, DailySeries, scored
 from chary.experiments.selection.halting_losses import stopping_time
 from chary.experiments.selection.hit_methods import METHODS, until_spent
-from chary.experiments.selection.series import BIKES, LONDON, SERIES, SOLAR, Series, scored
 from chary.mechanisms.additive import Laplace
 from chary.mechanisms.gaussian.restarting import RestartingThreshold
 from chary.mechanisms.thresholds.threshold_test import ThresholdLaw
@@ -19,7 +19,7 @@ from tests.paths import beside
 
 ALPHA = 1e-6
 RANDOM = np.random.default_rng(5)
-YEAR = Series("made up", RANDOM.integers(0, 7000, 60), 7000, 1)
+YEAR = DailySeries("made up", RANDOM.integers(0, 7000, 60), 7000, 1)
 NARROW, WIDE = (GaussianRuns(YEAR, "0.5", noise) for noise in ("0.02", "0.2"))
 
 
@@ -66,7 +66,7 @@ def test_self_reporting_as_published_spends_more_deltas_than_it_has():
 
 
 def test_noise_too_small_for_a_run_begins_none():
-    tiny = GaussianRuns(YEAR, "0.5", "0.00001")
+    tiny = GaussianRuns(YEAR, "0.5", "0.001")
     flags = np.ones(60, dtype=bool)
     assert stopped(tiny, flags, RULES["filter, published prices"](tiny)).days == 0
     assert not stopped(tiny, flags, RULES["filter, published prices"](tiny)).told(flags).any()
@@ -76,7 +76,7 @@ def test_noise_too_small_for_a_run_begins_none():
 @pytest.mark.parametrize("noise", ["0.2", "0.3"])
 def test_stopping_times_are_those_of_the_exact_mechanism(noise):
     half, many = stopping_time(noise, "0.5", 0.5), 600
-    zeros = GaussianRuns(Series("zeros", np.zeros(many * half, dtype=np.int64), 1000, 1), "0.5", noise)
+    zeros = GaussianRuns(DailySeries("zeros", np.zeros(many * half, dtype=np.int64), 1000, 1), "0.5", noise)
     stops, step = [], 0
     for flag in zeros.flags(Seeded(11)):
         step += 1
@@ -90,13 +90,13 @@ def test_stopping_times_are_those_of_the_exact_mechanism(noise):
 
 
 def test_the_mean_of_years_keeps_what_was_spent():
-    ends = [Spending(np.array([0.1, 0.2])), Spending(np.array([]))]
+    ends = [UsedUp(np.array([0.1, 0.2])), UsedUp(np.array([]))]
     assert averaged(ends, 4).tolist() == [0.05, 0.1, 0.1, 0.1]
 
 
 @pytest.mark.statistical
 def test_target_charging_flags_by_the_exact_law():
-    series = Series("flat", np.full(4000, 500), 1000, 1)
+    series = DailySeries("flat", np.full(4000, 500), 1000, 1)
     flags = METHODS["target charging"](series, 530, 4000, Seeded(2))
     call = Laplace.for_epsilon("0.0021", sensitivity=1)
     chance = ThresholdLaw(call.scale, 30).probabilities()[1]

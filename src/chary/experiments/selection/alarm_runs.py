@@ -16,7 +16,7 @@ from chary.accounting.gaussian.stopping_rules import CountedRuns, SelfReportingS
 from chary.calls.gaussian.run_state import RunTerms
 from chary.calls.gaussian.stopping import Stop, rule_of
 from chary.errors import InvalidParameter
-from chary.experiments.selection.series import Series
+from chary.experiments.selection.daily_series import DailySeries
 from chary.mechanisms import GaussianThreshold
 from chary.noise import Source
 from chary.numbers import Number, exact
@@ -32,12 +32,12 @@ class GaussianRuns:
     """Above threshold with Gaussian noise on a series, both noises as shares of its range.
 
     >>> from chary.noise import Seeded
-    >>> runs = GaussianRuns(Series("made up", np.array([0, 900, 100]), 1000, 1), threshold="0.5", noise="0.01")
+    >>> runs = GaussianRuns(DailySeries("made up", np.array([0, 900, 100]), 1000, 1), threshold="0.5", noise="0.01")
     >>> runs.flags(Seeded(1)).tolist()
     [False, True, False]
     """
 
-    series: Series
+    series: DailySeries
     threshold: Number
     noise: Number
 
@@ -69,7 +69,7 @@ class GaussianRuns:
 
 
 @dataclass(frozen=True)
-class Spending:
+class UsedUp:
     """Which share of the budget was used up after each day that was answered; later days were not."""
 
     spent: Floats
@@ -84,7 +84,7 @@ class Spending:
         return np.where(np.arange(len(flags)) < self.days, flags, False)
 
 
-def stopped(runs: GaussianRuns, flags: Flags, rule: StoppingRule) -> Spending:
+def stopped(runs: GaussianRuns, flags: Flags, rule: StoppingRule) -> UsedUp:
     """Where the rule stops these runs, before a test or before a run."""
     told, spent = NOTHING_TOLD, []
     for above in flags.tolist():
@@ -93,7 +93,7 @@ def stopped(runs: GaussianRuns, flags: Flags, rule: StoppingRule) -> Spending:
         last = told
         told = told.after(above=above, losses=runs.losses)
         spent.append(_used(runs, rule, last, told))
-    return Spending(np.array(spent))
+    return UsedUp(np.array(spent))
 
 
 def _used(runs: GaussianRuns, rule: StoppingRule, last: Reported, told: Reported) -> float:
@@ -136,7 +136,7 @@ RULES: Final[dict[str, Callable[[GaussianRuns], StoppingRule]]] = {
 }
 
 
-def averaged(spendings: list[Spending], days: int) -> Floats:
+def averaged(spendings: list[UsedUp], days: int) -> Floats:
     """The mean of what was spent by each day; after its end a year has spent what it had."""
     padded: list[Any] = [
         np.concatenate([each.spent, np.full(days - each.days, each.spent[-1] if each.days else 0.0)])

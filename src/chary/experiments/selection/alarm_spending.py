@@ -12,7 +12,7 @@ from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.measurements import Measurements, Row
 from chary.experiments.selection.alarm_runs import RULES, GaussianRuns, averaged, stopped
 from chary.experiments.selection.alarms import FILTERED, OURS, RENYI
-from chary.experiments.selection.series import BIKES, LONDON, SERIES
+from chary.experiments.selection.daily_series import BIKES, LONDON, SERIES
 from chary.noise import Seeded
 
 EVERY: Final = 21

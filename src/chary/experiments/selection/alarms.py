@@ -12,15 +12,15 @@ from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.log_ticks import log_ticks
 from chary.experiments.measurements import Measurements, Row
 from chary.experiments.selection.alarm_runs import RULES, GaussianRuns, averaged, standard_error, stopped
+from chary.experiments.selection.daily_series import BIKES, LONDON, SERIES, scored
 from chary.experiments.selection.hit_methods import METHODS
-from chary.experiments.selection.series import BIKES, LONDON, SERIES, scored
 from chary.noise import Seeded
 
 OURS, RENYI, _PUBLISHED, ADDED, FILTERED = RULES
 _COLOURS: Final = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#777777")
 
 
-class Alarms(Experiment):
+class AlarmFigure(Experiment):
     """F1 of flagged days by the noise, for each stopping rule and each threshold."""
 
     size = (11.0, 3.6)
@@ -117,7 +117,7 @@ class Alarms(Experiment):
         return max(float(row["f1"]) for row in found.where(method=method, threshold=threshold))
 
 
-class BikeAlarms(Alarms):
+class BikeAlarms(AlarmFigure):
     """The year of registered riders."""
 
     name = "alarms-bikes"
@@ -128,7 +128,7 @@ class BikeAlarms(Alarms):
     thresholds = ("0.3", "0.5", "0.6")
 
 
-class LondonAlarms(Alarms):
+class LondonAlarms(AlarmFigure):
     """London households, 828 days."""
 
     name = "alarms-london"

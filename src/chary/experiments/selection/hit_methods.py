@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chary.accounting import sharp_table, sparse_noise
 from chary.accounting.sharp.half_widths import sharp_width
 from chary.experiments.selection.alarm_runs import DELTA, EPSILON
-from chary.experiments.selection.series import Series
+from chary.experiments.selection.daily_series import DailySeries
 from chary.filters import Budget, largest_call
 from chary.mechanisms.additive import Laplace
 from chary.mechanisms.sparse.hidden_threshold import SparseVectorMachine
@@ -19,21 +19,21 @@ from chary.mechanisms.thresholds.sharp import SharpSampler
 from chary.noise import Source
 
 Flags = NDArray[np.bool_]
-Method = Callable[[Series, int, int, Source], Flags]
+Method = Callable[[DailySeries, int, int, Source], Flags]
 
 
-def target_charging(series: Series, bar: int, hits: int, source: Source) -> Flags:
+def target_charging(series: DailySeries, bar: int, hits: int, source: Source) -> Flags:
     """A noisy test a day, of which only hits are charged: (epsilon, delta) by the exact curve of so many hits."""
     noise = Laplace.for_epsilon(_call(hits), sensitivity=series.moved)
     return until_spent(noise.apply(series.values, source) >= bar, hits)
 
 
-def sharp_tests(series: Series, bar: int, hits: int, source: Source) -> Flags:
+def sharp_tests(series: DailySeries, bar: int, hits: int, source: Source) -> Flags:
     """The sharpest test a day, whose misses cost a part of the budget that is set aside for a year of them."""
     return until_spent(_sampler(len(series.values), hits, series.moved).hits(series.values - bar, source), hits)
 
 
-def sparse_vector(series: Series, bar: int, hits: int, source: Source) -> Flags:
+def sparse_vector(series: DailySeries, bar: int, hits: int, source: Source) -> Flags:
     """The tuned sparse vector for monotone questions: epsilon alone, charged once."""
     machine = SparseVectorMachine(sparse_noise(epsilon=EPSILON, hits=hits, monotone=True), series.moved)
     _, crossed = machine.step(machine.start(source), series.values, bar, source)

@@ -13,7 +13,7 @@ from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.measurements import Measurements, Row
 from chary.experiments.selection.alarm_runs import standard_error
-from chary.experiments.selection.series import BIKES, LONDON, SERIES, SOLAR, Series
+from chary.experiments.selection.daily_series import BIKES, LONDON, SERIES, SOLAR, DailySeries
 from chary.mechanisms import Exponential, GaussianMax, PermuteAndFlip, ReportNoisyMax
 from chary.noise import Seeded, Source
 
@@ -24,18 +24,18 @@ class _Chooser(Protocol):
         ...
 
 
-def gaussian(series: Series, epsilon: str) -> GaussianMax:
+def gaussian(series: DailySeries, epsilon: str) -> GaussianMax:
     """The noisy maximum with the least Gaussian noise that the pure bound allows."""
     moved = Fraction(series.moved, series.top)
     return GaussianMax(series.top * noisy_max_noise(epsilon, len(series.values), sensitivity=moved))
 
 
-def laplace_of_all(series: Series, epsilon: str) -> ReportNoisyMax:
+def laplace_of_all(series: DailySeries, epsilon: str) -> ReportNoisyMax:
     """Laplace noise for publishing every value: of scale d D / epsilon, as the paper seems to have it."""
     return ReportNoisyMax(epsilon, len(series.values) * series.moved, monotone=True)
 
 
-WAYS: Final[dict[str, Callable[[Series, str], _Chooser]]] = {
+WAYS: Final[dict[str, Callable[[DailySeries, str], _Chooser]]] = {
     "Gaussian, pure": gaussian,
     "exponential": lambda series, epsilon: Exponential(epsilon, series.moved),
     "permute-and-flip": lambda series, epsilon: PermuteAndFlip(epsilon, series.moved),

@@ -20,10 +20,10 @@ _FINE: Final = 1000
 
 
 @dataclass(frozen=True)
-class Series:
+class DailySeries:
     """Values of consecutive days in whole steps from 0 to `top`; one unit moves each by at most `moved`.
 
-    >>> week = Series("made up", np.array([3, 9, 5]), 10, 1)
+    >>> week = DailySeries("made up", np.array([3, 9, 5]), 10, 1)
     >>> week.above("0.5").tolist(), week.bar("0.55"), week.sensitivity
     ([False, True, True], 6, 0.1)
     """
@@ -48,13 +48,13 @@ class Series:
         return found
 
 
-def bikes(data: DataFolder) -> Series:
+def bikes(data: DataFolder) -> DailySeries:
     """Registered riders in Washington on the first 365 days, of 6,946 on the best day of both years; a rider counts
     once a day."""
-    return Series("bikes", data.column(BIKES, "registered")[:YEAR].astype(np.int64), RIDERS, 1)
+    return DailySeries("bikes", data.column(BIKES, "registered")[:YEAR].astype(np.int64), RIDERS, 1)
 
 
-def london(data: DataFolder) -> Series:
+def london(data: DataFolder) -> DailySeries:
     """Use of 5,564 London households, each clipped at 10 kWh a day, as a share of 5,564 times 10 kWh.
 
     A household that was not read counts as 0, so one moves each day by 1/5564 at most. The last day, of which one
@@ -62,10 +62,10 @@ def london(data: DataFolder) -> Series:
     """
     clipped = data.column(LONDON, f"mean_clip{CLIP}") * data.column(LONDON, "n_value")
     top = HOUSEHOLDS * CLIP * _FINE
-    return Series("London", np.rint(clipped[:-1] * _FINE).astype(np.int64).clip(0, top), top, CLIP * _FINE)
+    return DailySeries("London", np.rint(clipped[:-1] * _FINE).astype(np.int64).clip(0, top), top, CLIP * _FINE)
 
 
-def solar(data: DataFolder) -> Series:
+def solar(data: DataFolder) -> DailySeries:
     """Use of 300 customers in New South Wales on 365 days, as a share of the largest mean: a stand-in for NEAR.
 
     Only means over all customers are to be had, so nobody could be clipped: that one customer moves a day by 1/300 is
@@ -73,10 +73,10 @@ def solar(data: DataFolder) -> Series:
     """
     means = data.column(SOLAR, "mean_gross_kwh_per_customer")[:YEAR]
     top = CUSTOMERS * _FINE
-    return Series("solar homes", np.rint(means / means.max() * top).astype(np.int64), top, _FINE)
+    return DailySeries("solar homes", np.rint(means / means.max() * top).astype(np.int64), top, _FINE)
 
 
-SERIES: Final[dict[str, Callable[[DataFolder], Series]]] = {"bikes": bikes, "London": london, "solar homes": solar}
+SERIES: Final[dict[str, Callable[[DataFolder], DailySeries]]] = {"bikes": bikes, "London": london, "solar homes": solar}
 
 
 def scored(told: NDArray[np.bool_], truth: NDArray[np.bool_]) -> float:
