@@ -68,7 +68,7 @@ def conditions_drawn(count: int, seed: int) -> list[Condition]:
     """So many different conditions on one or two columns.
 
     >>> [condition_of(each) for each in conditions_drawn(2, seed=1)]
-    ['female >= 0 AND female < 1', 'mdvis >= 0 AND mdvis < 10 AND xage >= 20 AND xage < 70']
+    ['mdvis >= 5 AND mdvis < 100', 'xage >= 10 AND xage < 50']
     """
     random, found = np.random.default_rng(seed), dict[Condition, None]()
     ends = EDGES | {name: [*values, values[-1] + 1] for name, values in VALUES.items()}
