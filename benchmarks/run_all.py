@@ -37,6 +37,10 @@ NAMES = (
     "model_selection",
     "erm",
     "ermg",
+    "local_reports",
+    "components",
+    "holdout",
+    "feature_selection",
 )
 
 

@@ -29,7 +29,7 @@ def log_law(values, threshold=0.6):
     return np.array([*found, logsumexp(below)])
 
 
-def tests_of(law):
+def number_of_tests(law):
     """The law of the number of tests, of at most so many values."""
     chances, length = np.exp(law), len(law) - 1
     counted = {count: float(chance) for count, chance in enumerate(chances[:-1], 1)}
@@ -44,7 +44,7 @@ def test_losses_exceed_their_epsilon_at_most_with_delta(delta):
         for move in (-0.2, 0.2):
             one, two = log_law(values), log_law([max(0.0, value + move) for value in values])
             for p, q in ((one, two), (two, one)):
-                for epsilon in (any_length, stopping_pdp_epsilon(tests_of(q), **NOISE, delta=delta)):
+                for epsilon in (any_length, stopping_pdp_epsilon(number_of_tests(q), **NOISE, delta=delta)):
                     assert np.exp(p[p - q > epsilon]).sum() <= delta
 
 

@@ -38,7 +38,7 @@ def figures(call):
 
 def opening(path, epsilon=9):
     source = f"--series rides --sensitivity 1 --labels day --epsilon 20 --epsilon-per-call {epsilon}"
-    return f"runs {path} {source} --threshold 500 --threshold-noise 40 --low 0 --high 1000"
+    return f"runs {path} {source} --threshold 500 --threshold-noise 30 --low 0 --high 1000"
 
 
 def test_days_are_tested_and_the_new_ones_later(figures, days):

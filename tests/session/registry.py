@@ -20,12 +20,15 @@ from chary.calls import (
     Compute,
     ContinualCount,
     Decide,
+    ExponentialMechanism,
     GrowingSparse,
     Histogram,
     Individual,
+    InverseSensitivityMechanism,
     Label,
     Majority,
     Marginal,
+    MatrixMechanism,
     Mode,
     MostCommon,
     NoisyMax,
@@ -35,6 +38,7 @@ from chary.calls import (
     Randomized,
     Revise,
     Schedule,
+    ScoreFunction,
     Select,
     SelfReporting,
     Share,
@@ -52,6 +56,7 @@ from chary.calls.gaussian.run_state import RunState
 from chary.calls.gaussian.self_reporting_steps import ReportingProgress
 from chary.calls.growing.open_rounds import GrowingRoundState as GrowingState
 from chary.calls.growing.running_questions import Progress
+from chary.calls.selection.held_selections import stored
 from chary.calls.sketches.sketching import Line
 from chary.calls.weights.sparse_histogram_questions import HistogramRound as WeightsState
 from chary.data.queries.elements import Mark
@@ -63,7 +68,7 @@ from chary.mechanisms.thresholds.counters import Counters
 from chary.mechanisms.thresholds.held_outcomes import Held
 from chary.noise import Seeded
 from chary.noise.normal import Deviate
-from tests.calls.samples import AFTER, SAMPLES
+from tests.calls.samples import AFTER, OTHERS, SAMPLES
 
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
@@ -87,6 +92,13 @@ def best_of_call(session, name):
     """Needs two targets side by side."""
     race = session.start(Race(["a", "b"]), request=f"race {name}")
     return lambda key: race.ask(fixed(1), priors={"a": 1, "b": 2}, request=key)
+
+
+def best_of_ask(session, name):
+    """Needs two targets side by side, of which a test is asked."""
+    race = session.start(Race(["a", "b"]), request=f"race of tests {name}")
+    call = Test(count(), above=-EXTREME, epsilon="0.01")
+    return lambda key: race.ask(call, targets={"a": {}, "b": {"prior": False}}, request=key)
 
 
 def individual_ask(session, name):
@@ -203,6 +215,8 @@ def agreed(ask):
     return prepared
 
 
+GRID = [(clinic, age) for clinic in CLINICS for age in (20, 44)]
+SIZES = ScoreFunction("sizes", lambda rows, candidates: range(len(candidates)), columns=["clinic"])
 # Given a session and a name, each prepares what it needs and returns how to ask under a request key.
 KINDS = {
     "release": asked(lambda s, key: s.release(count(), epsilon="0.01", request=key)),
@@ -332,6 +346,8 @@ NEWER = {
     ),
     "self_reporting_test": self_reporting(lambda run, key: run.ask(count(), request=key)),
     "self_reporting_test of keys": self_reporting(lambda run, key: run.ask(count().by("clinic", CLINICS), request=key)),
+    "best_of_ask": best_of_ask,
+    "boundary of runs": asked(lambda s, key: s.ask(OTHERS["boundary of runs"](), request=key)),
     "quantiles with intervals": asked(
         lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
     ),
@@ -347,6 +363,17 @@ NEWER = {
         lambda s, key: s.start(GrowingSparse(above="0.5", hits=40, values=True), request=key).call
     ),
     "growing_sparse_test of sharp tests": growing_hit,
+    "exponential_mechanism of a function": asked(
+        lambda s, key: s.ask(ExponentialMechanism(CLINICS, SIZES, sensitivity=1, epsilon="0.01"), request=key)
+    ),
+    "inverse_sensitivity of a function": asked(
+        lambda s, key: s.ask(InverseSensitivityMechanism(CLINICS, SIZES, epsilon="0.01"), request=key)
+    ),
+    "matrix_mechanism of marginals": asked(
+        lambda s, key: s.ask(
+            MatrixMechanism(count().by(["clinic", "age"], GRID), [["clinic"], []], rho="0.0001"), request=key
+        )
+    ),
     "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
     "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),
     "track by sharp tests": asked(lambda s, key: s.ask(Track(count(), step=50, hits=9), request=key)),
@@ -374,9 +401,11 @@ def sampled(kind):
 
 
 # All of them: kinds that are not named above are asked as their samples are. A
-# coverage is many calls, and a noisy maximum has another name above.
+# coverage is many calls, as a greedy choice is, and a noisy maximum has another name above.
 KNOWN = KINDS | NEWER
-EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "noisy_max"})}
+EVERY = KNOWN | {
+    kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy", "noisy_max"})
+}
 
 
 def units(*ids):
@@ -405,6 +434,7 @@ CHANGES = Transcript((Change("half = 0", 9, 1.0, 0.0, 1.5),))
 # calls beside which they are kept.
 SECRETS = {
     "release_if": [Held(0, 0, 5), Held(-(2**62), 2**62, 5), Held(-1.2345678901234567e-300, -(2**62), 5)],
+    "select": [stored({}, 64, 3), stored({0: (-1.2345678901234567e-300, "x" * 30), 2: (9, [7] * 20)}, 64, 3)],
     "individual_stream": [Counters(2, 3), Counters(2, 3, units(7)), Counters(2, 3, units(*range(0, 10**9, 10**6)))],
     "sparse_vector": [HiddenThreshold(0), HiddenThreshold(-(2**62)), HiddenThreshold(10**300)],
     "growing_sparse_vector": [GrowingState(2, 9, Fraction(1, 3), shift) for shift in (0, -(2**62))],
@@ -445,7 +475,7 @@ FREE = {
     "sparse_weights_ask",
 }
 OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
-OF_REPLACED = {"fraction", "randomized"}
+OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 # What needs a public number of rows.
 OF_ROWS = {
     "multiplicative_weights of sharp tests",

@@ -22,6 +22,7 @@ from tests.soak.mutation.mutants import mutants
 from tests.soak.neighbours import neighbours
 from tests.soak.predicates import predicates
 from tests.soak.racing_keys import racing_keys
+from tests.soak.whole.sessions import whole_sessions
 
 Attack = Callable[[Until, Random], Figures]
 
@@ -44,6 +45,7 @@ PARTS = {
     "interrupts": Part(interrupts, 2),
     "predicates": Part(predicates, 2),
     "neighbours": Part(neighbours, 2),
+    "sessions": Part(whole_sessions, 8),
     "calculators": Part(calculators, 1),
     "mutants": Part(mutants, 4, least=LONG),
     "long tests": Part(long_tests, 0, least=LONG),

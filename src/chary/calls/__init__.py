@@ -41,15 +41,25 @@ from chary.calls.growing.scheduling import Schedule
 from chary.calls.individual.individual_streams import Individual
 from chary.calls.individual.living_questions import LivingCount
 from chary.calls.keyed_run import KeyedRun
+from chary.calls.numbers.component_answers import Components
 from chary.calls.numbers.histograms import Histogram, Marginal
+from chary.calls.numbers.matrix_mechanism import LinearAnswers, MatrixMechanism
 from chary.calls.numbers.modes import Mode, Share
+from chary.calls.numbers.principal_components import PrincipalComponents
 from chary.calls.numbers.quantile_questions import Quantile, QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.numbers.randomized import Randomized, RandomizedCounts
+from chary.calls.numbers.randomized_values import RandomizedTable, RandomizedValues
 from chary.calls.numbers.releasing import Release
+from chary.calls.numbers.releasing_together import NoisyAnswers, ReleaseAll
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
+from chary.calls.selection.greedy import Greedy
+from chary.calls.selection.held_selections import Reselect
+from chary.calls.selection.own_distances import InverseSensitivityMechanism
+from chary.calls.selection.own_utilities import ExponentialMechanism
 from chary.calls.selection.ranking import Top
+from chary.calls.selection.score_functions import ScoreFunction
 from chary.calls.selection.selecting import Select
 from chary.calls.selection.selections import Chosen, Coverage, Ranking, Selected
 from chary.calls.sketches.distinct_counts import Sketch
@@ -93,6 +103,7 @@ __all__ = [
     "Classified",
     "Classify",
     "ClearLabel",
+    "Components",
     "Compute",
     "Conditional",
     "ContinualCount",
@@ -102,8 +113,10 @@ __all__ = [
     "Decided",
     "Disclosure",
     "DistinctEstimate",
+    "ExponentialMechanism",
     "Extend",
     "FirstAbove",
+    "Greedy",
     "GrowingAccuracy",
     "GrowingRound",
     "GrowingRun",
@@ -111,15 +124,19 @@ __all__ = [
     "GrowingTest",
     "Histogram",
     "Individual",
+    "InverseSensitivityMechanism",
     "KeyedRun",
     "Label",
     "Labelled",
+    "LinearAnswers",
     "LivingCount",
     "Majority",
     "Marginal",
+    "MatrixMechanism",
     "MeasuredQuery",
     "Mode",
     "MostCommon",
+    "NoisyAnswers",
     "NoisyMax",
     "NoisyNumber",
     "NoisyNumbers",
@@ -128,6 +145,7 @@ __all__ = [
     "Outcome",
     "Pair",
     "PlannedRun",
+    "PrincipalComponents",
     "PublishIf",
     "Quantile",
     "QuantileAnswer",
@@ -137,15 +155,20 @@ __all__ = [
     "RaceOutcome",
     "Randomized",
     "RandomizedCounts",
+    "RandomizedTable",
+    "RandomizedValues",
     "Ranking",
     "Release",
+    "ReleaseAll",
     "ReleaseIf",
+    "Reselect",
     "Revise",
     "Run",
     "RunningCount",
     "RunningCounts",
     "Schedule",
     "ScheduledRun",
+    "ScoreFunction",
     "Select",
     "Selected",
     "SelfReporting",

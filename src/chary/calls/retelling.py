@@ -13,7 +13,7 @@ from chary.spine.interaction import Interaction, Json
 from chary.spine.spine import Spine
 
 # Calls of one interaction that publish values whose noise is known.
-CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track", "select")
+CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track", "select", "release_all", "matrix_mechanism")
 # Questions to runs that do, each with a query and a bar.
 QUESTIONS: Final = {
     "sparse_test": "sparse_vector",
@@ -74,7 +74,7 @@ def _question(spine: Spine, stored: CallRecord, body: Json) -> Interaction:
 
 def _call(spine: Spine, kind: str, body: Json) -> Interaction | None:
     """The call again; None for what was asked of algorithms, which no ledger holds."""
-    if kind != "revise" and not _counted(body.get("query", body.get("candidates"))):
+    if kind not in ("revise", "release_all") and not _counted(body.get("query", body.get("candidates"))):
         return None
     # What ends a list early decides how many are published, not how.
     return kinds()[kind].recorded({name: said for name, said in body.items() if name != "until"}).bind(spine)

@@ -781,3 +781,14 @@ def test_losses_are_charged_where_they_are_cheaper_or_hits_have_no_price(opened,
     assert spent(pure()).main == 0
     with pytest.raises(InvalidParameter, match="sensitivity"):
         AboveThreshold(**TERMS, charged="hits")
+
+
+def test_a_run_by_hits_refuses_what_it_was_not_priced_for_with_nothing_touched(opened):
+    touched = []
+    session = opened(on_step=touched.append)
+    run = session.start(AboveThreshold(**DECLARED))
+    before = spent(session)
+    touched.clear()
+    with pytest.raises(InvalidQuery, match="sensitivity 1 at most"):
+        run.ask(total("cost", bounds=(0, 3), rows_per_unit=1))
+    assert (touched, spent(session), run.state.steps, len(session.history)) == ([], before, 0, 1)

@@ -148,13 +148,34 @@ def test_where_the_total_ends_nothing_is_touched(pure, scripted):
     assert not shows_data(error_texts(caught.value))
 
 
-def test_what_the_session_cannot_pay_is_refused(pure, scripted):
-    session = pure("0.1")
+def test_runs_stop_where_the_session_cannot_pay_and_go_on_when_it_can(pure, scripted):
+    session = pure("0.3")
     run = session.start(runs_of(1))
+    scripted += [True] * 60
+    found = run.ask(count().by("age", range(50)))
+    assert 0 < found.tested < 50
+    assert run.state.told == STOPPED
+    assert spent(session).main <= session.spine.filter.capacity.main
+    with pytest.raises(BudgetRefused):
+        run.ask(count())
+    other = pure(1)
+    run = other.start(runs_of(1))
+    other.set_share("analyst", 0)
     with pytest.raises(BudgetRefused):
         run.ask(BY_CLINIC)
-    scripted.append(False)
-    assert run.ask(count()).value is False
+    other.set_share("analyst", 1)
+    assert run.ask(BY_CLINIC).tested == 3
+
+
+def test_the_whole_budget_may_be_asked_in_many_batches(pure, scripted):
+    """What each batch is charged is rounded up, so all of the total together would not fit any more."""
+    session = pure(1)
+    run = session.start(runs_of(1))
+    scripted += [True, False, True] * 30
+    while run.state.told == "running":
+        run.ask(BY_CLINIC)
+    assert run.state.loss > 0.9
+    assert spent(session).main <= session.spine.filter.capacity.main
 
 
 def test_days_that_come_by_append_are_tested_once(series, scripted):

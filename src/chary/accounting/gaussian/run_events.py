@@ -35,7 +35,7 @@ class ThresholdRun(Event):
 
     >>> run = ThresholdRun(RunNoise("0.001", "0.1", "0.1733", "0.5"))
     >>> run.epsilon, round(float(run.log_moment_up(Fraction(18))), 3)
-    (None, 0.173)
+    (None, 0.172)
     """
 
     noise: RunNoise

@@ -72,7 +72,7 @@ def run_moments_up(
 
     >>> noise = dict(threshold_noise="0.1", query_noise="0.1733", threshold="0.5")
     >>> run_moments_up(18, sensitivity="0.001", **noise)
-    RunMoments(opening=0.032..., hit=0.157..., whole=0.172...)
+    RunMoments(opening=0.0321..., hit=0.1569..., whole=0.1722...)
     """
     moved, bar = positive(sensitivity, "sensitivity"), positive(threshold_noise, "threshold_noise")
     scale = positive(query_noise, "query_noise")

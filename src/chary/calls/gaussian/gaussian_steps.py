@@ -74,6 +74,9 @@ class AskAbove(Interaction):
     by_hits: bool = False
     kind = "above_threshold_test"
 
+    def __post_init__(self) -> None:
+        self.sensitivity  # noqa: B018 - refuses a query that the run was not opened for, before anything is reserved
+
     @cached_property
     def sensitivity(self) -> Fraction:
         """The largest of the run's queries with this one."""

@@ -1,13 +1,13 @@
 """Runs of threshold tests with Gaussian noise that restart themselves after each hit, under one total."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
 
 from chary.accounting import Approximate, Event, Pure
 from chary.accounting.events import failing
-from chary.accounting.gaussian.reported_losses import NOTHING_TOLD
+from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, PureStopping
 from chary.answer import Answer
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
@@ -59,8 +59,8 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     (`start(..., follow=True)`), the days of a series are tested as they come, each once.
 
     Guarantee: epsilon-DP, delta 0, for all tests, adaptively chosen. Charged whole when it opens; under the pure filter
-    opening is free, and each answer costs the loss it reports ([GAUSS] Algorithm 4 with a pure rule;
-    docs/gaussian_selection.md).
+    opening is free, each answer costs the loss it reports, and runs stop too where the session cannot pay the next test
+    ([GAUSS] Algorithm 4 with a pure rule; docs/gaussian_selection.md).
 
     With a `delta` other rules `stop` them: "renyi", after as many hits as runs are (epsilon, delta)-DP together,
     whatever their lengths; and the published ones, "self-reporting", which splits delta into that of so many `runs`,
@@ -72,10 +72,10 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     >>> import chary, pyarrow as pa
     >>> rides = pa.table({"rides": [120, 880, 130, 90, 910, 870, 100] * 3})
     >>> session = chary.open_series(
-    ...     rides, column="rides", sensitivity=1, budget=chary.Budget(epsilon=1), ledger=":memory:"
+    ...     rides, column="rides", sensitivity=1, budget=chary.Budget(epsilon=9), ledger=":memory:"
     ... )
     >>> run = session.start(
-    ...     SelfReporting(epsilon=1, threshold=500, threshold_noise=60, low=0, high=1000, sensitivity=1)
+    ...     SelfReporting(epsilon=9, threshold=500, threshold_noise=30, low=0, high=1000, sensitivity=1)
     ... )
     >>> run.ask(session.series()).value[:4], run.ask(session.series().at(4)).value
     ((1, 4, 5, 8), True)
@@ -161,8 +161,9 @@ class KeptReporting(Kept[Any, ReportingState]):
         opened, spine = self.started, self.spine
         opened.terms.allowed(query.sensitivity(spine.rows.neighbouring) * query.grid)
         step = AskReporting if query.keys is None else ScanReporting
-        total, as_told = Fraction(opened.epsilon), pays_as_told(opened, spine.filter)
-        return step(self.number, opened.terms, opened.machine, total, as_told, query, self._now(), spine.filter)
+        now, as_told = self._now(), pays_as_told(opened, spine.filter)
+        total = self._total(now)
+        return step(self.number, opened.terms, self._machine(total), total, as_told, query, now, spine.filter)
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
         for _ in range(ATTEMPTS - 1):
@@ -182,18 +183,30 @@ class KeptReporting(Kept[Any, ReportingState]):
         try:
             return self.ask((rows.series().since(now.day),), {}, None)
         except BudgetRefused:
-            if self.started.machine.admits(now.told):
+            if self._machine(self._total(now)).admits(now.told):
                 raise
             return None
 
     @property
     def state(self) -> ReportingState:
         now, opened = self._now(), self.started
-        machine, told = opened.machine, now.told
+        machine, told = self._machine(self._total(now)), now.told
         loss = told.loss(machine.losses(max(told.steps, 1)))
         words = "running" if machine.admits(told) else "stopped: the total cannot pay for another test"
         clipped_to = opened.terms.clipped_to
         return ReportingState(now.tested, told.halted, told.steps, float(loss), now.day, clipped_to, words)
+
+    def _total(self, now: ReportingProgress) -> Fraction:
+        """The most that all answers may lose: epsilon, or less where the session cannot pay that any more."""
+        total, filter_ = Fraction(self.started.epsilon), self.spine.filter
+        if not pays_as_told(self.started, filter_):
+            return total
+        return min(total, now.charged + Fraction(max(self.spine.left().main, 0), filter_.steps))
+
+    def _machine(self, total: Fraction) -> RestartingThreshold:
+        """The runs, which stop within this total."""
+        machine = self.started.machine
+        return replace(machine, rule=PureStopping(total)) if self.started.stop == "pure" else machine
 
     def _now(self) -> ReportingProgress:
         secret = self.spine.ledger.secret(self.number)

@@ -100,8 +100,8 @@ class AskReporting(Interaction):
     """One test, or one for each key in turn, with a new run after each that is above.
 
     Guarantee: that of the opening, which holds whatever is asked. Where the opening was charged whole, this is free.
-    Otherwise (`as_told`) reserved is the most that these tests can add to the loss of all answers so far, never more
-    than what is left of `total`, and charged is what they added. An outcome on a state that moved meanwhile is thrown
+    Otherwise (`as_told`) reserved is the most that these tests can add to the loss of all answers so far, for several
+    all that is left of `total`, and charged is what they added. An outcome on a state that moved meanwhile is thrown
     away by the spine, unseen.
     """
 

@@ -13,6 +13,7 @@ from chary.calls import (
     AllAbove,
     ChosenKey,
     Classified,
+    Components,
     Conditional,
     Coverage,
     Decided,
@@ -21,6 +22,7 @@ from chary.calls import (
     NumberOrNothing,
     QuantileAnswers,
     RandomizedCounts,
+    RandomizedTable,
     Ranking,
     Run,
     RunningCount,
@@ -170,9 +172,21 @@ def _(answer: QuantileAnswers) -> dict[str, Any]:
 
 
 @told.register
+def _(answer: Components) -> dict[str, Any]:
+    rows = [row | way for row, way in zip(answer.rows(), answer.directions, strict=True)]
+    return {"components": rows, "means": answer.means, "rows": answer.rows_counted, "call": answer.call}
+
+
+@told.register
 def _(answer: RandomizedCounts) -> dict[str, Any]:
     share = answer.share if answer.units else None
     return {"ones": answer.ones, "units": answer.units, "share": share, "call": answer.call}
+
+
+@told.register
+def _(answer: RandomizedTable) -> dict[str, Any]:
+    rows = [{"key": plain(key), **answer.cells(place)} for place, key in enumerate(answer.keys)]
+    return {"values": rows, "units": answer.units, "call": answer.call}
 
 
 @told.register

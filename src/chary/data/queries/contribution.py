@@ -59,6 +59,17 @@ class Contribution:
         shared = max(0, 2 * self.spread - self.keys)
         return 2 * (self.spread - shared) * self._largest + shared * self._change
 
+    def together(self, relation: Relation) -> int:
+        """The largest change of the sum over any of the keys, chosen before the neighbours are.
+
+        Of each side at most `spread` cells (or k of them) are not 0, so its sum lies in so many times [low, high]:
+        add/remove changes it by at most M for each, replace by at most W.
+
+        >>> Contribution(low=0, high=1, keys=10, spread=3).together(Relation.REPLACE)
+        3
+        """
+        return (self.rows or self.spread) * (self._change if _is_replace(relation) else self._largest)
+
     @property
     def _largest(self) -> int:
         return max(-self.low, self.high)

@@ -95,7 +95,7 @@ class Query(ABC, Generic[AnsweredT]):
     """A query whose answer is one exact integer, or one for each key, in steps of `grid`.
 
     Its type says what a release of it answers: `Query[NoisyNumber]`, or with keys `Query[NoisyNumbers]`. Frozen and
-    hashable. `sensitivity`, `reach` and `l1` follow from `contribution`; see there for the proofs.
+    hashable. `sensitivity`, `reach`, `l1` and `together` follow from `contribution`; see there for the proofs.
     """
 
     @property
@@ -141,3 +141,7 @@ class Query(ABC, Generic[AnsweredT]):
     def l1(self, neighbouring: Neighbouring) -> int:
         """The largest sum of changes over all keys between neighbours."""
         return self.contribution(neighbouring).l1(neighbouring.relation)
+
+    def together(self, neighbouring: Neighbouring) -> int:
+        """The largest change of the sum over any of the keys between neighbours."""
+        return self.contribution(neighbouring).together(neighbouring.relation)

@@ -44,6 +44,10 @@ class OfSeries(Query[AnsweredT]):
         """`step` for each of the values."""
         return self.sensitivity(neighbouring) * self.reach(neighbouring)
 
+    def together(self, neighbouring: Neighbouring) -> int:
+        """`step` for each of the values."""
+        return self.l1(neighbouring)
+
 
 @dataclass(frozen=True)
 class Values(OfSeries[NoisyNumbers]):

@@ -21,6 +21,7 @@ from chary.data.queries.binned import Binned
 from chary.data.queries.count import Count
 from chary.data.queries.mean import Mean, RowCount
 from chary.data.queries.query import Keying
+from chary.data.queries.second_moments import SecondMoments
 from chary.data.queries.total import Total
 from chary.errors import InvalidQuery
 
@@ -39,11 +40,12 @@ class Evaluation:
     """A query ready for an engine: an expression of one `answer` column, keyed ones with a `position` column.
 
     `keys` holds, for a keyed query, the columns of the table named `keys_name` the engine must offer: k0, k1, ...
-    and `position`, as (Ibis type, values).
+    and `position`, as (Ibis type, values). `positions` is how many answers a query has that are not by keys of rows.
     """
 
     expression: Any
     keys: Mapping[str, tuple[str, list[Any]]] | None
+    positions: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: QueryPlace) ->
     """Check a query against the schema and build its expression; `InvalidQuery` when they do not fit."""
     if isinstance(query, Mean):
         raise InvalidQuery("a mean is asked for in two parts: prepare each of query.parts(neighbouring)")
+    if isinstance(query, SecondMoments):
+        chosen_rows = _filtered(place.table(place.rows, schema), schema, query, unit)
+        return Evaluation(query.collected(chosen_rows, schema, unit), None, len(query.keys))
     if not isinstance(query, (Count, Total, RowCount, Binned)):
         raise InvalidQuery(f"a table answers count(), total() and the parts of mean(), not {type(query).__name__}")
     asked = query.of if isinstance(query, (RowCount, Binned)) else query
@@ -90,7 +95,7 @@ def chosen(asked: Count | Total, schema: Schema, unit: str | None, place: QueryP
     return _chosen(_filtered(place.table(place.rows, schema), schema, asked, unit), schema, asked, unit, place)
 
 
-def _filtered(rows: Any, schema: Schema, asked: Count | Total, unit: str | None) -> Any:
+def _filtered(rows: Any, schema: Schema, asked: Count | Total | SecondMoments, unit: str | None) -> Any:
     chosen = _where(rows, schema, asked.where)
     chosen = chosen if unit is None else chosen.filter(chosen[unit].notnull())
     without = asked.without if isinstance(asked, Count) else None

@@ -1,0 +1,222 @@
+"""Many overlapping sums of the cells of one query, from the sums that are best measured for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Final
+
+from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
+
+from chary.accounting import Event, Finding, Findings, Joint
+from chary.accounting.gaussian.discrete_gaussian import zero_concentrated_rho_down
+from chary.accounting.inference.combinations import Combination
+from chary.answer import Ends, Table, Value, in_row, scalar
+from chary.calls.call import Bound, Call, call
+from chary.calls.fields import AnyQuery, Name, Positive, Probability
+from chary.data import Neighbouring, Query
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.mechanisms.workloads.least_squares import MatrixMeasurement, Noising, best_measurement
+from chary.mechanisms.workloads.linear_queries import LinearQueries
+from chary.mechanisms.workloads.sum_strategies import CellChange
+from chary.numbers import Number, plain
+from chary.spine.interaction import Json, Ran, Touched
+from chary.spine.spine import Spine
+
+# Each may hold a matrix of 80 MB.
+_KEPT: Final = 4
+
+
+def _workload(value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _row(row) for name, row in value.items()}
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_row, value))
+    raise InvalidParameter(f'{info.field_name} is "ranges", lists of columns, or rows such as [[1, 1, 0], [0, 1, 1]]')
+
+
+def _row(row: Any) -> tuple[Any, ...]:
+    if isinstance(row, (list, tuple)) and all(type(part) in (int, str) for part in row):
+        return tuple(row)
+    raise InvalidParameter("a question of a workload is a list of whole numbers, one for each cell")
+
+
+WorkloadOf = Annotated[
+    str | Mapping[str, Sequence[int]] | Sequence[Sequence[int | str]],
+    PlainValidator(_workload),
+    PlainSerializer(lambda asked: list(asked) if isinstance(asked, tuple) else asked, when_used="json"),
+    WithJsonSchema({"type": ["string", "array", "object"], "description": "A name, lists of columns, or weights."}),
+]
+
+
+@dataclass(frozen=True)
+class LinearAnswers(Table):
+    """One estimate for each question of a workload, with its standard error and its own 95 % interval.
+
+    `strategy` is what was measured, in words. `deviations` are standard errors: of unbiased estimates, and known before
+    anything is asked. Estimates are consistent: they are all sums of the same cells.
+    """
+
+    values: tuple[Value, ...]
+    deviations: tuple[float, ...]
+    strategy: str
+    combinations: tuple[Combination, ...] = field(repr=False, compare=False, kw_only=True)
+
+    @property
+    def value(self) -> dict[Any, Value]:
+        """Question to estimate."""
+        return {scalar(key): value for key, value in zip(self.keys, self.values, strict=True)}
+
+    @property
+    def findings(self) -> Findings:
+        named = zip(self.keys, self.values, self.combinations, strict=True)
+        return Findings.of(Finding(self.call, scalar(key), value, told) for key, value, told in named)
+
+    def cells(self, position: int) -> dict[str, Any]:
+        ends: Ends = tuple(self.combinations[position].interval(self.values[position]))  # type: ignore[assignment]
+        return {"value": self.values[position], "deviation": self.deviations[position]} | in_row(ends)
+
+
+@call("matrix_mechanism", subject="numbers")
+class MatrixMechanism(Call[LinearAnswers]):
+    """Many overlapping sums of the cells of a keyed query, such as all ranges of ages, or all marginals of a table.
+
+    The cells are the query's keys, 2 to 256 of them. `workload` says which sums are asked: "prefixes" or "ranges" of
+    neighbouring cells in the order of the list, `[["sex"], ["sex", "age"], []]` for marginals, or rows of whole
+    numbers, one for each cell, which may have names: `{"old": [0, 0, 1]}`.
+
+    What is measured with noise is a *strategy*: each cell ("identity"), each question ("workload"), runs of 1, b, b^2,
+    ... cells ("hierarchy of 2", 4, 8, 16), or all marginals ("marginals"), with the best shares of epsilon or rho that
+    are found for their parts. Of all the one with the least mean squared error is taken (or `strategy`, by name), which
+    is worked out exactly and depends on no data; `quote` tells it. The answers are put together from the noisy sums by
+    weighted least squares, which is post-processing.
+
+    Guarantee: epsilon-DP with discrete Laplace noise, rho-zCDP with discrete Gaussian noise (for `rho`, or for
+    `epsilon` and `delta`), for all answers together, however many: that of the measured sums. The intervals hold
+    whatever the data, each 95 times in 100. Always charged.
+
+    A question is a sum *of the query's answers for its keys*: where one unit may be in several keys it counts in each
+    of them. Source: theory section 2; Li, Miklau, Hay, McGregor, Rastogi 2015 (matrix mechanism).
+
+    Errors: `InvalidQuery` for a query without keys or with too many, a workload that is none, and a strategy that
+    cannot answer it; `InvalidParameter` for a missing epsilon or rho.
+
+    >>> from chary import count
+    >>> ages = count().by("age", range(64))
+    >>> MatrixMechanism(ages, "ranges", epsilon="0.1").body()["workload"]
+    'ranges'
+    """
+
+    query: AnyQuery
+    workload: WorkloadOf
+    _: KW_ONLY
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    delta: Probability | None = None
+    strategy: Name | None = None
+
+    def __post_init__(self) -> None:
+        check_sizes(self.epsilon, self.rho, self.delta)
+        self.asked  # noqa: B018 - refuses a workload that is none
+
+    @property
+    def asked(self) -> LinearQueries:
+        """The questions; refuses what has no cells."""
+        query = self.query
+        if not isinstance(query, Query) or query.keys is None:
+            raise InvalidQuery('the matrix mechanism is for sums of public keys: count().by("age", range(100))')
+        return LinearQueries.of(self.workload, query.keys, query.columns)
+
+    def bind(self, spine: Spine) -> "AskMatrix":
+        return AskMatrix(self, spine.rows.neighbouring)
+
+
+def check_sizes(epsilon: Number | None, rho: Number | None, delta: Number | None) -> None:
+    """One of epsilon and rho, and delta beside epsilon alone."""
+    if (epsilon is None) == (rho is None):
+        raise InvalidParameter("give one of epsilon= (Laplace noise) and rho= (Gaussian noise)")
+    if delta is not None and epsilon is None:
+        raise InvalidParameter("delta= belongs to epsilon=; rho= alone says how much Gaussian noise is drawn")
+
+
+def noising_of(epsilon: Number | None, rho: Number | None, delta: Number | None) -> Noising:
+    """Which noise: Laplace for an epsilon alone, else Gaussian for a rho, or for one that is (epsilon, delta)-DP."""
+    if epsilon is not None and delta is None:
+        return Noising(epsilon, gaussian=False)
+    found = rho if epsilon is None or delta is None else zero_concentrated_rho_down(epsilon=epsilon, delta=delta)
+    return Noising(found or 0, gaussian=True)
+
+
+@lru_cache(maxsize=_KEPT)
+def _planned(asked: MatrixMechanism, neighbouring: Neighbouring) -> MatrixMeasurement:
+    """The best measurement, which a quote and the question after it share."""
+    query: Any = asked.query
+    change = CellChange(query.sensitivity(neighbouring), query.together(neighbouring), query.l1(neighbouring))
+    noising = noising_of(asked.epsilon, asked.rho, asked.delta)
+    return best_measurement(asked.asked, query.keys, change, noising, asked.strategy)
+
+
+@dataclass(frozen=True)
+class AskMatrix(Bound[MatrixMechanism]):
+    """The measurement, as it is made."""
+
+    @property
+    def measurement(self) -> MatrixMeasurement:
+        """What is measured, and how answers follow from it."""
+        return _planned(self.call, self.neighbouring)
+
+    @property
+    def query(self) -> Query:
+        """The query with the cells."""
+        asked: Any = self.call.query
+        return asked  # type: ignore[no-any-return]
+
+    @cached_property
+    def event(self) -> Event:
+        events = tuple(noise.event() for noise in self.measurement.noises)
+        return events[0] if len(events) == 1 else Joint(events)
+
+    def foretold(self) -> str:
+        made, grid = self.measurement, float(self.query.grid)
+        worst, best = (plain(float(f"{end * grid:.3g}")) for end in (made.deviations.max(), made.deviations.min()))
+        told = f"answers have standard errors of {best} to {worst}, {plain(float(f'{made.rms * grid:.3g}'))} in the"
+        return f"{told} root mean square (by {len(made.sums):,} noisy sums: {made.strategy.name})"
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        made, noisy = self.measurement, []
+        for sums, noise in zip(made.exact(touched.integers()), made.noises, strict=True):
+            noisy += [int(value) for value in noise.apply(sums, touched.source)]
+        grid = float(self.query.grid)
+        values = [float(f"{value * grid:.12g}") for value in made.estimates(noisy)]
+        spread = [_up(each * grid) for each in made.deviations]
+        shares = [str(share) for share in made.shares]
+        told = {"strategy": made.strategy.name, "shares": shares, "reaches": self._reaches()}
+        return Ran({"noisy": noisy, "values": values, "deviations": spread} | told, 0, 0)
+
+    def _reaches(self) -> list[list[float]]:
+        """For each answer the figures of its noise, rounded up: what intervals are made of."""
+        made, grid = self.measurement, float(self.query.grid)
+        weights = abs(made.combination)
+        columns = (made.smooth_deviations, weights.sum(axis=1), (weights**2).sum(axis=1) * grid)
+        return [[_up(each * grid) for each in row] for row in zip(*columns, strict=True)]
+
+    def present(self, answer: Json, call: int) -> LinearAnswers:
+        asked, (floor, ceiling) = self.call.asked, self.query.known_range(self.neighbouring)
+        known = [(floor, ceiling) if min(row) >= 0 else (None, None) for row in asked.weights.tolist()]
+        gaussian = self.call.epsilon is None or self.call.delta is not None
+        told = tuple(
+            Combination(deviation, absolute, squared, gaussian, *ends)
+            for (deviation, absolute, squared), ends in zip(answer["reaches"], known, strict=True)
+        )
+        values, spread = tuple(answer["values"]), tuple(answer["deviations"])
+        return LinearAnswers(call, asked.columns, asked.keys, values, spread, answer["strategy"], combinations=told)
+
+
+def _up(figure: float) -> float:
+    """Six digits, rounded up, so that any machine tells the same."""
+    return float(Fraction(f"{figure * (1 + 1e-6):.6g}"))

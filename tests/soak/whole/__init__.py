@@ -1,0 +1,1 @@
+"""Whole sessions on two neighbouring databases, played by adaptive analysts through the public API."""

@@ -1,0 +1,198 @@
+"""A desk: one open session on one of two neighbouring databases, its runs, and what an analyst may do at it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from chary import Algorithm, Budget, BudgetRefused, NoPrice, Session, count
+from chary.calls import (
+    AboveThreshold,
+    Between,
+    Choose,
+    Classify,
+    Compute,
+    Decide,
+    Individual,
+    Majority,
+    Quantile,
+    Race,
+    Release,
+    Revise,
+    SparseVector,
+    Test,
+    Track,
+    Twice,
+)
+from chary.data import Neighbouring, RowTable
+from chary.ledger import Ledger
+from chary.mechanisms import Laplace
+from chary.noise import Source
+from chary.session import open_rows
+
+NEAR = Neighbouring("add/remove", "unit")
+SCHEMA = pa.schema({"unit": pa.string(), "age": pa.int64(), "clinic": pa.string()})
+UNITS = [{"unit": f"u{n}", "age": 20 + 10 * n, "clinic": ("north", "south")[n % 2]} for n in range(6)]
+ODD = {"unit": "px", "age": 75, "clinic": "north"}
+BATCH = [{"unit": "late", "age": 72, "clinic": "south"}, {"unit": "later", "age": 30, "clinic": "north"}]
+# Between the counts of the neighbours, where a test tells them apart best.
+MIDDLE = len(UNITS) + 1
+KEYS = count().by("clinic", ["north", "south"])
+FAR = 4
+# The usual epsilon of a move.
+EACH = Fraction(6, 10)
+Symbol = str
+
+
+def rows_of(side: int, *, grown: bool = False) -> pa.Table:
+    """The rows without (0) or with (1) the odd unit, and perhaps the batch."""
+    return pa.Table.from_pylist(UNITS + [ODD] * side + BATCH * grown, SCHEMA)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a session is opened under."""
+
+    budget: Budget
+    filter: str
+    grain: str | None = None
+
+    def open(self, table: RowTable, ledger: Ledger, source: Source | None) -> Session:
+        """A session on this ledger; the same ledger again is a restart."""
+        options = {} if self.grain is None else {"grain": self.grain}
+        options |= {"budget": self.budget, "filter": self.filter, "unsafe_noise": source}
+        return open_rows(table, dataset="d", ledger=ledger, **options)
+
+
+@dataclass
+class Desk:
+    """What is open; secret is only the table. Noise is that of the operating system unless tests say otherwise."""
+
+    table: RowTable
+    promise: Promise
+    ledger: Ledger
+    source: Source | None = None
+    session: Session = field(init=False)
+    runs: dict[str, object] = field(default_factory=dict)
+    held: list[int] = field(default_factory=list)
+    appended: bool = False
+
+    def __post_init__(self) -> None:
+        self.session = self.promise.open(self.table, self.ledger, self.source)
+
+    def do(self, move: str) -> Symbol:
+        """What the analyst sees of one move, coarsened, with what was charged: refusals are seen too."""
+        before = self.session.spent.share
+        try:
+            told = MOVES[move](self)
+        except (BudgetRefused, NoPrice) as refusal:
+            told = type(refusal).__name__
+        return f"{told} {self.session.spent.share - before:.5f}"
+
+
+def _near(value: float, middle: int = len(UNITS)) -> str:
+    """A number as the side of the middle and how far, not above `FAR` steps."""
+    return str(int(np.clip(round(float(value)) - middle, -FAR, FAR + 1)))
+
+
+def _seen(answer: object) -> Symbol:
+    """What an answer says: its value, or on which side it was, or that nothing is told."""
+    told = answer.above if hasattr(answer, "above") else answer.value
+    parts = told if isinstance(told, tuple) else (told,)
+    return " ".join(str(part) if isinstance(part, (bool, str, type(None))) else _near(part) for part in parts)
+
+
+def _asked(make: Callable[[], object]) -> Callable[[Desk], Symbol]:
+    return lambda desk: _seen(desk.session.ask(make()))
+
+
+def _release_if(desk: Desk) -> Symbol:
+    answer = desk.session.release_if(count(), above=MIDDLE, epsilon=EACH)
+    if answer.value is None:
+        desk.held.append(answer.call)
+        return "held"
+    return _near(answer.value)
+
+
+def _revise(desk: Desk) -> Symbol:
+    if not desk.held:
+        return _release_if(desk)
+    answer = desk.session.ask(Revise(desk.held.pop(), above=MIDDLE - 2))
+    return "held" if answer.value is None else _near(answer.value)
+
+
+def _watch(desk: Desk) -> Symbol:
+    return str(sorted(map(str, desk.session.watch(KEYS, above=4, epsilon=EACH).above)))
+
+
+def _of_run(name: str, opening: Callable[[], object], **how: object) -> Callable[[Desk], Symbol]:
+    """One test of a run that is opened if need be, and anew after a hit that ends it."""
+
+    def asked(desk: Desk) -> Symbol:
+        if name not in desk.runs:
+            desk.runs[name] = desk.session.start(opening())
+        said = _seen(desk.runs[name].ask(count(), **how))
+        if said == "True":
+            del desk.runs[name]
+        return said
+
+    return asked
+
+
+def _counted(rows: pa.Table, source: Source) -> int:
+    """How many rows there are, with noise for `EACH`."""
+    return int(Laplace.for_epsilon(EACH, sensitivity=1).apply_one(rows.num_rows, source))
+
+
+COUNTED = Algorithm("counted", _counted, epsilon=EACH)
+
+
+def _race(desk: Desk) -> Symbol:
+    if "race" not in desk.runs:
+        desk.runs["race"] = desk.session.start(Race(["a", "b"]))
+    return _seen(desk.runs["race"].ask(COUNTED, priors={"a": 6, "b": 7}))
+
+
+def _append(desk: Desk) -> Symbol:
+    if not desk.appended:
+        desk.session.append(pa.Table.from_pylist(BATCH, SCHEMA))
+        desk.appended = True
+    return "appended"
+
+
+def _restart(desk: Desk) -> Symbol:
+    """The same ledger is opened anew, with the runs as it has kept them."""
+    desk.session = desk.promise.open(desk.table, desk.ledger, desk.source)
+    desk.runs = {name: desk.session.resume(run.call) for name, run in desk.runs.items()}
+    return "restarted"
+
+
+MOVES: dict[str, Callable[[Desk], Symbol]] = {
+    "test": _asked(lambda: Test(count(), above=MIDDLE, epsilon=EACH)),
+    "small test": _asked(lambda: Test(count(), above=MIDDLE, epsilon=EACH / 3)),
+    "large test": _asked(lambda: Test(count(), above=MIDDLE, epsilon=2 * EACH)),
+    "far test": _asked(lambda: Test(count(), above=MIDDLE + 3, epsilon=EACH)),
+    "sharp test": _asked(lambda: Test(count(), above=MIDDLE, price="0.1")),
+    "release": _asked(lambda: Release(count(), epsilon=EACH)),
+    "gauss release": _asked(lambda: Release(count(), rho="0.1")),
+    "release_if": _release_if,
+    "revise": _revise,
+    "watch": _watch,
+    "choose": _asked(lambda: Choose(KEYS, epsilon=EACH)),
+    "majority": _asked(lambda: Majority("age >= 50", epsilon=EACH)),
+    "between": _asked(lambda: Between(count(), low=MIDDLE - 3, high=MIDDLE + 1, epsilon=EACH)),
+    "decide": _asked(lambda: Decide(count(), above=MIDDLE, epsilon=EACH)),
+    "classify": _asked(lambda: Classify(KEYS, epsilon=EACH)),
+    "track": _asked(lambda: Track(count(), step=4, epsilon=EACH)),
+    "compute": _asked(lambda: Compute(COUNTED, prior=6)),
+    "twice": _asked(lambda: Twice(COUNTED)),
+    "quantile": _asked(lambda: Quantile("age", 0.5, bounds=(0, 100), step=25, rows_per_unit=1, epsilon=EACH)),
+    "sparse": _of_run("sparse", lambda: SparseVector(above=MIDDLE, hits=1, epsilon="0.5")),
+    "gaussian": _of_run("gaussian", lambda: AboveThreshold(threshold=MIDDLE, threshold_noise=5, low=0, high=20)),
+    "individual": _of_run("individual", lambda: Individual(epsilon=EACH, hits=2), above=MIDDLE),
+    "race": _race,
+    "append": _append,
+    "restart": _restart,
+}
