@@ -7,7 +7,6 @@ from pathlib import Path
 NAMES = (
     "noise",
     "accounting",
-    "bounds_by_hits",
     "filters",
     "ledger",
     "session",

@@ -1,4 +1,4 @@
-"""The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused."""
+"""The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused, 4 trend broken."""
 
 from importlib.metadata import version
 from typing import Annotated, Final
@@ -54,6 +54,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "report": ("report_command:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
         "export": ("export:app", "What was published, as files."),
         "attack": ("attacks.attack_doors:app", "Attacks on exact answers, and how far they get against a session."),
+        "reproduce": ("reproduce_command:reproduce_command", "The figures of the papers, computed again."),
     },
 }
 
