@@ -52,6 +52,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "ledger": ("ledger_commands:app", "The durable record of what was revealed."),
         "report": ("report_command:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
         "export": ("export:app", "What was published, as files."),
+        "audit": ("audit_command:audit", "Tries to show that a kind of call is less private than it says."),
         "attack": ("attack_commands:app", "Attacks on exact answers, and how far they get against a session."),
     },
 }

@@ -1,0 +1,59 @@
+"""What two exact laws show: the least epsilon that holds, and the least price of a hit that pays."""
+
+import json
+import math
+
+import numpy as np
+
+from chary.audit.auditing.enumeration import LOST, RARE, Law
+
+
+def exact_epsilon(here: Law, there: Law, delta: float = 0) -> tuple[float, str]:
+    """The least epsilon at which two laws are (epsilon, delta)-indistinguishable, either way, and an outcome that shows
+    it. What was lost, and outcomes rarer than `RARE` on both sides, count for nothing.
+
+    >>> round(exact_epsilon({"yes": 0.5, "no": 0.5}, {"yes": 0.25, "no": 0.75})[0], 4)
+    0.6931
+    """
+    found = [_one_way(first, second, delta) for first, second in ((here, there), (there, here))]
+    return max(found)
+
+
+def _one_way(here: Law, there: Law, delta: float) -> tuple[float, str]:
+    """Outcomes in order of their likelihood ratios; the best event is a beginning of that."""
+    lost = max(here.get(LOST, 0.0), there.get(LOST, 0.0))
+    names = [name for name in here if name != LOST and max(here[name], there.get(name, 0.0)) > RARE]
+    chances = np.array([[here[name], there.get(name, 0.0) + lost] for name in names])
+    if not len(chances):
+        return 0.0, "nothing"
+    with np.errstate(divide="ignore"):
+        order = np.argsort(-(np.log(chances[:, 0]) - np.log(chances[:, 1])))
+        sums = chances[order].cumsum(axis=0) if delta else chances[order]
+        shown = np.where(sums[:, 0] > delta, np.log(np.maximum(sums[:, 0] - delta, 0)) - np.log(sums[:, 1]), -np.inf)
+    top = int(np.argmax(shown))
+    return max(0.0, float(shown[top])), names[order[top]]
+
+
+def needed_price(here: Law, there: Law, order: float, miss_price: float = 0) -> tuple[float, str]:
+    """The least price of a hit that pays for these laws at one Renyi order, either way, and which way that was.
+
+    Outcomes are `[answer, hits]`. A filter at that order is right where `E (p/q)^order e^-charged <= 1` over the
+    neighbour's law q, with what each outcome is charged; infinite where misses alone break that.
+
+    >>> round(needed_price({"[1,1]": 0.3, "[0,0]": 0.7}, {"[1,1]": 0.25, "[0,0]": 0.75}, 2)[0], 4)
+    0.0588
+    """
+    return max(_needed(here, there, order, miss_price), _needed(there, here, order, miss_price))
+
+
+def _needed(here: Law, there: Law, order: float, miss_price: float) -> tuple[float, str]:
+    """One way: over the law there."""
+    moments = {True: 0.0, False: 0.0}
+    for outcome in (here.keys() | there.keys()) - {LOST}:
+        p, q = here.get(outcome, 0.0), there.get(outcome, 0.0)
+        if max(p, q) > RARE:
+            hit = json.loads(outcome)[1] > 0
+            moments[hit] += math.inf if q == 0 else q * (p / q) ** order
+    left = 1 - moments[False] * math.exp(-miss_price)
+    price = math.log(moments[True] / left) if left > 0 and moments[True] > 0 else (0.0 if left >= 0 else math.inf)
+    return price, "hits and misses"
