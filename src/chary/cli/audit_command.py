@@ -69,4 +69,13 @@ def _row(found: Audited) -> tuple[Any, ...]:
     power = "-" if found.power is None else f"{found.power:.3f}"
     told = "BROKEN" if not found.passed else "caught" if found.caught else "not caught"
     runs = "exact" if found.exact else f"{found.transcripts:,}"
-    return found.kind, f"{found.claimed:.3f}", f"{found.delta:g}", f"{found.measured:.3f}", power, told, runs, f"{found.seconds:.1f}"
+    return (
+        found.kind,
+        f"{found.claimed:.3f}",
+        f"{found.delta:g}",
+        f"{found.measured:.3f}",
+        power,
+        told,
+        runs,
+        f"{found.seconds:.1f}",
+    )

@@ -40,7 +40,10 @@ class Audited:
     def as_dict(self) -> dict[str, Any]:
         """All figures by name; what no number tells is None."""
         told = asdict(self) | {"passed": self.passed, "caught": self.caught}
-        return {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in told.items()}
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in told.items()
+        }
 
 
 ROUNDINGS = 1e-9

@@ -1,6 +1,5 @@
 """Auditing what somebody brings: an algorithm, a call or whole sessions, on two databases of theirs."""
 
-from collections.abc import Callable
 from typing import Any
 
 from chary.audit.auditing.audit_findings import Audited

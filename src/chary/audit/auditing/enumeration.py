@@ -13,16 +13,20 @@ from chary.noise.source import Words
 
 Law = dict[str, float]
 WORD: Final = 2**64
-# Where the outcome changes between two words is found to 2^-40 of all words, which is the error of a probability.
-RESOLUTION: Final = 2**24
-# Outcomes with a chance of less than that on both neighbours are not audited, so that what is lost decides nothing.
-RARE: Final = 1e-7
-MOST_LOST: Final = 1e-9
-# A draw of Laplace noise asks for words once, or again with a chance of e^-11; what asks more often is lost.
-MOST_REQUESTS: Final = 2
-# Some seconds; calls that take more are sampled.
-MOST_RUNS: Final = 60_000
+# Where the outcome changes between two words is found to 2^-32 of all words, which is the error of a probability.
+RESOLUTION: Final = 2**32
+# Further requests that come as seldom as that, such as the rest of a long Laplace tail, are not followed.
+SELDOM: Final = 1e-4
+MOST_LOST: Final = 1e-3
+# A draw of Laplace noise asks for words once, or again with a chance of e^-11.
+MOST_REQUESTS: Final = 3
+# A second or so; calls that take more are sampled.
+MOST_RUNS: Final = 20_000
+# Words of an ordinary run, on which most calls that draw too much give themselves away.
+ORDINARY: Final = (2**62 + 12345,) * 256
 LOST: Final = "lost"
+# The law after a word that leads to a further request, until it is clear how many words do.
+OPEN: Final[Law] = {"open": 1.0}
 
 
 class TooMany(CharyError):
@@ -48,7 +52,7 @@ class _Scripted:
         if len(self._left) < count:
             self.wanted = bits
             raise _OutOfWords
-        return np.array([self._left.pop() for _ in range(count)], dtype=np.dtype(f"u{bits // 8}"))
+        return np.array([self._left.pop() % 2**bits for _ in range(count)], dtype=np.dtype(f"u{bits // 8}"))
 
 
 class Enumeration:
@@ -69,14 +73,21 @@ class Enumeration:
         self._run, self._runs = run, 0
 
     def law(self) -> Law:
-        """The chance of each outcome, as canonical JSON; of `LOST`, what was not followed to its end."""
-        found = self._after(())
+        """The chance of each outcome, as canonical JSON; of `LOST`, what was not followed to its end. A chance is at
+        most by that too low."""
+        ordinary = _Scripted(ORDINARY)
+        with suppress(_OutOfWords):
+            self._run(ordinary)
+        if ordinary.requests > MOST_REQUESTS:
+            raise TooMany("this call draws too often to be enumerated")
+        found = self._after((), 1, resolve=True)
         if found.get(LOST, 0.0) > MOST_LOST:
             raise TooMany("this call draws too many words in a row to be enumerated")
         return found
 
-    def _after(self, given: tuple[int, ...]) -> Law:
-        """The law once these words are drawn."""
+    def _after(self, given: tuple[int, ...], request: int, *, resolve: bool) -> Law:
+        """The law once these words are drawn, the last of them for this request; where there is a further one it stays
+        `OPEN` unless it is to be resolved."""
         self._runs += 1
         if self._runs > MOST_RUNS:
             raise TooMany("this call draws too much to be enumerated")
@@ -86,29 +97,42 @@ class Enumeration:
         # Algorithms that somebody brings turn whatever is raised in them into an outcome of its own.
         if source.wanted is None:
             return {outcome: 1.0}
-        return {LOST: 1.0} if source.requests > MOST_REQUESTS else self._drawn(given, source.wanted)
+        if source.requests > MOST_REQUESTS:
+            return {LOST: 1.0}
+        if source.requests > request and not resolve:
+            return OPEN
+        return self._drawn(given, source.wanted, source.requests)
 
-    def _drawn(self, given: tuple[int, ...], bits: int) -> Law:
+    def _drawn(self, given: tuple[int, ...], bits: int, request: int) -> Law:
         """The law over all words that may come next."""
         if bits == 8:
-            return _mixed([(1 / 256, self._after((*given, word))) for word in range(256)])
+            return _mixed([(1 / 256, self._after((*given, word), request, resolve=True)) for word in range(256)])
         if bits != 64:
             raise TooMany("this call draws words whose outcomes cannot be ordered")
-        first, last = (self._after((*given, word)) for word in (0, WORD - 1))
-        return _mixed(self._between(given, (0, first), (WORD - 1, last)))
 
-    def _between(
-        self, given: tuple[int, ...], low: tuple[int, Law], high: tuple[int, Law]
-    ) -> list[tuple[float, Law]]:
-        """The laws after each word from one to another, with the share of words that have them."""
-        (start, left), (end, right) = low, high
+        def after(word: int, resolve: bool) -> Law:
+            return self._after((*given, word), request, resolve=resolve)
+
+        return _mixed(_between(after, 0, WORD - 1, resolve=False))
+
+
+def _between(after: Callable[[int, bool], Law], start: int, end: int, *, resolve: bool) -> list[tuple[float, Law]]:
+    """The laws after each word from one to another, with the share of words that have them."""
+
+    def parts(low: tuple[int, Law], high: tuple[int, Law]) -> list[tuple[float, Law]]:
+        (first, left), (last, right) = low, high
+        share = (last - first) / WORD
         if left == right:
-            return [((end - start) / WORD, left)]
-        if end - start <= RESOLUTION:
-            return [((end - start) / WORD / 2, left), ((end - start) / WORD / 2, right)]
-        middle = (start + end) // 2
-        there = middle, self._after((*given, middle))
-        return self._between(given, low, there) + self._between(given, there, high)
+            if left is not OPEN:
+                return [(share, left)]
+            return [(share, {LOST: 1.0})] if share < SELDOM else _between(after, first, last, resolve=True)
+        if last - first <= RESOLUTION:
+            return [(share, {LOST: 1.0})]
+        middle = (first + last) // 2
+        there = middle, after(middle, resolve)
+        return parts(low, there) + parts(there, high)
+
+    return parts((start, after(start, resolve)), (end, after(end, resolve)))
 
 
 def _mixed(parts: list[tuple[float, Law]]) -> Law:

@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 
-from chary.audit.auditing.enumeration import LOST, RARE, Law
+from chary.audit.auditing.enumeration import LOST, Law
 
 
 def exact_epsilon(here: Law, there: Law, delta: float = 0) -> tuple[float, str]:
     """The least epsilon at which two laws are (epsilon, delta)-indistinguishable, either way, and an outcome that shows
-    it. What was lost, and outcomes rarer than `RARE` on both sides, count for nothing.
+    it. What was lost counts against what is shown, so no smaller epsilon holds, and hardly a larger one is needed.
 
     >>> round(exact_epsilon({"yes": 0.5, "no": 0.5}, {"yes": 0.25, "no": 0.75})[0], 4)
     0.6931
@@ -22,7 +22,7 @@ def exact_epsilon(here: Law, there: Law, delta: float = 0) -> tuple[float, str]:
 def _one_way(here: Law, there: Law, delta: float) -> tuple[float, str]:
     """Outcomes in order of their likelihood ratios; the best event is a beginning of that."""
     lost = max(here.get(LOST, 0.0), there.get(LOST, 0.0))
-    names = [name for name in here if name != LOST and max(here[name], there.get(name, 0.0)) > RARE]
+    names = [name for name in here if name != LOST]
     chances = np.array([[here[name], there.get(name, 0.0) + lost] for name in names])
     if not len(chances):
         return 0.0, "nothing"
@@ -48,12 +48,11 @@ def needed_price(here: Law, there: Law, order: float, miss_price: float = 0) -> 
 
 def _needed(here: Law, there: Law, order: float, miss_price: float) -> tuple[float, str]:
     """One way: over the law there."""
-    moments = {True: 0.0, False: 0.0}
+    moments, lost = {True: 0.0, False: 0.0}, max(here.get(LOST, 0.0), there.get(LOST, 0.0))
     for outcome in (here.keys() | there.keys()) - {LOST}:
-        p, q = here.get(outcome, 0.0), there.get(outcome, 0.0)
-        if max(p, q) > RARE:
-            hit = json.loads(outcome)[1] > 0
-            moments[hit] += math.inf if q == 0 else q * (p / q) ** order
+        p, q = here.get(outcome, 0.0), there.get(outcome, 0.0) + lost
+        if p > 0:
+            moments[json.loads(outcome)[1] > 0] += math.inf if q == 0 else q * (p / q) ** order
     left = 1 - moments[False] * math.exp(-miss_price)
     price = math.log(moments[True] / left) if left > 0 and moments[True] > 0 else (0.0 if left >= 0 else math.inf)
     return price, "hits and misses"

@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 from chary import noise
-from chary.audit.worst_cases.worst_case import WorstCase
-from chary.audit.auditing.promises import claimed
 from chary.audit.auditing.enumeration import Enumeration, Law
 from chary.audit.auditing.exact_bounds import exact_epsilon, needed_price
+from chary.audit.auditing.promises import claimed
+from chary.audit.worst_cases.worst_case import WorstCase
 from chary.calls.call import Call
 from chary.data import Rows
 from chary.filters import Price, RenyiFilter

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chary.data import Reading, RowTable
-from chary.data.queries.elements import Elements
 from chary.data.queries.ordered_values import Ordered
 from chary.data.queries.query import Query
 from chary.data.rows.rows import ReadingPlan
@@ -37,7 +36,9 @@ class ReadOnce(RowTable):
         return self._kept(query, lambda: RowTable.prepare(self, query))
 
     def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
-        return self._kept(("columns", columns if columns is None else tuple(columns)), lambda: RowTable.snapshot(self, columns))
+        return self._kept(
+            ("columns", columns if columns is None else tuple(columns)), lambda: RowTable.snapshot(self, columns)
+        )
 
     def ordered(self, asked: Ordered) -> Reading:
         return self._kept(asked, lambda: RowTable.ordered(self, asked))

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from chary import noise
 from chary.audit.auditing.audit_findings import Audited
-from chary.audit.worst_cases.worst_case import WorstCase
-from chary.audit.auditing.promises import claimed
 from chary.audit.auditing.distinguishing import Proof, most_shown
 from chary.audit.auditing.enumeration import TooMany
 from chary.audit.auditing.exactly import exactly
 from chary.audit.auditing.outcome_numbers import matrices
+from chary.audit.auditing.promises import claimed
 from chary.audit.auditing.transcripts import Played, opened_alike, played
+from chary.audit.worst_cases.worst_case import WorstCase
 from chary.calls.call import Call
 from chary.data import Rows
 from chary.numbers import whole

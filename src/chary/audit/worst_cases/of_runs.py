@@ -1,9 +1,14 @@
 """Worst-case neighbours of runs, asked in whole sessions."""
 
+from fractions import Fraction
 from typing import Any
 
-from chary.audit.worst_cases.worst_case import WorstCase, Tables, renyi
-from chary.audit.auditing.transcripts import Script
+import pyarrow as pa
+
+from chary.accounting import one_sided_noise
+from chary.audit.auditing.transcripts import Chained, OpenedUnder, Script
+from chary.audit.worst_cases.of_thresholds import noisy_size, until_refused
+from chary.audit.worst_cases.worst_case import Tables, WorstCase, renyi
 from chary.calls import (
     AboveThreshold,
     ContinualCount,
@@ -16,9 +21,8 @@ from chary.calls import (
     SparseWeights,
     Weights,
 )
-from chary.audit.worst_cases.of_thresholds import noisy_size
 from chary.data import count
-from chary.errors import BudgetRefused
+from chary.filters import Budget
 from chary.growing import CountsBox
 from chary.session import Session
 
@@ -30,118 +34,103 @@ CROSSED = Tables(
 )
 ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}, unit=None, relation="replace")
 UNIVERSE = {"universe": {"place": PLACES}, "alpha": "0.1"}
-A, B = count("place = 'a'"), count("place = 'b'")
+IN_A = "place = 'a'"
+A, B = count(IN_A), count("place = 'b'")
 
 
-def until_refused(ask: Any, most: int) -> list[Any]:
-    """Answers, until the budget is spent."""
-    found: list[Any] = []
-    try:
-        for _ in range(most):
-            found.append(ask().value)
-    except BudgetRefused:
-        found.append("refused")
-    return found
+KEYS = 5
+# So many rounds are paid for.
+ROUNDS = 7
+# One unit that is in the first half of the keys, or in the second.
+HALVES = Tables(
+    {"unit": [0] * KEYS, "place": list(range(KEYS))},
+    {"unit": [0] * KEYS, "place": list(range(KEYS, 2 * KEYS))},
+    relation="replace",
+)
+HALVED = count().by("place", range(2 * KEYS), keep_per_unit=KEYS)
+ONE_OR_NONE = Tables({"unit": [1]}, {"unit": pa.array([], pa.int64())})
 
 
-def sparse(k: int) -> Script:
-    def script(session: Session) -> Any:
-        run = session.start(SparseVector(above=2, hits=1, epsilon=k, form="tuned"))
-        first = run.ask(A).value
-        return [first, None if first else run.ask(B).value]
-
-    return script
-
-
-def sparse_watch(k: int) -> Script:
-    def script(session: Session) -> Any:
-        run = session.start(SparseVector(above=2, hits=1, epsilon=k, values=True))
-        found = run.ask(count().by("place", PLACES, keep_per_unit=1))
-        return [found.above.get(place) for place in PLACES]
-
-    return script
+def sparse(k: int, **form: Any) -> Chained:
+    """Which of some keys is above, where one unit moves each by one: half of them up, half down. The bar is where some
+    are above and some are not, also in the one-sided form, which lifts it."""
+    lifted = 0 if form else one_sided_noise(epsilon=k, hits=1, tests=2 * KEYS).shift
+    opening = SparseVector(above=2 // k - lifted, hits=1, epsilon=k, **(form or {"tests": 2 * KEYS}))
+    return Chained(opening, (lambda run: run.question(HALVED),))
 
 
-def growing_sparse(k: int) -> Script:
-    def script(session: Session) -> Any:
-        run = session.start(GrowingSparse(above="0.5", epsilon=k, rounds=1))
-        run.ask()
-        first = run.ask(A, above="0.5").value
-        return [first, None if first else run.ask(B, above="0.5").value]
-
-    return script
+def growing_sparse(k: int) -> Chained:
+    """In which of some questions a round ended."""
+    opening = GrowingSparse(above="0.5", epsilon=k, rounds=1)
+    questions = [lambda run: run.question()]
+    questions += [lambda run, asked=asked: run.question(asked, above="0.5") for asked in [A] * KEYS + [B] * KEYS]
+    return Chained(opening, tuple(questions))
 
 
 def above_threshold(k: int) -> Script:
+    """At which key it halted, if the budget paid for so many."""
+    opening = AboveThreshold(threshold=2, threshold_noise=f"{3 / k}", low=0, high=5)
+
     def script(session: Session) -> Any:
-        call = AboveThreshold(threshold=2, threshold_noise=f"{2 / k}", low=0, high=5)
-        run = session.start(call)
-        first = run.ask(A).value
-        return [first, None if first else run.ask(B).value]
+        found = session.start(opening).ask(HALVED)
+        return [found.value, found.tested]
 
     return script
 
 
-def weights(opening: Any) -> Script:
-    def script(session: Session) -> Any:
-        run = session.start(opening)
-        return [run.ask("place = 'a'", must_verify=True).value]
-
-    return script
+def once(opening: Any, *question: Any, **options: Any) -> Chained:
+    """A run that is asked one question."""
+    return Chained(opening, (lambda run: run.question(*question, **options),))
 
 
-def sketch(k: int) -> Script:
-    def script(session: Session) -> Any:
-        run = session.start(Sketch(epsilon=k, registers=16))
-        return [run.ask(above=0).value]
-
-    return script
+def scheduled(k: int) -> Chained:
+    """The first run of a schedule."""
+    return once(Schedule(CountsBox(A), epsilon=k, beta="0.05", growth=9))
 
 
-def scheduled(k: int) -> Script:
-    def script(session: Session) -> Any:
-        run = session.start(Schedule(CountsBox(A), epsilon=k, beta="0.05", growth=1))
-        return [run.ask().value]
-
-    return script
+def continual(steps: int, **size: Any) -> Chained:
+    """All steps of a continual count, of rows that all came before the first."""
+    return Chained(ContinualCount("place = 'a'", steps=steps, **size), (lambda run: run.question(),) * steps)
 
 
-def continual(k: int, **size: Any) -> Script:
-    def script(session: Session) -> Any:
-        run = session.start(ContinualCount("place = 'a'", steps=3, **size))
-        return [run.ask().value for _ in range(3)]
-
-    return script
+def individual(k: int) -> Chained:
+    """Answers of a stream, beyond the hits that one unit pays for."""
+    opening = Individual(hits=2, epsilon=f"{k * 0.18}")
+    return Chained(opening, (lambda run: run.question(count(), above=6),) * 3)
 
 
-def individual(k: int, **size: Any) -> Script:
-    def script(session: Session) -> Any:
-        run = session.start(Individual(hits=2, **size))
-        return [run.ask(count(), above=6).value for _ in range(6)]
-
-    return script
+def sparse_weights(k: int) -> Chained:
+    """All rounds, one after the other, of a question that is always hard or nearly so."""
+    return Chained(SparseWeights(**UNIVERSE, epsilon=k), (lambda run: run.question(IN_A),) * ROUNDS)
 
 
 def race(k: int) -> Script:
+    """Answers of a race, until the budget is spent."""
+
     def script(session: Session) -> Any:
         run = session.start(Race(["five", "six"]))
-        ask = lambda: run.ask(noisy_size(k), priors={"five": 5, "six": 6})  # noqa: E731
-        return until_refused(ask, 12)
+        priors = {"five": 5, "six": 6}
+        told = until_refused(lambda: run.ask(noisy_size(Fraction(k, 4)), priors=priors).value, 20)
+        return [len(told), sum(told), told.count(5), told.count(6)]
 
     return script
 
 
 CASES = [
-    WorstCase("sparse_test", sparse, CROSSED.opened),
-    WorstCase("sparse_watch", sparse_watch, CROSSED.opened),
-    WorstCase("growing_sparse_test", growing_sparse, ROWS.opened),
-    WorstCase("above_threshold_test", above_threshold, CROSSED.opened),
-    WorstCase("multiplicative_weights_ask", lambda k: weights(Weights(**UNIVERSE, epsilon=k)), ROWS.opened),
-    WorstCase("sparse_weights_ask", lambda k: weights(SparseWeights(**UNIVERSE, epsilon=k, rounds=1)), ROWS.opened),
-    WorstCase("sketch_release_if", sketch, COUNTED.opened),
+    WorstCase("sparse_test", lambda k: sparse(k), HALVES.opened),
+    WorstCase("sparse_watch", lambda k: sparse(k, form="tuned", values=True), HALVES.opened),
+    WorstCase("sparse_watch in the published form", lambda k: sparse(k, form="published"), HALVES.opened),
+    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, form="tuned"), HALVES.opened),
+    WorstCase("growing_sparse_test", growing_sparse, ROWS.opened, transcripts=10_000),
+    WorstCase("above_threshold_test", above_threshold, HALVES.opened, lambda k: OpenedUnder(Budget(k)), whole=True),
+    WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
+    WorstCase("sparse_weights_ask", lambda k: once(SparseWeights(**UNIVERSE, epsilon=k, rounds=1), IN_A), ROWS.opened),
+    WorstCase(
+        "sketch_release_if", lambda k: once(Sketch(epsilon=k, registers=16)), ONE_OR_NONE.opened, transcripts=3000
+    ),
     WorstCase("scheduled_run", scheduled, ROWS.opened),
-    WorstCase("continual_step", lambda k: continual(k, epsilon=k), ROWS.opened),
-    WorstCase("continual_step by the root", lambda k: continual(k, rho=f"{k * k / 10}"), ROWS.opened, renyi(3)),
-    WorstCase("individual_ask", lambda k: individual(k, epsilon=f"{k / 5}"), COUNTED.opened, renyi(1, "0.2")),
-    WorstCase("best_of_call", race, COUNTED.opened, renyi(4, "0.5"), whole=True),
+    WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
+    WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 2}"), ROWS.opened, renyi(2)),
+    WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=1500),
+    WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), whole=True, transcripts=2000),
 ]

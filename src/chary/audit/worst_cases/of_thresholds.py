@@ -1,10 +1,12 @@
 """Worst-case neighbours of tests, and of calls that are paid by what comes out."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
-from chary.audit.worst_cases.worst_case import WorstCase, Tables, renyi
 from chary.audit.auditing.transcripts import Script
+from chary.audit.worst_cases.worst_case import Tables, WorstCase, renyi
 from chary.calls import (
     AgreedTests,
     Algorithm,
@@ -23,7 +25,9 @@ from chary.calls import (
     Watch,
     When,
 )
+from chary.calls.call import Call
 from chary.data import count
+from chary.errors import BudgetRefused
 from chary.noise import discrete_laplace
 from chary.session import Session
 
@@ -34,18 +38,23 @@ BOTH = Tables({"unit": [1, 2, 3, 3], "place": ["a", "b", "a", "b"]}, {"unit": [1
 LEADING = Tables(
     {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, relation="replace"
 )
+SELDOM = Tables(
+    {"unit": list(range(6)), "place": ["b"] * 6},
+    {"unit": list(range(6)), "place": ["a", *["b"] * 5]},
+    relation="replace",
+)
 KEYED = count().by("place", PLACES, keep_per_unit=2)
 SINGLE = count().by("place", PLACES, keep_per_unit=1)
 FAR = 10**6
 
 
-def noisy_size(k: int) -> Algorithm:
+def noisy_size(epsilon: Fraction | int) -> Algorithm:
     """An algorithm of somebody's own: how many rows there are, with noise."""
 
     def run(rows: Any, source: Any) -> int:
-        return rows.num_rows + int(discrete_laplace(source, Fraction(1, k), 1)[0])
+        return rows.num_rows + int(discrete_laplace(source, 1 / Fraction(epsilon), 1)[0])
 
-    return Algorithm("size", run, epsilon=k)
+    return Algorithm("size", run, epsilon=epsilon)
 
 
 def even(k: int, parts: int = 1) -> Algorithm:
@@ -64,6 +73,7 @@ def even(k: int, parts: int = 1) -> Algorithm:
 
 # Just below e and its fourth root.
 LIKELIER = {1: Fraction(2718, 1000), 4: Fraction(1284, 1000)}
+ANSWERS = ("low", "high", "True", "False", "a", "b")
 SMALL = renyi(4, "0.25")
 
 
@@ -84,22 +94,39 @@ def extended(k: int) -> Script:
 
     def script(session: Session) -> Any:
         held = session.ask(PublishIf(noisy_size(k), when=When("seven", lambda size: size >= 7)))
-        if held.held is None:
+        if held.hit:
             return [0, held.value]
         return [1, session.ask(Extend(held.held, when=When("three", lambda size: size >= 3))).value]
 
     return script
 
 
+def until_refused(ask: Callable[[], Any], most: int) -> list[Any]:
+    """What was answered, until the budget was spent."""
+    found: list[Any] = []
+    with suppress(BudgetRefused):
+        found.extend(ask() for _ in range(most))
+    return found
+
+
+def drawn(call: Call[Any]) -> Callable[[int], Script]:
+    """The same call until the budget is spent: how often each answer came."""
+
+    def script(session: Session) -> Any:
+        told = until_refused(lambda: str(session.ask(call).value), 12)
+        return [len(told), *(told.count(answer) for answer in ANSWERS)]
+
+    return lambda k: script
+
+
 def agreed(k: int, keyed: bool) -> Script:
     """Tests that were agreed on, each of a value half way."""
 
     def script(session: Session) -> Any:
-        run = session.start(AgreedTests(tests=4, hits=2, value="0.3"))
+        run = session.start(AgreedTests(tests=8, hits=4))
         if keyed:
-            found = [run.ask(KEYED, above=above) for above in (2, 2)]
-            return [[watched.above.get(key) for key in PLACES] for watched in found]
-        return [run.ask(count(), above=6).value for _ in range(4)]
+            return until_refused(lambda: list(run.ask(KEYED, above=2).above), 4)
+        return until_refused(lambda: run.ask(count(), above=6).hit, 8)
 
     return script
 
@@ -109,7 +136,6 @@ CASES = [
     WorstCase("test: a hit", lambda k: Test(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
     WorstCase("sharp test: a hit", lambda k: Test(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True),
     WorstCase("release_if", lambda k: ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
-    WorstCase("release_if: a hit", lambda k: ReleaseIf(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
     WorstCase("revise", revised, COUNTED.opened),
     WorstCase("watch", lambda k: Watch(KEYED, above=2, epsilon=k), BOTH.opened),
     WorstCase("call", lambda k: Compute(noisy_size(k), prior=5), COUNTED.opened),
@@ -121,14 +147,16 @@ CASES = [
     WorstCase("extend", extended, COUNTED.opened),
     WorstCase("track", lambda k: Track(count(), step=2, epsilon=k), COUNTED.opened),
     WorstCase("between", lambda k: Between(count(), low=6, high=8, epsilon=k), COUNTED.opened),
-    WorstCase("between: a hit", lambda k: Between(count(), low=6, high=8, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
-    WorstCase("between by draws: a hit", lambda k: Between(count(), low=6, high=8, hits=4), COUNTED.opened, renyi(), priced=True),
+    WorstCase(
+        "between: a hit", lambda k: Between(count(), low=6, high=8, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
+    ),
     WorstCase("decide", lambda k: Decide(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase("decide: a hit", lambda k: Decide(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
-    WorstCase("decide by draws: a hit", lambda k: Decide(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True),
-    WorstCase("classify", lambda k: Classify(SINGLE, epsilon=k), LEADING.opened),
-    WorstCase("classify: a hit", lambda k: Classify(SINGLE, epsilon=k / 4), LEADING.opened, SMALL, priced=True),
-    WorstCase("classify by draws: a hit", lambda k: Classify(SINGLE, hits=4), LEADING.opened, renyi(), priced=True),
+    WorstCase("classify", lambda k: Classify(SINGLE, epsilon=k), SELDOM.opened),
+    WorstCase("classify: a hit", lambda k: Classify(SINGLE, epsilon=k / 4), SELDOM.opened, SMALL, priced=True),
+    WorstCase("between by draws", drawn(Between(count(), low=6, high=8, hits=2)), COUNTED.opened, renyi(), whole=True),
+    WorstCase("decide by draws", drawn(Decide(count(), above=6, hits=2)), COUNTED.opened, renyi(), whole=True),
+    WorstCase("classify by draws", drawn(Classify(SINGLE, hits=2)), LEADING.opened, renyi(), whole=True),
     WorstCase("agreed_test", lambda k: agreed(k, False), COUNTED.opened, renyi(), whole=True),
     WorstCase("agreed_watch", lambda k: agreed(k, True), BOTH.opened, renyi(), whole=True),
 ]

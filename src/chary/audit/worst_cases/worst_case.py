@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from chary.audit.auditing.read_once import ReadOnce
-from chary.audit.auditing.transcripts import Script, OpenedUnder, ended
+from chary.audit.auditing.transcripts import Asked, Chained, OpenedUnder, ended
 from chary.calls.call import Call
 from chary.data import Neighbouring, Rows
 from chary.filters import Budget
@@ -17,8 +17,8 @@ from chary.filters import Budget
 # The delta at which calls are audited that have no pure bound: the guarantee holds at every delta, and at a tiny one
 # no number of transcripts shows much.
 DELTA = Fraction(1, 20)
-# One call shows all it has in tens of thousands of transcripts; a whole session takes a hundred times as long.
-OF_A_CALL, OF_A_SESSION = 60_000, 8_000
+# Calls and runs take microseconds, whole sessions and readings of tables milliseconds.
+OF_A_CALL, OF_A_SESSION = 40_000, 4_000
 Columns = Mapping[str, Sequence[Any]]
 
 
@@ -48,7 +48,7 @@ class WorstCase:
     """
 
     kind: str
-    ask: Callable[[int], Call[Any] | Script]
+    ask: Callable[[int], Asked]
     pair: Callable[[], tuple[Rows, Rows]]
     terms: Callable[[int], OpenedUnder] = field(default=lambda k: OpenedUnder())
     whole: bool = False
@@ -59,7 +59,7 @@ class WorstCase:
     @property
     def usual(self) -> int:
         """How many transcripts on each neighbour, unless said otherwise."""
-        return self.transcripts or (OF_A_CALL if isinstance(self.ask(1), Call) else OF_A_SESSION)
+        return self.transcripts or (OF_A_CALL if isinstance(self.ask(1), (Call, Chained)) else OF_A_SESSION)
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Rows, Rows]]:
