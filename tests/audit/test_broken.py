@@ -6,17 +6,15 @@ from contextlib import nullcontext
 import pyarrow as pa
 import pytest
 
-from chary import Budget, count
+from chary import count
 from chary.audit import audit
 from chary.audit.auditing.running import audit_case
 from chary.audit.worst_cases.all_cases import worst_cases
-from chary.calls import Individual, ReleaseIf, Test
+from chary.calls import Test
 from chary.data import CSV
-from chary.errors import BudgetRefused
 from tests.audit.broken import charging, noises, readers, sparse_vectors
 
 SIX, FIVE = (pa.table({"unit": list(range(size))}) for size in (6, 5))
-WHOLE = {"privacy_unit": "unit", "budget": Budget(1, "0.05"), "filter": "renyi", "seed": 3}
 
 
 def found(kind, transcripts=4000):
@@ -39,7 +37,7 @@ def test_a_broken_sparse_vector_is_caught(mistake):
     assert of_halves(sparse_vectors.right(sparse_vectors.EPSILON), half, transcripts).passed
 
 
-@pytest.mark.parametrize("kind", ["test", "test: a hit", "majority"])
+@pytest.mark.parametrize("kind", ["test", "test: a hit", "release_if"])
 def test_noise_of_two_thirds_is_caught_exactly(kind):
     right = found(kind)
     with noises.two_thirds():
@@ -53,9 +51,9 @@ def test_noise_of_two_thirds_is_caught_exactly(kind):
 
 @pytest.mark.statistical
 def test_noise_of_two_thirds_is_caught_by_samples():
-    assert found("release", 20_000).passed
+    assert found("watch").passed
     with noises.two_thirds():
-        assert 1.2 < found("release", 20_000).measured <= 1.5
+        assert 2.2 < found("watch").measured <= 3
 
 
 @pytest.mark.statistical
@@ -71,43 +69,14 @@ def test_a_forgotten_multiplicity_is_caught():
         assert found("watch").measured > 1.5 > found("watch").claimed
 
 
-def until_refused(ask, most):
-    """What was answered, until the budget was spent."""
-    told = []
-    try:
-        for _ in range(most):
-            told.append(ask().value)
-    except BudgetRefused:
-        pass
-    return told
-
-
-def values_told(session):
-    """Values of six people against a bar of six, as long as they are paid for, and their sum."""
-    told = until_refused(lambda: session.ask(ReleaseIf(count(), above=6, epsilon="0.2")), 30)
-    return [len(told), sum(value for value in told if value is not None), told.count(None)]
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("broken", "passes"), [(nullcontext, True), (charging.free_on_a_hit, False)])
-def test_a_conditional_release_that_is_free_on_a_hit_is_caught(broken, passes):
+@pytest.mark.parametrize(("broken", "needed"), [(nullcontext, 0.1), (charging.free_on_a_hit, math.inf)])
+def test_a_conditional_release_that_is_free_on_a_hit_is_caught(broken, needed):
+    """The price of a hit that its laws need is infinite where nothing is a hit."""
     with broken():
-        assert audit(values_told, SIX, FIVE, transcripts=300, **WHOLE).passed == passes
-
-
-def answers_of_a_stream(session):
-    """Thirty answers of a stream in which a unit pays for one hit."""
-    run = session.start(Individual(epsilon="0.3", hits=1))
-    told = [run.ask(count(), above=1).value for _ in range(30)]
-    return [sum(value is not None for value in told)]
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("broken", "passes"), [(nullcontext, True), (charging.never_dropping, False)])
-def test_units_that_never_drop_are_caught(broken, passes):
-    with broken():
-        pair = SIX.slice(0, 1), SIX.slice(0, 0)
-        assert audit(answers_of_a_stream, *pair, transcripts=160, **WHOLE).passed == passes
+        told = found("release_if: a hit")
+    assert told.exact
+    assert told.passed == (broken is nullcontext)
+    assert told.measured >= needed
 
 
 def written(path, people):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -56,8 +57,8 @@ def most_shown(here: Matrix, there: Matrix, delta: float = 0, alpha: float = ALP
     if chosen is None:
         return best
     scored = [chosen(side) for side in (confirm[::-1] if best.swapped else confirm)]
-    counts = [np.count_nonzero(side >= best.bar) for side in scored]
-    proved = epsilon_shown(*counts, (len(scored[0]), len(scored[1])), delta, alpha)
+    first, second = (np.count_nonzero(side >= best.bar) for side in scored)
+    proved = epsilon_shown(first, second, (len(scored[0]), len(scored[1])), delta, alpha)
     return Proof(float(proved), best.score, best.bar, best.swapped)
 
 
@@ -81,8 +82,8 @@ def _best_bar(name: str, here: Floats, there: Floats, delta: float, alpha: float
 def _scores(here: Matrix, there: Matrix) -> Iterator[tuple[str, Score]]:
     """What may tell the neighbours apart, each with its name."""
     for place in range(here.shape[1]):
-        yield f"number {place}", lambda rows, place=place: rows[:, place]
-        yield f"minus number {place}", lambda rows, place=place: -rows[:, place]
+        yield f"number {place}", partial(_column, place, 1)
+        yield f"minus number {place}", partial(_column, place, -1)
     rows = np.concatenate([here, there])
     outcomes, codes = np.unique(rows, axis=0, return_inverse=True)
     if len(outcomes) <= MOST_OUTCOMES:
@@ -90,6 +91,10 @@ def _scores(here: Matrix, there: Matrix) -> Iterator[tuple[str, Score]]:
     elif here.shape[1] > 1:
         few = slice(None, None, -(-len(rows) // MOST_LEARNED))
         yield from _learned(rows[few], (np.arange(len(rows)) < len(here))[few])
+
+
+def _column(place: int, sign: int, rows: Matrix) -> Floats:
+    return sign * rows[:, place]
 
 
 def _frequencies(outcomes: Matrix, codes: NDArray[Any], first: int) -> Score:

@@ -29,7 +29,7 @@ LOST: Final = "lost"
 OPEN: Final[Law] = {"open": 1.0}
 
 
-class TooMany(CharyError):
+class TooMany(CharyError):  # noqa: N818 - errors of chary say what happened
     """The outcomes of a call cannot be enumerated: it draws too much."""
 
 

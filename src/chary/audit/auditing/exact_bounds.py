@@ -35,24 +35,21 @@ def _one_way(here: Law, there: Law, delta: float) -> tuple[float, str]:
 
 
 def needed_price(here: Law, there: Law, order: float, miss_price: float = 0) -> tuple[float, str]:
-    """The least price of a hit that pays for these laws at one Renyi order, either way, and which way that was.
+    """The least price of a hit that pays for the first law over the second at one Renyi order, and what shows it.
 
-    Outcomes are `[answer, hits]`. A filter at that order is right where `E (p/q)^order e^-charged <= 1` over the
-    neighbour's law q, with what each outcome is charged; infinite where misses alone break that.
+    Outcomes are `[answer, hit]`. A filter at that order is right where `E (p/q)^order e^-charged <= 1` over q, with
+    what each outcome is charged; infinite where misses alone break that. Chances that are too low here or too high
+    there only make it smaller.
 
-    >>> round(needed_price({"[1,1]": 0.3, "[0,0]": 0.7}, {"[1,1]": 0.25, "[0,0]": 0.75}, 2)[0], 4)
+    >>> round(needed_price({"[1,1]": 0.25, "[0,0]": 0.75}, {"[1,1]": 0.3, "[0,0]": 0.7}, 2)[0], 4)
     0.0588
     """
-    return max(_needed(here, there, order, miss_price), _needed(there, here, order, miss_price))
-
-
-def _needed(here: Law, there: Law, order: float, miss_price: float) -> tuple[float, str]:
-    """One way: over the law there."""
-    moments, lost = {True: 0.0, False: 0.0}, max(here.get(LOST, 0.0), there.get(LOST, 0.0))
+    moments, lost = {True: 0.0, False: 0.0}, there.get(LOST, 0.0)
     for outcome in (here.keys() | there.keys()) - {LOST}:
         p, q = here.get(outcome, 0.0), there.get(outcome, 0.0) + lost
         if p > 0:
             moments[json.loads(outcome)[1] > 0] += math.inf if q == 0 else q * (p / q) ** order
     left = 1 - moments[False] * math.exp(-miss_price)
-    price = math.log(moments[True] / left) if left > 0 and moments[True] > 0 else (0.0 if left >= 0 else math.inf)
-    return price, "hits and misses"
+    if left <= 0:
+        return math.inf, "misses"
+    return (max(0.0, math.log(moments[True] / left)) if moments[True] > 0 else 0.0), "hits and misses"

@@ -43,8 +43,8 @@ class ReadOnce(RowTable):
     def ordered(self, asked: Ordered) -> Reading:
         return self._kept(asked, lambda: RowTable.ordered(self, asked))
 
-    def _kept(self, asked: Any, make: Callable[[], Any]) -> Any:
-        readings = self.__dict__.setdefault("_readings", {})
+    def _kept(self, asked: Any, make: Callable[[], Any]) -> KeptReading:
+        readings: dict[Any, KeptReading] = self.__dict__.setdefault("_readings", {})
         if asked not in readings:
             readings[asked] = KeptReading(make())
         return readings[asked]

@@ -8,7 +8,7 @@ from chary import noise
 from chary.audit.auditing.audit_findings import Audited
 from chary.audit.auditing.distinguishing import Proof, most_shown
 from chary.audit.auditing.enumeration import TooMany
-from chary.audit.auditing.exactly import exactly
+from chary.audit.auditing.exactly import exactly, price_by_samples
 from chary.audit.auditing.outcome_numbers import matrices
 from chary.audit.auditing.promises import claimed
 from chary.audit.auditing.transcripts import Played, opened_alike, played
@@ -42,6 +42,10 @@ def _enumerated(case: WorstCase, pair: tuple[Rows, Rows], power: bool) -> Audite
 
 def _sampled(case: WorstCase, pair: tuple[Rows, Rows], times: int, seed: int | None, power: bool) -> Audited:
     source = source_of(seed)
+    if case.priced:
+        price = price_by_samples(case, pair, 1, times, source)
+        more = price_by_samples(case, pair, case.weaker, times, source).measured if power else None
+        return Audited(case.kind, price.claimed, price.delta, price.measured, more, False, price.event, times, 0)
     sides = sampled(case, 1, pair, source, times)
     epsilon, delta = promised(case, sides)
     shown = against(sides, delta)

@@ -7,7 +7,7 @@ from typing import Any
 from chary import noise
 from chary.audit.auditing.read_once import ReadOnce
 from chary.calls.call import Call
-from chary.calls.run import Kept, run_of
+from chary.calls.run import Kept, Opening, run_of
 from chary.data import Rows
 from chary.errors import CharyError
 from chary.filters import Budget, Filter, Price
@@ -46,7 +46,7 @@ class Chained:
     """A run that is opened and asked some questions in turn, each made by `question` of what is known of the run, until
     the run refuses one."""
 
-    opening: Call[Any]
+    opening: Opening[Any]
     questions: tuple[Callable[[Kept[Any, Any]], Interaction], ...]
 
 
@@ -90,7 +90,7 @@ def _runs(chained: Chained, session: Session, times: int) -> Played:
     """The interactions of a run, the secret state handed from each to the next, without the ledger."""
     spine = session.spine
     opening = _Step.of(chained.opening.bind(spine), spine)
-    number = session.start(chained.opening).call
+    number: int = session.start(chained.opening).call
     kept = run_of(chained.opening.kind)(spine, number, opening.interaction.body(), chained.opening.brought())
     steps = [_Step.of(question(kept), spine) for question in chained.questions]
     outcomes = [_transcript(opening, steps, number, spine.source) for _ in range(times)]

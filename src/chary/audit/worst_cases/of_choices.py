@@ -1,6 +1,9 @@
 """Worst-case neighbours of choices among keys, options and databases."""
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from chary.audit.worst_cases.worst_case import Tables, WorstCase, renyi
 from chary.calls import (
@@ -30,7 +33,10 @@ SELDOM = Tables(
 )
 ADDED = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2], "place": ["a", "b"]})
 CELLS = Tables({"place": ["b"] * 5}, {"place": ["a", *["b"] * 4]}, unit=None, relation="replace")
-UNIVERSE = {"universe": {"place": PLACES}, "queries": ["place = 'a'"]}
+UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}}
+# The errors of two queries move in opposite directions, so that the choice between them tells something too.
+EVEN = Tables({"place": [*"aabbb"]}, {"place": [*"aaabb"]}, unit=None, relation="replace")
+IN_A, IN_B = "place = 'a'", "place = 'b'"
 KEYED = count().by("place", PLACES, keep_per_unit=1)
 
 
@@ -38,13 +44,19 @@ def votes(here: list[int], there: list[int]) -> Callable[[], tuple[Rows, Rows]]:
     """Two polls that differ in one voter."""
 
     def ballots(counts: list[int]) -> Ballots:
-        return Ballots(lambda question: counts, ["yes", "no"], voter="teacher")
+        return Ballots(lambda question: np.array(counts), ["yes", "no"], voter="teacher")
 
     return lambda: (ballots(here), ballots(there))
 
 
 # Few votes for the first option: where an outcome is rare, one vote makes nearly e^epsilon of it.
 FEW, CLOSE = votes([0, 12], [1, 11]), votes([6, 0], [5, 1])
+
+
+def small_database(k: int) -> SmallDatabase:
+    """So many candidates that most are far from the truth, on the same side."""
+    return SmallDatabase(**UNIVERSE, queries=[IN_A], epsilon=k, rows=20)
+
 
 CASES = [
     WorstCase("choose", lambda k: Choose(KEYED, epsilon=k), MOVED.opened),
@@ -65,11 +77,10 @@ CASES = [
     WorstCase("label_clear", lambda k: ClearLabel(0, epsilon=k), FEW),
     WorstCase("agreement", lambda k: Agreement(0, above=6, expect="low", epsilon=k), CLOSE),
     WorstCase(
-        "small_database", lambda k: SmallDatabase(**UNIVERSE, epsilon=k, rows=20), CELLS.opened, transcripts=10_000
-    ),
-    WorstCase(
-        "mwem",
-        lambda k: MWEM(**(UNIVERSE | {"queries": ["place = 'a'", "place = 'b'"]}), rounds=1, epsilon=k),
+        "small_database",
+        lambda k: SmallDatabase(**UNIVERSE, queries=[IN_A], epsilon=k, rows=20),
         CELLS.opened,
+        transcripts=10_000,
     ),
+    WorstCase("mwem", lambda k: MWEM(**UNIVERSE, queries=[IN_A, IN_B], rounds=1, epsilon=k), EVEN.opened),
 ]

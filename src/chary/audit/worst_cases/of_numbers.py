@@ -1,5 +1,7 @@
 """Worst-case neighbours of calls that tell numbers."""
 
+from typing import Any
+
 from chary.audit.worst_cases.worst_case import Tables, WorstCase, renyi
 from chary.calls import (
     Histogram,
@@ -31,7 +33,7 @@ def ages(*values: int) -> dict[str, list[int]]:
 
 MEDIAN = Tables(ages(*[0] * 4, *[1] * 3), ages(*[0] * 3, *[1] * 4), relation="replace")
 OLDER = Tables(ages(0, 5, 5), ages(0, 5), relation="add/remove")
-AGES = {"bounds": (0, 1), "rows_per_unit": 1}
+AGES: dict[str, Any] = {"bounds": (0, 1), "rows_per_unit": 1}
 ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
 KEYED = count().by("place", PLACES, keep_per_unit=3)
 

@@ -1,6 +1,7 @@
 """Worst-case neighbours of runs, asked in whole sessions."""
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,10 +22,12 @@ from chary.calls import (
     SparseWeights,
     Weights,
 )
+from chary.calls.run import Kept
 from chary.data import count
 from chary.filters import Budget
 from chary.growing import CountsBox
 from chary.session import Session
+from chary.spine.interaction import Interaction
 
 PLACES = ["a", "b"]
 COUNTED = Tables({"unit": list(range(6))}, {"unit": list(range(5))})
@@ -33,7 +36,7 @@ CROSSED = Tables(
     {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, relation="replace"
 )
 ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}, unit=None, relation="replace")
-UNIVERSE = {"universe": {"place": PLACES}, "alpha": "0.1"}
+UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}, "alpha": "0.1"}
 IN_A = "place = 'a'"
 A, B = count(IN_A), count("place = 'b'")
 
@@ -62,9 +65,13 @@ def sparse(k: int, **form: Any) -> Chained:
 def growing_sparse(k: int) -> Chained:
     """In which of some questions a round ended."""
     opening = GrowingSparse(above="0.5", epsilon=k, rounds=1)
-    questions = [lambda run: run.question()]
-    questions += [lambda run, asked=asked: run.question(asked, above="0.5") for asked in [A] * KEYS + [B] * KEYS]
-    return Chained(opening, tuple(questions))
+    asked = [partial(_asked, query) for query in [A] * KEYS + [B] * KEYS]
+    return Chained(opening, (lambda run: run.question(), *asked))
+
+
+def _asked(query: Any, run: Kept[Any, Any]) -> Interaction:
+    question: Interaction = run.question(query, above="0.5")
+    return question
 
 
 def above_threshold(k: int) -> Script:
@@ -122,15 +129,17 @@ CASES = [
     WorstCase("sparse_watch in the published form", lambda k: sparse(k, form="published"), HALVES.opened),
     WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, form="tuned"), HALVES.opened),
     WorstCase("growing_sparse_test", growing_sparse, ROWS.opened, transcripts=10_000),
-    WorstCase("above_threshold_test", above_threshold, HALVES.opened, lambda k: OpenedUnder(Budget(k)), whole=True),
-    WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
-    WorstCase("sparse_weights_ask", lambda k: once(SparseWeights(**UNIVERSE, epsilon=k, rounds=1), IN_A), ROWS.opened),
     WorstCase(
-        "sketch_release_if", lambda k: once(Sketch(epsilon=k, registers=16)), ONE_OR_NONE.opened, transcripts=3000
+        "above_threshold_test", above_threshold, HALVES.opened, lambda k: OpenedUnder(Budget(k)), whole=True, weaker=4
+    ),
+    WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
+    WorstCase("sparse_weights_ask", sparse_weights, ROWS.opened, transcripts=10_000),
+    WorstCase(
+        "sketch_release_if", lambda k: once(Sketch(epsilon=k, registers=16)), ONE_OR_NONE.opened, transcripts=2000
     ),
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 2}"), ROWS.opened, renyi(2)),
-    WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=1500),
+    WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=800),
     WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), whole=True, transcripts=2000),
 ]

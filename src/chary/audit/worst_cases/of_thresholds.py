@@ -25,7 +25,6 @@ from chary.calls import (
     Watch,
     When,
 )
-from chary.calls.call import Call
 from chary.data import count
 from chary.errors import BudgetRefused
 from chary.noise import discrete_laplace
@@ -52,7 +51,8 @@ def noisy_size(epsilon: Fraction | int) -> Algorithm:
     """An algorithm of somebody's own: how many rows there are, with noise."""
 
     def run(rows: Any, source: Any) -> int:
-        return rows.num_rows + int(discrete_laplace(source, 1 / Fraction(epsilon), 1)[0])
+        size: int = rows.num_rows
+        return size + int(discrete_laplace(source, 1 / Fraction(epsilon), 1)[0])
 
     return Algorithm("size", run, epsilon=epsilon)
 
@@ -73,8 +73,10 @@ def even(k: int, parts: int = 1) -> Algorithm:
 
 # Just below e and its fourth root.
 LIKELIER = {1: Fraction(2718, 1000), 4: Fraction(1284, 1000)}
-ANSWERS = ("low", "high", "True", "False", "a", "b")
+SHARP: Any = COUNTED.opened, renyi()
+ZONES: dict[str, Any] = {"low": 6, "high": 8}
 SMALL = renyi(4, "0.25")
+HALVES: Any = COUNTED.opened, renyi(3, "0.5")
 
 
 def revised(k: int) -> Script:
@@ -109,16 +111,6 @@ def until_refused(ask: Callable[[], Any], most: int) -> list[Any]:
     return found
 
 
-def drawn(call: Call[Any]) -> Callable[[int], Script]:
-    """The same call until the budget is spent: how often each answer came."""
-
-    def script(session: Session) -> Any:
-        told = until_refused(lambda: str(session.ask(call).value), 12)
-        return [len(told), *(told.count(answer) for answer in ANSWERS)]
-
-    return lambda k: script
-
-
 def agreed(k: int, keyed: bool) -> Script:
     """Tests that were agreed on, each of a value half way."""
 
@@ -136,6 +128,7 @@ CASES = [
     WorstCase("test: a hit", lambda k: Test(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
     WorstCase("sharp test: a hit", lambda k: Test(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True),
     WorstCase("release_if", lambda k: ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase("release_if: a hit", lambda k: ReleaseIf(count(), above=12, epsilon=k / 2), *HALVES, priced=True),
     WorstCase("revise", revised, COUNTED.opened),
     WorstCase("watch", lambda k: Watch(KEYED, above=2, epsilon=k), BOTH.opened),
     WorstCase("call", lambda k: Compute(noisy_size(k), prior=5), COUNTED.opened),
@@ -146,17 +139,19 @@ CASES = [
     WorstCase("publish_if", lambda k: PublishIf(noisy_size(k), when=When("six", lambda s: s >= 6)), COUNTED.opened),
     WorstCase("extend", extended, COUNTED.opened),
     WorstCase("track", lambda k: Track(count(), step=2, epsilon=k), COUNTED.opened),
-    WorstCase("between", lambda k: Between(count(), low=6, high=8, epsilon=k), COUNTED.opened),
-    WorstCase(
-        "between: a hit", lambda k: Between(count(), low=6, high=8, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
-    ),
+    WorstCase("between", lambda k: Between(count(), **ZONES, epsilon=k), COUNTED.opened),
+    WorstCase("between: a hit", lambda k: Between(count(), **ZONES, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
     WorstCase("decide", lambda k: Decide(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase("decide: a hit", lambda k: Decide(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
     WorstCase("classify", lambda k: Classify(SINGLE, epsilon=k), SELDOM.opened),
     WorstCase("classify: a hit", lambda k: Classify(SINGLE, epsilon=k / 4), SELDOM.opened, SMALL, priced=True),
-    WorstCase("between by draws", drawn(Between(count(), low=6, high=8, hits=2)), COUNTED.opened, renyi(), whole=True),
-    WorstCase("decide by draws", drawn(Decide(count(), above=6, hits=2)), COUNTED.opened, renyi(), whole=True),
-    WorstCase("classify by draws", drawn(Classify(SINGLE, hits=2)), LEADING.opened, renyi(), whole=True),
-    WorstCase("agreed_test", lambda k: agreed(k, False), COUNTED.opened, renyi(), whole=True),
-    WorstCase("agreed_watch", lambda k: agreed(k, True), BOTH.opened, renyi(), whole=True),
+    WorstCase(
+        "between by draws: a hit", lambda k: Between(count(), **ZONES, hits=4), COUNTED.opened, renyi(), priced=True
+    ),
+    WorstCase(
+        "decide by draws: a hit", lambda k: Decide(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True
+    ),
+    WorstCase("classify by draws: a hit", lambda k: Classify(SINGLE, hits=4), LEADING.opened, renyi(), priced=True),
+    WorstCase("agreed_test", lambda k: agreed(k, False), COUNTED.opened, renyi(), whole=True, weaker=4),
+    WorstCase("agreed_watch", lambda k: agreed(k, True), BOTH.opened, renyi(), whole=True, weaker=4),
 ]

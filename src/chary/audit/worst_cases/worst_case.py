@@ -18,7 +18,7 @@ from chary.filters import Budget
 # no number of transcripts shows much.
 DELTA = Fraction(1, 20)
 # Calls and runs take microseconds, whole sessions and readings of tables milliseconds.
-OF_A_CALL, OF_A_SESSION = 40_000, 4_000
+OF_A_CALL, OF_A_SESSION = 20_000, 2_000
 Columns = Mapping[str, Sequence[Any]]
 
 
