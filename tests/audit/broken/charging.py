@@ -14,9 +14,14 @@ def forgetting_multiplicity():
 
 
 @contextmanager
-def free_on_a_hit():
-    """A conditional release that charges nothing when it tells its value."""
+def telling_whether(charged):
+    """A conditional release of which only is told whether it published its value; free even then unless `charged`."""
     kind = conditional_release.AskReleaseIf
     run = kind.run
-    with patch.object(kind, "run", lambda self, touched: replace(run(self, touched), hits=0)):
+
+    def told(self, touched):
+        ran = run(self, touched)
+        return replace(ran, answer={"told": ran.answer["value"] is not None}, hits=ran.hits * charged)
+
+    with patch.object(kind, "run", told):
         yield

@@ -39,7 +39,7 @@ def as_algorithm(machine, half):
 
 # Each with how many places a unit is in, and the transcripts that show the mistake.
 VARIANTS = {
-    "without noise on the tests": (WithoutTestNoise(right(EPSILON).sizes, 1), 2, 3000),
-    "without an end": (without_end(EPSILON), 300, 1000),
-    "with one noise for all tests": (reusing(), 2, 3000),
+    "without noise on the tests": (WithoutTestNoise(right(EPSILON).sizes, 1), 2, 1500),
+    "without an end": (without_end(EPSILON), 300, 1500),
+    "with one noise for all tests": (reusing(), 2, 4000),
 }

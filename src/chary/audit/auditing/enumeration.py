@@ -13,13 +13,14 @@ from chary.noise.source import Words
 
 Law = dict[str, float]
 WORD: Final = 2**64
-# Where the outcome changes between two words is found to 2^-32 of all words, which is the error of a probability.
-RESOLUTION: Final = 2**32
+# Where the outcome changes between two words is found to 2^-22 of all words; what lies between is lost.
+RESOLUTION: Final = 2**42
 # Further requests that come as seldom as that, such as the rest of a long Laplace tail, are not followed.
 SELDOM: Final = 1e-4
 MOST_LOST: Final = 1e-3
 # A draw of Laplace noise asks for words once, or again with a chance of e^-11.
 MOST_REQUESTS: Final = 3
+MOST_WORDS: Final = 3
 # A second or so; calls that take more are sampled.
 MOST_RUNS: Final = 20_000
 # Words of an ordinary run, on which most calls that draw too much give themselves away.
@@ -38,17 +39,18 @@ class _OutOfWords(Exception):  # noqa: N818 - it ends a run, and is no error
 
 
 class _Scripted:
-    """A source of the words that it is given, and no others: it was asked `requests` times, and if there were too few
-    words, for one of `wanted` bits."""
+    """A source of the words that it is given, and no others: it was asked `requests` times for `drawn` words in all,
+    and if there were too few, for one of `wanted` bits."""
 
     def __init__(self, given: tuple[int, ...]) -> None:
         self._left = list(reversed(given))
         self.wanted: int | None = None
-        self.requests = 0
+        self.requests = self.drawn = 0
 
     def words(self, count: int, bits: int) -> Words:
         """The next ones."""
         self.requests += 1
+        self.drawn += count
         if len(self._left) < count:
             self.wanted = bits
             raise _OutOfWords
@@ -78,7 +80,7 @@ class Enumeration:
         ordinary = _Scripted(ORDINARY)
         with suppress(_OutOfWords):
             self._run(ordinary)
-        if ordinary.requests > MOST_REQUESTS:
+        if ordinary.requests > MOST_REQUESTS or ordinary.drawn > MOST_WORDS:
             raise TooMany("this call draws too often to be enumerated")
         found = self._after((), 1, resolve=True)
         if found.get(LOST, 0.0) > MOST_LOST:
@@ -92,9 +94,12 @@ class Enumeration:
         if self._runs > MOST_RUNS:
             raise TooMany("this call draws too much to be enumerated")
         source = _Scripted(given)
-        with suppress(_OutOfWords):
+        try:
             outcome = canonical_outcome(self._run(source))
-        # Algorithms that somebody brings turn whatever is raised in them into an outcome of its own.
+        except Exception:
+            if source.wanted is None:
+                raise
+        # Algorithms that somebody brings turn whatever is raised in them into an error or an outcome of their own.
         if source.wanted is None:
             return {outcome: 1.0}
         if source.requests > MOST_REQUESTS:

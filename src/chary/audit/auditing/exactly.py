@@ -76,10 +76,7 @@ def price_by_samples(
     alpha = ALPHA / MOST_BOUNDS
     counts = [Counter(canonical_outcome(run(source)) for _ in range(times)) for run in runs]
     low, high = (
-        [
-            {name: float(bound(count[name], times, ALPHA / MOST_BOUNDS)) for name in counts[0] | counts[1]}
-            for count in counts
-        ]
+        [{name: float(bound(count[name], times, alpha)) for name in counts[0] | counts[1]} for count in counts]
         for bound in (lower_chance, upper_chance)
     )
     promise = interaction.price(session.spine.filter)

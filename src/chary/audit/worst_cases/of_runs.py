@@ -111,6 +111,11 @@ def sparse_weights(k: int) -> Chained:
     return Chained(SparseWeights(**UNIVERSE, epsilon=k), (lambda run: run.question(IN_A),) * ROUNDS)
 
 
+def pure(k: int) -> OpenedUnder:
+    """A budget of so much epsilon and no delta."""
+    return OpenedUnder(Budget(k))
+
+
 def race(k: int) -> Script:
     """Answers of a race, until the budget is spent."""
 
@@ -124,7 +129,7 @@ def race(k: int) -> Script:
 
 
 CASES = [
-    WorstCase("sparse_test", lambda k: sparse(k), HALVES.opened),
+    WorstCase("sparse_test", lambda k: sparse(k), HALVES.opened, transcripts=50_000),
     WorstCase("sparse_watch", lambda k: sparse(k, form="tuned", values=True), HALVES.opened),
     WorstCase("sparse_watch in the published form", lambda k: sparse(k, form="published"), HALVES.opened),
     WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, form="tuned"), HALVES.opened),
@@ -139,7 +144,7 @@ CASES = [
     ),
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
-    WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 2}"), ROWS.opened, renyi(2)),
+    WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
     WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=800),
     WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), whole=True, transcripts=2000),
 ]

@@ -76,7 +76,6 @@ LIKELIER = {1: Fraction(2718, 1000), 4: Fraction(1284, 1000)}
 SHARP: Any = COUNTED.opened, renyi()
 ZONES: dict[str, Any] = {"low": 6, "high": 8}
 SMALL = renyi(4, "0.25")
-HALVES: Any = COUNTED.opened, renyi(3, "0.5")
 
 
 def revised(k: int) -> Script:
@@ -128,7 +127,9 @@ CASES = [
     WorstCase("test: a hit", lambda k: Test(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
     WorstCase("sharp test: a hit", lambda k: Test(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True),
     WorstCase("release_if", lambda k: ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
-    WorstCase("release_if: a hit", lambda k: ReleaseIf(count(), above=12, epsilon=k / 2), *HALVES, priced=True),
+    WorstCase(
+        "release_if: a hit", lambda k: ReleaseIf(count(), above=20, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
+    ),
     WorstCase("revise", revised, COUNTED.opened),
     WorstCase("watch", lambda k: Watch(KEYED, above=2, epsilon=k), BOTH.opened),
     WorstCase("call", lambda k: Compute(noisy_size(k), prior=5), COUNTED.opened),
@@ -151,7 +152,9 @@ CASES = [
     WorstCase(
         "decide by draws: a hit", lambda k: Decide(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True
     ),
-    WorstCase("classify by draws: a hit", lambda k: Classify(SINGLE, hits=4), LEADING.opened, renyi(), priced=True),
+    WorstCase(
+        "classify by draws: a hit", lambda k: Classify(SINGLE, hits=4), LEADING.opened, renyi(), priced=True, weaker=4
+    ),
     WorstCase("agreed_test", lambda k: agreed(k, False), COUNTED.opened, renyi(), whole=True, weaker=4),
     WorstCase("agreed_watch", lambda k: agreed(k, True), BOTH.opened, renyi(), whole=True, weaker=4),
 ]
