@@ -7,11 +7,13 @@ from typing import Any
 import pyarrow as pa
 
 from chary.accounting import one_sided_noise
+from chary.accounting.growing.accuracy_laws import Law
 from chary.audit.auditing.transcripts import Chained, OpenedUnder, Script
 from chary.audit.worst_cases.of_thresholds import noisy_size, until_refused
 from chary.audit.worst_cases.worst_case import Tables, WorstCase, renyi
 from chary.calls import (
     AboveThreshold,
+    BlackBox,
     ContinualCount,
     GrowingSparse,
     Individual,
@@ -22,10 +24,10 @@ from chary.calls import (
     SparseWeights,
     Weights,
 )
+from chary.calls.numbers.releasing import AskRelease, Release
 from chary.calls.run import Kept
-from chary.data import count
+from chary.data import Neighbouring, count
 from chary.filters import Budget
-from chary.growing import CountsBox
 from chary.session import Session
 from chary.spine.interaction import Interaction
 
@@ -90,9 +92,20 @@ def once(opening: Any, *question: Any, **options: Any) -> Chained:
     return Chained(opening, (lambda run: run.question(*question, **options),))
 
 
+class HowMany(BlackBox):
+    """How many rows are in the first place, with Laplace noise."""
+
+    @property
+    def law(self) -> Law:
+        return Law(1, 1)
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        return AskRelease(Release(A, epsilon=epsilon), neighbouring)
+
+
 def scheduled(k: int) -> Chained:
     """The first run of a schedule."""
-    return once(Schedule(CountsBox(A), epsilon=k, beta="0.05", growth=9))
+    return once(Schedule(HowMany(), epsilon=k, beta="0.05", growth=9))
 
 
 def continual(steps: int, **size: Any) -> Chained:

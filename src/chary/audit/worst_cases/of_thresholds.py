@@ -127,9 +127,6 @@ CASES = [
     WorstCase("test: a hit", lambda k: Test(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
     WorstCase("sharp test: a hit", lambda k: Test(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True),
     WorstCase("release_if", lambda k: ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
-    WorstCase(
-        "release_if: a hit", lambda k: ReleaseIf(count(), above=20, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
-    ),
     WorstCase("revise", revised, COUNTED.opened),
     WorstCase("watch", lambda k: Watch(KEYED, above=2, epsilon=k), BOTH.opened),
     WorstCase("call", lambda k: Compute(noisy_size(k), prior=5), COUNTED.opened),
