@@ -55,6 +55,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "export": ("export:app", "What was published, as files."),
         "attack": ("attacks.attack_doors:app", "Attacks on exact answers, and how far they get against a session."),
         "reproduce": ("reproduce_command:reproduce_command", "The figures of the papers, computed again."),
+        "audit": ("audit_command:audit", "Tries to show that a kind of call is less private than it says."),
     },
 }
 
