@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chary.cli import reproduce_command
+from chary.cli.evidence import reproduce_command
 from chary.experiments import EXPERIMENTS, Trend
 
 

@@ -15,7 +15,10 @@ OK, BAD_INPUT, REFUSED = 0, 2, 3
 # Names and lines stand here, and not beside the commands, so that `chary --help` loads none of them.
 DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "First steps": {
-        "demo": ("demo_command:demo", "An alarm system on a growing panel, interrupted, reopened; ten seconds."),
+        "demo": (
+            "evidence.demo_command:demo",
+            "An alarm system on a growing panel, interrupted, reopened; ten seconds.",
+        ),
         "init": ("asking.configuring:init", "Write what every command on a file repeats into a chary.toml."),
         "config": ("asking.configuring:config", "Which options hold for a file, and where each comes from."),
         "ask": ("asking.kinds:ask", "Ask any kind of call: chary ask FILE KIND."),
@@ -54,8 +57,8 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "report": ("report_command:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
         "export": ("export:app", "What was published, as files."),
         "attack": ("attacks.attack_doors:app", "Attacks on exact answers, and how far they get against a session."),
-        "reproduce": ("reproduce_command:reproduce_command", "The figures of the papers, computed again."),
-        "audit": ("audit_command:audit", "Tries to show that a kind of call is less private than it says."),
+        "reproduce": ("evidence.reproduce_command:reproduce_command", "The figures of the papers, computed again."),
+        "audit": ("evidence.audit_command:audit", "Tries to show that a kind of call is less private than it says."),
     },
 }
 

@@ -33,17 +33,17 @@ class ReadOnce(RowTable):
     """A table whose answers are kept, for simulated sessions only: rows that are appended change no kept answer."""
 
     def prepare(self, query: Query) -> ReadingPlan:
-        return self._kept(query, lambda: RowTable.prepare(self, query))
+        return self._first(query, lambda: RowTable.prepare(self, query))
 
     def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
-        return self._kept(
+        return self._first(
             ("columns", columns if columns is None else tuple(columns)), lambda: RowTable.snapshot(self, columns)
         )
 
     def ordered(self, asked: Ordered) -> Reading:
-        return self._kept(asked, lambda: RowTable.ordered(self, asked))
+        return self._first(asked, lambda: RowTable.ordered(self, asked))
 
-    def _kept(self, asked: Any, make: Callable[[], Any]) -> KeptReading:
+    def _first(self, asked: Any, make: Callable[[], Any]) -> KeptReading:
         readings: dict[Any, KeptReading] = self.__dict__.setdefault("_readings", {})
         if asked not in readings:
             readings[asked] = KeptReading(make())
