@@ -39,6 +39,7 @@ from chary.calls import (
     ReleaseIf,
     Revise,
     Select,
+    SelfReporting,
     Share,
     Sketch,
     SmallDatabase,
@@ -133,6 +134,11 @@ CALLS = {
     "release_if": (PUBLIC, f"--count --above 10 {SMALL}", ReleaseIf(count(), above=10, **SIZE)),
     "sketch": (UNITS, f"--where age>=65 --registers 64 {SMALL}", Sketch("age>=65", registers=64, **SIZE)),
     "select": (UNITS, f"{KEYED} --above 1000 {SMALL}", Select(KEYS, above=1000, **SIZE)),
+    "self_reporting": (
+        PUBLIC,
+        f"--threshold 50 --threshold-noise 500 --low 0 --high 9000 --query-sensitivity 1 {SMALL}",
+        SelfReporting(threshold=50, threshold_noise=500, low=0, high=9000, sensitivity=1, **SIZE),
+    ),
     "small_database": (
         PUBLIC,
         f"{CELLS} --queries clinic='a' --rows 4 {SMALL}",

@@ -27,6 +27,8 @@ from chary.calls.answers import (
 from chary.calls.call import Call, kinds, read
 from chary.calls.gaussian.gaussian_max import NoisyMax, Winner
 from chary.calls.gaussian.gaussian_steps import FirstAbove
+from chary.calls.gaussian.self_reporting import SelfReporting
+from chary.calls.gaussian.self_reporting_steps import AllAbove
 from chary.calls.gaussian.threshold_runs import AboveThreshold
 from chary.calls.growing.continual_counts import ContinualCount
 from chary.calls.growing.growing_results import GrowingAccuracy, GrowingRound, GrowingTest, OpenRound
@@ -52,6 +54,8 @@ from chary.calls.numbers.releasing_together import NoisyAnswers, ReleaseAll
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
+from chary.calls.selection.greedy import Greedy
+from chary.calls.selection.held_selections import Reselect
 from chary.calls.selection.own_distances import InverseSensitivityMechanism
 from chary.calls.selection.own_utilities import ExponentialMechanism
 from chary.calls.selection.ranking import Top
@@ -87,6 +91,7 @@ __all__ = [
     "AgreedWatch",
     "Agreement",
     "Algorithm",
+    "AllAbove",
     "Answer",
     "Between",
     "BlackBox",
@@ -111,6 +116,7 @@ __all__ = [
     "ExponentialMechanism",
     "Extend",
     "FirstAbove",
+    "Greedy",
     "GrowingAccuracy",
     "GrowingRound",
     "GrowingRun",
@@ -155,6 +161,7 @@ __all__ = [
     "Release",
     "ReleaseAll",
     "ReleaseIf",
+    "Reselect",
     "Revise",
     "Run",
     "RunningCount",
@@ -164,6 +171,7 @@ __all__ = [
     "ScoreFunction",
     "Select",
     "Selected",
+    "SelfReporting",
     "Share",
     "Sketch",
     "SmallDatabase",

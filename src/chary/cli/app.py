@@ -32,6 +32,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "classify": ("asking.kinds:classify", "The largest key; charged only where the two largest are near."),
         "weights": ("asking.weights:weights", "Shares of rows from a public histogram; charged where it was off."),
         "distinct": ("asking.runs:distinct", "How many distinct units or values; one sketch is charged once."),
+        "runs": ("asking.runs:reporting", "Keys or days above a bar by Gaussian noise, until a total is used up."),
         "sparse": ("asking.runs:sparse", "Keys above a hidden threshold, until so many were; charged once."),
     },
     "Always charged": {

@@ -19,7 +19,8 @@ from chary.data.rows.ballots import Ballots, Poll
 from chary.data.rows.batch import Batch
 from chary.data.rows.entry_limit import EntryLimit
 from chary.data.rows.rows import Reading, Rows
-from chary.data.rows.series import Series, Values
+from chary.data.rows.series import Series
+from chary.data.rows.series_values import ValueAt, Values
 from chary.data.rows.table import RowTable
 from chary.data.size import has_public_size, public_size
 
@@ -51,6 +52,7 @@ __all__ = [
     "Total",
     "UnitValues",
     "Universe",
+    "ValueAt",
     "Values",
     "average",
     "count",

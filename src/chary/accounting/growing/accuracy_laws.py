@@ -94,6 +94,18 @@ class Law:
             scaled *= math.pow(math.log(rows), float(self.size_log))
         return float(self.base) + float(self.factor) * math.pow(scaled, float(self.power))
 
+    def either(self, other: "Law") -> "Law":
+        """A law that holds for what keeps one of two, which have the same powers; `InvalidParameter` for others.
+
+        >>> Law(1, 2, choices=10).either(Law(1, 3)).factor
+        Fraction(3, 1)
+        """
+        if (self.power, self.log_power) != (other.power, other.log_power):
+            raise InvalidParameter("two laws of different powers have none together")
+        pairs = ((getattr(self, name), getattr(other, name)) for name in ("factor", "choices", "base"))
+        factor, choices, base = (max(map(Fraction, pair)) for pair in pairs)
+        return Law(self.power, factor, choices, self.log_power, base)
+
     def body(self) -> dict[str, Any]:
         """The law in JSON."""
         told = {name: str(getattr(self, name)) for name in ("power", "factor", "choices", "log_power")}

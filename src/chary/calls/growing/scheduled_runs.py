@@ -34,6 +34,11 @@ class BlackBox(ABC):
     def law(self) -> Law:
         """How accurate it is."""
 
+    @property
+    def laws(self) -> Sequence[Law]:
+        """Its law, and those of earlier versions: a schedule that began with one goes on, and promises what both do."""
+        return [self.law]
+
     @abstractmethod
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
         """The call that runs it once, epsilon-DP (in a schedule with rho=, also epsilon^2/2-zCDP)."""

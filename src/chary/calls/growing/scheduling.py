@@ -160,15 +160,17 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
         box, answer = self._box, self.spine.ledger.call(self.number).answer
         if answer is None:
             raise UnknownHeld(f"call {self.number} keeps no schedule: it was interrupted; open a new one")
-        return ScheduleState(self.spine, box, self.number, runs_of_body(json.loads(answer)))
+        began = next(law for law in box.laws if law.body() == self.terms["law"])
+        runs = runs_of_body(json.loads(answer))
+        return ScheduleState(self.spine, box, self.number, runs, box.law.either(began))
 
     @cached_property
     def _box(self) -> BlackBox:
         box = self.brought
         if not isinstance(box, BlackBox):
             raise InvalidParameter(f"bring the black box again: session.resume({self.number}, bring=box)")
-        told = {"black_box": box.body(self.spine.rows.neighbouring), "law": box.law.body()}
-        if {name: self.terms[name] for name in told} != told:
+        known = box.body(self.spine.rows.neighbouring) == self.terms["black_box"]
+        if not known or self.terms["law"] not in [law.body() for law in box.laws]:
             raise InvalidParameter("this is another black box (or law) than the schedule was opened with")
         return box
 

@@ -1,19 +1,22 @@
 """`chary account`: the calculators, whose JSON keys other programs rely on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from chary import accounting
 from chary.accounting import BoundaryCall, Targeted, hit_price_up
+from chary.cli.account.group_account import group, sampler
 from chary.cli.account.growing_account import budget, population, queries, rows, weights_rows
 from chary.cli.account.interval_account import interval
 from chary.cli.account.limits_account import hits, top_one, unbiased
 from chary.cli.account.people_account import people
+from chary.cli.account.runs_account import run_filter, run_pdp, runs
 from chary.cli.account.sharp_account import sharp, tests, within
+from chary.cli.account.unanimous_account import unanimous
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs
 from chary.cli.spinner import spinning
@@ -21,21 +24,11 @@ from chary.errors import InvalidParameter
 from chary.numbers import exact, probability, whole
 
 app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting; they touch no data.")
-for command in (
-    interval,
-    sharp,
-    within,
-    tests,
-    hits,
-    top_one,
-    unbiased,
-    rows,
-    budget,
-    weights_rows,
-    queries,
-    population,
-    people,
-):
+ELSEWHERE: Final[tuple[Callable[..., None], ...]] = (
+    *(interval, sharp, within, tests, hits, top_one, unbiased, rows, budget, weights_rows, queries, population),
+    *(people, runs, run_pdp, run_filter, unanimous, group, sampler),
+)
+for command in ELSEWHERE:
     app.command()(command)
 PerCall = Annotated[str, typer.Option("--epsilon-per-call", help="Epsilon of each call.")]
 Target = Annotated[str | None, typer.Option("--q", help="The q of a q-target (default: NotPrior).")]

@@ -10,6 +10,7 @@ from chary.accounting import Findings
 from chary.answer import Answer
 from chary.calls import (
     AgreedWatch,
+    AllAbove,
     ChosenKey,
     Classified,
     Components,
@@ -131,6 +132,13 @@ def _(answer: SparseTest) -> dict[str, Any]:
 def _(answer: FirstAbove) -> dict[str, Any]:
     counts = {"tested": answer.tested, "untested": len(answer.untested)}
     return {"key": plain(answer.key), **counts, "clipped_to": list(answer.clipped_to), "call": answer.call}
+
+
+@told.register
+def _(answer: AllAbove) -> dict[str, Any]:
+    counts = {"tested": answer.tested, "hits": answer.hits, "untested": len(answer.untested)}
+    known = {"clipped_to": list(answer.clipped_to), "call": answer.call}
+    return {"above": [{"key": plain(key)} for key in answer.above], **counts, **known}
 
 
 @told.register
