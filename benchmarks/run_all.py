@@ -22,6 +22,7 @@ NAMES = (
     "joint_quantiles",
     "lower_bounds",
     "individual",
+    "rivals",
     "sparse_accuracy",
     "gaussian_selection",
     "gaussian_runs",
