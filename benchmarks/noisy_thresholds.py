@@ -1,4 +1,4 @@
-"""BetweenThresholds of Bun, Steinke and Ullman (2017), a peer: two bars with one noise, and how far apart they stand."""
+"""BetweenThresholds of Bun, Steinke and Ullman (2017), a peer: two bars with one noise, and how far apart."""
 
 import math
 from dataclasses import dataclass
