@@ -29,7 +29,7 @@ from units_charged import Answers, Asked, streams
 from votes_labelled import Labelling, ways
 
 RAND = ADULT.with_name("randhie_stream.csv.gz")
-SEEDS, PILOT = range(5), 100
+SEEDS, PILOT, WRONG = range(5), 100, 9
 VOTERS, OPTIONS, QUESTIONS = 1000, 10, 5000
 LABELS = ["", "asked", "labels", "as the majority %", "as the truth %"]
 MEDIANS = [
@@ -78,11 +78,11 @@ def graded(way: Labelling, votes: Votes, truth: Votes, seed: int) -> Floats:
 
 
 def labelled(several: list[tuple[Votes, Votes]], pilot: tuple[Votes, Votes], budget: Budget) -> Iterator[list[str]]:
-    """Each way at the setting that gives most labels of the majority less all others on the pilot."""
+    """Each way at its best setting on the pilot, where a label against the majority costs nine for it."""
     questions, options = pilot[0].shape
     for name, forms in ways(budget, questions, options, int(pilot[0][0].sum())).items():
         scores = [graded(form, *pilot, PILOT) for form in forms]
-        best = int(np.argmax([2 * right - told for _, told, right, _ in scores]))
+        best = int(np.argmax([right - WRONG * (told - right) for _, told, right, _ in scores]))
         asked, told, *right = np.mean([graded(forms[best], *each, seed) for seed, each in enumerate(several)], axis=0)
         yield [name, f"{asked:,.0f}", f"{told:,.0f}", *(f"{100 * part / told:.1f}" if told else "-" for part in right)]
 

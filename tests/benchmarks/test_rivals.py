@@ -11,7 +11,10 @@ import pytest
 from chary import Budget
 from chary.accounting import BoundaryCall
 from chary.accounting.optimal_composition import optimal_total
+from chary.accounting.sharp.agreeing_draws import draw_table
+from chary.accounting.sharp.sharp_event import SharpTest
 from chary.filters import RenyiFilter
+from chary.mechanisms.thresholds.label_draws import LabelDraws
 from chary.noise import Seeded
 from tests.paths import ROOT
 
@@ -184,3 +187,14 @@ def test_clear_labels_follow_their_law_and_their_budget(run_beside):
     found = made.clear(budget, 0.02)(votes, np.random.default_rng(5))
     assert (found == made.NONE).sum() == made.affordable(BoundaryCall(size), RenyiFilter.best(budget, grain=size))
     assert len(found) < len(votes)
+
+
+def test_two_draws_are_those_of_the_mechanism(run_beside):
+    made, budget, hits = run_beside("votes_labelled"), Budget(epsilon=1, delta=DELTA), 300
+    filter_ = RenyiFilter.best(budget)
+    test = SharpTest(filter_.order, Fraction(filter_.capacity.main // hits, filter_.steps))
+    law, votes = LabelDraws(draw_table(test, 2, 2), 2), np.array([[530, 470]] * 5000)
+    unclear = float(1 - law.clear_chance(60) - law.other_chance(60))
+    found = made.draws(budget, hits, 2)(votes, np.random.default_rng(6))
+    assert (found == made.NONE).sum() == hits
+    assert abs(len(found) - hits / unclear) < 5 * math.sqrt(hits * (1 - unclear)) / unclear
