@@ -21,6 +21,7 @@ NAMES = (
     "joint_quantiles",
     "lower_bounds",
     "individual",
+    "rivals",
     "sparse_accuracy",
     "gaussian_selection",
     "gaussian_runs",

@@ -95,6 +95,18 @@ def chosen(asked: Count | Total, schema: Schema, unit: str | None, place: QueryP
     return _chosen(_filtered(place.table(place.rows, schema), schema, asked, unit), schema, asked, unit, place)
 
 
+def shares(asked: Total, schema: Schema, unit: str, place: QueryPlace) -> Evaluation:
+    """What each unit adds to each key, as the query limits it: its `unit`, `position`, if there are any, and `value`.
+
+    A unit that adds nothing to a key has no row there.
+    """
+    found = chosen(asked, schema, unit, place)
+    groups = ["unit"] if asked.keying is None else ["unit", POSITION]
+    cells = _cells(_kept(found.expression, asked), asked, unit)
+    summed = cells.group_by(groups).aggregate(value=cells.value.sum())
+    return Evaluation(summed.filter(summed.value != 0), found.keys)
+
+
 def _filtered(rows: Any, schema: Schema, asked: Count | Total | SecondMoments, unit: str | None) -> Any:
     chosen = _where(rows, schema, asked.where)
     chosen = chosen if unit is None else chosen.filter(chosen[unit].notnull())
