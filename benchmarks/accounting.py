@@ -69,7 +69,7 @@ def main() -> None:
     announce()
     title = f"Accounting: calls of epsilon {float(GRAIN):g} at delta {float(DELTA):g}"
     against = Against("time", "time", "limit", "time / limit")
-    show(title, ["what", "time", "limit", "time / limit"], [task.row() for task in TASKS], against=[against])
+    show(title, ["what", "time", "limit", "time / limit"], (task.row() for task in TASKS), against=[against])
 
 
 if __name__ == "__main__":

@@ -121,8 +121,8 @@ def _scored(units: pl.DataFrame, call: Individual, truth: np.ndarray, bar: int) 
 def main() -> None:
     announce()
     headings = ["stream", "hits", "F1", "farthest wrong", "error of values", "all within"]
-    show(f"{KEYS:,} keys, {HITS} hits a unit for (1, 1e-6), the mean of {RUNS} runs", headings, list(errors()))
-    show(f"Individual charging: {ROWS:,} rows of {UNITS:,} units", HEADINGS, list(rows()), against=[LIMIT])
+    show(f"{KEYS:,} keys, {HITS} hits a unit for (1, 1e-6), the mean of {RUNS} runs", headings, errors())
+    show(f"Individual charging: {ROWS:,} rows of {UNITS:,} units", HEADINGS, rows(), against=[LIMIT])
 
 
 if __name__ == "__main__":

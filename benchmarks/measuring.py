@@ -88,16 +88,24 @@ def show(
 ) -> None:
     """Print a table, and keep it for `make bench`; the first column is text, all others are numbers.
 
-    `against` says which columns are ratios to a limit or to a peer.
+    `against` says which columns are ratios to a limit or to a peer. What interrupts the making of rows (`make bench`
+    does after some minutes) leaves those that are finished.
     """
-    table = Table(title=title, caption=caption, caption_justify="left")
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
-    cells = [list(row) for row in rows]
-    for row in cells:
-        table.add_row(*row)
-    Console(width=WIDTH).print(table)
-    record(title, headings, cells, caption, against)
+    cells: list[list[str]] = []
+    finished = False
+    try:
+        for row in rows:
+            cells.append(list(row))
+        finished = True
+    finally:
+        told = title if finished else f"{title} (unfinished)"
+        table = Table(title=told, caption=caption, caption_justify="left")
+        for index, heading in enumerate(headings):
+            table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
+        for row in cells:
+            table.add_row(*row)
+        Console(width=WIDTH).print(table)
+        record(told, headings, cells, caption, against)
 
 
 def duration(time_taken: float) -> str:

@@ -132,7 +132,7 @@ def main() -> None:
     byte = nanoseconds(lambda: os.urandom(1 << 20), 1 << 20, rounds=20)
     title = f"Exact noise, ns a sample; os.urandom gives {1000 / byte:.0f} MB/s"
     caption = "OpenDP is not installed: its columns are empty." if opendp is None else None
-    show(title, HEADINGS, [row(law, scale, byte) for law in LAWS for scale in SCALES], caption, VERSUS)
+    show(title, HEADINGS, (row(law, scale, byte) for law in LAWS for scale in SCALES), caption, VERSUS)
 
 
 if __name__ == "__main__":

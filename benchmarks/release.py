@@ -104,7 +104,7 @@ def rows(folder: Path) -> Iterator[list[str]]:
 def main() -> None:
     announce()
     with tempfile.TemporaryDirectory(prefix="chary-bench-") as folder:
-        show(f"Releases over {ROWS:,} rows of {UNITS:,} units", HEADINGS, list(rows(Path(folder))), against=LIMITS)
+        show(f"Releases over {ROWS:,} rows of {UNITS:,} units", HEADINGS, rows(Path(folder)), against=LIMITS)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ INTRODUCTION = """# Results
 
 Written by `make bench`; do not edit. Every section is one benchmark, run in a process of its own, and says when, for
 how long and under which load (the mean of one minute when it started). Times of a busy machine are long; ratios, whose
-two sides took turns in the same run, suffer less. A benchmark that takes too long is stopped; its finished tables stand.
-`results.json` holds the same, and every ratio under its name; `make bench-guard` reads it."""
+two sides took turns in the same run, suffer less. A benchmark that takes too long is stopped; its finished tables
+stand. `results.json` holds the same, and every ratio under its name; `make bench-guard` reads it."""
 Sections = Mapping[str, dict[str, Any]]
 
 
-def load() -> dict[str, dict[str, Any]]:
+def load(path: Path = RECORD) -> dict[str, dict[str, Any]]:
     """Every benchmark's section of the record, by name; none if there is no record yet."""
-    found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text())["benchmarks"] if RECORD.exists() else {}
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text())["benchmarks"] if path.exists() else {}
     return found
 
 

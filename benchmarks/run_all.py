@@ -1,12 +1,14 @@
 """Every benchmark in turn, each in a process of its own; `make bench` runs this.
 
 Run as `python benchmarks/run_all.py [NAMES ...] [--minutes M]`: those named, or all. Their tables and ratios take the
-place of older ones in `results.json` and `RESULTS.md`; a benchmark that fails, or takes longer, keeps what it finished.
+place of older ones in `results.json` and `RESULTS.md`. What a benchmark finished stands if it fails or takes longer.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,7 @@ from measuring import machine
 from recording import FOLDER
 from results import load, save
 
+GRACE = 20  # seconds
 NAMES = (
     "guarded",
     "peers",
@@ -70,16 +73,25 @@ def run(path: Path, minutes: float) -> dict[str, Any]:
     print(f"\n{path.stem}", flush=True)
     now, began, busy = datetime.now(UTC), time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {FOLDER: folder}
-        try:
-            code = subprocess.run([sys.executable, str(path)], check=False, env=environment, timeout=60 * minutes)
-            outcome = "failed" if code.returncode else "finished"
-        except subprocess.TimeoutExpired:
-            outcome = f"stopped after {minutes:g} minutes"
+        outcome = finish([sys.executable, str(path)], os.environ | {FOLDER: folder}, minutes)
         kept = Path(folder) / f"{path.stem}.json"
         found: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"tables": [], "ratios": {}}
     told = {"date": f"{now:%Y-%m-%d %H:%M} UTC", "load": busy, "seconds": round(time.monotonic() - began)}
     return told | {"machine": machine(""), "outcome": outcome} | found
+
+
+def finish(command: list[str], environment: dict[str, str], minutes: float) -> str:
+    """How a process ended; one that takes longer is interrupted, so that it shows the rows it has, then killed."""
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return "failed" if process.wait(60 * minutes) else "finished"
+    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return f"stopped after {minutes:g} minutes"
 
 
 def main() -> int:

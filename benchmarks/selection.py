@@ -213,13 +213,13 @@ def first(holds: Callable[[int], bool]) -> int:
 def main() -> None:
     announce()
     caption = f"Best of {ROUNDS} rounds; the ledger is in memory."
-    show(f"Top-k over {KEYS:,} counts of {ROWS:,} rows", ADDED, list(added()), caption, [LIMITED])
+    show(f"Top-k over {KEYS:,} counts of {ROWS:,} rows", ADDED, added(), caption, [LIMITED])
     told = (
         f"Mean of {RUNS} runs. Recall: share of the chosen that are among the true top k. Count lost: how much smaller "
         "the chosen are on average. Size: of one call or round."
     )
-    show(f"Accuracy at epsilon {EPSILON:g}, delta {DELTA:g}", ACCURACY, list(accuracy()), told)
-    show("Ours beside publishing every candidate's outcome, by theory", CROSSOVERS, list(crossovers()))
+    show(f"Accuracy at epsilon {EPSILON:g}, delta {DELTA:g}", ACCURACY, accuracy(), told)
+    show("Ours beside publishing every candidate's outcome, by theory", CROSSOVERS, crossovers())
 
 
 if __name__ == "__main__":

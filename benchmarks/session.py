@@ -29,7 +29,7 @@ from recording import Against
 
 ROWS = 2_000
 ROUNDS = 5
-REPEATS = {"no query": 400, "in memory": 400, "durable": 100}
+REPEATS = {"no query": 200, "in memory": 200, "durable": 30}
 AIM = 100e-6
 EPSILON = Fraction(1, 1000)
 QUERY = count("age >= 65")
@@ -143,7 +143,7 @@ def main() -> None:
     announce()
     with tempfile.TemporaryDirectory(prefix="chary-bench-") as folder:
         caption = f"Limit in memory: {AIM * 1e6:.0f} us. Limit of a durable call: two bare commits."
-        show(f"Session calls on {ROWS:,} rows", HEADINGS, list(rows(Path(folder))), caption, [LIMIT])
+        show(f"Session calls on {ROWS:,} rows", HEADINGS, rows(Path(folder)), caption, [LIMIT])
 
 
 if __name__ == "__main__":

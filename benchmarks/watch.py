@@ -83,7 +83,7 @@ def rows() -> Iterator[list[str]]:
 def main() -> None:
     announce()
     caption = f"No key reaches the threshold of {ABOVE:,}, so every watch tests all keys; the ledger is in memory."
-    show(f"A watch over {ROWS:,} rows of {UNITS:,} units", HEADINGS, list(rows()), caption, LIMITS)
+    show(f"A watch over {ROWS:,} rows of {UNITS:,} units", HEADINGS, rows(), caption, LIMITS)
 
 
 if __name__ == "__main__":
