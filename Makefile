@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 MINUTES ?= 60
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check soak bench reference figures constraints clean
+.PHONY: demo test check soak bench bench-guard reference figures constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -23,6 +23,9 @@ soak: $(VENV)/dev.stamp
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/run_all.py
+
+bench-guard: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/guard.py
 
 reference: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.reference_page > docs/reference.md
