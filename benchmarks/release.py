@@ -1,11 +1,13 @@
 """Ordinary releases over ten million rows, beside the bare query that an analyst would write by hand in SQL.
 
-Run as `python benchmarks/release.py`. All read the same DuckDB file, in turns. "Plan" is the query that chary runs; the
-rest of a release is noise and the two commits of a durable ledger. The aim is at most 1.3 times the bare query. A limit
-on the rows of a unit is part of the question, so that query stands beside one with the same limit by hand; the plain
-sum, which limits nothing, is shown for comparison.
+Run as `python benchmarks/release.py`. All read the same rows in a DuckDB file, in turns; the query by hand reads a
+copy, since a process opens a file in one way at a time. "Plan" is the query that chary runs; the rest of a release is
+noise and the two commits of a durable ledger. The aim is at most 1.3 times the bare query. A limit on the rows of a
+unit is part of the question, so that query stands beside one with the same limit by hand; the plain sum, which limits
+nothing, is shown for comparison.
 """
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -97,7 +99,8 @@ def rows(folder: Path) -> Iterator[list[str]]:
     file = folder / "visits.duckdb"
     with duckdb.connect(file) as connection:
         connection.execute(DATA)
-    with duckdb.connect(file, read_only=True) as connection:
+    copied = shutil.copy(file, folder / "bare.duckdb")
+    with duckdb.connect(copied, read_only=True) as connection:
         yield from (case.row(connection, file) for case in CASES)
 
 
