@@ -5,7 +5,7 @@ MINUTES ?= 60
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check soak reproduce bench reference figures constraints clean
+.PHONY: demo test check soak reproduce bench bench-guard reference figures constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -28,6 +28,9 @@ reproduce: $(VENV)/dev.stamp
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/run_all.py
+
+bench-guard: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/guard.py
 
 reference: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.reference_page > docs/reference.md

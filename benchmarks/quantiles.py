@@ -31,6 +31,7 @@ from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, InverseSensitivi
 from chary.noise import Seeded
 from lower_bounds import MECHANISMS, draw
 from measuring import announce, duration, show, side_by_side
+from recording import Against
 
 ROWS, ROUNDS, LIMIT, SEED, RUNS = 1_000_000, 5, 1.0, 20_240_229, 100
 TIMES = ["a million values", "DuckDB exact", "chary", "ours / limit"]
@@ -39,6 +40,10 @@ MEDIANS = ["epsilon", "exponential", "permute-and-flip", "with guards", "width o
 MEANS = ["neighbours", "halves", "today", "with missing=", "total / size"]
 SIGMAS = ["largest, keys", "epsilon, delta", "ours / continuous", "by rho / continuous", "Laplace error bar / ours"]
 BOUNDS = ["mechanism", "epsilon", "measured", "lower bound", "published bound", "measured / bound"]
+EXACT = Against("quantiles over exact ones by DuckDB", "chary", "DuckDB exact")
+LOWER = Against(
+    "error over the lower bound", "measured", "lower bound", "measured / bound", by=("mechanism", "epsilon")
+)
 
 
 # Time
@@ -230,12 +235,12 @@ def main() -> int:
     parser.add_argument("--plots", type=Path, help="folder for the pictures")
     folder: Path | None = parser.parse_args().plots
     announce()
-    show("Quantiles of a million values", TIMES, times())
+    show("Quantiles of a million values", TIMES, times(), against=[EXACT])
     show("Mean rank error of 10,000 values, add/remove", RANKS, ranks())
     show("Mean error of the median of 500 values, in places of the grid", MEDIANS, medians())
     show("Mean error of a mean of 10,000 values", MEANS, means())
     show("Sigma of discrete Gaussian noise that is (epsilon, delta)-DP", SIGMAS, sigmas())
-    show("Error beside lower bounds", BOUNDS, bounds())
+    show("Error beside lower bounds", BOUNDS, bounds(), against=[LOWER])
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in MECHANISMS:
