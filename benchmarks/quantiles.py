@@ -36,7 +36,7 @@ ROWS, ROUNDS, LIMIT, SEED, RUNS = 1_000_000, 5, 1.0, 20_240_229, 100
 TIMES = ["a million values", "DuckDB exact", "chary", "ours / limit"]
 RANKS = ["values, quantiles", "epsilon", "halving", "one by one", "one by one, zCDP", "bound, 95 %"]
 MEDIANS = ["epsilon", "exponential", "permute-and-flip", "with guards", "width of interval", "held"]
-MEANS = ["neighbours", "halves", "today", "total / size"]
+MEANS = ["neighbours", "halves", "today", "with missing=", "total / size"]
 SIGMAS = ["largest, keys", "epsilon, delta", "ours / continuous", "by rho / continuous", "Laplace error bar / ours"]
 BOUNDS = ["mechanism", "epsilon", "measured", "lower bound", "published bound", "measured / bound"]
 
@@ -176,11 +176,13 @@ def means() -> Iterator[list[str]]:
     """The mean error of a mean of 10,000 ages at epsilon 0.1: in halves as before, as today, and of total/size."""
     generator, source, size = np.random.default_rng(SEED), Seeded(SEED), 10_000
     values, asked = generator.integers(17, 61, size), mean("age", bounds=(0, 120))
+    filled = mean("age", bounds=(0, 120), missing=60)
     for relation in ("add/remove", "replace"):
         near = Neighbouring(relation, None)
         drawn = noises(asked, near, epsilon=Fraction(1, 10))
         errors = []
-        for made in (halves(asked, near, drawn), laplace_mean(asked, near, Fraction(1, 10))):
+        tenth = Fraction(1, 10)
+        for made in (halves(asked, near, drawn), laplace_mean(asked, near, tenth), laplace_mean(filled, near, tenth)):
             parts = made.parts(np.array([int((values - 60).sum())]), np.array([size]))
             noisy = [each.apply(np.repeat(part, 4000), source) for each, part in zip(made.noises, parts, strict=True)]
             errors.append(float(np.abs(np.array(made.values(*noisy)) - values.mean()).mean()))

@@ -7,7 +7,6 @@ from pathlib import Path
 NAMES = (
     "noise",
     "accounting",
-    "bounds_by_hits",
     "filters",
     "ledger",
     "session",
@@ -39,6 +38,10 @@ NAMES = (
     "model_selection",
     "erm",
     "ermg",
+    "local_reports",
+    "components",
+    "holdout",
+    "feature_selection",
 )
 
 

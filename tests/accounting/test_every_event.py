@@ -29,6 +29,7 @@ from chary.accounting import (
 )
 from chary.accounting.events import SMALLEST_EPSILON
 from chary.accounting.exponentials import LARGEST_EXPONENT
+from chary.accounting.gaussian.run_events import RunHit, RunNoise, ThresholdRun
 from chary.errors import InvalidParameter
 
 EPSILON, ORDER = Fraction(1, 20), Fraction(9, 2)
@@ -151,6 +152,8 @@ def test_the_price_of_a_q_target_is_that_of_its_dearest_vertex(q):
         (UnanimousCall(EPSILON, 3), (3 * EPSILON, unanimous_q_down(EPSILON, 3)), 0),
         (BestOf(2), (None, 1), 0),
         (SharpTest(18, "0.2"), (None, 1), 0),
+        (ThresholdRun(RunNoise("0.01", 1, 2, 3)), (None, 1), 0),
+        (RunHit(RunNoise("0.01", 1, 2, 3)), (None, 1), 0),
         (Repeated(Approximate(EPSILON, "1e-9"), 3), (3 * EPSILON, 1), Fraction(3, 10**9)),
         (Repeated(ZeroConcentrated(1), 3), (None, 1), 0),
         (Joint((Pure(EPSILON), Approximate(EPSILON, "1e-9"))), (2 * EPSILON, 1), Fraction(1, 10**9)),

@@ -146,7 +146,7 @@ def test_a_noise_function_that_rises_inside_a_round_is_not_bounded_by_its_start(
         {"epsilon": 0},
         {"epsilon": "1e-16"},
         {"exponent": "-0.1"},
-        {"exponent": "1.1"},
+        {"exponent": "4.1"},
         {"exponent": "nan"},
         {"values": 1},
         {"form": "broken"},
@@ -155,3 +155,16 @@ def test_a_noise_function_that_rises_inside_a_round_is_not_bounded_by_its_start(
 def test_bad_terms_are_refused(bad):
     with pytest.raises(InvalidParameter):
         GrowingRounds(**({"start": 10, "epsilon": "0.1"} | bad))
+
+
+def test_rounds_may_cost_more_as_the_table_grows():
+    """Noise in counts is that of the beginning, so a round is what it costs at any exponent."""
+    rounds = GrowingRounds(1000, "0.1", exponent=2)
+    assert [rounds.epsilon_down(size) for size in (1000, 2000, 4000)] == [Fraction(k, 10) for k in (1, 2, 4)]
+    assert rounds.loss([1000, 2000]) == Fraction(3, 10)
+    for size in (2000, 4000):
+        noise = rounds.noise(size)
+        assert worst_loss(noise) <= float(rounds.epsilon_down(size)) * (1 + 1e-9)
+    half = GrowingRounds(1000, "0.1", exponent="1.5").epsilon_down(2000)
+    assert float(half) == pytest.approx(0.1 * math.sqrt(2), rel=1e-15)
+    assert half**2 <= Fraction(1, 50)

@@ -244,7 +244,7 @@ def test_what_is_no_law_is_refused(law):
     with pytest.raises(InvalidParameter, match="choices"):
         Law(1, 1, "0.5")
     with pytest.raises(InvalidParameter, match="log_power"):
-        Law(1, 1, 1, "1.5")
+        Law(1, 1, 1, 9)
     with pytest.raises(InvalidParameter, match="base"):
         Law(1, 1, base="-0.1")
 

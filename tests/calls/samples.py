@@ -19,6 +19,7 @@ from chary.calls import (
     Decide,
     ExponentialMechanism,
     Extend,
+    Greedy,
     GrowingSparse,
     Histogram,
     Individual,
@@ -30,17 +31,21 @@ from chary.calls import (
     Mode,
     MostCommon,
     NoisyMax,
+    PrincipalComponents,
     PublishIf,
     Quantile,
     Quantiles,
     Race,
     Randomized,
+    RandomizedValues,
     Release,
     ReleaseAll,
     ReleaseIf,
+    Reselect,
     Revise,
     Schedule,
     Select,
+    SelfReporting,
     Share,
     Sketch,
     SmallDatabase,
@@ -64,12 +69,18 @@ COSTS = total("cost", bounds=(0, 20), grid="0.5", rows_per_unit=2)
 CELLS = {"clinic": CLINICS}
 AGES = {"bounds": (0, 120), "rows_per_unit": 1, "epsilon": "0.01"}
 SHARES = {"universe": CELLS, "alpha": "0.1", "epsilon": "0.01"}
+RUNS = {"threshold": 50, "threshold_noise": 500, "low": 0, "high": 100, "epsilon": "0.05", "sensitivity": 1}
 CONDITIONS = ["clinic = 'north'", "clinic = 'south'"]
 
 
 def one(name="one"):
     """An algorithm of the caller's own."""
     return Algorithm(name, lambda rows, source: [1, "solution"], epsilon="0.01")
+
+
+def adding(name):
+    """One that knows what was chosen before it."""
+    return Algorithm(name, lambda rows, source, chosen: [2 - len(chosen), "solution"], epsilon="0.01")
 
 
 def even():
@@ -101,6 +112,7 @@ SAMPLES = {
     "exponential_mechanism": lambda: ExponentialMechanism(["all", "old"], [count(), count("age > 60")], epsilon="0.01"),
     "extend": lambda: Extend(1, when=ANY),
     "fraction": lambda: Share("age >= 44", epsilon="0.01"),
+    "greedy": lambda: Greedy([adding("first"), adding("second")], above=1, k=1),
     "growing_sparse_vector": lambda: GrowingSparse(above="0.5", epsilon="0.01", values=True, rounds=3),
     "histogram": lambda: Histogram("age", bins=[0, 18.5, 65, 120], epsilon="0.01", where="cost > 1", keep_per_unit=1),
     "individual_stream": lambda: Individual(epsilon="0.02", hits=2),
@@ -115,16 +127,22 @@ SAMPLES = {
     "multiplicative_weights": lambda: Weights(**SHARES, follow_size=False),
     "mwem": lambda: MWEM(universe=CELLS, queries=CONDITIONS, rounds=2, epsilon="0.01"),
     "noisy_max": lambda: NoisyMax(KEYED, low=0, high=100, epsilon="0.01"),
+    "principal_components": lambda: PrincipalComponents(
+        {"age": (0, "90"), "cost": (0, 20)}, rho="0.0001", rows_per_unit=2
+    ),
     "publish_if": lambda: PublishIf(one(), when=ANY),
     "quantile": lambda: Quantile("age", 0.5, **AGES),
     "quantiles": lambda: Quantiles("age", [0.25, "1/2"], **AGES, step="0.5"),
     "randomized": lambda: Randomized("age >= 44", epsilon="0.01"),
+    "randomized_values": lambda: RandomizedValues("clinic", among=CLINICS, epsilon="0.01", form="symmetric"),
     "release": lambda: Release(KEYED, rho="1/10000"),
     "release_all": lambda: ReleaseAll([count(), KEYED, COSTS], epsilon="0.01"),
     "release_if": lambda: ReleaseIf(count(), above=-5, epsilon="0.01"),
+    "reselect": lambda: Reselect(1, when=ANY),
     "revise": lambda: Revise(1, above=5),
     "schedule": lambda: Schedule(CountsBox(count("age >= 60")), epsilon="0.01", beta="0.05", growth="0.1"),
     "select": lambda: Select(["age >= 44", "age < 44"], above=2, epsilon="0.01"),
+    "self_reporting": lambda: SelfReporting(**RUNS),
     "sketch": lambda: Sketch("age >= 44", epsilon="0.01", registers=64),
     "small_database": lambda: SmallDatabase(universe=CELLS, queries=CONDITIONS, epsilon="0.01", rows=4),
     "sparse_vector": lambda: SparseVector(above=51, hits=2, epsilon="0.01", values=True, monotone=True),
@@ -134,10 +152,15 @@ SAMPLES = {
     "track": lambda: Track(count(), step=100, epsilon="0.01"),
     "watch": lambda: Watch(KEYED, above=51, epsilon="0.01"),
 }
+# Second samples of kinds that are asked in two quite different ways.
+OTHERS = {
+    "boundary of runs": lambda: Boundary(one(), runs=3),
+    "greedy by rounds": lambda: Greedy([adding("first"), adding("second")], above=1, by="best"),
+}
 # What nothing but its author can bring: algorithms and black boxes.
-BROUGHT = {"boundary", "call", "call_twice", "extend", "publish_if", "schedule"}
+BROUGHT = {"boundary", "call", "call_twice", "extend", "greedy", "publish_if", "reselect", "schedule"}
 OF_VOTES = {"agreement", "label", "label_clear"}
-OF_REPLACED = {"fraction", "randomized"}
+OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 OF_ROWS = {
     "continual_count",
     "growing_sparse_vector",
@@ -159,8 +182,13 @@ def extended(session, request):
     return Extend(session.ask(PublishIf(one(), when=NONE), request=request).held, when=ANY)
 
 
+def reselected(session, request):
+    """Publish what a selection held."""
+    return Reselect(session.ask(Select([one()], above=5, room=64), request=request).call, when=ANY)
+
+
 # What needs an earlier call: asks that one under a request, and says the call that follows it.
-AFTER = {"extend": extended, "revise": revised}
+AFTER = {"extend": extended, "reselect": reselected, "revise": revised}
 
 
 def answering(kind, opened, **options):

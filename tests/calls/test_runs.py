@@ -23,6 +23,7 @@ QUESTIONS = {
     "individual_stream": ((count(),), {"above": -(10**9)}),
     "multiplicative_weights": (("clinic = 'north'",), {}),
     "schedule": ((), {}),
+    "self_reporting": ((count(),), {}),
     "sketch": ((), {"above": 0}),
     "sparse_vector": ((count(),), {"above": -(10**9)}),
     "sparse_weights": (("clinic = 'north'",), {}),

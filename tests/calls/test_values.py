@@ -15,12 +15,12 @@ from chary.calls import Call, Cover, Marginal, MostCommon, SparseWeights, Test, 
 from chary.calls.call import adapter
 from chary.data import Predicate
 from chary.errors import InvalidInput, InvalidParameter
-from tests.calls.samples import BROUGHT, COSTS, KEYED, SAMPLES
+from tests.calls.samples import BROUGHT, COSTS, KEYED, OTHERS, SAMPLES
 
 
-@pytest.fixture(params=SAMPLES)
+@pytest.fixture(params=SAMPLES | OTHERS)
 def make(request):
-    return SAMPLES[request.param]
+    return (SAMPLES | OTHERS)[request.param]
 
 
 def written(call):

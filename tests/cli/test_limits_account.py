@@ -12,6 +12,7 @@ from chary.accounting.growing.accuracy_laws import Law
 from chary.accounting.growing.rows_needed import epochs_rows, every_rows, static_rows
 from chary.accounting.sharp.half_widths import laplace_width, sharp_width
 from chary.accounting.synthesis.weights_limits import published_weights_rows, sparse_weights_rows
+from chary.accounting.utility.channels import local_channels, people_needed
 from chary.accounting.utility.population_risk import population_risk_up
 from chary.filters import Budget, largest_call
 
@@ -19,6 +20,7 @@ ROWS = "account rows --accuracy 0.2 --factor 2"
 WEIGHTS = "account weights-rows --alpha 0.2 --cells 50 --queries 10 --epsilon 1"
 QUERIES = "account queries --alpha 0.1 --cells 1000 --start 1000000000 --size 4000000000 --epsilon 1"
 POPULATION = "account population --excess 0.001 --size 1000 --lam 0.5"
+PEOPLE = "account people --values 10 --epsilon 1 --within 0.02"
 TESTS = "account tests --epsilon 1 --delta 1e-6 --hits 3 --within 120"
 
 
@@ -81,6 +83,15 @@ def test_population(call):
     assert figures(call, POPULATION + " --radius 2")["population"] == population_risk_up(radius=2, **terms)
 
 
+def test_people(call):
+    found = figures(call, PEOPLE)
+    forms = local_channels(10, 1)
+    asked = {"values": 10, "within": "0.02", "beta": Fraction(1, 20)}
+    assert {name: found[name] for name in forms} == {name: people_needed(forms[name], **asked) for name in forms}
+    assert found[found["best"]] == min(found[name] for name in forms)
+    assert figures(call, PEOPLE + " --share 0.01")["optimised"] < found["optimised"]
+
+
 def test_tests_are_within_turned_round(call):
     found = figures(call, TESTS)
     size = largest_call(Budget(1, "1e-6"), 3, "renyi")
@@ -110,6 +121,8 @@ def test_tests_are_within_turned_round(call):
         (QUERIES.replace("4000000000", "4"), "shrink"),
         (POPULATION + " --beta 1", "beta"),
         (TESTS.replace("120", "0"), "within"),
+        (PEOPLE.replace("10", "1"), "values"),
+        (PEOPLE + " --share 2", "share"),
         (TESTS + " --misses-share 1", "misses_share"),
     ],
 )

@@ -40,3 +40,14 @@ def grid_pairs(length, points, most, *, one_direction=False):
             moves = np.subtract(left, right)
             if np.abs(moves).max() <= most + 1e-12 and not (one_direction and moves.min() < 0 < moves.max()):
                 yield left, right
+
+
+def log_restarting(pattern, values, threshold, own, other):
+    """ln P(these values are above and the others are not), the threshold's noise new after each that is."""
+    found, begin = 0.0, 0
+    for position, above in enumerate(pattern):
+        if above:
+            found += log_stopping(values[begin : position + 1], threshold, own, other)[position - begin]
+            begin = position + 1
+    left = values[begin : len(pattern)]
+    return found + (log_stopping(left, threshold, own, other)[-1] if left else 0.0)

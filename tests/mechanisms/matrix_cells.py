@@ -13,6 +13,7 @@ class Set:
     """Any set of cells of a matrix."""
 
     flags: np.ndarray
+    levels = None
 
     @cached_property
     def which(self):

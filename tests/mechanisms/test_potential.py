@@ -22,6 +22,7 @@ class Set:
     """Any set of cells of a universe with one column."""
 
     flags: np.ndarray
+    levels = None
 
     @property
     def which(self):

@@ -20,6 +20,7 @@ class Set:
 
     which: np.ndarray
     patterns: np.ndarray
+    levels = None
 
     @property
     def flags(self):

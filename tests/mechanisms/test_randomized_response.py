@@ -85,6 +85,19 @@ def test_estimates_are_unbiased_and_intervals_hold_for_every_number_of_units(eps
         assert covered >= confidence
 
 
+@pytest.mark.parametrize("units", [1, 4, 9])
+def test_intervals_about_the_population_hold_with_the_error_of_drawing(units):
+    response = RandomizedResponse("0.8")
+    found = [response.share_of(ones, units, "0.9", about="population") for ones in range(units + 1)]
+    for share in np.linspace(0, 1, 21):
+        law = stats.binom.pmf(np.arange(units + 1), units, response.lie_chance + share * (1 - 2 * response.lie_chance))
+        covered = sum(m for m, e in zip(law, found, strict=True) if e.low - 1e-9 <= share <= e.high + 1e-9)
+        assert covered >= 0.9
+    own = response.share_of(units, units, "0.9")
+    assert found[-1].share == own.share
+    assert found[units // 2].standard_error >= response.share_of(units // 2, units).standard_error * (1 - 1e-9)
+
+
 @pytest.mark.statistical
 def test_intervals_of_many_units_are_neither_wrong_nor_wide():
     response, source, units = RandomizedResponse("0.5"), Seeded(8), 1000

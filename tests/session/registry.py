@@ -40,6 +40,7 @@ from chary.calls import (
     Schedule,
     ScoreFunction,
     Select,
+    SelfReporting,
     Share,
     Sketch,
     SmallDatabase,
@@ -52,8 +53,10 @@ from chary.calls import (
     Weights,
 )
 from chary.calls.gaussian.run_state import RunState
+from chary.calls.gaussian.self_reporting_steps import ReportingProgress
 from chary.calls.growing.open_rounds import GrowingRoundState as GrowingState
 from chary.calls.growing.running_questions import Progress
+from chary.calls.selection.held_selections import stored
 from chary.calls.sketches.sketching import Line
 from chary.calls.weights.sparse_histogram_questions import HistogramRound as WeightsState
 from chary.data.queries.elements import Mark
@@ -65,7 +68,7 @@ from chary.mechanisms.thresholds.counters import Counters
 from chary.mechanisms.thresholds.held_outcomes import Held
 from chary.noise import Seeded
 from chary.noise.normal import Deviate
-from tests.calls.samples import AFTER, SAMPLES
+from tests.calls.samples import AFTER, OTHERS, SAMPLES
 
 CLINICS = ["north", "south", "east"]
 EXTREME = 10**9
@@ -89,6 +92,13 @@ def best_of_call(session, name):
     """Needs two targets side by side."""
     race = session.start(Race(["a", "b"]), request=f"race {name}")
     return lambda key: race.ask(fixed(1), priors={"a": 1, "b": 2}, request=key)
+
+
+def best_of_ask(session, name):
+    """Needs two targets side by side, of which a test is asked."""
+    race = session.start(Race(["a", "b"]), request=f"race of tests {name}")
+    call = Test(count(), above=-EXTREME, epsilon="0.01")
+    return lambda key: race.ask(call, targets={"a": {}, "b": {"prior": False}}, request=key)
 
 
 def individual_ask(session, name):
@@ -313,7 +323,38 @@ def growing_hit(session, name):
     return lambda key: opened.ask(count(), above=0, request=key)
 
 
+def hit_run(ask):
+    """Needs an open run that is charged by hits."""
+
+    def prepared(session, name):
+        run = session.start(AboveThreshold(**RUN, sensitivity=1, charged="hits"), request=f"hit run {name}")
+        return lambda key: ask(run, key)
+
+    return prepared
+
+
+def self_reporting(ask):
+    """Needs open runs."""
+
+    def prepared(session, name):
+        run = session.start(SelfReporting(**RUN, epsilon="0.05", sensitivity=1), request=f"runs {name}")
+        return lambda key: ask(run, key)
+
+    return prepared
+
+
 NEWER = {
+    "above_threshold by hits": asked(
+        lambda s, key: s.start(AboveThreshold(**RUN, sensitivity=1, charged="hits"), request=key).call
+    ),
+    "above_threshold_test by hits": hit_run(lambda run, key: run.ask(count(), request=key)),
+    "self_reporting": asked(
+        lambda s, key: s.start(SelfReporting(**RUN, epsilon="0.05", sensitivity=1), request=key).call
+    ),
+    "self_reporting_test": self_reporting(lambda run, key: run.ask(count(), request=key)),
+    "self_reporting_test of keys": self_reporting(lambda run, key: run.ask(count().by("clinic", CLINICS), request=key)),
+    "best_of_ask": best_of_ask,
+    "boundary of runs": asked(lambda s, key: s.ask(OTHERS["boundary of runs"](), request=key)),
     "quantiles with intervals": asked(
         lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
     ),
@@ -368,9 +409,11 @@ def sampled(kind):
 
 
 # All of them: kinds that are not named above are asked as their samples are. A
-# coverage is many calls, and a noisy maximum has another name above.
+# coverage is many calls, as a greedy choice is, and a noisy maximum has another name above.
 KNOWN = KINDS | NEWER
-EVERY = KNOWN | {kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "noisy_max"})}
+EVERY = KNOWN | {
+    kind: sampled(kind) for kind in sorted(SAMPLES.keys() - KNOWN.keys() - {"cover", "greedy", "noisy_max"})
+}
 
 
 def units(*ids):
@@ -399,10 +442,12 @@ CHANGES = Transcript((Change("half = 0", 9, 1.0, 0.0, 1.5),))
 # calls beside which they are kept.
 SECRETS = {
     "release_if": [Held(0, 0, 5), Held(-(2**62), 2**62, 5), Held(-1.2345678901234567e-300, -(2**62), 5)],
+    "select": [stored({}, 64, 3), stored({0: (-1.2345678901234567e-300, "x" * 30), 2: (9, [7] * 20)}, 64, 3)],
     "individual_stream": [Counters(2, 3), Counters(2, 3, units(7)), Counters(2, 3, units(*range(0, 10**9, 10**6)))],
     "sparse_vector": [HiddenThreshold(0), HiddenThreshold(-(2**62)), HiddenThreshold(10**300)],
     "growing_sparse_vector": [GrowingState(2, 9, Fraction(1, 3), shift) for shift in (0, -(2**62))],
     "above_threshold": [RunState(Deviate(floor, 64), 5, 0.125) for floor in (0, -(2**64), 2**1000)],
+    "self_reporting": [ReportingProgress(Deviate(floor, 64), tested=9) for floor in (0, -(2**64), 2**1000)],
     "sparse_weights": [WeightsState(CHANGES, 1, 9, shift) for shift in (0, -(2**62))],
     "sketch": [line(0, 0), line(10**15, 5)],
     "continual_count": [tree_state(0), tree_state(-(10**9))],
@@ -433,11 +478,13 @@ FREE = {
     "individual_ask",
     "sketch",
     "above_threshold",
+    "self_reporting_test",
+    "self_reporting_test of keys",
     "scheduled_run",
     "sparse_weights_ask",
 }
 OF_VOTES = {"label", "label of a guess", "label_clear", "agreement"}
-OF_REPLACED = {"fraction", "randomized"}
+OF_REPLACED = {"fraction", "randomized", "randomized_values"}
 # What needs a public number of rows.
 OF_ROWS = {
     "multiplicative_weights of sharp tests",

@@ -13,6 +13,7 @@ from chary.accounting.charging.charging_curve import exact_delta, exact_total
 from chary.accounting.charging.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
 from chary.accounting.charging.hit_prices import hit_price_up
 from chary.accounting.charging.lattice import MenuCall, lattice_curves, target_total
+from chary.accounting.charging.lattice_laws import LatticeLaw, on_lattice
 from chary.accounting.charging.planner import Plan, plan, trade_offs
 from chary.accounting.charging.published_charging import exact_tail_total, not_prior_q, published_total
 from chary.accounting.charging.target_rates import between_q_down, twice_q_down
@@ -81,6 +82,7 @@ from chary.accounting.sparse.repeated_sparse import (
     usual_rounds,
 )
 from chary.accounting.sparse.sparse_errors import error_up, published_error
+from chary.accounting.stated_laws import StatedLaws
 from chary.accounting.synthesis.hard_answers import hard_answers_up, weights_alpha, weights_epsilon
 from chary.accounting.target_events import (
     BestOf,
@@ -91,6 +93,7 @@ from chary.accounting.target_events import (
     TwiceCall,
     UnanimousCall,
 )
+from chary.accounting.unequal_composition import compose_unequal
 from chary.accounting.utility.choice_errors import (
     exponential_loss_up,
     flip_loss_up,
@@ -134,6 +137,7 @@ __all__ = [
     "Joint",
     "LaplaceLaw",
     "LargestOf",
+    "LatticeLaw",
     "MenuCall",
     "NarrowChoice",
     "NoiseLaw",
@@ -150,6 +154,7 @@ __all__ = [
     "Silence",
     "SparseNoise",
     "SparseRounds",
+    "StatedLaws",
     "Support",
     "Targeted",
     "Told",
@@ -170,6 +175,7 @@ __all__ = [
     "choose_order",
     "chosen_reach_up",
     "compose",
+    "compose_unequal",
     "confidence_at",
     "confidence_of_each",
     "convex_upper",
@@ -214,6 +220,7 @@ __all__ = [
     "noisy_max_epsilon_up",
     "noisy_max_noise",
     "not_prior_q",
+    "on_lattice",
     "one_sided_error_up",
     "one_sided_noise",
     "online_list",

@@ -4,6 +4,7 @@ The figures are upper bounds in float64 with a margin that covers the rounding.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
@@ -96,11 +97,20 @@ def renyi_total(epsilon: float, times: int, delta: float) -> float:
     >>> renyi_total(0.1, 100, 1e-6) < compose(epsilon=0.1, times=100, delta=1e-6).zcdp
     True
     """
+    return least_renyi([(epsilon, times)], delta)
+
+
+def least_renyi(calls: Sequence[tuple[float, int]], delta: float) -> float:
+    """The same for calls of several epsilons, each so many times.
+
+    >>> least_renyi([(0.1, 50), (0.1, 50)], 1e-6) == renyi_total(0.1, 100, 1e-6)
+    True
+    """
 
     def parts(x: float) -> tuple[float, float, float]:
         less = math.exp(x)
         return (
-            times * log_moment(less, epsilon) / less,
+            sum(times * log_moment(less, epsilon) for epsilon, times in calls) / less,
             -(math.log(delta) + math.log1p(less)) / less,
             x - math.log1p(less),
         )
@@ -110,7 +120,7 @@ def renyi_total(epsilon: float, times: int, delta: float) -> float:
 
     # Every order gives a valid total, so the grid only has to be near the best one: from (1e-6, nearly Kullback and
     # Leibler) to where an order costs what the pure bound does.
-    grid = np.linspace(math.log(1e-6), math.log(1e9) - math.log(epsilon), 600)
+    grid = np.linspace(math.log(1e-6), math.log(1e9) - math.log(min(calls)[0]), 600)
     best = int(np.argmin([total(x) for x in grid]))
     bounds = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     found = scipy.optimize.minimize_scalar(total, bounds=bounds, method="bounded", options={"xatol": 1e-10})

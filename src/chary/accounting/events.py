@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 
+from chary.accounting.charging.menu_laws import MenuLaw, response_laws, uneven_laws
 from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise, upper
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, positive, probability, whole
@@ -74,6 +75,10 @@ class Event(ABC):
         """The size and the q under which a menu lists this event: None is NotPrior, 1 an ordinary release."""
         return self.epsilon, Fraction(1)
 
+    def menu_laws(self) -> list[MenuLaw]:
+        """Finitely many laws that stand for all pairs of neighbours on a menu; none where there is no pure bound."""
+        return [] if self.epsilon is None else response_laws(self.epsilon, released=True)
+
     @abstractmethod
     def log_moment_up(self, order: Fraction) -> Fraction:
         """An upper bound on `(order - 1)` times the Renyi divergence of that order, order > 1."""
@@ -122,6 +127,9 @@ class Asymmetric(Event):
     @property
     def epsilon(self) -> Fraction:
         return max(Fraction(self.bound), Fraction(self.reverse))
+
+    def menu_laws(self) -> list[MenuLaw]:
+        return uneven_laws(Fraction(self.bound), Fraction(self.reverse))
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         bound, reverse = Fraction(self.bound), Fraction(self.reverse)

@@ -4,11 +4,22 @@ Like all events they are stored in ledgers: a class here is never removed and ne
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 from chary.accounting.charging.boundary_sizes import boundary_epsilon_up, boundary_q_down
 from chary.accounting.charging.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
 from chary.accounting.charging.hit_prices import hit_price_up
+from chary.accounting.charging.menu_laws import (
+    Chances,
+    MenuLaw,
+    boundary_laws,
+    narrow_laws,
+    response_laws,
+    target_laws,
+    twice_laws,
+    unanimous_laws,
+)
 from chary.accounting.charging.target_rates import twice_q_down
 from chary.accounting.charging.unanimous_runs import unanimous_price_up, unanimous_q_down
 from chary.accounting.events import Event, failing, per_call, randomized_response_log_moment_up
@@ -59,6 +70,9 @@ class Targeted(Event):
     def listed(self) -> tuple[Fraction, Fraction | None]:
         return self.epsilon, self.target
 
+    def menu_laws(self) -> list[MenuLaw]:
+        return _hit_laws(self.epsilon, self.target)
+
     def log_moment_up(self, order: Fraction) -> Fraction:
         return randomized_response_log_moment_up(order, self.epsilon)
 
@@ -99,6 +113,9 @@ class Extendable(Event):
     def listed(self) -> tuple[Fraction, None]:
         return self.epsilon, None
 
+    def menu_laws(self) -> list[MenuLaw]:
+        return _hit_laws(self.epsilon, None)
+
     def log_moment_up(self, order: Fraction) -> Fraction:
         return randomized_response_log_moment_up(order, self.epsilon)
 
@@ -133,6 +150,9 @@ class BoundaryCall(Event):
     def listed(self) -> tuple[Fraction, Fraction]:
         return self.epsilon, boundary_q_down(self.bound, outcomes=self.outcomes)
 
+    def menu_laws(self) -> list[MenuLaw]:
+        return boundary_laws(Fraction(self.bound), tests=self.outcomes == 2)
+
     def log_moment_up(self, order: Fraction) -> Fraction:
         return randomized_response_log_moment_up(order, self.epsilon)
 
@@ -165,6 +185,9 @@ class NarrowChoice(Event):
     def listed(self) -> tuple[Fraction, None]:
         return self.epsilon, None
 
+    def menu_laws(self) -> list[MenuLaw]:
+        return narrow_laws(self.epsilon)
+
     def log_moment_up(self, order: Fraction) -> Fraction:
         narrow = order * (order - 1) * self.epsilon**2 / 8
         return min(narrow, randomized_response_log_moment_up(order, self.epsilon))
@@ -193,6 +216,9 @@ class TwiceCall(Event):
     @property
     def listed(self) -> tuple[Fraction, Fraction]:
         return self.epsilon, twice_q_down(self.bound)
+
+    def menu_laws(self) -> list[MenuLaw]:
+        return twice_laws(Fraction(self.bound))
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return 2 * randomized_response_log_moment_up(order, Fraction(self.bound))
@@ -224,6 +250,9 @@ class UnanimousCall(Event):
     def listed(self) -> tuple[Fraction, Fraction]:
         return self.epsilon, unanimous_q_down(self.bound, self.runs)
 
+    def menu_laws(self) -> list[MenuLaw]:
+        return unanimous_laws(Fraction(self.bound), self.runs)
+
     def log_moment_up(self, order: Fraction) -> Fraction:
         return self.runs * randomized_response_log_moment_up(order, Fraction(self.bound))
 
@@ -248,6 +277,16 @@ class BestOf(Event):
     def epsilon(self) -> None:
         return None
 
+    def menu_laws(self) -> list[MenuLaw]:
+        # Each target is an analyst of its own, who gets all that follows: not a law, but so many at once.
+        return [(Chances(Decimal(self.targets), Decimal(self.targets), hit=True),)]
+
     def log_moment_up(self, order: Fraction) -> Fraction:
         with precise():
             return upper(decimal(Fraction(self.targets)).ln())
+
+
+def _hit_laws(epsilon: Fraction, q: Fraction | None) -> list[MenuLaw]:
+    if q is None or q == 1:
+        return response_laws(epsilon, released=q == 1)
+    return target_laws(epsilon, q)

@@ -203,7 +203,7 @@ class Room:
 def _listed(
     room: Room, menu: ExactFilter, event: Callable[[Fraction], Event], fits: Callable[[Fraction], bool]
 ) -> Fraction:
-    sizes = sorted({call.steps * menu.grain for call in menu.menu}, reverse=True)
+    sizes = sorted(menu.sizes, reverse=True)
     fitting = next((size for size in sizes if fits(size)), None)
     if fitting is None:
         menu.price(event(menu.grain))

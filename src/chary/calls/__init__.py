@@ -27,6 +27,8 @@ from chary.calls.answers import (
 from chary.calls.call import Call, kinds, read
 from chary.calls.gaussian.gaussian_max import NoisyMax, Winner
 from chary.calls.gaussian.gaussian_steps import FirstAbove
+from chary.calls.gaussian.self_reporting import SelfReporting
+from chary.calls.gaussian.self_reporting_steps import AllAbove
 from chary.calls.gaussian.threshold_runs import AboveThreshold
 from chary.calls.growing.continual_counts import ContinualCount
 from chary.calls.growing.growing_results import GrowingAccuracy, GrowingRound, GrowingTest, OpenRound
@@ -39,16 +41,21 @@ from chary.calls.growing.scheduling import Schedule
 from chary.calls.individual.individual_streams import Individual
 from chary.calls.individual.living_questions import LivingCount
 from chary.calls.keyed_run import KeyedRun
+from chary.calls.numbers.component_answers import Components
 from chary.calls.numbers.histograms import Histogram, Marginal
 from chary.calls.numbers.matrix_mechanism import LinearAnswers, MatrixMechanism
 from chary.calls.numbers.modes import Mode, Share
+from chary.calls.numbers.principal_components import PrincipalComponents
 from chary.calls.numbers.quantile_questions import Quantile, QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.numbers.randomized import Randomized, RandomizedCounts
+from chary.calls.numbers.randomized_values import RandomizedTable, RandomizedValues
 from chary.calls.numbers.releasing import Release
 from chary.calls.numbers.releasing_together import NoisyAnswers, ReleaseAll
 from chary.calls.run import Run
 from chary.calls.selection.choices import Choose, Majority, MostCommon
 from chary.calls.selection.covering import Cover
+from chary.calls.selection.greedy import Greedy
+from chary.calls.selection.held_selections import Reselect
 from chary.calls.selection.own_distances import InverseSensitivityMechanism
 from chary.calls.selection.own_utilities import ExponentialMechanism
 from chary.calls.selection.ranking import Top
@@ -84,6 +91,7 @@ __all__ = [
     "AgreedWatch",
     "Agreement",
     "Algorithm",
+    "AllAbove",
     "Answer",
     "Between",
     "BlackBox",
@@ -95,6 +103,7 @@ __all__ = [
     "Classified",
     "Classify",
     "ClearLabel",
+    "Components",
     "Compute",
     "Conditional",
     "ContinualCount",
@@ -107,6 +116,7 @@ __all__ = [
     "ExponentialMechanism",
     "Extend",
     "FirstAbove",
+    "Greedy",
     "GrowingAccuracy",
     "GrowingRound",
     "GrowingRun",
@@ -135,6 +145,7 @@ __all__ = [
     "Outcome",
     "Pair",
     "PlannedRun",
+    "PrincipalComponents",
     "PublishIf",
     "Quantile",
     "QuantileAnswer",
@@ -144,10 +155,13 @@ __all__ = [
     "RaceOutcome",
     "Randomized",
     "RandomizedCounts",
+    "RandomizedTable",
+    "RandomizedValues",
     "Ranking",
     "Release",
     "ReleaseAll",
     "ReleaseIf",
+    "Reselect",
     "Revise",
     "Run",
     "RunningCount",
@@ -157,6 +171,7 @@ __all__ = [
     "ScoreFunction",
     "Select",
     "Selected",
+    "SelfReporting",
     "Share",
     "Sketch",
     "SmallDatabase",

@@ -10,7 +10,7 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 from chary.calls.algorithms.algorithm import Algorithm
 from chary.calls.algorithms.targets import When
 from chary.calls.workload import AskedQueries, conditions
-from chary.data import Count, Predicate, Query, Universe, count
+from chary.data import Count, Predicate, Query, Total, Universe, count
 from chary.data.domain.axes import Axis
 from chary.data.queries.bodies import query_of
 from chary.data.queries.query import AnsweredT
@@ -263,20 +263,22 @@ Covering = Annotated[
 ]
 
 
-def _counted(value: Any) -> Any:
+def _running(value: Any) -> Any:
     asked = query_of(value) if isinstance(value, dict) else value
     if asked is None or isinstance(asked, (Predicate, str)):
         return count(asked)
-    if not isinstance(asked, Count):
-        raise InvalidQuery('give count() or a condition, such as "age >= 65"')
+    if not isinstance(asked, (Count, Total)):
+        raise InvalidQuery('give count(), a condition, such as "age >= 65", or total("cost", bounds=(0, 5000))')
     return asked
 
 
-Counted = Annotated[
-    Count | Predicate | str | None,
-    PlainValidator(_counted, json_schema_input_type=Any),
-    PlainSerializer(lambda counted: counted.body(), when_used="json"),
-    WithJsonSchema({"type": ["object", "string", "null"], "description": "The body of a count, or its condition."}),
+Running = Annotated[
+    Count | Total | Predicate | str | None,
+    PlainValidator(_running, json_schema_input_type=Any),
+    PlainSerializer(lambda asked: asked.body(), when_used="json"),
+    WithJsonSchema(
+        {"type": ["object", "string", "null"], "description": "The body of a count or total, or a condition."}
+    ),
 ]
 
 

@@ -1,30 +1,41 @@
-"""Conditions on a universe as callers write them: one, all rows, or a list to make an answer for."""
+"""Queries over a universe as callers write them: one, all rows, or a list to make an answer for."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from chary.data import Count, Predicate, Universe
+from chary.data import Count, Linear, Predicate, Universe
 from chary.data.columns import Schema
+from chary.data.domain.linear import linear_of
 from chary.data.domain.regions import Region, located
+from chary.data.domain.weighted_regions import WeightedRegion, weighing
 from chary.errors import InvalidQuery
 
-AskedQueries = Sequence[Predicate | Count | str] | Predicate | Count | str
-_WANTED: Final = "each query is a condition, such as \"age >= 65 AND sex = 'f'\", or a count of one"
+Share = Predicate | Linear
+AskedShare = Predicate | Linear | Count | str | None
+AskedQueries = Sequence[Predicate | Linear | Count | str] | Predicate | Linear | Count | str
+_WANTED: Final = (
+    "each query is a condition, such as \"age >= 65 AND sex = 'f'\", a count of one, or a linear query: "
+    'average("age", bounds=(0, 120))'
+)
 
 
-def condition(where: Any) -> Predicate | None:
-    """One condition, given as text, predicate or a count of one without keys; None is every row, as is `count()`.
+def condition(where: Any) -> Share | None:
+    """One condition, given as text, predicate or a count of one without keys, or one linear query; None is every row,
+    as is `count()`.
 
     `InvalidQuery` for anything else.
     """
     if isinstance(where, Count) and where.keying is None and where.without is None:
         where = where.where
-    if where is not None and not isinstance(where, (str, Predicate)):
+    if where is not None and not isinstance(where, (str, Predicate, Linear)):
         raise InvalidQuery(_WANTED)
-    return Predicate.of(where)
+    if isinstance(where, Linear):
+        return where
+    linear = linear_of(where) if isinstance(where, str) else None
+    return Predicate.of(where) if linear is None else linear
 
 
-def conditions(queries: Any) -> tuple[Predicate, ...]:
+def conditions(queries: Any) -> tuple[Share, ...]:
     """One query, or a list of them; a count with keys makes a condition for each. `InvalidQuery` for every row.
 
     >>> from chary.data import count
@@ -35,23 +46,22 @@ def conditions(queries: Any) -> tuple[Predicate, ...]:
     return tuple(each for given in listed for each in _each(given))
 
 
-def promised(
-    share: float, error_bar: float, asked: Sequence[Predicate], where: Predicate | Count | str | None
-) -> tuple[float, float] | None:
+def promised(share: float, error_bar: float, asked: Sequence[Share], where: AskedShare) -> tuple[float, float] | None:
     """Where the true share lies if all that were asked are within `error_bar`; None for what was not asked."""
     if condition(where) not in asked:
         return None
     return max(0.0, share - error_bar), min(1.0, share + error_bar)
 
 
-def region(universe: Universe, schema: Schema, where: Any) -> Region:
-    """The cells in which one condition holds; `InvalidQuery` where the universe cannot tell."""
-    return located(universe, schema, condition(where))[0]
+def region(universe: Universe, schema: Schema, where: Any) -> Region | WeightedRegion:
+    """The cells in which one condition holds, or what each weighs; `InvalidQuery` where the universe cannot tell."""
+    asked = condition(where)
+    return weighing(universe, schema, asked) if isinstance(asked, Linear) else located(universe, schema, asked)[0]
 
 
-def _each(given: Any) -> list[Predicate]:
+def _each(given: Any) -> list[Share]:
     if isinstance(given, Count) and given.keying is not None:
-        return given.conditions()
+        return list(given.conditions())
     if (asked := condition(given)) is None:
         raise InvalidQuery(_WANTED)
     return [asked]

@@ -3,6 +3,7 @@
 from chary.data.domain.axes import Bins
 from chary.data.domain.key_ranges import parse_keys
 from chary.data.domain.keys import Domain
+from chary.data.domain.linear import Linear, average, weighted
 from chary.data.domain.universe import Universe
 from chary.data.files.dialect import CSV
 from chary.data.neighbouring import Neighbouring, Relation
@@ -12,12 +13,14 @@ from chary.data.queries.count import Count, count
 from chary.data.queries.mean import Mean, RowCount, mean
 from chary.data.queries.ordered_values import OfUnit, Ordered, UnitValues, ordered
 from chary.data.queries.query import Query
+from chary.data.queries.second_moments import SecondMoments, second_moments
 from chary.data.queries.total import Total, total
 from chary.data.rows.ballots import Ballots, Poll
 from chary.data.rows.batch import Batch
 from chary.data.rows.entry_limit import EntryLimit
 from chary.data.rows.rows import Reading, Rows
-from chary.data.rows.series import Series, Values
+from chary.data.rows.series import Series
+from chary.data.rows.series_values import ValueAt, Values
 from chary.data.rows.table import RowTable
 from chary.data.size import has_public_size, public_size
 
@@ -31,6 +34,7 @@ __all__ = [
     "Count",
     "Domain",
     "EntryLimit",
+    "Linear",
     "Mean",
     "Neighbouring",
     "OfUnit",
@@ -43,11 +47,14 @@ __all__ = [
     "RowCount",
     "RowTable",
     "Rows",
+    "SecondMoments",
     "Series",
     "Total",
     "UnitValues",
     "Universe",
+    "ValueAt",
     "Values",
+    "average",
     "count",
     "has_public_size",
     "histogram",
@@ -55,5 +62,7 @@ __all__ = [
     "ordered",
     "parse_keys",
     "public_size",
+    "second_moments",
     "total",
+    "weighted",
 ]

@@ -8,6 +8,7 @@ from chary.amounts import MAIN_STEPS
 from chary.errors import LedgerMismatch
 from chary.filters.base import Budget, Filter, Price
 from chary.filters.exact import ExactFilter
+from chary.filters.listing import Listing, listing
 from chary.filters.pure import PureFilter
 from chary.filters.renyi import RenyiFilter
 from chary.filters.sizing import exact_filter_for, largest_call, largest_call_left
@@ -16,6 +17,7 @@ __all__ = [
     "Budget",
     "ExactFilter",
     "Filter",
+    "Listing",
     "Price",
     "PureFilter",
     "RenyiFilter",
@@ -38,6 +40,7 @@ def restore(budget: Budget, body: dict[str, Any]) -> Filter:
         sizes = Fraction(body["order"]), Fraction(body["approximate_delta"])
         return RenyiFilter(budget, *sizes, body.get("steps", MAIN_STEPS))
     if body["kind"] == "exact":
-        menu = tuple(MenuCall(*call) for call in body["menu"])
-        return ExactFilter(budget, Fraction(body["grain"]), menu, body["tokens"])
+        menu = tuple(listing(call) if isinstance(call, dict) else MenuCall(*call) for call in body["menu"])
+        apart = Fraction(body.get("approximate_delta", 0))
+        return ExactFilter(budget, Fraction(body["grain"]), menu, body["tokens"], apart)
     raise LedgerMismatch("the ledger was priced by a filter this version does not know")

@@ -2,6 +2,7 @@
 
 from chary.accounting.growing.accuracy_laws import Law
 from chary.growing.boxes import AlgorithmBox, CountsBox, QuantilesBox
+from chary.growing.changing_box import ChangingBox
 from chary.growing.growth_plots import draw_counts, draw_schedule
 from chary.growing.mwem_box import MWEMBox
 from chary.growing.small_database_box import SmallDatabaseBox
@@ -9,6 +10,7 @@ from chary.growing.weights_plots import draw_answers, draw_synthetic
 
 __all__ = [
     "AlgorithmBox",
+    "ChangingBox",
     "CountsBox",
     "Law",
     "MWEMBox",

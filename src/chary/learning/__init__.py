@@ -16,6 +16,7 @@ from chary.learning.erm import (
     Improving,
     LinearAlgorithm,
     PrivateLogisticRegression,
+    PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSVC,
     TrainingBox,
@@ -27,6 +28,7 @@ from chary.learning.erm import (
     static_risk_up,
 )
 from chary.learning.features import Categorical, Cuts, Span
+from chary.learning.holdout import HeldOut, Overfitting, ReusableHoldout, Reused, draw_reuse, random_labels
 from chary.learning.median_slope import MedianSlope
 from chary.learning.pate.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
 from chary.learning.pate.counting_bayes import CountingBayes
@@ -53,17 +55,22 @@ __all__ = [
     "Cuts",
     "EveryLabel",
     "Found",
+    "HeldOut",
     "Improving",
     "LabelReport",
     "Learned",
     "LinearAlgorithm",
     "MedianSlope",
+    "Overfitting",
     "PrivateLearner",
     "PrivateLogisticRegression",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSVC",
     "PrivateSearch",
     "Released",
+    "ReusableHoldout",
+    "Reused",
     "SearchQuote",
     "SearchResult",
     "Span",
@@ -77,6 +84,7 @@ __all__ = [
     "design_matrix",
     "digits",
     "draw_curve",
+    "draw_reuse",
     "draw_shards",
     "equal_shards",
     "growing_risk_up",
@@ -85,6 +93,7 @@ __all__ = [
     "label_confident_as_reported",
     "label_points",
     "published_shape",
+    "random_labels",
     "split",
     "spread_points",
     "static_risk_up",

@@ -2,6 +2,11 @@
 
 from chary.mechanisms.additive import Additive, Gaussian, Laplace
 from chary.mechanisms.gaussian.noisy_normals import GaussianMax, GaussianThreshold
+from chary.mechanisms.local.category_reports import CategoryReports
+from chary.mechanisms.local.hashed_reports import HashedReports
+from chary.mechanisms.local.local_reports import LocalEstimate, LocalReports, ValueShare
+from chary.mechanisms.local.one_hot_reports import OneHotReports
+from chary.mechanisms.local.repeated_reports import Remembered, RepeatedReports
 from chary.mechanisms.numbers.guards import Guarded, GuardedQuantiles
 from chary.mechanisms.numbers.order_statistics import HalvedQuantiles, Order, RankDistance
 from chary.mechanisms.numbers.randomized_response import RandomizedResponse, ShareEstimate
@@ -29,6 +34,7 @@ __all__ = [
     "Additive",
     "BarTests",
     "BoundaryWrapper",
+    "CategoryReports",
     "CountSketch",
     "Crossed",
     "Distinct",
@@ -43,11 +49,15 @@ __all__ = [
     "Guarded",
     "GuardedQuantiles",
     "HalvedQuantiles",
+    "HashedReports",
     "Held",
     "HiddenThreshold",
     "InverseSensitivity",
     "Laplace",
+    "LocalEstimate",
+    "LocalReports",
     "MajorityVote",
+    "OneHotReports",
     "OneSidedMachine",
     "Order",
     "PairOfRuns",
@@ -57,6 +67,8 @@ __all__ = [
     "RandomizedResponse",
     "RankDistance",
     "Ranked",
+    "Remembered",
+    "RepeatedReports",
     "ReportNoisyMax",
     "SecondMoment",
     "ShareEstimate",
@@ -66,6 +78,7 @@ __all__ = [
     "ThresholdTest",
     "TopK",
     "TwoRuns",
+    "ValueShare",
     "Watched",
     "bits_distances",
     "judge",

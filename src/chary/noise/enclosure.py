@@ -15,9 +15,9 @@ Bounds = tuple[int, int]
 class Enclosure:
     """A probability `p`, given by nested intervals that shrink to it.
 
-    Made by `Enclosure.rational(p)`, `Enclosure.exponential(x)` (`exp(-x)`) or `Enclosure.logistic(x)`
-    (`1 / (1 + exp(x))`), with `p` a rational in [0, 1] and `x >= 0` a rational; anything else raises
-    `InvalidParameter`. Two enclosures are equal when they were made in the same way.
+    Made by `Enclosure.rational(p)`, `Enclosure.exponential(x)` (`exp(-x)`), `Enclosure.logistic(x)`
+    (`1 / (1 + exp(x))`) or `Enclosure.any_of(m, x)` (`m / (m + exp(x))`), with `p` a rational in [0, 1] and `x >= 0` a
+    rational; anything else raises `InvalidParameter`. Two enclosures are equal when they were made in the same way.
 
     >>> half = Enclosure.logistic(0)
     >>> half.bounds(3), Enclosure.exponential(1).bounds(16)
@@ -51,6 +51,18 @@ class Enclosure:
         number = _exponent(exponent)
         return cls(_logistic, number) if number else cls.rational(Fraction(1, 2))
 
+    @classmethod
+    def any_of(cls, others: int, exponent: Number) -> "Enclosure":
+        """`others / (others + exp(exponent))`: one of so many outcomes comes up, each `exp(-exponent)` times as likely
+        as a further one.
+
+        >>> Enclosure.any_of(3, 0).bounds(4)
+        (12, 12)
+        """
+        number = _exponent(exponent)
+        size = whole(others, "others")
+        return cls(_Odds(size), number) if number else cls.rational(Fraction(size, size + 1))
+
     def bounds(self, bits: int) -> Bounds:
         """`(lo, hi)`, the integers next to `p * 2**bits`: `lo <= p * 2**bits <= hi <= lo + 1`.
 
@@ -80,14 +92,28 @@ def _logistic(exponent: Fraction, bits: int) -> Bounds:
     return _between(exponent, bits, lambda power: power / (1 + power))
 
 
-def _between(exponent: Fraction, bits: int, increasing: Callable[[Fraction], Fraction]) -> Bounds:
-    """The integers around `increasing(exp(-exponent)) * 2**bits`, for a function that stays below its argument.
+@dataclass(frozen=True)
+class _Odds:
+    """The rule of `any_of`; equal for equally many others."""
+
+    others: int
+
+    def __call__(self, exponent: Fraction, bits: int) -> Bounds:
+        return _between(exponent, bits, self._chance, self.others.bit_length())
+
+    def _chance(self, power: Fraction) -> Fraction:
+        return self.others * power / (1 + self.others * power)
+
+
+def _between(exponent: Fraction, bits: int, increasing: Callable[[Fraction], Fraction], above: int = 0) -> Bounds:
+    """The integers around `increasing(exp(-exponent)) * 2**bits`, for a function below `2**above` times its argument.
 
     The value is irrational (the exponent is a nonzero rational; Lindemann), so at some precision both ends of the
     decimal enclosure lie between the same integers.
     """
-    # exp(-x) < 2**-x, so below one unit; this also spares the decimals of an exponent that is astronomically large.
-    if exponent >= bits:
+    # exp(-x) < 2**-x, so the value is below one unit; this also spares the decimals of an exponent that is
+    # astronomically large.
+    if exponent >= bits + above:
         return 0, 1
     # bits * log10(2) digits and some: the first try nearly always tells the integers apart.
     digits = bits // 3 + 16

@@ -1,16 +1,17 @@
 """Opening a session: a source of rows, a budget, a ledger."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from chary import noise
+from chary.accounting import Event
 from chary.data import CSV, Neighbouring, Relation, Rows, RowTable, Series
 from chary.errors import InvalidParameter
-from chary.filters import Budget, Filter, restore
+from chary.filters import Budget, Filter, Listing, restore
 from chary.ledger import Ledger, Terms
 from chary.numbers import Number
 from chary.session.budget_choice import BudgetChoice
@@ -35,6 +36,7 @@ def open(
     filter: str | None = None,
     grain: Number | None = None,
     approximate_delta: Number = 0,
+    menu: Sequence[Event | Listing] | None = None,
     dataset: str | None = None,
     analyst: str = "analyst",
     table: str | None = None,
@@ -57,6 +59,8 @@ def open(
     - `filter`: "renyi" (mixed calls, the default when the budget has a delta), "exact" (calls that are multiples of
       `grain`; most hits), "pure" (delta 0). `grain`: the usual epsilon of a call, for which a new filter is tuned.
     - `approximate_delta`: the part of delta set aside for (epsilon, delta)-DP events.
+    - `menu`: what an exact filter prices, by its own laws: events such as `[Targeted("0.02"), BoundaryCall("0.02"),
+      BestOf(2)]`; then `grain` is only how fine the curve is worked out (see `ExactFilter.of_events`).
     - `witness`: a file on another disk that is told the ledger's head before any answer; then older copies are refused.
     - `dataset`: its name in the ledger, the file's stem by default; a second dataset in a ledger has a budget of its
       own and must be named. `analyst`: who asks, for caps per analyst.
@@ -74,7 +78,7 @@ def open(
     0.0
     """
     neighbouring = Neighbouring(relation, privacy_unit)
-    choice, place = BudgetChoice(budget, filter, grain, approximate_delta), Place(ledger, witness)
+    choice, place = BudgetChoice(budget, filter, grain, approximate_delta, menu), Place(ledger, witness)
     rows = RowTable.open(
         source,
         neighbouring=neighbouring,
@@ -124,6 +128,7 @@ def open_rows(
     filter: str | None = None,
     grain: Number | None = None,
     approximate_delta: Number = 0,
+    menu: Sequence[Event | Listing] | None = None,
     analyst: str = "analyst",
     witness: str | Path | None = None,
     unsafe_noise: noise.Source | None = None,
@@ -146,7 +151,7 @@ def open_rows(
         undo.callback(rows.close)
         if not isinstance(dataset, str) or not dataset:
             raise InvalidParameter("dataset must be a name, such as dataset='votes'")
-        choice = BudgetChoice(budget, filter, grain, approximate_delta)
+        choice = BudgetChoice(budget, filter, grain, approximate_delta, menu)
         undo.pop_all()
     return _session(rows, choice, Place(ledger, witness), (dataset, dataset), analyst, unsafe_noise, on_step)
 

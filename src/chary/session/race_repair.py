@@ -14,6 +14,7 @@ from typing import Final
 
 from chary.accounting import Targeted
 from chary.amounts import Amount
+from chary.calls.algorithms.raced_calls import RacedCall
 from chary.calls.algorithms.racing import Race, RaceCall
 from chary.filters import Filter
 from chary.ledger import CallRecord, Ledger, SecretMoved, State
@@ -30,7 +31,7 @@ def repair_races(ledger: Ledger, filter_: Filter, dataset: str) -> None:
     A repair is an entry of its own, of kind `best_of_repair` by the analyst "chary", whom no share caps. It charges
     what is missing, or all that is left where that is less.
     """
-    if RaceCall.kind not in ledger.tally(dataset):
+    if RaceCall.kind not in ledger.tally(dataset):  # calls of other kinds came after the rule
         return
     for _ in range(ATTEMPTS - 1):
         try:
@@ -68,6 +69,11 @@ class _Due:
         body, charged = json.loads(call.body), call.charged.main
         if call.kind == REPAIR:
             self.paid += charged
+        elif call.kind == RacedCall.kind:
+            raised = json.loads(call.answer or "{}")["raised"]
+            self.paid += charged if raised else 0
+            for name, amount in raised.items():
+                self.counters[name] += amount
         elif filter_.price(Targeted(Fraction(body["epsilon"]), None, Fraction(body.get("delta", 0)))).free_miss:
             self.paid += charged
             for name in json.loads(call.answer or "{}")["hits"]:
@@ -76,7 +82,7 @@ class _Due:
 
 def _due(ledger: Ledger, filter_: Filter, dataset: str, races: Mapping[int, bytes | None]) -> dict[int, _Due]:
     due = {race: _Due(dict.fromkeys(json.loads(ledger.call(race).body)["targets"], 0)) for race in races}
-    for call in _settled(ledger, dataset, RaceCall.kind, REPAIR):
+    for call in _settled(ledger, dataset, RaceCall.kind, RacedCall.kind, REPAIR):
         race = json.loads(call.body)["best_of"]
         if race in due:
             due[race].add(call, filter_)

@@ -87,6 +87,8 @@ class Interaction(ABC):
     halts: ClassVar[bool] = False
     decides: ClassVar[bool] = False
     """Whether the noise of `accuracy` decides what is published; then its error bar is not that of what is."""
+    raced: ClassVar[bool] = False
+    """Whether a race may ask it: one outcome, all of which is published, one hit, and nothing held or read again."""
 
     @property
     @abstractmethod

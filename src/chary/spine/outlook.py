@@ -7,7 +7,7 @@ from typing import Any, Final
 from chary.accounting import NoiseLaw, Publication, Support, error_of_all_up, false_alarms_up, margin_up
 from chary.accounting.inference.together import Tails
 from chary.data import Neighbouring, Query
-from chary.data.rows.series import Values
+from chary.data.rows.series_values import OfSeries
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, natural_number, plain, probability, whole
 
@@ -134,7 +134,7 @@ def clear_from(noise: NoiseLaw, bar: int, confidence: Fraction) -> int:
 def least_of(query: Query, neighbouring: Neighbouring) -> int | None:
     """What ordinary truths are taken for where nothing is said: 0 for counts, also of a series, and for totals of
     values from 0 on; otherwise None."""
-    return 0 if isinstance(query, Values) or query.known_range(neighbouring)[0] == 0 else None
+    return 0 if isinstance(query, OfSeries) or query.known_range(neighbouring)[0] == 0 else None
 
 
 def check_bar(barred: Barred | None, *, meant: bool) -> None:

@@ -21,6 +21,7 @@ from chary.accounting import (
     above_threshold_epsilons_up,
     noisy_max_epsilon_up,
 )
+from chary.accounting.gaussian.run_events import RunHit, RunOpening
 from chary.amounts import MAIN_STEPS, Amount
 from chary.calls import AboveThreshold, NoisyMax
 from chary.calls.gaussian import gaussian_steps, threshold_runs
@@ -691,3 +692,103 @@ def test_the_noisy_threshold_is_never_shown(pure, monkeypatch):
     shown.append(error_texts(caught.value))
     assert not shows_data(repr(shown))
     assert str(SENTINEL)[:8] not in repr(shown)
+
+
+# Runs that are charged by hits
+
+
+DECLARED = TERMS | {"sensitivity": 1}
+
+
+def parts(session, terms=DECLARED):
+    """What the opening and the hit of a run cost there."""
+    noise = AboveThreshold(**terms).terms.noise
+    return [session.spine.filter.price(event(noise)).hit.main for event in (RunOpening, RunHit)]
+
+
+def test_under_a_delta_a_declared_run_pays_its_opening_and_its_hit(opened, scripted):
+    session = opened()
+    run = session.start(AboveThreshold(**DECLARED))
+    opening, hit = parts(session)
+    assert spent(session).main == opening > 0
+    scripted += [False] * 250 + [True]
+    for _ in range(50):
+        run.ask(count())
+    assert spent(session).main == opening
+    assert run.ask(count().by("age", range(300))).key == (200,)
+    assert spent(session).main == opening + hit
+    assert (run.state.steps, run.state.told) == (251, "halted at step 251")
+    assert run.spent.amount.main == opening + hit
+
+
+def test_by_losses_the_same_run_costs_more_than_twice_as_much(opened, scripted):
+    session, other = opened(), opened(budget=Budget(epsilon=50, delta=1e-6))
+    by_losses = other.start(AboveThreshold(**DECLARED, charged="losses"))
+    assert spent(other).main == 0
+    scripted += [False] * 9 + [True]
+    for _ in range(10):
+        by_losses.ask(count())
+    order = session.spine.filter.order
+    lost = Fraction(float(losses(64)[0][9])) * (order - 1) * MAIN_STEPS
+    assert sum(parts(session)) < lost / 2
+
+
+def test_a_run_by_hits_stops_where_no_hit_fits(opened, scripted):
+    session = opened()
+    run = session.start(AboveThreshold(**DECLARED))
+    session.set_share("analyst", session.spent.share + 1e-9)
+    assert "cannot pay for step 1" in run.state.told
+    with pytest.raises(BudgetRefused):
+        run.ask(BY_CLINIC)
+    session.set_share("analyst", 1)
+    scripted += [False] * 3
+    assert run.ask(BY_CLINIC).tested == 3
+
+
+def test_what_a_run_is_charged_by_is_kept(opened, tmp_path, scripted):
+    place = tmp_path / "visits.ledger"
+    first = opened(ledger=place)
+    run = first.start(AboveThreshold(**DECLARED), request="run")
+    paid = spent(first)
+    assert first.start(AboveThreshold(**DECLARED), request="run").call == run.call
+    first.close()
+    again = opened(ledger=place)
+    scripted += [False]
+    again.resume(run.call).ask(count())
+    assert spent(again) == paid
+
+
+def test_a_request_from_before_there_were_hits_finds_its_run(opened):
+    session = opened()
+    run = session.start(AboveThreshold(**DECLARED, charged="losses"), request="run")
+    assert "charged" not in session.spine.ledger.call(run.call).body
+    assert session.start(AboveThreshold(**DECLARED), request="run").call == run.call
+    with pytest.raises(RequestConflict):
+        session.start(AboveThreshold(**DECLARED, charged="hits"), request="run")
+    with pytest.raises(RequestConflict):
+        session.start(AboveThreshold(**(DECLARED | {"low": -1})), request="run")
+
+
+def test_losses_are_charged_where_they_are_cheaper_or_hits_have_no_price(opened, pure):
+    rough = DECLARED | {"threshold_noise": 1, "threshold": 200, "query_noise": 1}
+    session = opened(budget=Budget(epsilon=9, delta=1e-6))
+    session.start(AboveThreshold(**rough))
+    assert spent(session).main == 0
+    with pytest.raises(NoPrice, match="more noise"):
+        session.start(AboveThreshold(**rough, charged="hits"))
+    with pytest.raises(NoPrice, match="with a delta"):
+        pure().start(AboveThreshold(**DECLARED, charged="hits"))
+    assert spent(pure()).main == 0
+    with pytest.raises(InvalidParameter, match="sensitivity"):
+        AboveThreshold(**TERMS, charged="hits")
+
+
+def test_a_run_by_hits_refuses_what_it_was_not_priced_for_with_nothing_touched(opened):
+    touched = []
+    session = opened(on_step=touched.append)
+    run = session.start(AboveThreshold(**DECLARED))
+    before = spent(session)
+    touched.clear()
+    with pytest.raises(InvalidQuery, match="sensitivity 1 at most"):
+        run.ask(total("cost", bounds=(0, 3), rows_per_unit=1))
+    assert (touched, spent(session), run.state.steps, len(session.history)) == ([], before, 0, 1)

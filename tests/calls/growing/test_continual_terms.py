@@ -38,7 +38,14 @@ def test_bad_terms_are_refused_before_anything_is_charged(grown, terms, match):
 
 
 @pytest.mark.parametrize(
-    "query", [chary.total("ward", bounds=(0, 2)), chary.mean("ward", bounds=(0, 2)), 3, "nobody = 1"]
+    "query",
+    [
+        chary.total("nobody", bounds=(0, 2)),
+        chary.total("ward", bounds=(0, 2), rows_per_unit=2),
+        chary.mean("ward", bounds=(0, 2)),
+        3,
+        "nobody = 1",
+    ],
 )
 def test_bad_queries_are_refused_before_anything_is_charged(grown, query):
     session = grown()

@@ -455,6 +455,23 @@ def test_a_list_ends_where_its_scores_meet_a_condition(opened):
     assert session.history[-1].question["until"] == "sum of at least 10"
 
 
+def test_a_list_ends_where_all_that_is_public_of_it_meets_a_condition(opened):
+    session = opened(rows=stays(), budget=NO_NOISE)
+    seen = []
+    second = When("second", lambda public: seen.append(public) or len(public) == 2)
+    assert len(session.ask(Top(by_ward(), k=5, epsilon=PLENTY, stop=second))) == 2
+    assert [[entry["score"] for entry in public] for public in seen] == [[5], [5, 4]]
+    algorithms = [answering(name, [score, {"depth": score}]) for name, score in (("low", 1), ("high", 9), ("mid", 5))]
+    shallow = When("shallow", lambda public: public[-1]["solution"]["depth"] < 9 and public[-1]["name"] == "mid")
+    assert session.ask(Top(algorithms, k=3, stop=shallow)).names == ["high", "mid"]
+    assert session.history[-1].question["stop"] == "shallow"
+    assert session.ask(Top(algorithms, k=3, stop=shallow, until=at_least(9))).names == ["high"]
+    failing = When("fails", lambda public: public[5])
+    with pytest.raises(AlgorithmFailed):
+        session.ask(Top(algorithms, k=3, stop=failing))
+    assert session.history[-1].hits == 1
+
+
 def test_what_ends_a_list_by_its_scores_is_paid_by_what_is_published(opened):
     session = opened(rows=stays(), unsafe_noise=Seeded(2), **ROOMY)
     found = session.ask(Top(by_ward(), k=5, epsilon="0.01", until=When("two", lambda scores: len(scores) == 2)))

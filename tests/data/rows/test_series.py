@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Neighbouring, Series, count
+from chary.data.queries.bodies import query_of
 from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, SchemaMismatch
 
 NB = Neighbouring("bounded change", None)
@@ -111,3 +112,37 @@ def test_bike_rentals(tmp_path):
     assert str(source.labels[0]) == "2011-01-01"
     polars = Series.open(pl.read_csv(bikes).sort("dteday"), column="registered", sensitivity=1)
     np.testing.assert_array_equal(polars.prepare(polars.series()).run(), frame["registered"])
+
+
+def numbers(*values):
+    return Series.open(pa.table({"n": list(values)}), column="n", sensitivity=2)
+
+
+def test_parts_of_a_series():
+    source = numbers(5, 7, 9, 11)
+    part, one = source.series().since(2), source.series().at(1)
+    assert source.prepare(part).run().tolist() == [9, 11]
+    assert source.prepare(one).run() == 7
+    assert (part.keys, one.keys) == (((2,), (3,)), None)
+    assert (part.reach(NB), part.l1(NB), one.reach(NB), one.l1(NB), one.sensitivity(NB)) == (2, 4, 1, 2, 2)
+    assert part.since(3).keys == ((3,),)
+    assert part.body() == {"kind": "series", "length": 4, "step": 2, "start": 2}
+    assert one.body() == {"kind": "series_value", "position": 1, "step": 2}
+    assert "from 2 on" in part.describe()
+    assert [query_of(query.body()) for query in (part, one, source.series())] == [part, one, source.series()]
+
+
+@pytest.mark.parametrize("day", [4, -1, "a", 1.5])
+def test_days_that_are_not_there_are_refused(day):
+    for part in (numbers(5, 7, 9, 11).series().since, numbers(5, 7, 9, 11).series().at):
+        with pytest.raises((InvalidQuery, InvalidParameter)):
+            part(day)
+
+
+def test_a_part_of_a_longer_series_is_refused():
+    longer = numbers(5, 7, 9, 11).series()
+    for query in (longer.at(3), longer.since(3)):
+        with pytest.raises(InvalidQuery, match="another series"):
+            numbers(5, 7, 9).prepare(query)
+    with pytest.raises(InvalidQuery):
+        query_of({"kind": "series_value", "position": -1, "step": 2})

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chary.learning.erm import PrivateLogisticRegression, PrivateRidge, PrivateSVC
+from chary.learning.erm import PrivateLogisticRegression, PrivateQuantileRegressor, PrivateRidge, PrivateSVC
 from chary.noise import Seeded
 
 ENDLESS = 10**12
@@ -30,8 +30,13 @@ def ridge(**given):
     return PrivateRidge(**usual | given)
 
 
-ALL = [logistic, svc, ridge]
+def median(**given):
+    usual = {"epsilon": 1, "lam": "0.01", "radius": 2, "label_bound": 1, "unsafe_noise": Seeded(1)}
+    return PrivateQuantileRegressor(**usual | {"level": "0.5", "smoothing": "0.1"} | given)
+
+
+ALL = [logistic, svc, ridge, median]
 
 
 def labels_for(make):
-    return rows_of()[2 if make is ridge else 1]
+    return rows_of()[2 if make in (ridge, median) else 1]

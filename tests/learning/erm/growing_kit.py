@@ -9,6 +9,7 @@ import pytest
 
 from chary.learning import Categorical, PrivateLogisticRegression, Span
 from chary.learning.erm import TrainingBox
+from chary.learning.erm.kinked_losses import Hinge, Quantile
 from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
 
 ALPHA = 1e-6
@@ -16,7 +17,8 @@ WRONG = (2 / 3, 3 / 2)
 FEATURES = [Span("age", 0, 100), Categorical("sex", ["f", "m"])]
 BETAS = ("0.5", "0.05", "1e-6", "1e-9", "1e-30")
 EVERY = {"rho": "0.015", "beta": "0.05", "exponent": "0.1"}
-LOSSES = [Logistic(), SmoothedHinge(), SquaredHinge(), SquaredError(Fraction(1))]
+KINKED = [Hinge(Fraction(1, 4)), Quantile(Fraction(1, 2), Fraction(1), Fraction(1, 4))]
+LOSSES = [Logistic(), SmoothedHinge(), SquaredHinge(), SquaredError(Fraction(1)), *KINKED]
 of_each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 
 

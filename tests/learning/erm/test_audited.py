@@ -11,12 +11,14 @@ from scipy.optimize import check_grad
 from chary.errors import InvalidParameter
 from chary.learning.erm import losses
 from chary.learning.erm.audited import Objective, audited_optimum, passes
+from chary.learning.erm.kinked_losses import Hinge, Quantile
 from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
 from chary.learning.erm.problem import Problem
 from chary.learning.erm.roots import root_bounds, root_up
 
-ALL = [Logistic(), SmoothedHinge(), SquaredHinge(), SquaredError(Fraction(1))]
-TIGHT = {Logistic: 0.45, SmoothedHinge: 0.95, SquaredHinge: 0.75, SquaredError: 0.8}
+KINKED = [Hinge(Fraction(1, 4)), Quantile(Fraction(1, 2), Fraction(1), Fraction(1, 4))]
+ALL = [Logistic(), SmoothedHinge(), SquaredHinge(), SquaredError(Fraction(1)), *KINKED]
+TIGHT = {Logistic: 0.45, SmoothedHinge: 0.95, SquaredHinge: 0.75, SquaredError: 0.8, Hinge: 0.95, Quantile: 0.95}
 named = pytest.mark.parametrize("loss", ALL, ids=lambda loss: type(loss).__name__)
 
 
@@ -107,6 +109,12 @@ def exact_slope(loss, prediction, target):
             return -target / (1 + (target * prediction).exp())
         case SmoothedHinge():
             return -target * min(arb(1), max(arb(0), arb(1.5) - target * prediction))
+        case Hinge():
+            width = ball(loss.width)
+            return -target * min(arb(1), max(arb(0), (1 + width - target * prediction) / (2 * width)))
+        case Quantile():
+            off = (target - prediction) / ball(loss.width)
+            return -min(arb(1), max(arb(-1), off)) / 2 - ball(loss.level - Fraction(1, 2))
         case SquaredHinge():
             return -2 * target * max(arb(0), 1 - target * prediction)
         case SquaredError():

@@ -11,12 +11,12 @@ from scipy import optimize, stats
 from chary import InvalidParameter
 from chary.learning.erm import BallDescent
 from chary.learning.erm.audited import Objective
-from chary.learning.erm.descent.ball_descent import DAMPING, LEAST_STEPS
+from chary.learning.erm.descent.ball_descent import AVERAGING, CURVED_SHARE, LEAST_STEPS, PROGRESS
 from chary.learning.erm.descent.integer_gradients import IntegerGradients
 from chary.learning.erm.descent.noisy_descent import NoisyDescent
 from chary.learning.erm.descent.noisy_sum import LEAST_RHO, NoisySum
+from chary.learning.erm.laws.descent_laws import descent_rounding
 from chary.learning.erm.problem import Problem
-from chary.learning.erm.training_laws import descent_rounding
 from chary.mechanisms import Gaussian
 from chary.noise import Seeded
 
@@ -43,28 +43,23 @@ def test_descent_without_noise_finds_the_best_weights_of_the_ball(loss):
         norm = float(made.problem.norm)
         ball = {"type": "ineq", "fun": lambda w, norm=norm: norm**2 - w @ w}
         best = optimize.minimize(risk, np.zeros(3), constraints=ball, options={"ftol": 1e-13}).fun
-        remains = DAMPING * float(made.problem.smoothness) * norm**2 / (500 * 501) + descent_rounding(made.problem)
+        remains = float(made.problem.smoothness) * norm**2 / (PROGRESS * 500**2) + descent_rounding(made.problem)
         assert np.linalg.norm(found) <= norm * (1 + 1e-9)
         assert -1e-6 <= risk(found) - best <= remains + 1e-6
 
 
 def test_as_many_steps_are_taken_as_the_noise_deserves():
-    """The least number at which the noise bounds the rate, found by trying; at least 64, at most those allowed."""
+    """The least number at which the curvature adds a sixteenth of the noise; at least 64, at most those allowed."""
     for rho, size in (("0.01", 10**5), (1, 10**6), (20, 10**5)):
-        made = descent(rho=rho, size=size)
-        chosen = [n for n in range(1, 2000) if noise_bounds(replace(made, most_steps=n), n)]
-        assert chosen[0] <= made.steps <= chosen[0] + 2
+        made = descent(rho=rho, size=size, steps=20_000)
+        steep, smooth, norm = (float(getattr(made.problem, name)) for name in ("lipschitz", "smoothness", "norm"))
+        noise = 2 * steep * norm * math.sqrt(AVERAGING * 3) / (size * math.sqrt(2 * made.rho))
+        remains = [smooth * norm**2 / (PROGRESS * steps**2) for steps in (made.steps, made.steps - 1)]
+        assert remains[0] <= CURVED_SHARE * noise * (1 + 1e-9)
+        assert remains[1] > CURVED_SHARE * noise * (1 - 1e-9)
     assert descent(rho="1e-9").steps == LEAST_STEPS
     assert descent(rho=10**9, steps=100).steps == 100
     assert descent(rho="1e-9", steps=7).steps == 7
-
-
-def noise_bounds(made, steps):
-    """Whether in so many steps the noise's rate is below that of the smoothness."""
-    squares = steps * (steps + 1) * (2 * steps + 1) / 6
-    sigma = 2 * float(made.problem.lipschitz) * math.sqrt(steps / (2 * made.rho)) / made.problem.size
-    rate = float(made.problem.norm) / (sigma * math.sqrt(2 * made.problem.features * squares))
-    return rate <= 1 / (DAMPING * float(made.problem.smoothness))
 
 
 @pytest.mark.parametrize("rho", ["100", "0.01", "1e-6", "1e-11"])

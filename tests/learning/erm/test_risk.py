@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from chary.errors import InvalidParameter
 from chary.learning.erm import PrivateLogisticRegression
@@ -57,3 +58,20 @@ def test_the_chosen_regularisation_is_the_best_one():
 def test_bad_parameters_are_refused(given):
     with pytest.raises(InvalidParameter):
         excess_risk_up(PROBLEM, **{"epsilon": 1, "chance": "0.1"} | given)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("columns", [1, 75])
+@pytest.mark.parametrize("chance", [0.5, 0.05, 0.001])
+def test_the_bound_covers_equal_rows_and_rows_of_all_directions(columns, chance):
+    """The parabola of rows of the most curvature, with drawn noise; alpha 1e-6, and a sixth would be exceeded."""
+    problem = replace(PROBLEM, features=columns, lam=Fraction(1, 100))
+    generator, runs = np.random.default_rng(4), 20_000
+    noise = generator.normal(size=(runs, columns)) * np.sqrt(generator.chisquare(columns + 1, (runs, 1)))
+    squares = (noise * float(problem.sensitivity)) ** 2
+    told, trace = excess_risk_up(problem, epsilon=1, chance=chance), float(problem.smoothness - problem.lam)
+    for share in (np.eye(columns)[0], np.full(columns, 1 / columns)):
+        rise = squares @ (trace * share + float(problem.lam)) / 2
+        assert stats.binomtest(int((rise > told).sum()), runs, chance, "greater").pvalue > 1e-6
+    rise = squares @ (trace * np.eye(columns)[0] + float(problem.lam)) / 2
+    assert stats.binomtest(int((rise > told / 6).sum()), runs, chance, "greater").pvalue < 1e-6

@@ -84,5 +84,21 @@ def test_another_model_cannot_go_on(grown):
     assert session.resume(call, bring=in_a_ball()).ask().run == 0
 
 
+@pytest.mark.parametrize("name", BOXES)
+def test_a_schedule_of_an_earlier_law_goes_on_and_promises_what_both_do(grown, name):
+    box = BOXES[name]
+    earlier = box.laws[-1]
+    session = grown()
+    terms = {"beta": "0.05", "growth": 1, "rho": "0.005"}
+    call = session.start(Schedule(replace(box, declared=earlier), **terms)).call
+    resumed = session.resume(call, bring=box)
+    assert resumed.ask().run == 0
+    assert resumed.state.law == earlier.either(box.law)
+    told = box.follow(resumed.state).curve()[0].excess_risk
+    beta = resumed.state.runs.failure(0)
+    given = {"size": 1000, "epsilon": resumed.state.runs.epsilon_down(0, 0), "beta": beta}
+    assert told >= max(law.error(**given) for law in box.laws)
+
+
 if __name__ == "__main__":
     killed(*sys.argv[1:])

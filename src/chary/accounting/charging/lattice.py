@@ -6,13 +6,13 @@ u and v and whose hit costs j tokens is worth, with `p = 1/(1+e^(-m grain))`,
     p     ((1-u) D_t(k-m) + u D_(t-j)(k-m)) +
     (1-p) ((1-v) D_t(k+m) + v D_(t-j)(k+m))
 
-Below 0 the symmetry `D(-i) = 1 - e^(-i grain) + e^(-i grain) D(i)` applies, and above the top `D(k) <= D(top)`, so
-every figure is an upper bound. For a fixed choice of call per point this is a banded system; Howard's iteration finds
-the best choice in a few solves.
+and any law the sum of its outcomes' chances times D, so many grains below. Below 0 the symmetry `D(-i) = 1 - e^(-i
+grain) + e^(-i grain) D(i)` applies, and above the top `D(k) <= D(top)`, so every figure is an upper bound. For a fixed
+choice of call per point this is a banded system; Howard's iteration finds the best choice in a few solves.
 
-Rounding: the system is solved with what is known and all misses a little larger (`WIDER`) and with `FLOOR` added, so
-that no value is lost to underflow. Its solution V is taken only if no call, rounded up, is worth more than V anywhere;
-worths rise with values, hence V lies above the least solution, which is the curve.
+Rounding: the system is solved with what is known and all misses a little larger (see `rounding`) and with `FLOOR`
+added, so that no value is lost to underflow. Its solution V is taken only if no call, rounded up, is worth more than V
+anywhere; worths rise with values, hence V lies above the least solution, which is the curve.
 """
 
 import itertools
@@ -26,6 +26,7 @@ import scipy
 from numpy.typing import NDArray
 
 from chary.accounting.binomial import Floats
+from chary.accounting.charging.lattice_laws import LatticeLaw, Laws, Masses, rounding, width
 from chary.accounting.charging.published_charging import WantedTotal, published_total
 from chary.accounting.composition import convex_upper
 from chary.accounting.exponentials import precise
@@ -33,9 +34,7 @@ from chary.errors import InvalidParameter
 from chary.numbers import Number
 
 Choice = NDArray[np.int64]
-# A call's worth is some 15 roundings of positive terms, 2**-49 of itself: ROUNDED, 32 units, covers it. WIDER is four
-# times as much, so that a solution passes the test in spite of the errors of its own solving; else nothing would end.
-WIDER = 1 + 2.0**-46
+# By how much a worth of a call of two atoms may be off, 32 units; `rounding` has it for any law.
 ROUNDED = 1 + 2.0**-48
 # FLOOR adds up over the calls until absorption, so the least delta is 1e20 floors away from it, and a part of 1e-8 of
 # that delta, down to which curves are followed, 1e12.
@@ -74,20 +73,36 @@ class _Option:
     miss_low: float
 
 
-def lattice_curves(grain: float, menu: Sequence[MenuCall], top: int) -> Iterator[Floats]:
+def lattice_curves(grain: float, menu: Sequence[MenuCall | LatticeLaw], top: int) -> Iterator[Floats]:
     """The curves for 1, 2, 3, ... tokens at total epsilon 0, grain, ..., top * grain; at least 1e-300.
+
+    A law on the menu stands for itself alone: its mirror image must be listed too (see `on_lattice`).
 
     >>> curves = lattice_curves(0.1, [MenuCall(1, 1)], 400)
     >>> [round(float(x), 6) for x in next(curves)[:3]]
     [0.066556, 0.03494, 0.018343]
     """
-    grid = _Grid(grain, top, list(dict.fromkeys(option for call in menu for option in _options(grain, call))))
+    grid = _Grid(grain, top, Laws(list(dict.fromkeys(law for call in menu for law in _laws(grain, call)))))
     done: list[Floats] = [np.zeros(top + 1)]
     choice, most = np.zeros(top + 1, dtype=np.int64), max(call.tokens for call in menu)
     while True:
         curve, choice = grid.solve(done, choice)
         done = [*done, curve][-most:]
         yield curve
+
+
+def _laws(grain: float, call: MenuCall | LatticeLaw) -> list[LatticeLaw]:
+    """The laws of what is on a menu."""
+    return [call] if isinstance(call, LatticeLaw) else [_law(option) for option in _options(grain, call)]
+
+
+def _law(option: _Option) -> LatticeLaw:
+    steps = option.steps
+
+    def both(high: float, low: float) -> Masses:
+        return tuple((place, mass) for place, mass in ((-steps, low), (steps, high)) if mass)
+
+    return LatticeLaw(option.tokens, both(option.hit_high, option.hit_low), both(option.miss_high, option.miss_low))
 
 
 def _options(grain: float, call: MenuCall) -> list[_Option]:
@@ -116,72 +131,62 @@ def _options(grain: float, call: MenuCall) -> list[_Option]:
 class _Grid:
     """The lattice 0..top and the linear algebra of one token level."""
 
-    def __init__(self, grain: float, top: int, options: list[_Option]) -> None:
+    def __init__(self, grain: float, top: int, laws: Laws) -> None:
         _check_work(1, top)
-        self.grain, self.top, self.options = grain, top, options
+        self.grain, self.top, self.laws = grain, top, laws
         self.rows, self.solves = np.arange(top + 1), 0
-        self.sizes = sorted({option.steps for option in options})
-        self.steps = np.array([option.steps for option in options])
-        self.high = np.array([option.miss_high for option in options])
-        self.low = np.array([option.miss_low for option in options])
+        self.rounded, self.wider = rounding(laws)
 
     def solve(self, done: list[Floats], choice: Choice) -> tuple[Floats, Choice]:
-        """The curve of the next level, and which option is best at each point."""
-        fixed = self._hits(done)
-        affordable = np.array([option.tokens <= len(done) for option in self.options])
+        """The curve of the next level, and which law is best at each point."""
+        fixed, tokens = self._hits(done), self.laws.tokens
+        affordable = tokens <= len(done)
+        if not affordable.any():
+            return np.zeros(self.top + 1), choice
         choice = np.where(affordable[choice], choice, int(affordable.argmax()))
         while True:
             self.solves += 1
             _check_work(self.solves, self.top)
             curve = self._evaluate(fixed, choice)
-            values = fixed + self._misses(curve)
+            values = fixed + self.laws.misses @ self._around(curve)
             values[~affordable] = 0.0
             best = values.argmax(axis=0)
-            better = values[best, self.rows] * ROUNDED > curve
+            better = values[best, self.rows] * self.rounded > curve
             if not better.any():
                 return curve, choice
             choice = np.where(better, best, choice)
 
-    def _around(self, curve: Floats) -> dict[int, tuple[Floats, Floats]]:
-        """For each size of call, the curve so many steps below and above every point."""
-        found = {}
-        for steps in self.sizes:
-            mirror = np.arange(steps, 0, -1)
-            mirrored = -np.expm1(-self.grain * mirror) + np.exp(-self.grain * mirror) * curve[mirror]
-            below = np.concatenate((mirrored, curve[: self.top + 1 - steps]))
-            found[steps] = below, np.concatenate((curve[steps:], np.full(steps, curve[-1])))
-        return found
+    def _around(self, curve: Floats) -> Floats:
+        """The curve so many grains below every point, a row for each number of grains of the laws."""
+        return np.stack([self._below(curve, steps) for steps in self.laws.steps])
+
+    def _below(self, curve: Floats, steps: int) -> Floats:
+        if steps <= 0:
+            return np.concatenate((curve[-steps:], np.full(-steps, curve[-1])))
+        mirror = np.arange(steps, 0, -1)
+        mirrored = -np.expm1(-self.grain * mirror) + np.exp(-self.grain * mirror) * curve[mirror]
+        return np.concatenate((mirrored, curve[: self.top + 1 - steps]))
 
     def _hits(self, done: list[Floats]) -> Floats:
-        """What a hit adds to the worth of each option that can be paid."""
-        found = np.zeros((len(self.options), self.top + 1))
-        for tokens in {option.tokens for option in self.options if option.tokens <= len(done)}:
-            around = self._around(done[-tokens])
-            for row, option in zip(found, self.options, strict=True):
-                if option.tokens == tokens:
-                    below, above = around[option.steps]
-                    row[:] = option.hit_high * below + option.hit_low * above
+        """What a hit adds to the worth of each law that can be paid; no worth is above 1, also that of a race."""
+        found = np.zeros((len(self.laws.laws), self.top + 1))
+        for tokens in {law.tokens for law in self.laws.laws if law.tokens <= len(done)}:
+            same = self.laws.tokens == tokens
+            found[same] = np.minimum(1.0, self.laws.hits[same] @ self._around(done[-tokens]))
         return found
-
-    def _misses(self, curve: Floats) -> Floats:
-        around = self._around(curve)
-        parts = [(option, *around[option.steps]) for option in self.options]
-        return np.stack([option.miss_high * below + option.miss_low * above for option, below, above in parts])
 
     def _evaluate(self, fixed: Floats, choice: Choice) -> Floats:
         """Solve the banded system of one choice per point."""
-        steps, high, low = self.steps[choice], self.high[choice] * WIDER, self.low[choice] * WIDER
-        width, below = int(steps.max()), self.rows - steps
-        band = np.zeros((2 * width + 1, self.top + 1))
-        band[width] = 1.0
-        mirrored = self.grain * np.minimum(0, below)
-        for columns, values in (
-            (np.abs(below), high * np.exp(mirrored)),
-            (np.minimum(self.rows + steps, self.top), low),
-        ):
-            band[width + self.rows - columns, columns] -= values
-        known = fixed[choice, self.rows] * WIDER - high * np.expm1(mirrored) + FLOOR
-        return np.asarray(scipy.linalg.solve_banded((width, width), band, known, check_finite=False))
+        wide, known = width(self.laws), fixed[choice, self.rows] * self.wider + FLOOR
+        band = np.zeros((2 * wide + 1, self.top + 1))
+        band[wide] = 1.0
+        for steps, chances in zip(self.laws.steps, self.laws.chances_of_a_miss.T, strict=True):
+            below, missed = self.rows - steps, chances[choice] * self.wider
+            mirrored = self.grain * np.minimum(0, below)
+            columns = np.minimum(np.abs(below), self.top)
+            band[wide + self.rows - columns, columns] -= missed * np.exp(mirrored)
+            known -= missed * np.expm1(mirrored)
+        return np.asarray(scipy.linalg.solve_banded((wide, wide), band, known, check_finite=False))
 
 
 def target_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: Number) -> float:

@@ -21,6 +21,8 @@ from chary.numbers import Number, exact, positive, probability, whole
 
 # The value's share of a round as published: tests 2/3 of epsilon and the value 1/3.
 VALUES_PUBLISHED = Fraction(1, 3)
+# A table that doubles makes a round eight times as dear: beyond that nobody would wait for rows.
+MOST_EXPONENT = 4
 # A discrete noise is within a step of a continuous one, which can be scaled: threshold and test, of either scale.
 COUPLED = 4
 # exp(-60) is 1e-26; what lies beyond the last cell counts as missed in full.
@@ -51,8 +53,9 @@ class GrowingRounds:
 
     Guarantee: a round that begins at s rows is `epsilon (s/start)^(exponent - 1)`-DP, its value included, however the
     table grows while it is open. `exponent` is the p of the noise function `xi_t = xi_n (t/n)^p`, from 0 (noise is
-    the same part of the table for all rounds) to 1 (all rounds cost the same). Errors: `InvalidParameter`, also for a
-    size below `start`.
+    the same part of the table for all rounds) over 1 (all rounds cost the same) to 4 (later rounds cost more, and have
+    less noise even in counts; noise is that of the beginning throughout a round, so any p is private). Errors:
+    `InvalidParameter`, also for a size below `start`.
 
     >>> rounds = GrowingRounds(1000, "0.1", exponent=0)
     >>> rounds.epsilon_down(2000), rounds.loss([1000, 2000, 4000])
@@ -69,8 +72,8 @@ class GrowingRounds:
         whole(self.start, "the number of rows at the start")
         object.__setattr__(self, "epsilon", per_call(self.epsilon))
         object.__setattr__(self, "exponent", exact(self.exponent, "exponent"))
-        if not 0 <= Fraction(self.exponent) <= 1:
-            raise InvalidParameter("exponent must lie between 0 and 1: with the table, rounds may not cost more")
+        if not 0 <= Fraction(self.exponent) <= MOST_EXPONENT:
+            raise InvalidParameter(f"exponent must lie between 0 and {MOST_EXPONENT}; above 1 later rounds cost more")
         if type(self.values) is not bool:
             raise InvalidParameter("values is True or False")
         if self.form not in get_args(Form):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from chary.accounting.events import Event, Pure
 from chary.accounting.exponentials import decimal, precise
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.growing.accuracy_laws import MOST_LOGS, Law, powers_sum
 from chary.accounting.noise_events import ZeroConcentrated
 from chary.accounting.rounding import rounded_down
 from chary.errors import InvalidParameter
@@ -80,6 +80,9 @@ class EpochRuns(ScheduleRuns):
     `S = (1+y)/(1-y)^3`, `y = (1+g)^-2`: exactly what makes the infinite sum the budget. Failures are
     `(beta/(1+beta))^(i+1)`, which add up to beta.
 
+    With `fall` f and `logs` w, which are those of a `Law`, `eps_i = k (i+1)^w (1+g)^(-f i)` and k is what makes its sum
+    the budget: then every run is as accurate as the first for that law, too (docs/growing.md).
+
     >>> runs = EpochRuns(start=1000, growth="0.1", beta="0.05", epsilon=1)
     >>> [runs.size(i) for i in range(4)], float(runs.epsilon_down(0, 0))
     ([1000, 1100, 1210, 1331], 0.00826446...)
@@ -92,10 +95,15 @@ class EpochRuns(ScheduleRuns):
     beta: Number
     epsilon: Number | None = None
     rho: Number | None = None
+    fall: Number = 1
+    logs: int = 1
 
     def __post_init__(self) -> None:
         whole(self.start, "the number of rows at the start")
-        object.__setattr__(self, "growth", positive(self.growth, "growth"))
+        if whole(self.logs, "logs") > MOST_LOGS:
+            raise InvalidParameter(f"logs may be at most {MOST_LOGS}")
+        for name in ("growth", "fall"):
+            object.__setattr__(self, name, positive(getattr(self, name), name))
         object.__setattr__(self, "beta", probability(self.beta, "beta"))
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidParameter("give the budget of all runs together as one of epsilon= and rho=")
@@ -127,13 +135,15 @@ class EpochRuns(ScheduleRuns):
 
     def epsilon_down(self, first: int, last: int) -> Fraction:
         with precise():
+            # Whatever x is rounded to, all shares are worked out with the same one, and add up to the budget.
             x = 1 / decimal(1 + Fraction(self.growth))
-            shares = [(run + 1) * x**run for run in range(first, last + 1)]
+            x = x if self.fall == 1 else (decimal(Fraction(self.fall)) * x.ln()).exp()
+            shares = [(run + 1) ** self.logs * x**run for run in range(first, last + 1)]
             if self.epsilon is not None:
-                return rounded_down(decimal(Fraction(self.epsilon)) * (1 - x) ** 2 * sum(shares, Decimal(0)))
-            y, rho = x * x, decimal(Fraction(self.rho or 0))
-            part = (1 - y) ** 3 / (1 + y) * sum((share * share for share in shares), Decimal(0))
-            return rounded_down((2 * rho * part).sqrt())
+                budget = decimal(Fraction(self.epsilon)) / powers_sum(x, self.logs)
+                return rounded_down(budget * sum(shares, Decimal(0)))
+            part = sum((share * share for share in shares), Decimal(0)) / powers_sum(x * x, 2 * self.logs)
+            return rounded_down((2 * decimal(Fraction(self.rho or 0)) * part).sqrt())
 
     def failure(self, run: int) -> Fraction:
         beta = Fraction(self.beta)
@@ -146,7 +156,8 @@ class EpochRuns(ScheduleRuns):
 
     def body(self) -> dict[str, Any]:
         total = {"epsilon": str(self.epsilon)} if self.epsilon is not None else {"rho": str(self.rho)}
-        return {"start": self.start, "growth": str(self.growth), "beta": str(self.beta)} | total
+        shape = {} if self.fall == 1 and self.logs == 1 else {"fall": str(self.fall), "logs": self.logs}
+        return {"start": self.start, "growth": str(self.growth), "beta": str(self.beta)} | total | shape
 
 
 @dataclass(frozen=True)

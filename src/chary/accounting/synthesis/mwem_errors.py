@@ -44,9 +44,17 @@ class Margins(NamedTuple):
 
 
 def mwem_margins_up(
-    *, queries: int, rounds: int, epsilon: Number | None = None, rho: Number | None = None, confidence: Number = "0.95"
+    *,
+    queries: int,
+    rounds: int,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    confidence: Number = "0.95",
+    grid: int = 1,
 ) -> Margins:
     """What the noise of all rounds keeps together with `confidence`, from the exact laws of both halves of a round.
+
+    `grid` is in how many steps a row is counted, which is more than one for linear queries.
 
     >>> mwem_margins_up(queries=2000, rounds=20, epsilon=1)
     Margins(noise=267, loss=1087.28...)
@@ -58,10 +66,12 @@ def mwem_margins_up(
     if epsilon is not None:
         each = positive(epsilon, "epsilon") / (2 * times)
         loss = flip_loss_up(each / 2, many, missed / times)
-        return Margins(laplace_error_up(1 / each, tests=times, confidence=1 - missed), loss)
+        steps = laplace_error_up(whole(grid, "grid") / each, tests=times, confidence=1 - missed)
+        return Margins(-(-steps // grid), loss)
     part = positive(rho or 0, "rho") / times
     loss = exponential_loss_up(Fraction(math.sqrt(part)), many, missed / times)
-    return Margins(gaussian_error_up(1 / part, tests=times, confidence=1 - missed), loss * _SURPLUS)
+    steps = gaussian_error_up(whole(grid, "grid") ** 2 / part, tests=times, confidence=1 - missed)
+    return Margins(-(-steps // grid), loss * _SURPLUS)
 
 
 def mwem_error_up(

@@ -16,6 +16,8 @@ from chary.errors import InvalidParameter
 from chary.numbers import Number, probability, whole
 
 _MOST: Final = 2**100
+_MOST_QUERIES: Final = 2**40
+_STEPS: Final = 100
 # Published constants need a few rows; nothing is learnt from so few.
 _FEWEST: Final = 16
 # A few float operations, downwards.
@@ -90,6 +92,34 @@ def queries_allowed(
     grown = (rows / first) ** float(probability(exponent, "exponent")) - 1
     log = math.log(float(1 - probability(confidence, "confidence")) / 9) + x * (1 + grown / 2)
     return float(math.floor(math.exp(log) * _ROUNDING)) if log < math.log(LARGEST_FLOAT) else LARGEST_FLOAT
+
+
+def exact_queries_allowed(*, alpha: Number, cells: int, size: int, confidence: Number = "0.95", **terms: Any) -> int:
+    """How many queries a histogram opened now with this alpha keeps it over, by the exact law of its rounds.
+
+    The inverse of `sparse_weights_rows`; 0 for none, at most 2**40, and above 100 in steps of a hundredth, rounded
+    down. `terms` are those of `weight_rounds` but for the size.
+
+    >>> exact_queries_allowed(alpha="0.1", cells=100, size=6000, epsilon=3, rounds=5)
+    129
+    """
+    rounds = weight_rounds(alpha=alpha, cells=cells, start=whole(size, "size"), **terms)
+    noise, wanted = rounds.noise(1, size), float(probability(alpha, "alpha"))
+
+    def beyond(queries: int) -> bool:
+        spread = min(queries, rounds.allowance.most(size))
+        found = round_alpha_up(noise, size=size, queries=queries, rounds=spread, confidence=confidence)
+        return found > wanted
+
+    low, high = 0, 1
+    while not beyond(high):
+        if high == _MOST_QUERIES:
+            return high
+        low, high = high, 4 * high
+    while high - low > max(1, low // _STEPS):
+        middle = (low + high) // 2
+        low, high = (low, middle) if beyond(middle) else (middle, high)
+    return low
 
 
 def _found(size: int | None) -> int:

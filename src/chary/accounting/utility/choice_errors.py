@@ -11,11 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
+from chary.accounting.utility.channels import Channel, first_whole
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 
-# By Hoeffding 7 sqrt(n) is passed with 2 exp(-98).
-_SPREADS = 7
 # Relative and absolute errors of up to 90,000 float operations on chances; a beta of 1e-9 or more bears 1e-12.
 _SLACK = 1e-9
 _LEAST = 1e-12
@@ -138,18 +137,7 @@ def share_interval(ones: int, units: int, *, lie: float, beta: Number) -> tuple[
     >>> [round(end, 3) for end in share_interval(520, 1000, lie=0.25, beta="0.05")]
     [0.486, 0.594]
     """
-    level, chance = float(probability(beta, "beta")) / 2 * (1 - _SLACK), _lie(lie)
-    low = _first(units, lambda yes: 1 - _at_most(ones - 1, yes, units, chance) > level)
-    high = _first(units, lambda yes: _at_most(ones, yes, units, chance) <= level) - 1
-    ends = sorted((min(low, units), max(high, 0)))
-    return ends[0] / units, ends[1] / units
-
-
-def _at_most(ones: int, yes: int, units: int, lie: float) -> float:
-    """P(ones or fewer), where `yes` of the bits are ones; ones told truly are cut off where chances add to e^-98."""
-    middle, reach = yes * (1 - lie), _SPREADS * math.sqrt(yes) + 1
-    told = np.arange(max(0, math.floor(middle - reach)), min(yes, math.ceil(middle + reach)) + 1)
-    return float(scipy.stats.binom.pmf(told, yes, 1 - lie) @ scipy.stats.binom.cdf(ones - told, units - yes, lie))
+    return Channel(1 - _lie(lie), lie).respondents(ones, units, beta)
 
 
 def _best_wins(step: float, others: int, gap: int) -> float:
@@ -170,21 +158,12 @@ def _best_wins(step: float, others: int, gap: int) -> float:
     return float(mass @ (upto**others * np.where(equal > 0, shared, 1)))
 
 
-def _first(units: int, holds: Callable[[int], bool]) -> int:
-    """The least number from 0 to units from which on it holds; units + 1 if it never does."""
-    low, high = -1, units + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
 def _least(holds: Callable[[int], bool]) -> int:
     """The least whole number from which on it holds."""
     high = 1
     while not holds(high):
         high *= 2
-    return _first(high, holds)
+    return first_whole(high, holds)
 
 
 def _lie(lie: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from chary import noise
-from chary.accounting import Approximate, Event, Pure, ZeroConcentrated
+from chary.accounting import Approximate, Event, Pure, StatedLaws, ZeroConcentrated
 from chary.accounting.events import failing, per_call
 from chary.data import Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
@@ -38,7 +38,12 @@ class Algorithm:
     `probabilities(rows, **parameters)`, if given, returns the chance of each, in that order, as exact rationals that
     add up to 1. That is what a `Boundary` draws from; whoever gives it vouches that it does so for every dataset.
 
-    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, and for two sizes.
+    `laws`, if given, are pairs of laws of the outcomes, in that order, as exact rationals: whoever gives them vouches
+    that for any two neighbours the two laws are a mixture of these pairs, in either order, and that no run raises. Then
+    a target is paid by them (`StatedLaws`), which is never dearer than by the epsilon.
+
+    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, for two sizes, and for laws
+    that are none, or less private than epsilon.
 
     >>> def oldest(rows, source, cap):
     ...     ages = np.minimum(rows["age"].to_numpy(), cap)
@@ -58,6 +63,7 @@ class Algorithm:
     outcomes: Sequence[Any] | None = None
     rho: Number | None = None
     probabilities: Callable[..., Sequence[Rational]] | None = field(default=None, repr=False)
+    laws: Sequence[Sequence[Sequence[Number]]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not callable(self.run):
@@ -72,6 +78,8 @@ class Algorithm:
         for kept in (dict(self.parameters), self.outcomes):
             if not _is_plain(plain_outcome(kept)):
                 raise InvalidParameter("parameters and outcomes of an algorithm must be finite JSON values")
+        if self.laws is not None and self.stated([True] * len(self.outcomes or ())).epsilon > self.size[0]:
+            raise InvalidParameter("the laws of an algorithm are less private than its epsilon: give a larger epsilon")
 
     def _settle_size(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
@@ -98,6 +106,10 @@ class Algorithm:
             return ZeroConcentrated(self.rho or 0)
         epsilon, delta = self.size
         return Approximate(epsilon, delta) if delta else Pure(epsilon)
+
+    def stated(self, hits: Sequence[bool]) -> StatedLaws:
+        """What a run may reveal by its laws, when these of its outcomes hit."""
+        return StatedLaws.of(self.laws or (), hits, self.delta)
 
     def law(self, rows: Any) -> noise.FiniteLaw:
         """The law of the outcomes' positions. `AlgorithmFailed`, naming no data, if there is none."""

@@ -86,6 +86,8 @@ class _Stated:
 class AskBoundary(Bound[Boundary]):
     """The wrapped algorithm, as it is run."""
 
+    raced = True
+
     @cached_property
     def mechanism(self) -> Wrapper[Any]:
         """The wrapper; refuses calls that are too large for it."""

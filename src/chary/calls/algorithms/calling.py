@@ -111,6 +111,8 @@ class RunOnce(Bound[CallT], Generic[CallT]):
 class AskAlgorithm(RunOnce[Compute]):
     """The run, as it is paid for."""
 
+    raced = True
+
     @property
     def algorithm(self) -> Algorithm:
         return self.call.algorithm
@@ -118,6 +120,13 @@ class AskAlgorithm(RunOnce[Compute]):
     @cached_property
     def target(self) -> Target:
         return self.call.hits()
+
+    @cached_property
+    def event(self) -> Event:
+        algorithm = self.algorithm
+        if algorithm.laws is None or self.target.whole:
+            return self.target.event(algorithm)
+        return algorithm.stated([self.target.hits(outcome) for outcome in algorithm.outcomes or ()])
 
     def present(self, answer: Json, call: int) -> Outcome:
         return Outcome(call, self.told(answer), answer["hit"])

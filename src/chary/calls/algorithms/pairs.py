@@ -40,6 +40,8 @@ class Twice(Call[Pair]):
 class CallTwice(Bound[Twice]):
     """The two runs, both of whose outcomes are published."""
 
+    raced = True
+
     @cached_property
     def mechanism(self) -> TwoRuns:
         """The rule of running twice."""

@@ -9,13 +9,15 @@ from typing import Any
 from chary.accounting import BestOf, Event, Targeted
 from chary.amounts import Amount
 from chary.calls.algorithms.algorithm import Algorithm, canonical_outcome, plain_outcome
+from chary.calls.algorithms.race_counters import check_opened
+from chary.calls.algorithms.raced_calls import RacedCall, raced
 from chary.calls.answers import RaceOutcome
-from chary.calls.call import call
+from chary.calls.call import Call, call
 from chary.calls.fields import Values
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, Run, keeps
 from chary.data import Query, Reading, Rows
-from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
+from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.filters import Price
 from chary.spine.interaction import Interaction, Json, Ran, Touched
 from chary.spine.spine import Spine
@@ -91,8 +93,7 @@ class RaceCall(Interaction):
         return self.race
 
     def check(self, secret: bytes | None) -> None:
-        if secret is None:
-            raise UnknownHeld(f"call {self.race} counts no targets: it was interrupted; open a new one")
+        check_opened(self.race, secret)
 
     def body(self) -> Json:
         priors = {name: plain_outcome(self.priors[name]) for name in self.targets}
@@ -148,17 +149,36 @@ class RaceState:
 
 @keeps
 class KeptRace(Kept[RaceOutcome, RaceState]):
-    """`run.ask(algorithm, priors={...})`: run a private algorithm with one prior for each target.
+    """`run.ask(algorithm, priors={...})`: run a private algorithm with one prior for each target; or
+    `run.ask(call, targets={...})`: make any call with one outcome (`Test`, `Between`, `Decide`, `Classify`, `Boundary`,
+    `Twice`, `Compute`), with a target for each.
 
-    Guarantee: the algorithm's, every prior a NotPrior target; the sum charged is that of the target that was hit
-    least, whichever it turns out to be. Errors: `InvalidParameter` unless each target has a prior.
+    A target is said as in `Compute`: `{"prior": "cat"}`, `{"target": ["a"], "q": "0.3"}` or `{"hit": When(...)}`; `{}`
+    is the call's own. What no algorithm brings is hit as it is, or has a prior where the call has an epsilon.
+
+    Guarantee: the call's, with each target; the sum charged is that of the target that was hit least, whichever it
+    turns out to be. A call without a price per hit for one of its targets is paid in full. Errors: `InvalidParameter`
+    unless each target is said, and for calls with several outcomes or with a secret state.
     """
 
     kind = Race.kind
     names = "best_of"
 
-    def question(self, algorithm: Algorithm, *, priors: Mapping[str, Any]) -> RaceCall:
-        return RaceCall(self.number, self.state.targets, algorithm, priors)
+    def question(
+        self,
+        algorithm: Algorithm | Call[Any],
+        *,
+        priors: Mapping[str, Any] | None = None,
+        targets: Mapping[str, Any] | None = None,
+    ) -> RaceCall | RacedCall:
+        if (priors is None) == (targets is None):
+            raise InvalidParameter("give priors= or targets=, one of them, with an entry for each target")
+        if priors is None:
+            return raced(self.spine, self.number, self.state.targets, algorithm, targets or {})
+        if isinstance(algorithm, Algorithm):
+            return RaceCall(self.number, self.state.targets, algorithm, priors)
+        said = {name: {"prior": prior} for name, prior in priors.items()}
+        return raced(self.spine, self.number, self.state.targets, algorithm, said)
 
     @property
     def state(self) -> RaceState:

@@ -7,9 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, ExPost
+from chary.accounting.gaussian.reported_losses import Losses
+from chary.accounting.gaussian.run_events import RunHit
 from chary.amounts import Amount
 from chary.answer import Answer, Key, Table, scalar
-from chary.calls.gaussian.run_state import Losses, RunState, RunTerms
+from chary.calls.gaussian.run_state import RunState, RunTerms
 from chary.calls.thresholds.testing import Tested
 from chary.data import Neighbouring, Query
 from chary.errors import LedgerBusy, UnknownHeld
@@ -57,8 +59,9 @@ class AskAbove(Interaction):
 
     Guarantee: the loss of all answers of the run together is at most what the run was charged, whatever came out.
     Reserved is the most that any outcome of these steps can have lost, less what the run was charged before; charged is
-    the loss of the outcome, less the same. At most `limit` keys are tested, so many as the budget can pay for. An
-    outcome on a state that moved meanwhile is thrown away by the spine, unseen.
+    the loss of the outcome, less the same. At most `limit` keys are tested, so many as the budget can pay for. A run
+    that is charged `by_hits` is charged for a hit alone (`RunHit`). An outcome on a state that moved meanwhile is
+    thrown away by the spine, unseen.
     """
 
     run_call: int
@@ -68,7 +71,11 @@ class AskAbove(Interaction):
     state: RunState = field(compare=False, repr=False)
     filter: Filter = field(compare=False, repr=False)
     limit: int
+    by_hits: bool = False
     kind = "above_threshold_test"
+
+    def __post_init__(self) -> None:
+        self.sensitivity  # noqa: B018 - refuses a query that the run was not opened for, before anything is reserved
 
     @cached_property
     def sensitivity(self) -> Fraction:
@@ -83,6 +90,8 @@ class AskAbove(Interaction):
 
     @cached_property
     def event(self) -> Event:
+        if self.by_hits:
+            return RunHit(self.terms.noise)
         first = self.state.steps + 1
         return ExPost(self.state.increment(self.losses.worst(first, first + self.limit - 1)))
 
@@ -127,6 +136,8 @@ class AskAbove(Interaction):
         return replace(self.state, steps=steps, charged=charged, sensitivity=self.sensitivity, halted=above)
 
     def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+        if self.by_hits:
+            return super().final(price, ran, reserved_hits)
         after = self._after(ran.tests, bool(ran.hits))
         return self.filter.price(ExPost(self.state.increment(after.charged))).hit
 

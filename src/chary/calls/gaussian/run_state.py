@@ -4,13 +4,13 @@ import json
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up
+from chary.accounting.gaussian.reported_losses import Losses
+from chary.accounting.gaussian.run_events import RunNoise
 from chary.errors import InvalidQuery
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.mechanisms.padding import SMALL, padded, unpadded
-from chary.noise.choice import Floats
 from chary.noise.normal import Deviate
 from chary.numbers import plain
 
@@ -41,6 +41,13 @@ class RunTerms:
         """The bounds, as they are told."""
         return float(self.low), float(self.high)
 
+    @property
+    def noise(self) -> RunNoise:
+        """What its log-moments follow from, where it has a sensitivity of its own."""
+        own, other = self.mechanism.scales
+        moved = min(self.sensitivity or Fraction(0), self.high - self.low)
+        return RunNoise(moved, own, other, Fraction(self.mechanism.threshold) - self.low)
+
     def allowed(self, sensitivity: Fraction) -> Fraction:
         """What a query of this sensitivity is priced for; it is refused if the run was opened for less."""
         if self.sensitivity is None:
@@ -49,7 +56,7 @@ class RunTerms:
             raise InvalidQuery(f"this run is for queries of sensitivity {plain(self.sensitivity)} at most")
         return self.sensitivity
 
-    def losses(self, sensitivity: Fraction, steps: int) -> "Losses":
+    def losses(self, sensitivity: Fraction, steps: int) -> Losses:
         """The losses of at least so many steps, computed for twice as many whenever they run out."""
         known = self._known.get(sensitivity)
         if known is None or known.halted.size < steps:
@@ -60,25 +67,8 @@ class RunTerms:
         return known
 
     @cached_property
-    def _known(self) -> dict[Fraction, "Losses"]:
+    def _known(self) -> dict[Fraction, Losses]:
         return {}
-
-
-class Losses(NamedTuple):
-    """Upper bounds on the loss of a run that halted at step t, or still runs after it; entry t - 1."""
-
-    halted: Floats
-    running: Floats
-
-    def worst(self, first: int, last: int) -> float:
-        """The most that any outcome of the steps from `first` to `last` can have lost."""
-        if first == last:
-            return max(float(column[first - 1]) for column in self)
-        return max(float(column[first - 1 : last].max()) for column in self)
-
-    def of(self, steps: int, *, halted: bool) -> float:
-        """The loss of a run that halted at this step, or still runs after it."""
-        return float((self.halted if halted else self.running)[steps - 1])
 
 
 @lru_cache(maxsize=KEPT_LOSSES)

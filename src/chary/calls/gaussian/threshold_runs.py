@@ -3,9 +3,10 @@
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, Literal
 
 from chary.accounting import Event, ExPost
+from chary.accounting.gaussian.run_events import RunHit, RunOpening
 from chary.answer import Answer
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive
@@ -16,21 +17,27 @@ from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, keeps
 from chary.calls.thresholds.testing import Tested
 from chary.data import Query
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
+from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
+from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.noise.normal import deviate
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import ATTEMPTS, Spine
+
+Charged = Literal["losses", "hits"]
+# Where a run that halts at this test is cheaper by its hit, hits are charged. Fewer tests are rarely what a run is for.
+USUAL_TESTS: Final = 10
 
 
 @dataclass(frozen=True)
 class ThresholdState:
     """What is public of a run: how many values were tested, and what their answers lost.
 
-    Its answers so far are at most e^loss times as likely under a neighbour: so much it was charged. `next_loss` is the
-    most that the next step can add, which is what it reserves; 0 when the run halted. Where the run has no
-    `sensitivity` of its own, a query like those before it is assumed, and 0 if there was none. Values are clipped to
-    `clipped_to`. `told` is "running", "halted at step t", or "stopped: the budget cannot pay for step t", as of now.
+    Its answers so far are at most e^loss times as likely under a neighbour: so much it was charged, unless hits are.
+    `next_loss` is the most that the next step can add, which is what it reserves; 0 when the run halted. Where the run
+    has no `sensitivity` of its own, a query like those before it is assumed, and 0 if there was none. Values are
+    clipped to `clipped_to`. `told` is "running", "halted at step t", or "stopped: the budget cannot pay for step t", as
+    of now.
     """
 
     steps: int
@@ -56,6 +63,10 @@ class AboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
     under the pure filter every transcript has at most the budget's loss: pure DP, and delta 0. Opening is free, and
     so is leaving.
 
+    Under a session with a delta losses cost much more than under a pure one. There a run of a declared `sensitivity`
+    is `charged` by "hits" where that is cheaper: a little when it opens, its one True when it comes, and nothing for
+    any number of Falses (`RunOpening`, `RunHit`; docs/theory.md). "losses" charges as above.
+
     Errors: `InvalidParameter` for bounds in the wrong order; `NoPrice` under the exact filter, which has no tokens for
     ex-post losses.
     """
@@ -67,8 +78,11 @@ class AboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
     high: Exact
     query_noise: Positive | None = None
     sensitivity: Positive | None = None
+    charged: Charged | None = None
 
     def __post_init__(self) -> None:
+        if self.charged == "hits" and self.sensitivity is None:
+            raise InvalidParameter("a run that is charged by hits is opened for queries of some sensitivity=")
         if Fraction(self.low) >= Fraction(self.high):
             raise InvalidParameter("low must be less than high: values are clipped to [low, high]")
 
@@ -79,14 +93,33 @@ class AboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
         mechanism = GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
         return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity)
 
+    def perform(self, spine: Spine, request: str | None = None) -> KeyedRun[Tested, FirstAbove, ThresholdState]:
+        """Open it; a request that does not say how it is charged finds one that was opened to be charged by losses."""
+        try:
+            return super().perform(spine, request)
+        except RequestConflict:
+            if self.charged is not None:
+                raise
+            return replace(self, charged="losses").perform(spine, request)
+
     def bind(self, spine: Spine) -> "OpenThreshold":
-        return OpenThreshold(self, spine.rows.neighbouring)
+        charged = self.charged or self._cheaper(spine.filter)
+        return OpenThreshold(replace(self, charged=charged), spine.rows.neighbouring)
+
+    def _cheaper(self, filter_: Filter) -> Charged:
+        """By hits, where a run that halts at its tenth test costs less so, and it was said what a query may move."""
+        if self.sensitivity is None or not isinstance(filter_, RenyiFilter):
+            return "losses"
+        found = self.terms.noise.moments_up(filter_.order)
+        lost = self.terms.losses(Fraction(self.sensitivity), USUAL_TESTS).of(USUAL_TESTS, halted=True)
+        return "losses" if found is None or found.opening + found.hit > (filter_.order - 1) * lost else "hits"
 
 
 class OpenThreshold(BoundOpening[AboveThreshold]):
-    """Draw the noise of a threshold, which is secret state from then on. Nothing is read and nothing is charged.
+    """Draw the noise of a threshold, which is secret state from then on. Nothing is read; charged is the opening of a
+    run that is charged by hits.
 
-    A filter that has no price for ex-post losses (the exact one) refuses here.
+    A filter that has no price for what comes refuses here: the exact one for ex-post losses, the pure one for hits.
     """
 
     def __post_init__(self) -> None:
@@ -94,14 +127,16 @@ class OpenThreshold(BoundOpening[AboveThreshold]):
 
     @property
     def event(self) -> Event:
-        return ExPost(0)
+        return RunOpening(self.call.terms.noise) if self.call.charged == "hits" else ExPost(0)
 
     def body(self) -> Json:
         other, sensitivity = self.call.terms.mechanism.scales[1], self.call.sensitivity
-        return super().body() | {
+        found = super().body() | {
             "query_noise": str(other),
             "sensitivity": None if sensitivity is None else str(sensitivity),
         }
+        # A body that says nothing is of a run that is charged by losses, as all were once.
+        return {name: said for name, said in found.items() if (name, said) != ("charged", "losses")}
 
     def run(self, touched: Touched) -> Ran:
         return Ran({}, hits=0, tests=0, secret=RunState(deviate(touched.source)).dump())
@@ -123,6 +158,11 @@ class KeptThreshold(Kept[Any, ThresholdState]):
         """What the run was opened with."""
         return AboveThreshold(**self.terms).terms
 
+    @property
+    def by_hits(self) -> bool:
+        """Whether it is charged by hits."""
+        return self.terms.get("charged") == "hits"
+
     def opened(self) -> KeyedRun[Tested, FirstAbove, ThresholdState]:
         return KeyedRun(self)
 
@@ -131,7 +171,7 @@ class KeptThreshold(Kept[Any, ThresholdState]):
             raise InvalidQuery("a run tests counts, totals and series, with keys or without")
         spine, terms, now = self.spine, self.terms_of_run, self._now()
         step, keys = (AskAbove, 1) if query.keys is None else (WatchAbove, len(query.keys))
-        made = step(self.number, terms, query, spine.rows.neighbouring, now, spine.filter, keys)
+        made = step(self.number, terms, query, spine.rows.neighbouring, now, spine.filter, keys, self.by_hits)
         return made if now.halted else self._affordable(made)
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
@@ -187,7 +227,8 @@ class KeptThreshold(Kept[Any, ThresholdState]):
     def _told(self, now: RunState) -> str:
         if now.halted:
             return f"halted at step {now.steps}"
-        price = self.spine.filter.price(ExPost(self._next(now))).hit
+        event = RunHit(self.terms_of_run.noise) if self.by_hits else ExPost(self._next(now))
+        price = self.spine.filter.price(event).hit
         return "running" if price.fits_into(self.spine.left()) else self._stopped(now.steps + 1)
 
     def _stopped(self, step: int) -> str:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 from chary.accounting import Event
 from chary.calls.call import call
-from chary.calls.fields import Counted, Positive, Whole
+from chary.calls.fields import Positive, Running, Whole
 from chary.calls.growing.running_questions import (
     NothingNew,
     Progress,
@@ -18,18 +18,20 @@ from chary.calls.growing.running_questions import (
 )
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, Run, keeps
-from chary.data import Count, Reading, Relation, Rows
+from chary.data import Count, Reading, Relation, Rows, Total
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.growing.binary_tree import BinaryTree
 from chary.mechanisms.growing.root_factorisation import RootFactorisation
 from chary.mechanisms.growing.running_counts import Continual
 from chary.numbers import Number
 from chary.spine.arrivals import Arrivals
-from chary.spine.interaction import Json, Ran, Touched
+from chary.spine.interaction import Json, Ran, Touched, natural
 from chary.spine.spine import Spine
 from chary.spine.told import Told
 
 Method = Literal["tree", "root"]
+# Totals of 2**31 rows stay below 2**62, which is what is added up in int64.
+MOST_MOVED: Final = 2**31
 
 
 class CountingState:
@@ -37,6 +39,7 @@ class CountingState:
 
     def __init__(self, spine: Spine, call: int, started: "OpenContinual") -> None:
         self.steps, self._call, self._spine, self._mechanism = started.call.steps, call, spine, started.mechanism
+        self._grid = started.query.grid
         self._told: Told[RunningCount] = Told(spine, StepContinual(call, started, version=0, known=None), after=call)
 
     @property
@@ -55,17 +58,17 @@ class CountingState:
         """How many steps are left."""
         return self.steps - self._progress().step
 
-    def error_bar(self, step: int, *, confidence: Number = 0.95) -> int:
+    def error_bar(self, step: int, *, confidence: Number = 0.95) -> int | float:
         """By how much the count of a key at this step is off at most, with this probability. Nothing is read."""
-        return self._mechanism.error_bar(step, confidence)
+        return natural(self._mechanism.error_bar(step, confidence), self._grid)
 
-    def worst_error(self, *, confidence: Number = 0.95) -> int:
+    def worst_error(self, *, confidence: Number = 0.95) -> int | float:
         """By how much any count at any step is off at most, with this probability. Nothing is read."""
-        return self._mechanism.worst_error(confidence)
+        return natural(self._mechanism.worst_error(confidence), self._grid)
 
     def deviation(self, step: int) -> float:
         """The standard deviation of the count of a key at this step; at most that, for Gaussian noise."""
-        return self._mechanism.deviation(step)
+        return self._mechanism.deviation(step) * float(self._grid)
 
     def _progress(self) -> Progress:
         return progress_of(self._spine.ledger.secret(self._call), self._call)
@@ -73,18 +76,19 @@ class CountingState:
 
 @call("continual_count", subject="growing")
 class ContinualCount(Opening[Run[RunningCount, CountingState]]):
-    """Tell one count at up to `steps` steps while rows arrive, for one price paid now.
+    """Tell one count, or one total, at up to `steps` steps while rows arrive, for one price paid now.
 
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all steps together and
-    whatever arrives in between. `query` is a count, keyed or not, or a condition of it. Errors grow with the
-    logarithm of `steps`. `method` is "tree", with epsilon or rho, or "root", with rho, the default there and about
-    half as far off (docs/continual.md).
+    whatever arrives in between. `query` is a count, keyed or not, or a condition of it, or a total, whose noise is in
+    proportion to its bounds. Errors grow with the logarithm of `steps`. `method` is "tree", with epsilon or rho, or
+    "root", with rho, the default there and about half as far off (docs/continual.md).
 
     It takes for granted that each row is a unit of its own, that a row once there neither changes nor leaves, in no
     process that opens the dataset, and that neighbours have their rows in the same batches. Where the session follows
     it (`start(..., follow=True)`), `session.append` does one step after each batch while there are steps left.
 
-    Errors: `InvalidQuery` where units may have several rows, `InvalidParameter` for more than 2**20 steps ("tree") or
+    Errors: `InvalidQuery` where units may have several rows, and for a total whose bounds are more than 2**31 steps of
+    its grid from 0, `InvalidParameter` for more than 2**20 steps ("tree") or
     2**16 ("root"), `NoPrice` for rho without a delta.
 
     >>> import chary, pyarrow as pa
@@ -97,7 +101,7 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
     ([True, True], 363)
     """
 
-    query: Counted = None
+    query: Running = None
     _: KW_ONLY
     steps: Whole
     epsilon: Positive | None = None
@@ -128,18 +132,21 @@ class OpenContinual(BoundOpening[ContinualCount]):
                 "one row must be in one step: open rows that are units, with privacy_unit=None; a unit with rows in "
                 "several steps would be paid for in each"
             )
+        if self.query.sensitivity(self.neighbouring) > MOST_MOVED:
+            raise InvalidQuery("a running total may move by at most 2**31 steps of its grid: give a coarser grid=")
         super().__post_init__()
 
     @cached_property
-    def query(self) -> Count:
-        """What is counted."""
-        return cast("Count", self.call.query)
+    def query(self) -> Count | Total:
+        """What is counted, or added up."""
+        return cast("Count | Total", self.call.query)
 
     @cached_property
     def mechanism(self) -> Continual:
         """The noise of all steps."""
         keys, asked = len(self.query.keys or ((),)), self.call
-        size = {"steps": asked.steps, "keys": keys, "l1": self.query.l1(self.neighbouring)}
+        moved = {"l1": self.query.l1(self.neighbouring), "largest": self.query.sensitivity(self.neighbouring)}
+        size = {"steps": asked.steps, "keys": keys} | moved
         if asked.rho is None:
             return BinaryTree.for_epsilon(asked.epsilon or 0, **size)
         rule = BinaryTree if asked.told_by == "tree" else RootFactorisation

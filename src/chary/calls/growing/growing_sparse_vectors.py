@@ -47,7 +47,8 @@ class GrowingSparse(Opening[GrowingRun]):
     `above` is an average over all rows (for a count, a share). `values` publishes a noisy average with each hit, for
     which part of the price is kept: `value` of that of a sharp test (a quarter). `rounds` ends it after so many hits: 1
     is ATG of [GROW] Appendix C, or NATG with `values`; left out, it is NSG, to the end of the budget. `exponent` lies
-    between 1, where all rounds cost the same, and 0, where all have the same noise per row and later ones cost less.
+    between 1, where all rounds cost the same, and 0, where all have the same noise per row and later ones cost less;
+    with `epsilon` up to 4: above 1 later rounds cost more, and have less noise even in counts.
     `sensitivity` is how far one row may move a question, `grid` the questions' common step, both as counts and totals
     have them, before they are divided by the size; sharp tests take any question, and only `within` needs them.
 
@@ -75,6 +76,8 @@ class GrowingSparse(Opening[GrowingRun]):
     def __post_init__(self) -> None:
         check_one_way(self, ("epsilon", "hits", "price", "within"), _TOLD)
         check_tests(self)
+        if Fraction(self.exponent) > 1 and self.epsilon is None:
+            raise InvalidParameter("an exponent above 1, where later hits cost more, is for rounds: give epsilon=")
         if self.value is not None and not self.values:
             raise InvalidParameter("value= is the part of a price for published values: give values=True with it")
 

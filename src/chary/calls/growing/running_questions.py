@@ -10,7 +10,7 @@ from chary.answer import Answer, Ends, Known, Table, around, in_row, scalar
 from chary.data import Query, count
 from chary.data.size import has_public_size
 from chary.errors import BudgetRefused, InvalidParameter, LedgerMismatch, UnknownHeld
-from chary.spine.interaction import Json, Paid, Ran, Touched
+from chary.spine.interaction import Json, Paid, Ran, Touched, natural
 
 if TYPE_CHECKING:
     from chary.calls.growing.continual_counts import OpenContinual
@@ -29,7 +29,8 @@ COUNTS: Final = Known(floor=0)
 
 @dataclass(frozen=True)
 class RunningCount(Answer):
-    """What one step told: a count, or a `RunningCounts` with one for each key, each with the same `error_bar`.
+    """What one step told: a count or a total, or a `RunningCounts` with one for each key, each with the same
+    `error_bar`, in the query's own units.
 
     `step` counts from 1. `version` is that of the dataset before its rows were read, and `size` the number of rows
     then where that is public, else None: rows that another thread appends meanwhile may be counted already. Counts are
@@ -39,8 +40,9 @@ class RunningCount(Answer):
     step: int
     version: int
     size: int | None
-    values: tuple[int, ...]
+    values: tuple[int | float, ...]
     error_bar: float
+    known: Known = field(default=COUNTS, repr=False, compare=False, kw_only=True)
 
     @property
     def value(self) -> Any:
@@ -49,7 +51,7 @@ class RunningCount(Answer):
 
     @property
     def interval(self) -> Ends | None:
-        return around(self.values[0], self.error_bar, COUNTS)
+        return around(self.values[0], self.error_bar, self.known)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class RunningCounts(RunningCount, Table):
     """What one step told of a count by keys, in the order they were listed."""
 
     @property
-    def value(self) -> dict[Any, int]:
+    def value(self) -> dict[Any, int | float]:
         """Key to count; a key of one column is a scalar."""
         return {scalar(key): value for key, value in zip(self.keys, self.values, strict=True)}
 
@@ -67,7 +69,7 @@ class RunningCounts(RunningCount, Table):
 
     def cells(self, position: int) -> dict[str, Any]:
         value = self.values[position]
-        return {"value": value} | in_row(around(value, self.error_bar, COUNTS))
+        return {"value": value} | in_row(around(value, self.error_bar, self.known))
 
 
 @dataclass(frozen=True)
@@ -146,11 +148,14 @@ class StepContinual(Paid):
         return Ran(answer, hits=0, tests=0, secrets={self.opened: after.dump()})
 
     def present(self, answer: Json, call: int) -> RunningCount:
-        bar, query = float(self.started.mechanism.error_bar(answer["step"])), self.started.query
-        told = (answer["step"], answer["version"], answer["size"], tuple(answer["values"]), bar)
+        query = self.started.query
+        bar = float(self.started.mechanism.error_bar(answer["step"]) * query.grid)
+        values = tuple(natural(value, query.grid) for value in answer["values"])
+        told = (answer["step"], answer["version"], answer["size"], values, bar)
+        known = Known(*query.known_range(self.started.neighbouring))
         if query.keys is None:
-            return RunningCount(call, *told)
-        return RunningCounts(call, query.columns, tuple(query.keys), *told)
+            return RunningCount(call, *told, known=known)
+        return RunningCounts(call, query.columns, tuple(query.keys), *told, known=known)
 
 
 def progress_of(secret: bytes | None, opened: int) -> Progress:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from chary.accounting.growing.accuracy_laws import Law
 from chary.accounting.growing.schedules import ScheduleRuns
 from chary.calls.growing.scheduled_runs import FIRST, BlackBox, RunSchedule, ScheduledRun, read_first
 from chary.data.size import public_size
@@ -29,8 +30,8 @@ class PlannedRun:
 class ScheduleState:
     """What is public of a schedule: its runs, those that were done, and what is due."""
 
-    def __init__(self, spine: Spine, box: BlackBox, call: int, runs: ScheduleRuns) -> None:
-        self.runs, self.law = runs, box.law
+    def __init__(self, spine: Spine, box: BlackBox, call: int, runs: ScheduleRuns, law: Law) -> None:
+        self.runs, self.law = runs, law
         self._spine, self._box, self._call = spine, box, call
         asked = RunSchedule(call, box, spine.rows.neighbouring, runs, first=None, last=None, size=0)
         self._told: Told[ScheduledRun] = Told(spine, asked, after=call)
@@ -64,5 +65,5 @@ class ScheduleState:
 
     def _planned(self, run: int) -> PlannedRun:
         epsilon, failure = self.runs.epsilon_down(run, run), self.runs.failure(run)
-        error = self.runs.error(self.law, run)
+        error = self.runs.error(self._box.of_run(run).law, run)
         return PlannedRun(run, self.runs.size(run), float(epsilon), float(failure), error, self.runs.staleness)

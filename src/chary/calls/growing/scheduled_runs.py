@@ -34,9 +34,23 @@ class BlackBox(ABC):
     def law(self) -> Law:
         """How accurate it is."""
 
+    @property
+    def laws(self) -> Sequence[Law]:
+        """Its law, and those of earlier versions: a schedule that began with one goes on, and promises what both do."""
+        return [self.law]
+
     @abstractmethod
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
         """The call that runs it once, epsilon-DP (in a schedule with rho=, also epsilon^2/2-zCDP)."""
+
+    def of_run(self, run: int) -> "BlackBox":
+        """The black box of this run: the same one, unless it says otherwise."""
+        return self
+
+    @property
+    def changes(self) -> tuple[int, ...]:
+        """The runs with which another one begins; the first run is one of them."""
+        return (FIRST,)
 
     def body(self, neighbouring: Neighbouring) -> Json:
         """What identifies it as a question: the call at epsilon 1."""
@@ -132,7 +146,8 @@ def presented(box: BlackBox, neighbouring: Neighbouring, answer: Json, call: int
     epsilon = Fraction(answer["epsilon"])
     told = (call, answer["run"], answer["size"], epsilon)
     try:
-        return ScheduledRun(*told, box.interaction(epsilon, neighbouring).present(answer["answer"], call))
+        own = box.of_run(answer["run"])
+        return ScheduledRun(*told, own.interaction(epsilon, neighbouring).present(answer["answer"], call))
     except AlgorithmFailed:
         return ScheduledRun(*told, None, failed=True)
 
@@ -140,7 +155,7 @@ def presented(box: BlackBox, neighbouring: Neighbouring, answer: Json, call: int
 def run_of(box: BlackBox, neighbouring: Neighbouring, runs: ScheduleRuns, first: int, last: int) -> Interaction:
     """The call of a black box with these shares; `InvalidParameter` if it is not as private as it has to be."""
     epsilon = runs.epsilon_down(first, last)
-    made = box.interaction(epsilon, neighbouring)
+    made = box.of_run(last).interaction(epsilon, neighbouring)
     if made.held is not None or made.parallel != 1 or made.event.delta or not _within(made.event, epsilon, runs):
         rooted = isinstance(runs.event, ZeroConcentrated)
         instead = ", nor epsilon^2/2-zCDP" if rooted else "; Gaussian noise is for schedules with rho="

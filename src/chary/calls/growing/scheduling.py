@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from chary.accounting import Event
+from chary.accounting import Event, zero_concentrated_rho_down
 from chary.accounting.growing.accuracy_laws import best_growth
 from chary.accounting.growing.schedules import EpochRuns, EveryRun, ScheduleRuns, runs_of_body
 from chary.calls.call import call
@@ -49,11 +49,12 @@ Box = Annotated[
 class Schedule(Opening[Run[ScheduledRun | None, ScheduleState]]):
     """Rerun a static private algorithm whenever the dataset has grown enough, for ever; charged once, now.
 
-    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all runs together. With
+    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all runs together;
+    `epsilon` with a `delta` means the largest rho that is (epsilon, delta)-DP, and that rho is charged. With
     probability `1 - beta` all runs keep the errors of the black box's law. By default it is rerun when the number
     of rows has grown by the factor `1 + growth` (at most 10), chosen for the least error if left out (BBScheduler,
     [GROW] Algorithm 1). `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the
-    data grow (BBImprover, Algorithm 2).
+    data grow (BBImprover, Algorithm 2). `chary.growing.ChangingBox` changes the algorithm, or its queries.
 
     The dataset must be one of rows that are units, one of which is replaced, so that its size is public. Where the
     session follows it (`start(..., follow=True)`), `session.append` does what is due, and so does the start. After a
@@ -70,12 +71,18 @@ class Schedule(Opening[Run[ScheduledRun | None, ScheduleState]]):
     rho: Positive | None = None
     growth: Positive | None = None
     exponent: Positive | None = None
+    delta: Probability | None = None
 
     def __post_init__(self) -> None:
-        if (self.epsilon is None) == (self.rho is None):
-            raise InvalidParameter("give the budget of all runs together as one of epsilon= and rho=")
-        if self.exponent is not None and (self.growth is not None or self.rho is None):
-            raise InvalidParameter("a run at every size has an exponent= and a rho=, no growth= and no epsilon=")
+        if (self.epsilon is None) == (self.rho is None) or (self.delta is not None and self.epsilon is None):
+            raise InvalidParameter(
+                "give the budget of all runs together as one of epsilon=, epsilon= with delta=, and rho="
+            )
+        pure = self.rho is None and self.delta is None
+        if self.exponent is not None and (self.growth is not None or pure):
+            raise InvalidParameter(
+                "a run at every size has an exponent= and a rho=, or epsilon= with delta=, no growth="
+            )
         if Fraction(self.growth or 0) > MOST_GROWTH:
             raise InvalidParameter("growth is a share, at most 9: 0.1 = 10 %, rerun when there are 1.1 times the rows")
 
@@ -90,14 +97,19 @@ class Schedule(Opening[Run[ScheduledRun | None, ScheduleState]]):
         start, sizes = whole(size, "the number of rows at the start"), self._sizes()
         if "exponent" in sizes:
             return EveryRun(start=start, beta=self.beta, **sizes)
-        total: dict[str, Number] = {name: size for name, size in sizes.items() if name != "growth"}
-        growth = self.growth or best_growth(self.box.law, start=start, beta=self.beta, **total)
-        return EpochRuns(start=start, growth=growth, beta=self.beta, **total)
+        total: dict[str, Any] = {name: size for name, size in sizes.items() if name != "growth"}
+        law = self.box.law
+        growth = self.growth or best_growth(law, start=start, beta=self.beta, **total)
+        return EpochRuns(start=start, growth=growth, beta=self.beta, fall=law.fall, logs=law.logs, **total)
 
     def _sizes(self) -> dict[str, Number]:
         """What was said; what was left out stays so, since it depends on the size at the opening."""
         names = ("epsilon", "rho", "growth", "exponent")
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.delta is None:
+            return said
+        rho = zero_concentrated_rho_down(epsilon=Fraction(said.pop("epsilon")), delta=Fraction(self.delta))
+        return said | {"rho": rho}
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,8 @@ class StartSchedule(BoundOpening[Schedule]):
     runs: ScheduleRuns = field(compare=False)
 
     def __post_init__(self) -> None:
-        run_of(self.call.box, self.neighbouring, self.runs, FIRST, FIRST)
+        for run in self.call.box.changes:
+            run_of(self.call.box, self.neighbouring, self.runs, run, run)
 
     @property
     def event(self) -> Event:
@@ -122,7 +135,8 @@ class StartSchedule(BoundOpening[Schedule]):
         return {"black_box": self.call.box.body(self.neighbouring), "law": law} | told
 
     def prepare(self, rows: Rows) -> Sequence[Reading]:
-        run_of(self.call.box, self.neighbouring, self.runs, FIRST, FIRST).prepare(rows)
+        for run in self.call.box.changes:
+            run_of(self.call.box, self.neighbouring, self.runs, run, run).prepare(rows)
         return []
 
     def run(self, touched: Touched) -> Ran:
@@ -146,15 +160,17 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
         box, answer = self._box, self.spine.ledger.call(self.number).answer
         if answer is None:
             raise UnknownHeld(f"call {self.number} keeps no schedule: it was interrupted; open a new one")
-        return ScheduleState(self.spine, box, self.number, runs_of_body(json.loads(answer)))
+        began = next(law for law in box.laws if law.body() == self.terms["law"])
+        runs = runs_of_body(json.loads(answer))
+        return ScheduleState(self.spine, box, self.number, runs, box.law.either(began))
 
     @cached_property
     def _box(self) -> BlackBox:
         box = self.brought
         if not isinstance(box, BlackBox):
             raise InvalidParameter(f"bring the black box again: session.resume({self.number}, bring=box)")
-        told = {"black_box": box.body(self.spine.rows.neighbouring), "law": box.law.body()}
-        if {name: self.terms[name] for name in told} != told:
+        known = box.body(self.spine.rows.neighbouring) == self.terms["black_box"]
+        if not known or self.terms["law"] not in [law.body() for law in box.laws]:
             raise InvalidParameter("this is another black box (or law) than the schedule was opened with")
         return box
 

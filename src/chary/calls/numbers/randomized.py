@@ -12,6 +12,7 @@ from chary.calls.fields import Name, Positive
 from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
 from chary.mechanisms import RandomizedResponse, ShareEstimate
+from chary.mechanisms.local.local_reports import About
 from chary.numbers import Number
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine
@@ -44,9 +45,12 @@ class RandomizedCounts(Answer):
         """The unbiased estimate of the share of units that satisfy the condition; `InvalidParameter` for no units."""
         return self.estimate().share
 
-    def estimate(self, confidence: Number = "0.95") -> ShareEstimate:
-        """The share with its standard error and an interval that encloses it with this chance."""
-        return self.response.share_of(self.ones, self.units, confidence)
+    def estimate(self, confidence: Number = "0.95", *, about: About = "respondents") -> ShareEstimate:
+        """The share with its standard error and an interval that encloses it with this chance.
+
+        It is that of these units; about="population", of the population they were drawn from independently.
+        """
+        return self.response.share_of(self.ones, self.units, confidence, about=about)
 
 
 @call("randomized", subject="numbers")

@@ -15,7 +15,6 @@ from chary.calls.selection.selections import Chosen, Ranking
 from chary.data import Query
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Laplace, TopK
-from chary.mechanisms.selection.top_k import Score
 from chary.numbers import plain
 from chary.spine.interaction import Json, Ran, Touched, laplace_for_each, natural
 from chary.spine.spine import Spine
@@ -29,6 +28,7 @@ class Top(Call[Ranking]):
     algorithms that return [score, solution] and bring their own epsilons. `gap` ends the list where the next score
     is more than this below the last one, `above` where it is below a bar, `until` after the first score with which the
     list of those so far, which is public then, meets a condition: `until=When("sum", lambda scores: sum(scores) > 9)`.
+    `stop` is a condition on all that is public then, a list of `{"name": , "score": , "solution": }`.
 
     Guarantee: each candidate is epsilon-DP on its own (`Extendable`); a hit is charged for each that is published,
     at most as many as neighbours can differ in, whatever the number of candidates ([TCT] Algorithm 3, one-shot; theory
@@ -36,7 +36,7 @@ class Top(Call[Ranking]):
 
     Errors: `InvalidParameter` for fewer than k candidates, equal names or a missing epsilon. An algorithm that
     raises or returns no finite score ranks below all others; if it is published all the same it is `failed`. If all
-    fail, or `until` raises, which ends the list, `AlgorithmFailed`, charged.
+    fail, or `until` or `stop` raises, which ends the list, `AlgorithmFailed`, charged.
     """
 
     candidates: Candidates
@@ -46,6 +46,7 @@ class Top(Call[Ranking]):
     gap: Exact | None = None
     above: Exact | None = None
     until: Condition | None = None
+    stop: Condition | None = None
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
@@ -75,18 +76,25 @@ class Top(Call[Ranking]):
 
     def told(self) -> Json:
         """The rule as the ledger tells it."""
-        rule = {"gap": self.gap, "above": self.above, "until": None if self.until is None else self.until.name}
+        rules = {"until": self.until, "stop": self.stop}
+        rule = {"gap": self.gap, "above": self.above} | {name: when.name for name, when in rules.items() if when}
         return {"k": self.k} | {name: str(said) for name, said in rule.items() if said is not None}
 
-    def ended(self, scores: Sequence[Score | None]) -> tuple[int, Json]:
-        """How many of the best are published, which follows from their scores, and whether the condition failed."""
-        for place in range(1, len(scores) + 1) if self.until is not None else ():
+    def ended(self, best: Sequence[Chosen]) -> tuple[int, Json]:
+        """How many of the best are published, which follows from what is, and whether a condition failed."""
+        for place in range(1, len(best) + 1) if self.until or self.stop else ():
             try:
-                if self.until is not None and self.until(list(scores[:place])):
+                if self._met(best[:place]):
                     return place, {}
             except AlgorithmFailed:
                 return place, {"failed": True}
-        return len(scores), {}
+        return len(best), {}
+
+    def _met(self, public: Sequence[Chosen]) -> bool:
+        """Whether the list ends where this much of it is public."""
+        if self.until is not None and self.until([chosen.score for chosen in public]):
+            return True
+        return self.stop is not None and self.stop([chosen._asdict() for chosen in public])
 
 
 @dataclass(frozen=True)
@@ -137,16 +145,19 @@ class TopKeys(Bound[Top]):
 
     def run(self, touched: Touched) -> Ran:
         found = self.mechanism.step(touched.integers(), self.noise, touched.source)
-        kept, failed = self.call.ended([natural(steps, self.query.grid) for steps in found.noisy])
+        kept, failed = self.call.ended(self._best(found.positions, found.noisy))
         answer = {"positions": found.positions[:kept], "noisy": found.noisy[:kept]} | failed
         return Ran(answer, hits=kept, tests=len(self.keys))
 
     def present(self, answer: Json, call: int) -> Ranking:
         _check_ended(answer)
+        best = self._best(answer["positions"], answer["noisy"])
         keys = tuple(self.keys[position] for position in answer["positions"])
-        scores = [natural(steps, self.query.grid) for steps in answer["noisy"]]
-        best = tuple(Chosen(key, score) for key, score in zip(keys, scores, strict=True))
         return Ranking(call, self.query.columns, keys, best, told=self._told)
+
+    def _best(self, positions: Sequence[int], noisy: Sequence[int]) -> tuple[Chosen, ...]:
+        scores = [natural(steps, self.query.grid) for steps in noisy]
+        return tuple(Chosen(self.keys[place], score) for place, score in zip(positions, scores, strict=True))
 
     @property
     def _told(self) -> LargestOf:
@@ -178,7 +189,8 @@ class TopAlgorithms(SideBySide[Top]):
         outcomes = [self.scored(position, touched) for position in range(self.parallel)]
         scores = [None if outcome is None else outcome[0] for outcome in outcomes]
         ranked = self.call.rule.choose(scores)
-        kept, failed = self.call.ended([scores[position] for position in ranked])
+        names = [algorithm.name for algorithm in self.algorithms]
+        kept, failed = self.call.ended([Chosen(names[place], *(outcomes[place] or (None,))) for place in ranked])
         best = ranked[:kept]
         found = published(best, [outcomes[position] for position in best], tests=self.parallel)
         return replace(found, answer=found.answer | failed)

@@ -1,15 +1,16 @@
 """All candidates that reach a bar, paid by what is published."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, Targeted
 from chary.calls.call import call
-from chary.calls.fields import Candidates
+from chary.calls.fields import Candidates, Whole
 from chary.calls.selection.candidates import Scored, SideBySide, listed, published
 from chary.calls.selection.covering import conditions_of
+from chary.calls.selection.held_selections import Pairs, check_room, fitting, stored
 from chary.calls.selection.public_candidates import SelectByNoise, SelectSharply
 from chary.calls.selection.selections import Selected
 from chary.calls.thresholds.how_sharply import Valued
@@ -31,15 +32,24 @@ class Select(Valued[Selected]):
     by `epsilon` an epsilon-DP call, and many against too low a bar are refused alike (see `Threshold`). One unit may
     meet all conditions, and be in as many keys as the query says. When the budget cannot pay for that many hits it
     halts at the last one that fits; later candidates are `untested`.
+
+    With `room`, outcomes of algorithms that were not published are held as secret state, of so many bytes each in the
+    ledger, and can be published by another condition (`Reselect`); one that does not fit has failed.
     """
 
     candidates: Candidates
+    _: KW_ONLY
+    room: Whole | None = None
 
     def __post_init__(self) -> None:
         if _counted(self.candidates):
             super().__post_init__()
+            if self.room is not None:
+                raise InvalidParameter("only outcomes of algorithms are held: leave room= out")
         elif self.ways:
             raise InvalidParameter("algorithms bring their own epsilon: say nothing of how sharply they are tested")
+        elif self.room is not None:
+            check_room(self.room, len(listed(self.candidates)))
 
     def bind(self, spine: Spine) -> "SelectAbove | SelectByNoise | SelectSharply":
         neighbouring = spine.rows.neighbouring
@@ -70,19 +80,24 @@ class SelectAbove(SideBySide[Select]):
         return Targeted(self.epsilon_each, None, self.delta_each)
 
     def body(self) -> Json:
-        return super().body() | {"above": str(self.call.above)}
+        held = {} if self.call.room is None else {"room": self.call.room}
+        return super().body() | {"above": str(self.call.above)} | held
 
     def run(self, touched: Touched) -> Ran:
         found: list[int] = []
         outcomes: list[Scored] = []
-        tested = 0
+        held: Pairs = {}
+        tested, room = 0, self.call.room
         while tested < self.parallel and len(found) != touched.most_hits:
             outcome = self.scored(tested, touched)
             if outcome is not None and outcome[0] >= Fraction(self.call.above):
                 found.append(tested)
                 outcomes.append(outcome)
+            elif room is not None and (kept := fitting(outcome, room)) is not None:
+                held[tested] = kept
             tested += 1
-        return published(found, outcomes, tests=tested)
+        told = published(found, outcomes, tests=tested)
+        return told if room is None else replace(told, secret=stored(held, room, self.parallel))
 
     def present(self, answer: Json, call: int) -> Selected:
         keys = tuple((algorithm.name,) for algorithm in self.algorithms)

@@ -107,6 +107,16 @@ class Selected(Table):
 
 
 @dataclass(frozen=True)
+class Gathered(Selected):
+    """What a greedy choice took, in the order it was taken; each was charged.
+
+    `calls` are the numbers of its steps, `call` the last of them.
+    """
+
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Coverage(Table):
     """What a greedy coverage chose, in the order the candidates were listed; each was charged.
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from threading import Lock
@@ -17,16 +17,17 @@ from chary.accounting.synthesis.mwem_errors import mwem_margins_up
 from chary.answer import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Cells, Conditions, Positive, Whole
-from chary.calls.workload import conditions, promised, region
-from chary.data import Count, Predicate, Query, Reading, Relation, Rows, Universe, public_size
+from chary.calls.workload import AskedShare, Share, conditions, promised, region
+from chary.data import Query, Reading, Relation, Rows, Universe, public_size
 from chary.data.columns import Schema
 from chary.data.domain.cell_counts import MOST_QUERIES, CellCounts, CellQueries, CellReader
-from chary.data.domain.regions import Region, located, matrix
+from chary.data.domain.regions import Region, matrix
 from chary.data.domain.synthetic import rows_drawn
+from chary.data.domain.weighted_regions import WeightedRegion
 from chary.errors import InvalidQuery
 from chary.mechanisms.synthesis.mwem_fit import Exponents, MwemRounds, Round, best_round, missed, weighted
 from chary.mechanisms.synthesis.public_histogram import PublicHistogram
-from chary.spine.interaction import Json, Ran, Touched
+from chary.spine.interaction import Json, Ran, Touched, natural
 from chary.spine.spine import Spine
 
 # Error bars hold 95 times in 100.
@@ -35,10 +36,11 @@ _LOOKING: Final = Lock()  # a histogram sums in room that it keeps, so one look-
 
 
 class MeasuredQuery(NamedTuple):
-    """One round: the query that was picked as the worst, its noisy count, and the share the histogram had for it."""
+    """One round: the query that was picked as the worst, its noisy count (of a linear query, the sum of the weights),
+    and the share the histogram had for it."""
 
     query: str
-    measured: int
+    measured: float
     share: float
 
 
@@ -58,14 +60,14 @@ class SyntheticHistogram(Answer):
     error_bar: float
     schema: Schema = field(repr=False, compare=False)
     exponents: Exponents = field(repr=False)
-    asked: tuple[Predicate, ...] = field(repr=False, compare=False)
+    asked: tuple[Share, ...] = field(repr=False, compare=False)
 
     @property
     def value(self) -> tuple[MeasuredQuery, ...]:
         """What was published of the rows: the rounds."""
         return self.rounds
 
-    def share(self, where: Predicate | Count | str | None) -> float:
+    def share(self, where: AskedShare) -> float:
         """The share of rows that satisfy a condition; None is every row. `InvalidQuery` for a condition that the
         universe cannot tell (see `Universe`)."""
         cells = region(self.universe, self.schema, where)
@@ -78,7 +80,7 @@ class SyntheticHistogram(Answer):
             "no interval for the whole: interval_of(condition) of all queries it was made for hold together 95 in 100"
         )
 
-    def interval_of(self, where: Predicate | Count | str | None) -> tuple[float, float] | None:
+    def interval_of(self, where: AskedShare) -> tuple[float, float] | None:
         """Where the share of the rows lies: of all queries it was made for together, with probability 0.95, whatever
         the data. None for any other condition, of which nothing is promised."""
         return promised(self.share(where), self.error_bar, self.asked, where)
@@ -106,21 +108,21 @@ class SyntheticHistogram(Answer):
 class _Cells:
     """The cells of queries; those that were looked up are kept."""
 
-    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[Predicate]) -> None:
+    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[Share]) -> None:
         self.shape = matrix(universe)
         self._universe, self._schema, self._queries = universe, schema, queries
-        self._known: dict[int, Region] = {}
+        self._known: dict[int, Region | WeightedRegion] = {}
 
-    def cells(self, query: int) -> Region:
+    def cells(self, query: int) -> Region | WeightedRegion:
         if query not in self._known:
-            self._known[query] = located(self._universe, self._schema, self._queries[query])[0]
+            self._known[query] = region(self._universe, self._schema, self._queries[query])
         return self._known[query]
 
 
 class _Answering(_Cells):
     """Also answers all queries from weights."""
 
-    def __init__(self, counted: CellQueries, queries: Sequence[Predicate]) -> None:
+    def __init__(self, counted: CellQueries, queries: Sequence[Share]) -> None:
         super().__init__(counted.universe, counted.schema, queries)
         self.shares = counted.shares
 
@@ -131,7 +133,8 @@ class MWEM(Call[SyntheticHistogram]):
 
     Each round picks the query that the histogram of that time gets most wrong, measures its count, and fits the
     histogram to all counts measured so far; the last one only tests (Hardt, Ligett, McSherry 2012; docs/mwem.md).
-    Queries are conditions, one or a list, or counts, whose keys make a condition each. More rounds learn more
+    Queries are conditions, one or a list, or counts, whose keys make a condition each, or linear queries
+    (`chary.data.average`, `weighted`). More rounds learn more
     and measure each count less precisely; `chary.accounting.synthesis.mwem_errors.best_rounds` is the number that
     promises most for the worst data.
 
@@ -185,7 +188,7 @@ class AskMWEM(Bound[MWEM]):
         return Universe.of(self.call.universe)
 
     @cached_property
-    def asked(self) -> tuple[Predicate, ...]:
+    def asked(self) -> tuple[Share, ...]:
         """The queries that it is made for."""
         return conditions(self.call.queries)
 
@@ -214,21 +217,27 @@ class AskMWEM(Bound[MWEM]):
     def run(self, touched: Touched) -> Ran:
         counted: CellCounts = touched.values[0]
         answering = _Answering(counted.queries, self.asked)
-        rounds, exponents = self.mechanism.run(counted.counts, counted.size, answering, touched.source)
+        grid = counted.queries.grid
+        made = replace(self.mechanism, grid=grid)
+        rounds, exponents = made.run(counted.counts, counted.size, answering, touched.source)
         schema = {name: counted.queries.schema[name] for name, _ in self.universe.columns}
         told = {"size": counted.size, "rounds": [list(found) for found in rounds], "schema": schema}
-        return Ran(told | {"exponents": [list(part) for part in exponents]}, hits=0, tests=0)
+        told |= {"exponents": [list(part) for part in exponents]} | ({} if grid == 1 else {"grid": grid})
+        return Ran(told, hits=0, tests=0)
 
     def present(self, answer: Json, call: int) -> SyntheticHistogram:
         rounds = [Round(*found) for found in answer["rounds"]]
-        size, kept = answer["size"], best_round(rounds, answer["size"])
+        size, grid = answer["size"], answer.get("grid", 1)
+        kept = best_round(rounds, size * grid)
         exponents = Exponents(*(tuple(part) for part in answer["exponents"]))
-        told = tuple(MeasuredQuery(self.asked[found.query].text, found.measured, found.share) for found in rounds)
-        error = min(1.0, missed(rounds[kept], size) + self._margin / size)
+        told = tuple(
+            MeasuredQuery(self.asked[found.query].text, natural(found.measured, Fraction(1, grid)), found.share)
+            for found in rounds
+        )
+        error = min(1.0, missed(rounds[kept], size * grid) + self._margin(grid) / size)
         return SyntheticHistogram(call, self.universe, size, told, kept, error, answer["schema"], exponents, self.asked)
 
-    @cached_property
-    def _margin(self) -> float:
+    def _margin(self, grid: int) -> float:
         asked, sizes = self.call, {"epsilon": self.call.epsilon, "rho": self.call.rho}
-        margins = mwem_margins_up(queries=len(self.asked), rounds=asked.rounds, confidence=1 - RARE, **sizes)
+        margins = mwem_margins_up(queries=len(self.asked), rounds=asked.rounds, confidence=1 - RARE, grid=grid, **sizes)
         return margins.tested

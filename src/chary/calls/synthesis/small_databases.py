@@ -16,8 +16,8 @@ from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Cells, Conditions, Positive, Whole
 from chary.calls.selection.choices import bounded_range_price
 from chary.calls.synthesis.small_database_workload import Workload
-from chary.calls.workload import promised, region
-from chary.data import Count, Predicate, Query, Reading, Relation, Rows, Universe, count, public_size
+from chary.calls.workload import AskedShare, Share, promised, region
+from chary.data import Query, Reading, Relation, Rows, Universe, count, public_size
 from chary.data.columns import Schema, classify
 from chary.data.domain.synthetic import rows_in
 from chary.errors import InvalidParameter, InvalidQuery
@@ -45,7 +45,7 @@ class SyntheticDatabase(Answer):
     cells: tuple[int, ...]
     error_bar: float
     schema: Schema = field(compare=False)
-    asked: tuple[Predicate, ...] = field(repr=False, compare=False)
+    asked: tuple[Share, ...] = field(repr=False, compare=False)
 
     @property
     def value(self) -> tuple[int, ...]:
@@ -60,11 +60,11 @@ class SyntheticDatabase(Answer):
     def __repr__(self) -> str:
         return f"SmallDatabase(call={self.call}, {self.rows} rows, error_bar={plain(self.error_bar)}, {self.universe})"
 
-    def share(self, where: Predicate | Count | str | None) -> float:
+    def share(self, where: AskedShare) -> float:
         """The share of its rows that satisfy a condition; None is every row. `InvalidQuery` for a condition that the
         universe cannot tell (see `Universe`)."""
-        flags = region(self.universe, self.schema, where).flags()
-        return int(np.count_nonzero(flags[list(self.cells)])) / self.rows
+        weights = region(self.universe, self.schema, where).weights()
+        return float(weights[list(self.cells)].sum()) / self.rows
 
     @property
     def interval_says(self) -> str:
@@ -72,7 +72,7 @@ class SyntheticDatabase(Answer):
             "no interval for the whole: interval_of(condition) of all queries it was made for hold together 95 in 100"
         )
 
-    def interval_of(self, where: Predicate | Count | str | None) -> tuple[float, float] | None:
+    def interval_of(self, where: AskedShare) -> tuple[float, float] | None:
         """Where the share of the rows lies: of all queries it was made for together, with probability 0.95, whatever
         the data. None for any other condition, of which nothing is promised."""
         return promised(self.share(where), self.error_bar, self.asked, where)
@@ -90,7 +90,8 @@ class SyntheticDatabase(Answer):
 class SmallDatabase(Call[SyntheticDatabase]):
     """A synthetic database of a few rows whose answers to all these queries are near those of the data.
 
-    Queries are conditions, one or a list, or counts, whose keys make a condition each. Give its size as `rows`, or
+    Queries are conditions, one or a list, or counts, whose keys make a condition each, or linear queries
+    (`chary.data.average`, `weighted`). Give its size as `rows`, or
     `alpha` for `ceil(ln|Q|/alpha^2)` as published; without either it has as many rows as promise the least error at
     the public size, up to 1,000,000 candidates. All candidates are gone through, so there may be 10,000,000 at
     most.
@@ -176,11 +177,12 @@ class AskSmallDatabase(Bound[SmallDatabase]):
         for name, _ in self.workload.universe.columns:
             if classify(rows.schema, name) is not classify(self.workload.schema, name):
                 raise InvalidQuery(f"column {name!r} is of another type than the queries were checked for")
-        return super().prepare(rows)
+        return [*self.workload.readings(rows), rows.prepare(count())]
 
     def run(self, touched: Touched) -> Ran:
-        *counts, size = (touched.integer(place) for place in range(len(touched.values)))
-        return Ran({"cells": self.mechanism.step(counts, size, touched.source), "size": size}, hits=0, tests=0)
+        size = touched.integer(-1)
+        steps = self.workload.steps(touched.values[:-1])
+        return Ran({"cells": self.mechanism.step(steps, size, touched.source), "size": size}, hits=0, tests=0)
 
     def present(self, answer: Json, call: int) -> SyntheticDatabase:
         cells = tuple(answer["cells"])

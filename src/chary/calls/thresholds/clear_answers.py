@@ -42,6 +42,8 @@ def clear_beyond(test: SharpTest, chance: float) -> float:
 class AskClearly(TestedTogether, Bound[HowSharply[Any]]):
     """An answer by two draws; a hit is that they differ, or agree on a label that no value has."""
 
+    raced = True
+
     query: Query
     draws: LabelDraws
     teller: Callable[[int, int | None], Any] = field(compare=False, repr=False)
@@ -123,6 +125,8 @@ class AskLargest(AskClearly):
 @dataclass(frozen=True)
 class Wrapped(Bound[CallT], Generic[CallT]):
     """A mechanism inside the boundary wrapper; a hit is `BOUNDARY`."""
+
+    raced = True
 
     query: Query
 

@@ -71,6 +71,8 @@ class Test(Threshold[Tested]):
 class AskTest(Barring[Test]):
     """The test, as it is run."""
 
+    raced = True
+
     decides = True
 
     @cached_property
@@ -109,6 +111,8 @@ class AskTest(Barring[Test]):
 @dataclass(frozen=True)
 class AskSharpTest(Sharply, Barring[Test]):
     """The sharp test, as it is run: of one integer against a threshold in steps."""
+
+    raced = True
 
     sharpness: Sharpness
     tested: Query

@@ -82,6 +82,8 @@ def _zoned(call: int, outcome: int | None) -> Zoned:
 class AskBetween(Bound[Between]):
     """The three zones, as they are told apart."""
 
+    raced = True
+
     query: Query
     decides = True
 

@@ -66,9 +66,10 @@ class AskCharged(AskHistogram):
             noisy = self.found(easy, touched)
             if noisy is None:
                 return Ran(told | {"hard": False, "share": share}, hits=0, tests=1)
-            margin = self.noise.error_bar(NEARLY_SURE) / self.size
+            margin = (self.noise.error_bar(NEARLY_SURE) + self.rounding) / self.size
             change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
-        told |= {"hard": True, "count": noisy, "error_bar": self.noise.error_bar() / self.size} | self.away(easy)
+        bar = (self.noise.error_bar() + self.rounding) / self.size
+        told |= {"hard": True, "count": noisy, "error_bar": bar} | self.away(easy)
         return Ran(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})
 
 
@@ -113,7 +114,7 @@ class AskWeights(AskCharged):
         return {"epsilon": str(self.epsilon)}
 
     def found(self, easy: Easy, touched: Touched) -> int | None:
-        noisy = self.noise.apply_one(touched.integer(), touched.source)
+        noisy = self.noise.apply_one(self.counted(touched), touched.source)
         return None if easy.low <= noisy <= easy.high else noisy
 
     def away(self, easy: Easy) -> Json:
@@ -126,8 +127,11 @@ class AskWeights(AskCharged):
         size, support = answer["size"], Support.outside(*answer["easy"])
         noise = laplace_for(self.located[1], self.started.neighbouring, Fraction(answer["epsilon"]))
         known = Publication(noise.law(), support, floor=0, ceiling=size)
-        low, high = (end if end is None else end / size for end in known.interval(answer["count"]))
-        return replace(found, error_bar=None, told=(low, high))
+        low, high = known.interval(answer["count"])
+        least = None if low is None else max(0.0, (low - self.rounding) / size)
+        return replace(
+            found, error_bar=None, told=(least, None if high is None else min(1.0, (high + self.rounding) / size))
+        )
 
     def reached(self, queries: int, hard_left: int | None) -> float:
         within = weights_alpha(epsilon=self.epsilon, size=self.size, queries=queries)
@@ -180,7 +184,7 @@ class AskSharpWeights(AskCharged):
         return {"price": str(self.own.price)}
 
     def found(self, easy: Easy, touched: Touched) -> int | None:
-        count = touched.integer()
+        count = self.counted(touched)
         # At 1 it is the first count outside.
         outside = max(count - easy.high, easy.low - count)
         if not self.sharpness.sampler.step(outside - 1 + self.sharpness.bar, touched.source):

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from chary.answer import Answer, Ends, Known, around
 from chary.calls.openings import BoundOpening
-from chary.data import Count, Predicate, Query, Reading, Rows
+from chary.data import Count, Linear, Predicate, Query, Reading, Rows, count
 from chary.data.columns import Schema
+from chary.data.domain.linear import linear_of
 from chary.data.domain.regions import Region, located, matrix
 from chary.data.domain.universe import Universe
+from chary.data.domain.weighted_regions import RowSum, WeightedRegion, WeightReader, weighing
 from chary.data.size import public_size
 from chary.errors import InvalidQuery, UnknownHeld
 from chary.mechanisms.synthesis.weights_update import MultiplicativeWeights, Transcript
@@ -33,7 +35,7 @@ NEARLY_SURE = 0.9999
 
 @dataclass(frozen=True)
 class WeightedAnswer(Answer):
-    """The share of rows that satisfy a query, from 0 to 1.
+    """The share of rows that satisfy a query, or their average weight in a linear one, from 0 to 1.
 
     `hard` says that the histogram was off, so that a noisy answer was published, charged, and taught to the histogram.
     An answer that is not `verified` is the histogram's alone: nothing was read or charged, it may be off by anything,
@@ -138,8 +140,11 @@ class HistogramMemory:
                 self._weights.apply(change, self.located(change.query)[0])
             yield self._weights
 
-    def located(self, text: str) -> tuple[Region, Count]:
-        """The cells of a query and the count of its rows."""
+    def located(self, text: str) -> tuple[Region | WeightedRegion, Count]:
+        """The cells of a query and the count of its rows. The weights of a linear query are added up to whole rows,
+        which one row moves by as much as the count of all rows."""
+        if (linear := linear_of(text)) is not None:
+            return weighing(self._started.universe, self._schema, linear), count()
         predicate = None if text == EVERYTHING else Predicate.parse(text)
         return located(self._started.universe, self._schema, predicate)
 
@@ -167,9 +172,19 @@ class AskHistogram(Interaction):
             raise InvalidQuery("there are no rows here: append those that the histogram is about")
 
     @cached_property
-    def located(self) -> tuple[Region, Count]:
+    def located(self) -> tuple[Region | WeightedRegion, Count]:
         """The cells of the query, and what is counted."""
         return self.memory.located(self.text_of_query)
+
+    @cached_property
+    def linear(self) -> Linear | None:
+        """The linear query; None for a condition."""
+        return linear_of(self.text_of_query)
+
+    @property
+    def rounding(self) -> float:
+        """By how much a sum of weights may be off by being told in whole rows, in rows."""
+        return 0.0 if self.linear is None else 0.5
 
     @property
     @abstractmethod
@@ -188,7 +203,17 @@ class AskHistogram(Interaction):
         return {"weights": self.opened, "where": self.text_of_query} | self.terms
 
     def queries(self) -> Sequence[Query]:
-        return [self.located[1]]
+        return [self.located[1]] if self.linear is None else []
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        if self.linear is None:
+            return super().prepare(rows)
+        return [WeightReader(rows, self.started.universe, self.linear)]
+
+    def counted(self, touched: Touched) -> int:
+        """The rows that satisfy the condition, or the sum of their weights in whole rows."""
+        read = touched.values[0]
+        return read.rows if isinstance(read, RowSum) else touched.integer()
 
     def present(self, answer: Json, call: int) -> WeightedAnswer:
         if not answer["hard"]:

@@ -23,8 +23,7 @@ from chary.calls.weights.histogram_questions import (
     OpenHistogram,
     WeightedAnswer,
 )
-from chary.calls.workload import condition
-from chary.data import Count, Predicate
+from chary.calls.workload import AskedShare, condition
 from chary.data.domain.synthetic import rows_drawn
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, NoPrice, UnknownHeld
@@ -83,14 +82,14 @@ class HistogramState(ABC):
         self._memory = HistogramMemory(started, spine.rows.schema)
 
     @abstractmethod
-    def asked(self, where: Predicate | Count | str | None) -> AskHistogram:
+    def asked(self, where: AskedShare) -> AskHistogram:
         """The question, validated."""
 
     @abstractmethod
     def standing(self, *, queries: int = 1000) -> WeightsQuote:
         """How many hard queries are left, and how accurate so many answers are now."""
 
-    def estimate(self, where: Predicate | Count | str | None) -> float:
+    def estimate(self, where: AskedShare) -> float:
         """The histogram's share, unchecked: free, and no data but the public size are read."""
         return self.alone(self.asked(where)).share
 
@@ -159,12 +158,13 @@ class WeightsState(HistogramState):
             reached=math.inf if left == 0 else asked.reached(queries, left),
         )
 
-    def asked(self, where: Predicate | Count | str | None) -> AskCharged:
+    def asked(self, where: AskedShare) -> AskCharged:
         return self._started.asked(self.call, condition_text(where), public_size(self._spine.rows), self._memory)
 
 
 class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
-    """`run.ask(where)`: the share of rows that satisfy the condition, within alpha; None is every row.
+    """`run.ask(where)`: the share of rows that satisfy the condition, within alpha; None is every row. A linear query,
+    `chary.data.average` or `weighted`, is the average weight of the rows instead, at the same price.
 
     When no hard answer can be had any more, the histogram answers alone, `verified` is False, and nothing is read
     or recorded; with `must_verify` that is a `BudgetRefused`. Errors: `InvalidQuery` for a condition that the
@@ -178,7 +178,7 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
     def state(self) -> HistogramState:
         """The histogram as it is now."""
 
-    def question(self, where: Predicate | Count | str | None) -> AskHistogram:
+    def question(self, where: AskedShare) -> AskHistogram:
         return self.state.asked(where)
 
     def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> WeightedAnswer:
@@ -205,7 +205,7 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
         return int(self.opened_as["size"])
 
 
-def condition_text(where: Predicate | Count | str | None) -> str:
+def condition_text(where: AskedShare) -> str:
     """The condition, canonically."""
     asked = condition(where)
     return EVERYTHING if asked is None else asked.text

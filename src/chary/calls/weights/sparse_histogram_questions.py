@@ -108,7 +108,7 @@ class AskSparseWeights(AskHistogram):
     def _tested(
         self, machine: SparseVectorMachine, state: HistogramRound, share: float, touched: Touched
     ) -> "_Hit | None":
-        easy, rows = self.started.rule.easy(share, self.size), touched.integer()
+        easy, rows = self.started.rule.easy(share, self.size), self.counted(touched)
         beyond = np.array([rows - easy.high - 1, easy.low - 1 - rows])
         crossed = machine.step(HiddenThreshold(state.shift or 0), beyond, 0, touched.source)[1]
         if not crossed.values or machine.answers is None:
@@ -118,10 +118,10 @@ class AskSparseWeights(AskHistogram):
 
     def _hard(self, weights: WeightVector, state: HistogramRound, hit: "_Hit") -> Ran:
         """Publish the count, teach it to the histogram, end the round."""
-        answer, margin = hit.noisy / self.size, hit.noise.error_bar(NEARLY_SURE) / self.size
+        answer, margin = hit.noisy / self.size, (hit.noise.error_bar(NEARLY_SURE) + self.rounding) / self.size
         change = weights.change(self.text_of_query, self.located[0], self.size, answer, margin, hit.above)
         after = HistogramRound(state.transcript.then(change), state.begun, state.size)
-        bar = {"error_bar": hit.noise.error_bar() / self.size}
+        bar = {"error_bar": (hit.noise.error_bar() + self.rounding) / self.size}
         told = self._told(state) | {"hard": True, "above": hit.above, "count": hit.noisy} | bar
         return Ran(told, hits=1, tests=1, secrets={self.opened: after.dump()})
 

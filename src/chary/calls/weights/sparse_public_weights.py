@@ -7,7 +7,7 @@ from chary.accounting.synthesis.hard_answers import hard_answers_up
 from chary.accounting.synthesis.sparse_weight_rounds import round_alpha_up
 from chary.calls.weights.public_weights import HistogramState, WeightsQuote, condition_text
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights, HistogramRound
-from chary.data import Count, Predicate
+from chary.calls.workload import AskedShare
 from chary.data.size import public_size
 from chary.mechanisms.synthesis.weights_update import Transcript
 from chary.spine.spine import Spine
@@ -68,7 +68,7 @@ class SparseWeightsState(HistogramState):
         noise = self._started.rounds.noise(number, since)
         return max(float(self._rule.alpha), round_alpha_up(noise, size=size, queries=queries, rounds=left))
 
-    def asked(self, where: Predicate | Count | str | None) -> AskSparseWeights:
+    def asked(self, where: AskedShare) -> AskSparseWeights:
         size = public_size(self._spine.rows)
         return AskSparseWeights(self.call, self._started, condition_text(where), size, self._memory)
 

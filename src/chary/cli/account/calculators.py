@@ -1,18 +1,22 @@
 """`chary account`: the calculators, whose JSON keys other programs rely on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from chary import accounting
 from chary.accounting import BoundaryCall, Targeted, hit_price_up
-from chary.cli.account.growing_account import population, queries, rows, weights_rows
+from chary.cli.account.group_account import group, sampler
+from chary.cli.account.growing_account import budget, population, queries, rows, weights_rows
 from chary.cli.account.interval_account import interval
 from chary.cli.account.limits_account import hits, top_one, unbiased
+from chary.cli.account.people_account import people
+from chary.cli.account.runs_account import run_filter, run_pdp, runs
 from chary.cli.account.sharp_account import sharp, tests, within
+from chary.cli.account.unanimous_account import unanimous
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs
 from chary.cli.spinner import spinning
@@ -20,7 +24,11 @@ from chary.errors import InvalidParameter
 from chary.numbers import exact, probability, whole
 
 app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting; they touch no data.")
-for command in (interval, sharp, within, tests, hits, top_one, unbiased, rows, weights_rows, queries, population):
+ELSEWHERE: Final[tuple[Callable[..., None], ...]] = (
+    *(interval, sharp, within, tests, hits, top_one, unbiased, rows, budget, weights_rows, queries, population),
+    *(people, runs, run_pdp, run_filter, unanimous, group, sampler),
+)
+for command in ELSEWHERE:
     app.command()(command)
 PerCall = Annotated[str, typer.Option("--epsilon-per-call", help="Epsilon of each call.")]
 Target = Annotated[str | None, typer.Option("--q", help="The q of a q-target (default: NotPrior).")]
@@ -89,13 +97,18 @@ def boundary(
 
 @app.command()
 def compose(
-    epsilon: Annotated[str, typer.Option(help="Epsilon of each computation.")],
-    times: Annotated[int, typer.Option(help="How many computations.")],
+    epsilon: Annotated[str, typer.Option(help="Epsilon of each computation; several, as in 0.1,0.2, of unequal ones.")],
+    times: Annotated[int, typer.Option(help="How many computations, of each epsilon.")],
     delta: Delta,
     as_json: AsJson = False,
 ) -> None:
-    """Total epsilon of equal pure computations by every composition theorem."""
-    _show(accounting.compose(epsilon=epsilon, times=times, delta=delta).as_dict(), as_json)
+    """Total epsilon of pure computations by every composition theorem."""
+    several = epsilon.split(",")
+    if len(several) == 1:
+        found = accounting.compose(epsilon=epsilon, times=times, delta=delta)
+    else:
+        found = accounting.compose_unequal(epsilons=several * max(0, min(times, 10_000)), delta=delta)
+    _show(found.as_dict(), as_json)
 
 
 @app.command()

@@ -7,7 +7,13 @@ from typer import Option
 from chary.accounting import zero_concentrated_rho_down
 from chary.accounting.events import failing
 from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.growing.rows_needed import epochs_rows, every_rows, static_rows
+from chary.accounting.growing.rows_needed import (
+    epochs_epsilon,
+    epochs_rows,
+    every_rows,
+    static_epsilon,
+    static_rows,
+)
 from chary.accounting.synthesis.weights_limits import published_weights_rows, queries_allowed, sparse_weights_rows
 from chary.accounting.utility.population_risk import population_risk_up
 from chary.cli.asking.options import AsJson
@@ -30,6 +36,11 @@ def rows(
     factor: Annotated[str, Option(help="c of the law.")] = "1",
     choices: Annotated[str, Option(help="Over how many things at once.")] = "1",
     base: Annotated[str, Option(help="An error that no rows improve.")] = "0",
+    log_power: Annotated[
+        str, Option(help="Power of ln(choices/beta) inside of the law; 1/2 for Gaussian noise.")
+    ] = "1",
+    size_power: Annotated[str | None, Option(help="Power of n, if it is not that of epsilon.")] = None,
+    size_log: Annotated[str, Option(help="Power of ln(n) inside of the law.")] = "0",
     epsilon: Annotated[str | None, Option(help="Total epsilon of one run, and of a schedule in epochs.")] = None,
     rho: Annotated[str | None, Option(help="Total rho of schedules, in place of epsilon.")] = None,
     growth: Annotated[str | None, Option(help="Growth between epochs (default: the best).")] = None,
@@ -39,7 +50,7 @@ def rows(
     as_json: AsJson = False,
 ) -> None:
     """Rows that an accuracy takes: in one run, at the start of a schedule in epochs, of one at every size."""
-    law = Law(power, factor, choices, base=base)
+    law = Law(power, factor, choices, log_power, base, size_power, size_log)
     if (epsilon is None) == (rho is None):
         raise InvalidParameter("give one of --epsilon and --rho, as in: chary account rows --accuracy 0.05 --epsilon 1")
     known: dict[str, Any] = {"accuracy": accuracy, "beta": beta}
@@ -51,6 +62,26 @@ def rows(
         if rho is not None and start is not None:
             figures["every_size"] = every_rows(law, start=start, exponent=exponent, rho=rho, **known)
     _show(figures, as_json)
+
+
+def budget(
+    accuracy: Annotated[str, Option(help="The error that is wanted, staleness included.")],
+    size: Annotated[int, Option(help="Rows there are, at the start of a schedule.")],
+    power: Annotated[str, Option(help="p of the law c (ln(choices/beta)/(epsilon n))^p.")] = "1",
+    factor: Annotated[str, Option(help="c of the law.")] = "1",
+    choices: Annotated[str, Option(help="Over how many things at once.")] = "1",
+    base: Annotated[str, Option(help="An error that no budget improves.")] = "0",
+    delta: Annotated[str | None, Option(help="Delta of a schedule, which is then much cheaper.")] = None,
+    growth: Annotated[str | None, Option(help="Growth between epochs (default: the best).")] = None,
+    beta: Annotated[str, Option(help="Chance that the error is exceeded.")] = "0.05",
+    as_json: AsJson = False,
+) -> None:
+    """Epsilon that an accuracy takes at so many rows: in one run, and in a schedule in epochs, for ever."""
+    law = Law(power, factor, choices, base=base)
+    with spinning("looking for the sizes"):
+        once = static_epsilon(law, accuracy=accuracy, size=size, beta=beta)
+        epochs = epochs_epsilon(law, accuracy=accuracy, start=size, beta=beta, growth=growth, delta=delta)
+    _show({"once": once, "epochs": epochs}, as_json)
 
 
 def weights_rows(

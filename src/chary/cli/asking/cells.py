@@ -25,6 +25,15 @@ def listed(schema: Mapping[str, str], values: Sequence[str]) -> dict[str, list[A
     return {name: keys_of(text, str(classify(dict(schema), name))) for name, text in split}
 
 
+def ranges(texts: Sequence[str]) -> dict[str, list[str]]:
+    """The columns of `--range` options with their two ends."""
+    split = [_split(option, "--range age=0,90") for option in texts]
+    found = {name: [end.strip() for end in text.split(",")] for name, text in split}
+    if not found or len(found) < len(split):
+        raise InvalidParameter("name every column once, by --range age=0,90")
+    return found
+
+
 def lines_of(place: str) -> Iterator[str]:
     """The lines of a file that are not empty, as they come; `-` is the standard input.
 

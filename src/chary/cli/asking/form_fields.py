@@ -11,9 +11,9 @@ import typer
 from chary.calls import Call
 from chary.calls import fields as typed
 from chary.calls.meanings import MEANINGS
-from chary.cli.asking.cells import keys_of, listed, listed_lines, universe
+from chary.cli.asking.cells import keys_of, listed, listed_lines, ranges, universe
 from chary.cli.asking.opened import Opened
-from chary.cli.asking.options import BelowMargin, Cut, Listed, NoMissing
+from chary.cli.asking.options import BelowMargin, Cut, Listed, NoMissing, Ranged
 from chary.data.columns import classify
 from chary.errors import InvalidParameter
 
@@ -157,6 +157,11 @@ _SEVERAL: Final = {
             inspect.Parameter("no_missing", KEYWORD, default=False, annotation=NoMissing),
         ),
         _cells,
+    ),
+    "ranges": FieldOption(
+        "ranges",
+        (inspect.Parameter("ranges", KEYWORD, default=None, annotation=Ranged),),
+        lambda said, _: ranges(said["ranges"] or []),
     ),
     "columns": FieldOption(
         "columns", (inspect.Parameter("values", KEYWORD, default=None, annotation=Listed),), _columns

@@ -26,7 +26,7 @@ from chary.errors import InvalidParameter
 # What only a program can bring besides code of its own: names of targets, votes, a black box, several algorithms, or
 # several queries, a workload.
 BROUGHT: Final = frozenset(
-    {"agreement", "best_of", "label", "label_clear", "schedule"}
+    {"agreement", "best_of", "greedy", "label", "label_clear", "reselect", "schedule"}
     | {"exponential_mechanism", "inverse_sensitivity", "matrix_mechanism", "release_all"}
     | {name for name, kind in kinds().items() if of_code(kind)}
 )

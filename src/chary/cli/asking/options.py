@@ -88,6 +88,7 @@ class QueryOptions:
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: each value is clipped to this.")] = None
     grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
     rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
+    missing: Annotated[str | None, typer.Option(help="The value, for a mean, of rows without one.")] = None
     unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
     where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
     by: Annotated[str | None, typer.Option(help="Key columns, comma between them.")] = None
@@ -127,6 +128,7 @@ class OutputOptions:
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Cut = Annotated[list[str] | None, typer.Option("--bins", help="Public edges of a column: age=0,18,65,120.")]
 Listed = Annotated[list[str] | None, typer.Option("--values", help="Public values of a column: sex=f,m.")]
+Ranged = Annotated[list[str] | None, typer.Option("--range", help="Range of a column: age=0,90.")]
 NoMissing = Annotated[bool, typer.Option("--no-missing", help="Expect no NULL and no undeclared value.")]
 BelowMargin = Annotated[
     bool, typer.Option("--below-margin", "--yes", help="Ask although mostly false alarms are to be expected.")

@@ -1,4 +1,4 @@
-"""`chary sparse`, `chary distinct` and `chary resume`: what stays open, opened and asked, or asked again."""
+"""`chary sparse`, `chary runs`, `chary distinct`, `chary resume`: what stays open, opened and asked, or asked again."""
 
 import inspect
 import shlex
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.accounting import Procedure
-from chary.calls import Run, Sketch, SparseVector
+from chary.calls import Run, SelfReporting, Sketch, SparseVector
 from chary.calls.sparse.sparse_questions import AskSparseKeys
 from chary.cli.asking.cells import lines_of
 from chary.cli.asking.form_fields import KEYWORD, FieldOption, stating
@@ -24,6 +24,7 @@ from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.session import findings
 
+Since = Annotated[str | None, typer.Option(help="The first day: its label or position (default: the first new one).")]
 Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the one-sided one.")]
 Bar = Annotated[str, typer.Option(help="Publish the estimate if it is at or above this; below is free.")]
 Number = Annotated[int, typer.Argument(help="The run: the number that its opening told.")]
@@ -64,6 +65,29 @@ def _sparse(stated: Stated) -> Found:
     more = {"error": run.state.accuracy(tests=len(found.keys)).error, "call": run.call}
     size = asked.epsilon if stated.earlier is None else None
     yield Shown(stated.told(found) | more | stated.charged(size, run.spent), _people)
+
+
+def _reporting(stated: Stated, *, since: Since = None) -> Found:
+    """Open runs, or go on, and test each key, or each day of a series that was not tested yet."""
+    if since is not None and stated.source.series is None:
+        raise InvalidParameter("--since names a day of a series: leave it out")
+    run = stated.run()
+    query: Any = stated.asked.question
+    if stated.source.series is not None:
+        query = query.since(_position(since, stated.asked.labels, run.state.day))
+    found = run.ask(query, request=stated.request)
+    more = {"run": run.call, "loss": run.state.loss, "told": run.state.told}
+    yield Shown(stated.told(found, "self_reporting") | more | stated.charged(None, run.spent))
+
+
+def _position(day: str | None, labels: tuple[Any, ...] | None, usual: int) -> int:
+    """The position of a day that is named by its label, or by its position."""
+    named = [str(label) for label in labels or ()]
+    if day is None or day in named:
+        return usual if day is None else named.index(day)
+    if not day.isdecimal():
+        raise InvalidParameter("--since names a day by its label (see --labels) or its position, such as --since 0")
+    return int(day)
 
 
 def _people(figures: dict[str, Any]) -> None:
@@ -194,6 +218,14 @@ sparse = on_rows(
     "sparse",
     "Which keys are above a hidden threshold, until --hits were; --epsilon-per-call covers the whole pass.",
     Form(SparseVector, SPARSE, earlier="call"),
+)
+reporting = on_rows(
+    _reporting,
+    ROWS | {"size": SizeOptions, "query": QueryOptions},
+    "runs",
+    "Which keys, or days of a series, are above a bar with Gaussian noise, until --epsilon-per-call is used up; with "
+    "--run the runs of that call go on with the days that are new.",
+    Form(SelfReporting, {"sensitivity": SPARSE["sensitivity"]}, earlier="run"),
 )
 distinct = of_form(
     Form(Sketch, earlier="sketch", keyed="sketch"),

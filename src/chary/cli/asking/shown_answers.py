@@ -10,8 +10,10 @@ from chary.accounting import Findings
 from chary.answer import Answer
 from chary.calls import (
     AgreedWatch,
+    AllAbove,
     ChosenKey,
     Classified,
+    Components,
     Conditional,
     Coverage,
     Decided,
@@ -20,6 +22,7 @@ from chary.calls import (
     NumberOrNothing,
     QuantileAnswers,
     RandomizedCounts,
+    RandomizedTable,
     Ranking,
     Run,
     RunningCount,
@@ -132,6 +135,13 @@ def _(answer: FirstAbove) -> dict[str, Any]:
 
 
 @told.register
+def _(answer: AllAbove) -> dict[str, Any]:
+    counts = {"tested": answer.tested, "hits": answer.hits, "untested": len(answer.untested)}
+    known = {"clipped_to": list(answer.clipped_to), "call": answer.call}
+    return {"above": [{"key": plain(key)} for key in answer.above], **counts, **known}
+
+
+@told.register
 def _(answer: Ranking) -> dict[str, Any]:
     ends = [answer.cells(place) for place in range(len(answer.best))]
     best = [
@@ -162,9 +172,21 @@ def _(answer: QuantileAnswers) -> dict[str, Any]:
 
 
 @told.register
+def _(answer: Components) -> dict[str, Any]:
+    rows = [row | way for row, way in zip(answer.rows(), answer.directions, strict=True)]
+    return {"components": rows, "means": answer.means, "rows": answer.rows_counted, "call": answer.call}
+
+
+@told.register
 def _(answer: RandomizedCounts) -> dict[str, Any]:
     share = answer.share if answer.units else None
     return {"ones": answer.ones, "units": answer.units, "share": share, "call": answer.call}
+
+
+@told.register
+def _(answer: RandomizedTable) -> dict[str, Any]:
+    rows = [{"key": plain(key), **answer.cells(place)} for place, key in enumerate(answer.keys)]
+    return {"values": rows, "units": answer.units, "call": answer.call}
 
 
 @told.register

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -49,6 +50,10 @@ class Axis(ABC):
     @abstractmethod
     def drawn(self, cells: NDArray[np.int64], kind: TypeClass, random: np.random.Generator) -> list[Any]:
         """A value from each of these cells; None from the missing one."""
+
+    @abstractmethod
+    def middles(self) -> list[Fraction]:
+        """The number that each declared cell stands for; `InvalidQuery` for texts."""
 
     @abstractmethod
     def body(self) -> dict[str, Any]:
@@ -118,6 +123,11 @@ class Categories(Axis):
     def drawn(self, cells: NDArray[np.int64], kind: TypeClass, random: np.random.Generator) -> list[Any]:
         values = [*self.values, None]
         return [values[cell] for cell in cells]
+
+    def middles(self) -> list[Fraction]:
+        if any(isinstance(value, str) for value in self.values):
+            raise InvalidQuery("texts have no average: give each a weight, as in weighted({\"sex = 'f'\": 1})")
+        return [Fraction(int(value)) for value in self.values]  # type: ignore[arg-type]
 
     def body(self) -> dict[str, Any]:
         return {"values": list(self.values)}
@@ -202,6 +212,9 @@ class Bins(Axis):
             places = np.maximum(lows, np.floor(lows + random.random(len(cells)) * (highs - lows)))
         convert = int if kind is TypeClass.INTEGER else float
         return [None if cell == self.declared else convert(place) for cell, place in zip(cells, places, strict=True)]
+
+    def middles(self) -> list[Fraction]:
+        return [(low + high) / 2 for low, high in pairwise(self.edges)]
 
     def body(self) -> dict[str, Any]:
         return {"edges": [str(edge) for edge in self.edges], "outside": self.outside}

@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from chary.data.columns import Schema, TypeClass, classify
-from chary.data.domain.axes import Axis, Bins, Categories, ends_of
-from chary.data.domain.regions import Flags, located
+from chary.data.columns import Schema
+from chary.data.domain.cell_rows import CellRows
+from chary.data.domain.linear import MOST_STEPS, Linear
+from chary.data.domain.regions import Flags, located, named
 from chary.data.domain.universe import Universe
-from chary.data.predicates.conditions import Compare, Condition, Every, Name, Not, Some
 from chary.data.predicates.predicate import Predicate
 from chary.data.rows.rows import Reading, Rows
 from chary.data.silence import quietly
@@ -41,6 +40,8 @@ class _Group:
     numbers: NDArray[np.intp]
     bits: NDArray[np.uint8]
 
+    grid = 1
+
     def sums(self, table: Table) -> Floats:
         """For each condition, the sum over its cells; exact for whole numbers that add up to less than 2**53."""
         cells, found = math.prod(self.shape), np.empty(len(self.numbers))
@@ -51,54 +52,84 @@ class _Group:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class _Weighed:
+    """A linear query: its number, and a weight in steps of `1/grid` for each cell of the columns that it names."""
+
+    places: tuple[int, ...]
+    shape: tuple[int, ...]
+    numbers: NDArray[np.intp]
+    steps: Integers
+    grid: int
+
+    def sums(self, table: Table) -> Floats:
+        """The sum of the steps; exact for whole numbers that add up to less than 2**53."""
+        return np.array([table.reshape(-1).astype(np.float64) @ self.steps.reshape(-1).astype(np.float64)])
+
+
 class CellQueries:
     """Conditions on a universe, put together by the columns they name, so that a table over those columns answers all
-    of them. All of it is public.
+    of them; and linear queries, each by itself. All of it is public.
+
+    `grid` is in how many steps a row is counted: 1 for conditions, with linear queries the least number in which all
+    their weights are whole.
 
     Errors: `InvalidQuery` for no conditions, more than 100,000, conditions that the universe cannot tell (see
-    `Universe`), and for more than 2,000,000,000 cells of the columns that each names, in all.
+    `Universe`), for more than 2,000,000,000 cells of the columns that each names, in all, and for a grid of more than
+    2**20.
     """
 
-    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[Predicate]) -> None:
+    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[Predicate | Linear]) -> None:
         universe.check(schema)
         if not 1 <= len(queries) <= MOST_QUERIES:
             raise InvalidQuery(f"give 1 to {MOST_QUERIES:,} conditions")
         self.universe, self.schema, self.size = universe, schema, len(queries)
         self._lengths = tuple(axis.declared + 1 for _, axis in universe.columns)
-        self._groups = tuple(self._grouped(queries))
+        self._groups: tuple[_Group | _Weighed, ...] = (*self._grouped(queries), *self._weighed(queries))
+        self.grid = math.lcm(*(group.grid for group in self._groups))
+        if self.grid > MOST_STEPS:
+            raise InvalidQuery("these linear queries have no common grid of at most 2**20 steps: give rounder weights")
 
-    def counts(self, rows: "CellRows") -> Integers:
-        """How many of the rows satisfy each condition: exactly the count of `located`, a value that the universe does
-        not declare being read as NULL."""
-        sums = self._scattered([group.sums(self._counted(rows, group)) for group in self._groups])
-        return np.rint(sums).astype(np.int64)
+    def counts(self, rows: CellRows) -> Integers:
+        """How many of the rows satisfy each condition, in steps of `1/grid`: exactly the count of `located`, a value
+        that the universe does not declare being read as NULL; of linear queries, the sum of the weights."""
+        parts = [group.sums(self._counted(rows, group)) * (self.grid // group.grid) for group in self._groups]
+        return np.rint(self._scattered(parts)).astype(np.int64)
 
     def shares(self, weights: NDArray[Any]) -> Floats:
-        """What part of the weight of all cells of the universe lies in those of each condition."""
+        """What part of the weight of all cells of the universe lies in those of each condition, and of linear queries
+        their average over it."""
         whole = tuple(range(len(self._lengths)))
         known: dict[tuple[int, ...], NDArray[Any]] = {whole: weights.reshape(self.universe.shape)}
-        sums = [group.sums(self._padded(self._summed(group.places, known))) for group in self._groups]
+        sums = [group.sums(self._padded(self._summed(group.places, known))) / group.grid for group in self._groups]
         return np.minimum(self._scattered(sums) / float(weights.sum(dtype=np.float64)), 1.0)
 
-    def _grouped(self, queries: Sequence[Predicate]) -> Iterator[_Group]:
+    def _grouped(self, queries: Sequence[Predicate | Linear]) -> Iterator[_Group]:
         told: dict[tuple[int, ...], list[int]] = {}
-        for number, query in enumerate(queries):
+        conditions = {number: query for number, query in enumerate(queries) if isinstance(query, Predicate)}
+        for number, query in conditions.items():
             told.setdefault(self._places(query), []).append(number)
         shapes = {places: tuple(self._lengths[place] for place in places) for places in told}
         if sum(math.prod(shapes[places]) * len(numbers) for places, numbers in told.items()) > MOST_FLAGS:
             raise InvalidQuery("these are too many queries on so many columns each: take fewer, or coarser cells")
         for places, numbers in told.items():
-            bits = np.stack([np.packbits(self._flags(queries[number], places)) for number in numbers])
+            bits = np.stack([np.packbits(self._flags(conditions[number], places)) for number in numbers])
             yield _Group(places, shapes[places], np.array(numbers), bits)
 
+    def _weighed(self, queries: Sequence[Predicate | Linear]) -> Iterator[_Weighed]:
+        for number, query in enumerate(queries):
+            if isinstance(query, Linear):
+                found = query.weights(self.universe, self.schema)
+                yield _Weighed(found.places, found.steps.shape, np.array([number]), found.steps, found.grid)
+
     def _places(self, query: Predicate) -> tuple[int, ...]:
-        return tuple(sorted({self.universe.place(name) for name in _named(query.condition)}))
+        return tuple(sorted({self.universe.place(name) for name in named(query.condition)}))
 
     def _flags(self, query: Predicate, places: tuple[int, ...]) -> Flags:
         part = Universe(dict(self.universe.columns[place] for place in places))
         return located(part, self.schema, query)[0].flags()
 
-    def _counted(self, rows: "CellRows", group: _Group) -> Integers:
+    def _counted(self, rows: CellRows, group: _Group | _Weighed) -> Integers:
         cells = np.ravel_multi_index([rows.codes[place] for place in group.places], group.shape)
         return np.bincount(cells, minlength=math.prod(group.shape))
 
@@ -123,25 +154,8 @@ class CellQueries:
 
 
 @dataclass(frozen=True, eq=False)
-class CellRows:
-    """For each column of a universe, the cell of each row; secret."""
-
-    codes: tuple[NDArray[np.intp], ...]
-    size: int
-
-    @classmethod
-    def of(cls, table: pa.Table, universe: Universe, schema: Schema) -> "CellRows":
-        """Where the rows of a table lie."""
-        codes = [_codes(axis, classify(schema, name), table.column(name)) for name, axis in universe.columns]
-        return cls(tuple(codes), table.num_rows)
-
-    def __repr__(self) -> str:
-        return "CellRows(<secret>)"
-
-
-@dataclass(frozen=True, eq=False)
 class CellCounts:
-    """The conditions, the number of rows, and how many of them satisfy each condition; secret."""
+    """The queries, the number of rows, and how many of them satisfy each, in steps of the queries' grid; secret."""
 
     queries: CellQueries
     size: int
@@ -154,6 +168,7 @@ class CellCounts:
 class CellReader:
     """Reads the rows' columns once and counts for all conditions.
 
+    >>> from chary.data.domain.axes import Bins
     >>> from chary.data.neighbouring import Neighbouring
     >>> from chary.data.rows.table import RowTable
     >>> table = RowTable.open(pa.table({"age": [70, 80, 20, None]}), neighbouring=Neighbouring("replace", None))
@@ -177,36 +192,3 @@ class CellReader:
     def _counted(self, table: pa.Table) -> CellCounts:
         rows = CellRows.of(table, self._queries.universe, self._queries.schema)
         return CellCounts(self._queries, rows.size, self._queries.counts(rows))
-
-
-def _named(condition: Condition) -> Iterator[str]:
-    """The columns of a condition."""
-    match condition:
-        case Not(condition=inner):
-            yield from _named(inner)
-        case Every(conditions=parts) | Some(conditions=parts):
-            for part in parts:
-                yield from _named(part)
-        case _:
-            yield condition.column  # type: ignore[attr-defined]
-            if isinstance(condition, Compare) and isinstance(condition.other, Name):
-                yield condition.other.name
-
-
-def _codes(axis: Axis, kind: TypeClass, column: pa.ChunkedArray) -> NDArray[np.intp]:
-    """The cell of each value; the one after all declared ones for NULL and what is not declared."""
-    if isinstance(axis, Bins):
-        return _binned(axis, kind, column)
-    assert isinstance(axis, Categories)
-    values = pa.array(axis.values, pa.type_for_alias(kind))
-    found = pc.index_in(column.cast(values.type), value_set=values).fill_null(axis.declared)
-    return np.asarray(found.to_numpy(), np.intp)
-
-
-def _binned(axis: Bins, kind: TypeClass, column: pa.ChunkedArray) -> NDArray[np.intp]:
-    numbers = column.fill_null(0).to_numpy()
-    edges = np.array(ends_of(axis, kind))
-    codes = np.searchsorted(edges, numbers, side="right") - 1
-    if axis.outside == "edges":
-        codes = codes.clip(0, axis.declared - 1)
-    return np.where((codes < 0) | (codes >= axis.declared) | column.is_null().to_numpy(), axis.declared, codes)

@@ -1,9 +1,10 @@
 """From a condition on rows to the cells of a universe in which it holds, and to the same condition on coded rows."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,12 @@ class Region:
 
     which: NDArray[np.intp]
     patterns: Flags
+    levels: ClassVar[None] = None
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """How many cells are outside, and how many inside."""
+        return np.array([len(self.which) * self.patterns.shape[1] - self.count, self.count], np.float64)
 
     @cached_property
     def count(self) -> int:
@@ -46,6 +53,10 @@ class Region:
     def flags(self) -> Flags:
         """One flag for each cell, in the order of the universe's columns, the last one changing fastest."""
         return self.patterns[self.which].ravel()
+
+    def weights(self) -> NDArray[np.float64]:
+        """1 for each cell inside and 0 outside, in the same order."""
+        return self.flags().astype(np.float64)
 
 
 def located(universe: Universe, schema: Schema, predicate: Predicate | None) -> tuple[Region, Count]:
@@ -60,6 +71,14 @@ def located(universe: Universe, schema: Schema, predicate: Predicate | None) -> 
     reader = _Reader(universe, schema)
     asked = reader.tree(predicate.condition, False)
     return _region(asked, universe), count(Predicate(reader.coded(predicate.condition, False)))
+
+
+def splits(universe: Universe) -> list[int]:
+    """All that leave neither rows nor columns too many, and columns not too few; or else the usual one."""
+    shape = universe.shape
+    halves = [(math.prod(shape[:place]), math.prod(shape[place:])) for place in range(len(shape))]
+    found = [place for place, (rows, columns) in enumerate(halves) if rows <= WIDEST and NARROWEST <= columns <= WIDEST]
+    return found or [split(universe)]
 
 
 def split(universe: Universe) -> int:
@@ -80,16 +99,8 @@ def _region(asked: Tree | None, universe: Universe) -> Region:
     if asked is None:
         rows, columns = matrix(universe)
         return Region(np.zeros(rows, np.intp), np.ones((1, columns), bool))
-    tried = (AtSplit(asked, universe.shape, place) for place in _splits(universe))
+    tried = (AtSplit(asked, universe.shape, place) for place in splits(universe))
     return Region(*min(tried, key=AtSplit.cost).patterns())
-
-
-def _splits(universe: Universe) -> list[int]:
-    """All that leave neither rows nor columns too many, and columns not too few; or else the usual one."""
-    shape = universe.shape
-    halves = [(math.prod(shape[:place]), math.prod(shape[place:])) for place in range(len(shape))]
-    found = [place for place, (rows, columns) in enumerate(halves) if rows <= WIDEST and NARROWEST <= columns <= WIDEST]
-    return found or [split(universe)]
 
 
 class _Reader:
@@ -141,3 +152,17 @@ def _column(condition: Condition) -> str:
         return condition.column
     assert isinstance(condition, Like)
     raise InvalidQuery("a universe cannot answer LIKE: list the values with IN")
+
+
+def named(condition: Condition) -> Iterator[str]:
+    """The columns of a condition."""
+    match condition:
+        case Not(condition=inner):
+            yield from named(inner)
+        case Every(conditions=parts) | Some(conditions=parts):
+            for part in parts:
+                yield from named(part)
+        case _:
+            yield condition.column  # type: ignore[attr-defined]
+            if isinstance(condition, Compare) and isinstance(condition.other, Name):
+                yield condition.other.name

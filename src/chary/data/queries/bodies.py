@@ -7,15 +7,16 @@ from typing import Any
 from chary.data.queries.binned import Binned, histogram
 from chary.data.queries.count import Count, count
 from chary.data.queries.mean import Mean, mean
+from chary.data.queries.second_moments import SecondMoments, second_moments
 from chary.data.queries.total import Total, total
-from chary.data.rows.series import Values
+from chary.data.rows.series_values import ValueAt, Values
 from chary.errors import CharyError, InvalidQuery
 
 _DATES = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
 _LIMITS = ("keep_per_unit", "stated_per_unit")
 
 
-def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | Values:
+def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | SecondMoments | Values | ValueAt:
     """The query whose body this is; what a person leaves out has its usual value.
 
     >>> query_of({"kind": "count", "where": "age >= 65"}).describe()
@@ -30,7 +31,7 @@ def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | Values:
     if make is None:
         raise InvalidQuery(f"a query names its kind, one of {', '.join(_KINDS)}")
     try:
-        found: Count | Total | Mean | Binned | Values = make(given)
+        found: Count | Total | Mean | Binned | SecondMoments | Values | ValueAt = make(given)
     except CharyError:
         raise
     except (TypeError, KeyError, AttributeError, ValueError):
@@ -74,4 +75,20 @@ def _series(given: dict[str, Any]) -> Values:
     return Values(**given)
 
 
-_KINDS = {"count": _count, "total": _total, "mean": _mean, "histogram": _histogram, "series": _series}
+def _moments(given: dict[str, Any]) -> SecondMoments:
+    return second_moments(given.pop("bounds"), **given)
+
+
+def _series_value(given: dict[str, Any]) -> ValueAt:
+    return ValueAt(**given)
+
+
+_KINDS = {
+    "count": _count,
+    "total": _total,
+    "mean": _mean,
+    "histogram": _histogram,
+    "series": _series,
+    "second moments": _moments,
+    "series_value": _series_value,
+}

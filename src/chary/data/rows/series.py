@@ -1,74 +1,18 @@
 """A series of counts that somebody else aggregated: one public row for each time step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from chary.answer import NoisyNumbers
 from chary.data.columns import TypeClass, known_columns
 from chary.data.engines.chosen import ENGINE
 from chary.data.files.dialect import CSV
 from chary.data.files.sources import RowSource
 from chary.data.neighbouring import Neighbouring, Relation
-from chary.data.queries.contribution import Contribution
-from chary.data.queries.query import Query
 from chary.data.rows.rows import Deferred, fingerprint_of
+from chary.data.rows.series_values import ValueAt, Values
 from chary.data.rows.steps import StepColumns, Steps
 from chary.errors import EngineFailure, InvalidParameter, InvalidQuery
 from chary.numbers import whole
-
-
-@dataclass(frozen=True)
-class Values(Query[NoisyNumbers]):
-    """The first `length` values of a series, each of which may change by `step`; built by `Series.series`."""
-
-    length: int
-    step: int
-
-    @property
-    def grid(self) -> Fraction:
-        """One."""
-        return Fraction(1)
-
-    @property
-    def keys(self) -> tuple[tuple[int], ...]:
-        """The positions 0, 1, ..., length - 1."""
-        return tuple((position,) for position in range(self.length))
-
-    def contribution(self, neighbouring: Neighbouring) -> Contribution:
-        """A bounded change is no contribution of a unit: `InvalidQuery`; see `sensitivity`, `reach` and `l1`."""
-        raise InvalidQuery("a series of counts has no privacy unit; its neighbours differ by a bounded change")
-
-    def known_range(self, neighbouring: Neighbouring) -> tuple[None, None]:
-        """Nothing is said of the values."""
-        return None, None
-
-    def sensitivity(self, neighbouring: Neighbouring) -> int:
-        """`step`, which is what the relation says of one value."""
-        _check_relation(neighbouring)
-        return self.step
-
-    def reach(self, neighbouring: Neighbouring) -> int:
-        """Every value may change at once."""
-        _check_relation(neighbouring)
-        return self.length
-
-    def l1(self, neighbouring: Neighbouring) -> int:
-        """`step` for each of the values."""
-        return self.sensitivity(neighbouring) * self.length
-
-    def together(self, neighbouring: Neighbouring) -> int:
-        """`step` for each of the values."""
-        return self.l1(neighbouring)
-
-    def body(self) -> dict[str, Any]:
-        """A JSON-able canonical description."""
-        return {"kind": "series", "length": self.length, "step": self.step}
-
-    def describe(self) -> str:
-        """Such as `series of 731 values, each within 1`."""
-        return f"series of {self.length} values, each within {self.step}"
 
 
 class Series:
@@ -128,7 +72,10 @@ class Series:
         return self._now().labels
 
     def series(self) -> Values:
-        """The query for all values there are now; values appended later need a new query."""
+        """The query for all values there are now; values appended later need a new query.
+
+        `series().since(day)` are those from a position on, `series().at(day)` is one of them.
+        """
         return Values(len(self._now().counts), self._sensitivity)
 
     def fingerprint(self) -> str:
@@ -137,8 +84,8 @@ class Series:
 
     def prepare(self, query: Any) -> Deferred:
         """Check that a query is of this series; `InvalidQuery` otherwise."""
-        if not isinstance(query, Values):
-            raise InvalidQuery("a series answers source.series() only")
+        if not isinstance(query, (Values, ValueAt)):
+            raise InvalidQuery("a series answers source.series() and parts of it only")
         if query.step != self._sensitivity or not 1 <= query.length <= len(self._now().counts):
             raise InvalidQuery(f"this query is of another series; ask {self.series().describe()}")
         return self._plan(query)
@@ -160,9 +107,11 @@ class Series:
         """Forget the values; plans raise `EngineFailure` afterwards."""
         self._steps = None
 
-    def _plan(self, query: Values) -> Deferred:
+    def _plan(self, query: Values | ValueAt) -> Deferred:
+        if isinstance(query, ValueAt):
+            return Deferred(query, lambda: int(self._now().counts[query.position]))
         # A copy, since who reads it may write into it.
-        return Deferred(query, lambda: self._now().counts[: query.length].copy())
+        return Deferred(query, lambda: self._now().counts[query.start : query.length].copy())
 
     def _now(self) -> Steps:
         if self._steps is None:
@@ -178,8 +127,3 @@ def _source(rows: Any, csv: CSV | None) -> RowSource:
     if source.kind == "duckdb":
         raise InvalidParameter("a series is a CSV, a Parquet file or a frame")
     return source
-
-
-def _check_relation(neighbouring: Neighbouring) -> None:
-    if neighbouring.relation is not Relation.BOUNDED_CHANGE:
-        raise InvalidQuery("a series of counts needs Neighbouring('bounded change', None)")

@@ -6,7 +6,13 @@ from chary.learning.erm.curve_plots import draw_curve
 from chary.learning.erm.descent.ball_descent import BallDescent
 from chary.learning.erm.descent.noisy_descent import NoisyDescent
 from chary.learning.erm.design import design_matrix
-from chary.learning.erm.penalised import PrivateLogisticRegression, PrivateRidge, PrivateSVC
+from chary.learning.erm.laws.sampled_laws import sampled_law
+from chary.learning.erm.penalised import (
+    PrivateLogisticRegression,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+    PrivateSVC,
+)
 from chary.learning.erm.problem import Problem
 from chary.learning.erm.theorem import Assumptions, growing_risk_up, published_shape, static_risk_up
 from chary.learning.erm.training_box import Improving, TrainingBox, TrainingRun
@@ -19,6 +25,7 @@ __all__ = [
     "NoisyDescent",
     "Objective",
     "PrivateLogisticRegression",
+    "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSVC",
     "Problem",
@@ -29,5 +36,6 @@ __all__ = [
     "draw_curve",
     "growing_risk_up",
     "published_shape",
+    "sampled_law",
     "static_risk_up",
 ]

@@ -189,7 +189,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """Refuse what cannot be trained on so many rows of so many numbers, before anything is charged or read."""
         if (self.epsilon is None) == (self.rho is None):
             raise InvalidParameter("say how private the model is as one of epsilon= (with a delta=) and rho=")
-        for name in ("epsilon", "rho", "length", "lam", "radius", "label_bound"):
+        for name in ("epsilon", "rho", "length", "lam", "radius", "label_bound", "smoothing"):
             if (value := getattr(self, name, None)) is not None:
                 _in_range(value, name)
         if failing(self.delta) and self.rho is not None:

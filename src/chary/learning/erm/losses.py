@@ -32,6 +32,8 @@ class Loss(ABC):
     "The most that the slope changes per unit of the prediction."
     pull: Fraction
     "The most that `-l'(p) p` can be."
+    bias = Fraction(0)
+    "How far it may be from the loss with corners that it stands for, always on one side."
 
     @abstractmethod
     def values(self, predictions: Floats, targets: Floats) -> Floats:

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from chary.accounting import Event, laplace_deviation
+from chary.accounting import Event, Joint, laplace_deviation
 from chary.accounting.growing.running_count_errors import Beyond, PrefixTree, best_tree, gaussian_beyond, laplace_beyond
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Gaussian, Integers, Laplace
@@ -30,9 +30,9 @@ class BinaryTree(Continual):
     """Each sum of the tree gets discrete noise when its last step comes, and keeps it.
 
     The increment that a row moves is in at most `tree.reach` sums, and all it moves in one of them is `l1`. So discrete
-    Laplace noise of scale `reach l1/epsilon` is epsilon-DP, and discrete Gaussian noise of `sigma^2 = reach l1/(2 rho)`
-    is rho-zCDP: a sum is released when it is complete, so this is a sequence of releases, of which the row is in
-    `reach`, whatever was chosen in between. Of running counts only the noise of their sums is kept, no data.
+    Laplace noise of scale `reach l1/epsilon` is epsilon-DP, and discrete Gaussian noise of `sigma^2 = reach l1
+    largest/(2 rho)` is rho-zCDP: a sum is released when it is complete, so this is a sequence of releases, of which the
+    row is in `reach`, whatever was chosen in between. Only the noise of the sums is kept, no data.
 
     >>> tree = BinaryTree.for_epsilon(1, steps=1000)
     >>> tree.event().epsilon, tree.error_bar(1), tree.error_bar(17)
@@ -44,6 +44,7 @@ class BinaryTree(Continual):
     tree: PrefixTree
     keys: int = 1
     l1: int = 1
+    largest: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,22 +52,28 @@ class BinaryTree(Continual):
             raise InvalidParameter("the tree is one of another number of steps")
 
     @classmethod
-    def for_epsilon(cls, epsilon: Number, *, steps: int, keys: int = 1, l1: int = 1) -> "BinaryTree":
+    def for_epsilon(cls, epsilon: Number, *, steps: int, keys: int = 1, l1: int = 1, largest: int = 1) -> "BinaryTree":
         """Laplace noise that is epsilon-DP for all steps together."""
         tree = best_tree(steps, power=2)
-        return cls(steps, Laplace.for_epsilon(epsilon, sensitivity=1, times=tree.reach * l1), tree, keys, l1)
+        noise = Laplace.for_epsilon(epsilon, sensitivity=1, times=tree.reach * l1)
+        return cls(steps, noise, tree, keys, l1, largest)
 
     @classmethod
-    def for_rho(cls, rho: Number, *, steps: int, keys: int = 1, l1: int = 1) -> "BinaryTree":
+    def for_rho(cls, rho: Number, *, steps: int, keys: int = 1, l1: int = 1, largest: int = 1) -> "BinaryTree":
         """Gaussian noise that is rho-zCDP for all steps together."""
         tree = best_tree(steps, power=1)
-        return cls(steps, Gaussian.for_rho(rho, l2_squared=tree.reach * l1), tree, keys, l1)
+        noise = Gaussian.for_rho(rho, l2_squared=tree.reach * l1 * largest)
+        return cls(steps, noise, tree, keys, l1, largest)
 
     def event(self) -> Event:
-        moved = self.tree.reach * self.l1
-        if isinstance(self.noise, Laplace):
-            return replace(self.noise, sensitivity=1, times=moved).event()
-        return replace(self.noise, l2_squared=moved).event()
+        """Log-moments of Laplace noise are convex in the change and 0 at 0, so that of all changes that add up to `l1`
+        those that are as large as they can be are worst: as many of `largest` as fit, and the rest."""
+        reach, largest = self.tree.reach, min(self.largest, self.l1)
+        if not isinstance(self.noise, Laplace):
+            return replace(self.noise, l2_squared=reach * self.l1 * largest).event()
+        many, rest = divmod(self.l1, largest)
+        worst = replace(self.noise, sensitivity=largest, times=reach * many).event()
+        return Joint((worst, replace(self.noise, sensitivity=rest, times=reach).event())) if rest else worst
 
     def start(self) -> bytes:
         return padded(b"[]", self._room(0))

@@ -38,10 +38,10 @@ class RootFactorisation(Continual):
     """Step t draws one noise z_t and forms `y_t = sum of C_(t-s) x_s + z_t` from the increments x, weights C whole.
 
     The increment that a row moves is in y_t with a weight of `C_(t-s)`, so all that it moves has the squared length
-    `l1 times the sum of the C_k^2` at most, which is exact; discrete Gaussian noise of `sigma^2` = that over 2 rho
-    makes all y together rho-zCDP. What is told, the running sum of what the inverse of C makes of y, depends on the
-    data through y only; it is rounded to whole rows. Increments are kept, and what y tells of them: 16 bytes a step
-    and key.
+    `l1 largest times the sum of the C_k^2` at most, which is exact; discrete Gaussian noise of `sigma^2` = that over
+    2 rho makes all y together rho-zCDP. What is told, the running sum of what the inverse of C makes of y, depends on
+    the data through y only; it is rounded to whole rows. Increments are kept, and what y tells of them: 16 bytes a
+    step and key.
 
     >>> root = RootFactorisation.for_rho("0.5", steps=1000)
     >>> round(root.deviation(1), 2), round(root.deviation(1000), 2), root.worst_error()
@@ -52,6 +52,7 @@ class RootFactorisation(Continual):
     noise: Gaussian
     keys: int = 1
     l1: int = 1
+    largest: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,12 +60,12 @@ class RootFactorisation(Continual):
             raise InvalidParameter(f"steps times keys may be at most {MOST_KEPT} for the root: it keeps all of them")
 
     @classmethod
-    def for_rho(cls, rho: Number, *, steps: int, keys: int = 1, l1: int = 1) -> "RootFactorisation":
+    def for_rho(cls, rho: Number, *, steps: int, keys: int = 1, l1: int = 1, largest: int = 1) -> "RootFactorisation":
         """Noise that is rho-zCDP for all steps together."""
-        return cls(steps, Gaussian.for_rho(rho, l2_squared=root_length(steps) * l1), keys, l1)
+        return cls(steps, Gaussian.for_rho(rho, l2_squared=root_length(steps) * l1 * largest), keys, l1, largest)
 
     def event(self) -> Event:
-        return replace(self.noise, l2_squared=root_length(self.steps) * self.l1).event()
+        return replace(self.noise, l2_squared=root_length(self.steps) * self.l1 * self.largest).event()
 
     def start(self) -> bytes:
         return b""

@@ -12,18 +12,21 @@ from chary.numbers import Number, whole
 
 
 class Continual(ABC):
-    """Running counts of `keys` keys at up to `steps` steps, where one row moves the increments of one step.
+    """Running counts or totals of `keys` keys at up to `steps` steps, where one row moves the increments of one step.
 
-    `l1` is by how much it moves them, each key's by at most 1. Guarantee: `event()` for all steps together, also when
-    what comes next, and when, depends on what was told. The state between steps is secret. Distances are in rows.
+    `l1` is by how much it moves them, each key's by at most `largest`: 1 for counts, and in steps of the grid for
+    totals. So the squares of what it moves add up to `l1 largest` at most. Guarantee: `event()` for all steps together,
+    also when what comes next, and when, depends on what was told. The state between steps is secret. Distances are in
+    rows, or in steps of the grid.
     """
 
     steps: int
     keys: int
     l1: int
+    largest: int
 
     def __post_init__(self) -> None:
-        for name in ("steps", "keys", "l1"):
+        for name in ("steps", "keys", "l1", "largest"):
             whole(getattr(self, name), name)
 
     @abstractmethod

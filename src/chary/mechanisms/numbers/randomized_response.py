@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Pure, share_interval
+from chary.accounting.utility.channels import Channel
 from chary.errors import InvalidParameter
+from chary.mechanisms.local.local_reports import About
 from chary.numbers import Number, positive, probability, whole
 
 Bits = NDArray[np.bool_]
@@ -25,6 +27,7 @@ class ShareEstimate:
 
     `share` is unbiased, and so may lie outside [0, 1]; `standard_error` is exactly its standard deviation over the
     randomization; `low` and `high` enclose the true share with at least the chance `confidence`, whatever the bits.
+    An estimate about the population says so of the population's share.
     """
 
     units: int
@@ -95,24 +98,34 @@ class RandomizedResponse:
         lies = noise.bernoulli(source, self.lie, whole(units, "units", least=0))
         return yes - int(np.count_nonzero(lies[:yes])) + int(np.count_nonzero(lies[yes:]))
 
-    def estimate(self, answers: Sequence[bool] | Bits, confidence: Number = "0.95") -> ShareEstimate:
+    def estimate(
+        self, answers: Sequence[bool] | Bits, confidence: Number = "0.95", *, about: About = "respondents"
+    ) -> ShareEstimate:
         """The share of ones among the bits behind these answers; see `share_of` for the interval."""
         given = _bits(answers, "answers")
-        return self.share_of(int(np.count_nonzero(given)), given.size, confidence)
+        return self.share_of(int(np.count_nonzero(given)), given.size, confidence, about=about)
 
-    def share_of(self, ones: int, units: int, confidence: Number = "0.95") -> ShareEstimate:
+    def share_of(
+        self, ones: int, units: int, confidence: Number = "0.95", *, about: About = "respondents"
+    ) -> ShareEstimate:
         """The same from the number of answers and of ones among them.
 
-        The share is that among these units, not of a population they were drawn from. Its interval inverts the exact
-        law of the number of ones, for every number of units; it is never wider than what the law leaves open.
+        The share is that among these units, or in the population that they were drawn from independently. Its interval
+        inverts the exact law of the number of ones, for every number of units; it is never wider than what the law
+        leaves open. About the population, the standard error is an estimate, and holds the error of drawing.
         """
         whole(units, "the number of answers")
         if whole(ones, "ones", least=0) > units:
             raise InvalidParameter("there cannot be more ones than answers")
         level, lie = probability(confidence, "confidence"), self.lie_chance
+        share = (ones / units - lie) / (1 - 2 * lie)
+        if about == "population":
+            channel = Channel(1 - lie, lie)
+            spread = math.sqrt(channel.drawn_variance(min(1.0, max(0.0, share))) / units)
+            return ShareEstimate(units, share, spread, *channel.population(ones, units, 1 - level), float(level))
         low, high = share_interval(ones, units, lie=lie, beta=1 - level)
         spread = math.sqrt(lie * (1 - lie) / units) / (1 - 2 * lie)
-        return ShareEstimate(units, (ones / units - lie) / (1 - 2 * lie), spread, low, high, float(level))
+        return ShareEstimate(units, share, spread, low, high, float(level))
 
     def event(self) -> Pure:
         """What the answer for one bit may reveal."""

@@ -76,7 +76,8 @@ class MwemRounds:
     flip and discrete Laplace noise, both of epsilon/(2T), or the exponential mechanism of e0 with
     `e0^2/8 = rho/(2T)`, which is a bound for its bounded range (Dong, Durfee, Rogers 2020; Cesar, Rogers 2021), and
     discrete Gaussian noise. What the histogram says is public, so a query's error changes by at most 1; errors are told
-    apart by 1/1024 of a row.
+    apart by 1/1024 of a row, or less. `grid` is in how many steps a row is counted, if counts are sums of weights from
+    0 to 1: then one row moves each by that many.
 
     >>> MwemRounds(rounds=10, epsilon=1).noise
     Laplace(scale=Fraction(20, 1), sensitivity=1, times=1)
@@ -85,8 +86,10 @@ class MwemRounds:
     rounds: int
     epsilon: Number | None = None
     rho: Number | None = None
+    grid: int = 1
 
     def __post_init__(self) -> None:
+        whole(self.grid, "grid")
         if whole(self.rounds, "rounds") > MOST_ROUNDS:
             raise InvalidParameter(f"rounds may be at most {MOST_ROUNDS}")
         if (self.epsilon is None) == (self.rho is None):
@@ -98,18 +101,23 @@ class MwemRounds:
 
     @cached_property
     def chooser(self) -> Exponential:
-        """What picks, by errors in `GRID` parts of a row."""
+        """What picks, by errors in `parts` of a row."""
         if self.epsilon is not None:
-            return PermuteAndFlip(positive(self.epsilon, "epsilon") / (2 * self.rounds), sensitivity=GRID)
+            return PermuteAndFlip(positive(self.epsilon, "epsilon") / (2 * self.rounds), sensitivity=self.parts)
         with precise():
-            return Exponential(rounded_down(decimal(4 * self._rho / self.rounds).sqrt()), sensitivity=GRID)
+            return Exponential(rounded_down(decimal(4 * self._rho / self.rounds).sqrt()), sensitivity=self.parts)
+
+    @property
+    def parts(self) -> int:
+        """In how many parts of a row errors are told apart: whole steps make a whole number of them."""
+        return self.grid * -(-GRID // self.grid)
 
     @cached_property
     def noise(self) -> Additive:
         """What is added to a count."""
         if self.epsilon is not None:
-            return Laplace.for_epsilon(positive(self.epsilon, "epsilon") / (2 * self.rounds), sensitivity=1)
-        return Gaussian.for_rho(self._rho / (2 * self.rounds), l2_squared=1)
+            return Laplace.for_epsilon(positive(self.epsilon, "epsilon") / (2 * self.rounds), sensitivity=self.grid)
+        return Gaussian.for_rho(self._rho / (2 * self.rounds), l2_squared=self.grid**2)
 
     @property
     def _rho(self) -> Fraction:
@@ -125,8 +133,9 @@ class MwemRounds:
 
     def step(self, exact: NDArray[np.int64], shares: NDArray[np.float64], size: int, source: Source) -> Round:
         """One round; `shares` are the histogram's answers, which are compared as whole parts of a row."""
-        # Whole parts of a row on both sides: a row moves an error by GRID exactly, no rounding of floats adds to it.
-        errors = np.abs(exact * GRID - np.rint(shares * (size * GRID)).astype(np.int64))
+        # Whole parts of a row on both sides: a row moves an error by `parts` at most, no rounding of floats adds to it.
+        parts = self.parts
+        errors = np.abs(exact * (parts // self.grid) - np.rint(shares * (size * parts)).astype(np.int64))
         query = self.chooser.step(errors, source)
         return Round(query, self.noise.apply_one(int(exact[query]), source), float(shares[query]))
 
@@ -134,17 +143,18 @@ class MwemRounds:
         self, exact: NDArray[np.int64], size: int, queries: Queries, source: Source
     ) -> tuple[list[Round], Exponents]:
         """All rounds, and the histogram that fitted its own round's measurement best."""
-        fit, found, tried = Fit(queries, size), [], []
+        steps = size * self.grid
+        fit, found, tried = Fit(queries, steps), [], []
         for _ in range(self.rounds):
             tried.append(fit.exponents)
             found.append(self.step(exact, queries.shares(fit.histogram.weights), size, source))
             if len(found) < self.rounds:
                 fit.learn(found[-1])
-        return found, tried[best_round(found, size)]
+        return found, tried[best_round(found, steps)]
 
 
 def missed(found: Round, size: int) -> float:
-    """By how much the histogram missed the measured share, which is at least 0 and at most 1."""
+    """By how much the histogram missed the measured share, which is at least 0 and at most 1; `size` in steps."""
     return abs(min(1.0, max(0.0, found.measured / size)) - found.share)
 
 

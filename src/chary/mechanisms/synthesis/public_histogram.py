@@ -1,13 +1,12 @@
 """A histogram over the cells of a universe that is a function of published answers alone."""
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chary.mechanisms.synthesis.cell_factors import (
     PIECE,
-    Flags,
     Numbers,
     Weights,
     aligned,
@@ -26,10 +25,14 @@ from chary.mechanisms.synthesis.cell_factors import (
 # trade speed, all ways give the same bits.
 FEW: Final = 4
 BLOCK: Final = 2**17
+Floats = NDArray[np.float64]
 
 
 class Cells(Protocol):
-    """A set of cells of a matrix: each row of the matrix has one of a few patterns, which flag its cells."""
+    """A set of cells of a matrix: each row of the matrix has one of a few patterns, which flag its cells.
+
+    With `levels` it is a weight from 0 to 1 for each cell: patterns number the levels, and `count` is the sum of them.
+    """
 
     @property
     def which(self) -> Numbers:
@@ -37,12 +40,22 @@ class Cells(Protocol):
         ...
 
     @property
-    def patterns(self) -> Flags:
-        """The patterns: one flag for each column."""
+    def patterns(self) -> Any:
+        """The patterns: one flag for each column, or the number of a level."""
         ...
 
     @property
-    def count(self) -> int:
+    def levels(self) -> Floats | None:
+        """The weights, ascending; None where patterns are flags."""
+        ...
+
+    @property
+    def counts(self) -> Floats:
+        """How many cells each level has."""
+        ...
+
+    @property
+    def count(self) -> float:
         """How many cells it has."""
         ...
 
@@ -78,7 +91,9 @@ class PublicHistogram:
         return self._total
 
     def share(self, cells: Cells) -> float:
-        """The part of all weight that lies in these cells."""
+        """The part of all weight that lies in these cells; of weighted cells, their average weight."""
+        if cells.levels is not None:
+            return min(1.0, float(self.masses(cells) @ cells.levels))
         matrix, pieces = self._matrix(cells), pieces_of(cells.which, cells.patterns)
         if pieces is None:
             inside = sum_gathered(matrix, cells.which, cells.patterns, self._scratch(matrix.shape[1]))
@@ -86,12 +101,27 @@ class PublicHistogram:
             inside = sum_pieces(matrix, pieces, cells.patterns)
         return min(1.0, inside / self.total)
 
+    def masses(self, cells: Cells) -> Floats:
+        """What part of all weight the cells of each level have."""
+        numbers, matrix = len(cells.levels if cells.levels is not None else ()), self._matrix(cells)
+        inside, together = np.zeros(numbers), max(1, BLOCK // matrix.shape[1])
+        for low in range(0, len(matrix), together):
+            part = slice(low, low + together)
+            level = cells.patterns[cells.which[part]].reshape(-1)
+            inside += np.bincount(level, matrix[part].reshape(-1), numbers)
+        return np.asarray(inside / inside.sum())
+
     def multiply(self, cells: Cells, factor: float) -> None:
-        """Multiply the weights of these cells relative to all others, in place.
+        """Multiply the weights of these cells relative to all others, in place; of weighted cells, each by the factor
+        to the power of its weight.
 
         The others are divided instead where they lie in fewer rows, or in as many and are fewer.
         """
         self._total = None
+        if cells.levels is not None:
+            each = (factor**cells.levels).astype(np.float32)[cells.patterns]
+            multiply_gathered(self._matrix(cells), cells.which, each, self._scratch(cells.patterns.shape[1]))
+            return
         which, patterns, times = cells.which, cells.patterns, factor
         rows = np.bincount(which, minlength=len(patterns))
         touched, whole = int(rows @ patterns.any(axis=1)), int(rows @ patterns.all(axis=1))

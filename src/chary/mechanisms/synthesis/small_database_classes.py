@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,24 +33,30 @@ CUT_ERROR: Final = 2.0**-53
 class Classes:
     """Cells of a universe that satisfy the same queries: which class each cell is in, and which queries hold there.
 
+    With a `grid` above 1, for queries with weights from 0 to 1: how many steps of `1/grid` a row there adds to each.
+
     >>> made = Classes.of(4, [np.array([True, True, False, False]), np.array([False, False, False, True])])
     >>> made.labels.tolist(), made.sizes, made.holds.astype(int).tolist()
     ([2, 2, 0, 1], (1, 1, 2), [[0, 0], [0, 1], [1, 0]])
     """
 
     labels: NDArray[np.int64]
-    holds: Flags
+    holds: Flags | NDArray[np.int64]
+    grid: int = 1
 
     @classmethod
-    def of(cls, cells: int, queries: Sequence[Flags]) -> Self:
-        """From one flag a cell for each of at least one query."""
+    def of(cls, cells: int, queries: Sequence[NDArray[Any]], grid: int = 1) -> Self:
+        """From one flag a cell for each of at least one query, or so many steps."""
         labels = np.zeros(whole(cells, "cells"), np.int64)
         for flags in queries:
-            split = 2 * labels + flags
-            labels = (np.cumsum(np.bincount(split) > 0) - 1)[split]
+            split = (grid + 1) * labels + flags
+            if grid == 1:
+                labels = (np.cumsum(np.bincount(split) > 0) - 1)[split]
+            else:
+                labels = np.unique(split, return_inverse=True)[1].reshape(-1)
         firsts = np.empty(int(labels.max()) + 1, np.int64)
         firsts[labels] = np.arange(cells)
-        return cls(labels, np.column_stack([flags[firsts] for flags in queries]))
+        return cls(labels, np.column_stack([flags[firsts] for flags in queries]), whole(grid, "grid"))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

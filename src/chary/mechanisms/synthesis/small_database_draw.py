@@ -26,7 +26,8 @@ class SmallDatabases:
     """Chooses m rows of a universe: the exponential mechanism with the utility `-max_f |f(x) - f(y)|`.
 
     Guarantee: `Pure(epsilon)` if one row of n is replaced, n is public, and each query's count changes by at most 1.
-    Scores are the integers `max_f |m count_f(x) - n count_f(y)|`, which then change by at most m, of any size.
+    Scores are the integers `max_f |m count_f(x) - n count_f(y)|`, which then change by at most m, of any size. Queries
+    with weights count in steps of `1/grid` of a row: then `grid` and `m grid` are in place of 1 and m.
 
     Only how many rows are in each class matters to the score. With the measure "databases" such a candidate counts as
     often as there are multisets of cells that give it: the published law, [BLR08]. With "classes" it counts once
@@ -57,8 +58,8 @@ class SmallDatabases:
 
     @property
     def unit(self) -> Fraction:
-        """The exponent of one step of the score, of which one row can change `rows`."""
-        return positive(self.epsilon, "epsilon") / (2 * self.rows)
+        """The exponent of one step of the score, of which one row can change `rows`, times `grid`."""
+        return positive(self.epsilon, "epsilon") / (2 * self.rows * self.classes.grid)
 
     def event(self) -> Pure:
         """What the choice may reveal."""
@@ -68,7 +69,7 @@ class SmallDatabases:
         """By how much the error may exceed the least one there is, but for a chance beta: a share of rows."""
         odds = self.classes.choices(self.rows, self.measure) / probability(beta, "beta")
         steps = (math.log(odds.numerator) - math.log(odds.denominator)) / float(self.unit)
-        return steps / (self.rows * whole(size, "size"))
+        return steps / (self.rows * self.classes.grid * whole(size, "size"))
 
     def step(self, counts: Sequence[int], size: int, source: noise.Source) -> list[int]:
         """The cells of the rows, ascending, for the counts of the queries among `size` rows."""
@@ -83,10 +84,11 @@ class SmallDatabases:
 
     def scored(self, counts: Sequence[int], size: int) -> tuple[list[int], NDArray[np.int32]]:
         """The scores that occur, ascending, and which of them each candidate has."""
-        gaps = [[abs(self.rows * count - size * rows) for rows in range(self.rows + 1)] for count in counts]
+        most = self.rows * self.classes.grid
+        gaps = [[abs(self.rows * count - size * rows) for rows in range(most + 1)] for count in counts]
         scores = sorted({gap for row in gaps for gap in row} or {0})
         place = {score: number for number, score in enumerate(scores)}
-        table = np.array([[place[gap] for gap in row] for row in gaps], np.int32).reshape(len(gaps), self.rows + 1)
+        table = np.array([[place[gap] for gap in row] for row in gaps], np.int32).reshape(len(gaps), most + 1)
         found = np.concatenate([self._worst(self.members(ranks), table) for ranks in self._ranks()])
         occurs = np.bincount(found, minlength=len(scores)) > 0
         return [scores[number] for number in np.flatnonzero(occurs)], (np.cumsum(occurs, dtype=np.int32) - 1)[found]
@@ -127,7 +129,7 @@ class SmallDatabases:
 
     def _worst(self, members: NDArray[np.int64], table: NDArray[np.int32]) -> NDArray[np.int32]:
         """The largest entry of the table at any query's count; as many counts as fit are added in one word."""
-        bits, found = self.rows.bit_length(), np.zeros(members.shape[1], np.int32)
+        bits, found = self._bits, np.zeros(members.shape[1], np.int32)
         shifts, rest = range(0, WHOLE_BITS - bits + 1, bits), list(table)
         for codes in self._codes:
             counts = np.zeros(members.shape[1], np.int64)
@@ -138,10 +140,15 @@ class SmallDatabases:
             rest = rest[len(shifts) :]
         return found
 
+    @property
+    def _bits(self) -> int:
+        """Those of the largest count of a candidate."""
+        return (self.rows * self.classes.grid).bit_length()
+
     @cached_property
     def _codes(self) -> list[NDArray[np.int64]]:
-        """For each class a word of flags of queries, so far apart that a sum over the rows counts each."""
-        bits, codes = self.rows.bit_length(), list[NDArray[np.int64]]()
+        """For each class a word of flags or steps of queries, so far apart that a sum over the rows counts each."""
+        bits, codes = self._bits, list[NDArray[np.int64]]()
         together = WHOLE_BITS // bits
         for number, flags in enumerate(self.classes.holds.T):
             codes += [] if number % together else [np.zeros(len(flags), np.int64)]

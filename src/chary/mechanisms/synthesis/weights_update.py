@@ -21,6 +21,9 @@ FARTHEST: Final = 30
 # Lines of a transcript are written and read again at every change: 65,536 of them stay in memory.
 KEPT: Final = 2**16
 LARGEST_FACTOR: Final = 2.0**FARTHEST
+# The interval of exponents is below 2**5 long; 60 halvings leave it below the spacing of floats.
+HALVINGS: Final = 60
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,34 @@ class MultiplicativeWeights:
             return math.exp(alpha / 6 if upwards else -alpha / 6)
         if not upwards:
             return 1 / self.factor(1 - share, 1 - answer, margin, True) if 0 < share < 1 else 1.0
-        least = share + alpha / 3
-        if share <= 0 or least >= 1:
+        goal = self._goal(share, answer, margin, 1.0)
+        if share <= 0 or goal is None:
             return 1.0
-        goal = answer - min(margin, alpha / 3)
-        goal = goal if least < goal < 1 else least
         return min(LARGEST_FACTOR, goal * (1 - share) / (share * (1 - goal)))
+
+    def tilt(self, levels: Floats, masses: Floats, answer: float, margin: float, above: bool | None = None) -> float:
+        """The same for cells of these weights, of which the histogram has these parts: what each cell is multiplied by
+        is the result to the power of its weight.
+
+        >>> rule = MultiplicativeWeights("0.03")
+        >>> f"{rule.tilt(np.array([0, 1]), np.array([0.75, 0.25]), 0.51, 0.01):.6f}"
+        '3.000000'
+        >>> f"{rule.tilt(np.array([0, 0.5, 1]), np.array([0.5, 0.25, 0.25]), 0.51, 0.01):.6f}"
+        '2.180192'
+        """
+        share = float(masses @ levels)
+        upwards = answer >= share if above is None else above
+        if self.update == "published":
+            return self.factor(share, answer, margin, above)
+        if not upwards:
+            return 1 / self.tilt(1 - levels[::-1], masses[::-1], 1 - answer, margin, True)
+        goal = self._goal(share, answer, margin, float(levels[masses > 0].max()))
+        return 1.0 if goal is None else math.exp(_tilted(levels, masses, goal))
+
+    def _goal(self, share: float, answer: float, margin: float, top: float) -> float | None:
+        """How high the truth is at least; None where that is the most that there can be, or more."""
+        least, goal = share + float(self.alpha) / 3, answer - min(margin, float(self.alpha) / 3)
+        return None if least >= top else goal if least < goal < top else least
 
 
 class WeightVector:
@@ -142,8 +167,15 @@ class WeightVector:
         scale = 2.0**-exponent if abs(exponent) > FARTHEST else 1.0
         kept = self.rule.kept(self.size, size)
         lift = self.histogram.total / self.histogram.cells * scale * (1 - kept) / kept
-        factor = self.rule.factor(self.share(cells, size), answer, margin, above)
+        if cells.levels is None:
+            factor = self.rule.factor(self.share(cells, size), answer, margin, above)
+        else:
+            factor = self.rule.tilt(cells.levels, self._masses(cells, kept), answer, margin, above)
         return Change(query, max(size, self.size), scale, lift, factor)
+
+    def _masses(self, cells: Cells, kept: float) -> Floats:
+        """What part of the histogram each level has, with a part of it kept and the rest uniform."""
+        return kept * self.histogram.masses(cells) + (1 - kept) * cells.counts / self.histogram.cells
 
     def apply(self, change: Change, cells: Cells) -> None:
         """Carry it out."""
@@ -185,3 +217,13 @@ def _line(change: Change) -> bytes:
 @lru_cache(maxsize=KEPT)
 def _change(line: bytes) -> Change:
     return Change(**json.loads(line))
+
+
+def _tilted(levels: Floats, masses: Floats, goal: float) -> float:
+    """The least exponent, to the last bit or so, at which the average weight reaches the goal."""
+    low, high = 0.0, math.log(LARGEST_FACTOR)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        times = masses * np.exp(levels * middle)
+        low, high = (low, middle) if float(times @ levels) >= goal * float(times.sum()) else (middle, high)
+    return high

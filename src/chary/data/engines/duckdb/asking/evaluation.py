@@ -21,6 +21,7 @@ from chary.data.queries.binned import Binned
 from chary.data.queries.count import Count
 from chary.data.queries.mean import Mean, RowCount
 from chary.data.queries.query import Keying
+from chary.data.queries.second_moments import SecondMoments
 from chary.data.queries.total import Total
 from chary.errors import InvalidQuery
 
@@ -39,11 +40,12 @@ class Evaluation:
     """A query ready for an engine: an expression of one `answer` column, keyed ones with a `position` column.
 
     `keys` holds, for a keyed query, the columns of the table named `keys_name` the engine must offer: k0, k1, ...
-    and `position`, as (Ibis type, values).
+    and `position`, as (Ibis type, values). `positions` is how many answers a query has that are not by keys of rows.
     """
 
     expression: Any
     keys: Mapping[str, tuple[str, list[Any]]] | None
+    positions: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: QueryPlace) ->
     """Check a query against the schema and build its expression; `InvalidQuery` when they do not fit."""
     if isinstance(query, Mean):
         raise InvalidQuery("a mean is asked for in two parts: prepare each of query.parts(neighbouring)")
+    if isinstance(query, SecondMoments):
+        chosen_rows = _filtered(place.table(place.rows, schema), schema, query, unit)
+        return Evaluation(query.collected(chosen_rows, schema, unit), None, len(query.keys))
     if not isinstance(query, (Count, Total, RowCount, Binned)):
         raise InvalidQuery(f"a table answers count(), total() and the parts of mean(), not {type(query).__name__}")
     asked = query.of if isinstance(query, (RowCount, Binned)) else query
@@ -102,7 +107,7 @@ def shares(asked: Total, schema: Schema, unit: str, place: QueryPlace) -> Evalua
     return Evaluation(summed.filter(summed.value != 0), found.keys)
 
 
-def _filtered(rows: Any, schema: Schema, asked: Count | Total, unit: str | None) -> Any:
+def _filtered(rows: Any, schema: Schema, asked: Count | Total | SecondMoments, unit: str | None) -> Any:
     chosen = _where(rows, schema, asked.where)
     chosen = chosen if unit is None else chosen.filter(chosen[unit].notnull())
     without = asked.without if isinstance(asked, Count) else None
@@ -146,7 +151,7 @@ def _chosen(rows: Any, schema: Schema, asked: Count | Total, unit: str | None, p
     columns = {} if unit is None else {"unit": rows[unit]}
     if isinstance(asked, Total):
         kind = classify(schema, asked.column)
-        rows = rows.filter(rows[asked.column].notnull())
+        rows = rows if asked.missing is not None else rows.filter(rows[asked.column].notnull())
         columns["value"] = _steps(rows[asked.column], kind, asked)
     if asked.keying is None:
         return Evaluation(rows.select(**columns), None)
@@ -161,11 +166,14 @@ def _steps(value: Any, kind: TypeClass, asked: Total) -> Any:
         hint = declare(asked.column, kind, "DOUBLE")
         raise InvalidQuery(f"total needs a column of numbers; {asked.column!r} is {kind.words}{hint}")
     low, high = (int(edge / asked.grid) for edge in asked.bounds)
+    stands_in = None if asked.missing is None else int(asked.missing / asked.grid)
     if kind is TypeClass.INTEGER and asked.grid == 1:
+        value = value if stands_in is None else value.fill_null(ibis.literal(stands_in, "int64"))
         steps = _clip(value, ibis.literal(low, "int64"), ibis.literal(high, "int64"))
     else:
         # The bounds are whole steps that doubles hold exactly, so rounding what is clipped cannot leave them.
         scaled = _scaled(value.cast("float64"), asked.grid)
+        scaled = scaled if stands_in is None else scaled.fill_null(double(stands_in))
         steps = _nearest(_clip(scaled, double(low), double(high))).cast("int64")
     center = int(asked.center / asked.grid)
     return steps - ibis.literal(center, "int64") if center else steps

@@ -25,8 +25,10 @@ class EnginePlan:
         evaluation = evaluate(query, schema, unit, QueryPlace(ROWS, name))
         self._query, self._database = query, database
         self._keys = None if evaluation.keys is None else Offered(database, name, evaluation.keys)
-        self._length = 1 if evaluation.keys is None else len(evaluation.keys[POSITION][1])
-        self.sql = _sql(evaluation.expression, self._keys is not None)
+        self._length = evaluation.positions
+        if evaluation.keys is not None:
+            self._length = len(evaluation.keys[POSITION][1])
+        self.sql = _sql(evaluation.expression, self._length is not None)
 
     @property
     def query(self) -> Query:
@@ -43,11 +45,12 @@ class EnginePlan:
         return answer
 
     def _run(self, connection: duckdb.DuckDBPyConnection) -> Answer:
-        if self._keys is None:
+        if self._length is None:
             # DuckDB refuses other work on the connection until a result has been fetched to its end.
             [(answer,)] = connection.execute(self.sql).fetchall()
             return int(answer or 0)
-        self._keys.ready()
+        if self._keys is not None:
+            self._keys.ready()
         return scattered(connection.execute(self.sql).fetchnumpy(), self._length)
 
     def __repr__(self) -> str:

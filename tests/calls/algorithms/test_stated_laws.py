@@ -1,0 +1,78 @@
+"""Algorithms whose author states their laws: targets are paid by these, and never dearer than by the epsilon."""
+
+from fractions import Fraction
+
+import pytest
+
+from chary import Algorithm, Budget, InvalidParameter, count
+from chary.accounting import BestOf, StatedLaws, Targeted
+from chary.calls import Compute, PublishIf, Race, Test, When
+from tests.session.kit import spent
+
+THIRD = [Fraction(1, 3)] * 3
+NEAR = [Fraction(34, 100), Fraction(33, 100), Fraction(33, 100)]
+OUTCOMES = ["a", "b", "c"]
+
+
+def stated(epsilon="0.05", laws=((THIRD, NEAR),), outcome="a", **options):
+    return Algorithm("stated", lambda rows, source: outcome, epsilon, outcomes=OUTCOMES, laws=laws, **options)
+
+
+def price(session, call):
+    return session.spine.filter.price(call.bind(session.spine).event)
+
+
+def test_a_target_is_paid_by_its_laws(opened):
+    session = opened(grain="0.02")
+    for outcome, free in (("a", True), ("b", False)):
+        call = Compute(stated(outcome=outcome), target=["b"], q="0.3")
+        assert call.bind(session.spine).event == StatedLaws.of([(THIRD, NEAR)], [False, True, False])
+        before, known = spent(session), price(session, call)
+        session.ask(call)
+        assert known.hit.main < session.spine.filter.price(Targeted("0.05")).hit.main / 2
+        assert spent(session).main - before.main == (0 if free else known.hit.main)
+
+
+def test_a_release_and_a_held_outcome_are_paid_by_the_epsilon(opened):
+    session = opened(grain="0.02")
+    plain = Algorithm("stated", lambda rows, source: "a", "0.05", outcomes=OUTCOMES)
+    when = When("c", lambda outcome: outcome == "c")
+    for make in (Compute, lambda algorithm: PublishIf(algorithm, when=when)):
+        assert price(session, make(stated())) == price(session, make(plain))
+
+
+def test_its_delta_is_paid_hit_or_miss(opened):
+    session = opened(grain="0.02", approximate_delta="1e-7")
+    session.ask(Compute(stated(delta="1e-9"), prior="a"))
+    assert spent(session).delta == 10**9
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": "0.01"},
+        {"laws": ((THIRD, NEAR[:2]),)},
+        {"laws": ((THIRD, [1, 0, 0]),)},
+        {"laws": ()},
+    ],
+)
+def test_laws_that_are_none_are_refused(options):
+    with pytest.raises(InvalidParameter):
+        stated(**options)
+
+
+def test_it_is_asked_under_an_exact_menu_beside_a_race(opened):
+    own = StatedLaws.of([(THIRD, NEAR)], [False, True, False])
+    session = opened(menu=[Targeted("0.02"), own, BestOf(2)], budget=Budget(epsilon=2, delta=1e-6))
+    race = session.start(Race(["x", "y"]))
+    before = spent(session).main
+    assert before == session.spine.filter.price(BestOf(2)).hit.main > 0
+    near = Algorithm("near", lambda rows, source: 1, epsilon="0.02")
+    race.ask(near, priors={"x": 1, "y": 2})
+    assert spent(session).main == before
+    race.ask(near, priors={"x": 2, "y": 1})
+    assert spent(session).main - before == session.spine.filter.price(Targeted("0.02")).hit.main
+    before = spent(session).main
+    session.ask(Compute(stated(outcome="b"), target=["b"], q="0.3"))
+    assert spent(session).main - before == session.spine.filter.price(own).hit.main
+    session.ask(Test(count(), above=-(10**9), epsilon="0.01"))

@@ -1,0 +1,147 @@
+"""`chary runs`, `chary choose --gaussian` and `chary account runs`, `run-pdp`, `run-filter` as a user types them."""
+
+import json
+
+import pytest
+
+import chary
+from chary import Budget
+from chary.accounting.gaussian.run_moments import run_moments_up
+from chary.accounting.gaussian.stopping_times import run_pdp_epsilon_up, runs_within, stopping_pdp_epsilon
+from chary.calls import NoisyMax
+from tests.cli.conftest import SECRET
+
+DAYS = [120, 880, 130, 90, 910, 870, 100]
+NOISE = "--sensitivity 0.001 --threshold-noise 0.1 --query-noise 0.1733 --threshold 0.5"
+TERMS = {"sensitivity": "0.001", "threshold_noise": "0.1", "query_noise": "0.1733", "threshold": "0.5"}
+
+
+@pytest.fixture
+def days(tmp_path):
+    def write(values):
+        rows = "\n".join(f"d{number},{value}" for number, value in enumerate(values))
+        (tmp_path / "days.csv").write_text(f"day,rides\n{rows}\n")
+        return tmp_path / "days.csv"
+
+    return write
+
+
+@pytest.fixture
+def figures(call):
+    def asked(line):
+        code, out, err = call(f"{line} --json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return asked
+
+
+def opening(path, epsilon=9):
+    source = f"--series rides --sensitivity 1 --labels day --epsilon 20 --epsilon-per-call {epsilon}"
+    return f"runs {path} {source} --threshold 500 --threshold-noise 30 --low 0 --high 1000"
+
+
+def test_days_are_tested_and_the_new_ones_later(figures, days):
+    first = figures(opening(days(DAYS)))
+    assert [row["label"] for row in first["above"]] == ["d1", "d4", "d5"]
+    assert (first["tested"], first["untested"], first["hits"], first["told"]) == (7, 0, 3, "running")
+    assert 0 < first["loss"] <= 9
+    path = days([*DAYS, 50, 990])
+    again = figures(f"runs {path} --series rides --sensitivity 1 --labels day --run {first['run']}")
+    assert ([row["key"] for row in again["above"]], again["tested"]) == ([[8]], 2)
+    assert again["loss"] > first["loss"]
+
+
+@pytest.mark.parametrize(("since", "tested"), [("d5", 2), ("5", 2), ("0", 7)])
+def test_the_first_day_is_named_by_label_or_position(figures, days, since, tested):
+    assert figures(f"{opening(days(DAYS))} --since {since}")["tested"] == tested
+
+
+def test_where_the_total_ends_days_are_untested(figures, call, days):
+    path = days([900] * 200)
+    found = figures(opening(path, epsilon="0.5"))
+    assert 0 < found["untested"] < 200
+    assert found["told"].startswith("stopped")
+    line = f"runs {path} --series rides --sensitivity 1 --labels day --run {found['run']} --since 0"
+    assert call(line)[0] == 3
+
+
+def test_keys_of_a_table(figures, visits):
+    rows = "--unit patient_id --infer-types --count --by clinic --keys a,zz --epsilon 9 --epsilon-per-call 5"
+    found = figures(f"runs {visits} {rows} --threshold 1000 --threshold-noise 50 --low 0 --high 3000")
+    assert [row["key"] for row in found["above"]] == [["a"]]
+
+
+@pytest.mark.parametrize("wrong", ["--since never", "--since 7", "--since -1", "--low 2000"])
+def test_bad_input_leaves_with_2_and_charges_nothing(call, days, wrong):
+    path = days(DAYS)
+    code, out, err = call(f"{opening(path)} {wrong}")
+    assert (code, out) == (2, "")
+    assert len(err.strip().splitlines()) <= 2
+
+
+def test_days_of_a_table_have_no_names(call, visits):
+    rows = "--unit patient_id --infer-types --count --epsilon 9 --epsilon-per-call 5 --since 3"
+    code, _, err = call(f"runs {visits} {rows} --threshold 1000 --threshold-noise 50 --low 0 --high 3000")
+    assert code == 2
+    assert "series" in err
+    assert SECRET not in err
+
+
+def test_a_gaussian_choice_is_the_noisy_maximum(figures, visits):
+    options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --epsilon 1 --delta 1e-6"
+    asked = f"choose {visits} {options} --epsilon-per-call 0.1 --gaussian --low 0 --high 6000 --request one"
+    found = figures(asked)
+    assert found["key"] in (["a"], ["b"], ["c"])
+    assert found["noise"] > 0
+    with chary.open(
+        str(visits),
+        privacy_unit="patient_id",
+        infer_types=True,
+        budget=Budget(1, "1e-6"),
+        ledger=f"{visits}.ledger",
+    ) as session:
+        keyed = chary.count().by("clinic", ["a", "b", "c"])
+        assert list(session.ask(NoisyMax(keyed, low=0, high=6000, epsilon="0.1"), request="one").key) == found["key"]
+        assert len(session.history) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", ["--gaussian", "--gaussian --low 0", "--low 0 --high 9", "--gaussian --low 0 --high 9 --mechanism laplace"]
+)
+def test_a_gaussian_choice_says_its_bounds(call, visits, wrong):
+    options = "--unit patient_id --infer-types --count --by clinic --keys a,b,c --epsilon 1 --epsilon-per-call 0.1"
+    code, out, err = call(f"choose {visits} {options} {wrong}")
+    assert (code, out) == (2, "")
+    assert "--gaussian" in err
+
+
+def test_calculators_say_what_the_library_says(figures):
+    assert figures(f"account runs --epsilon 1 --delta 1e-6 {NOISE}") == {"runs": runs_within(1, "1e-6", **TERMS)}
+    at_order = figures(f"account runs --epsilon 1 --delta 1e-6 {NOISE} --order 18")
+    assert at_order["hit"] == run_moments_up(18, **TERMS).hit
+    one = {"any_length": run_pdp_epsilon_up(**TERMS, delta="1e-6")}
+    assert figures(f"account run-pdp --delta 1e-6 {NOISE}") == one
+    noise = {name: size for name, size in TERMS.items() if name != "threshold"}
+    law = stopping_pdp_epsilon({1: 0.5, 100: 0.5}, **noise, delta="1e-6")
+    assert figures(f"account run-pdp --delta 1e-6 {NOISE} --stopping 1:0.5,100:0.5") == one | {"by_law": law}
+    assert figures("account run-filter --epsilon 1 --delta 1e-6 --epsilon-per-call 0.01")["calls"] > 100
+    parts = figures("account run-filter --epsilon 1 --delta 1e-6 --epsilon-per-call 0.01 --delta-per-call 1e-7")
+    assert parts == {"calls": 5, "plain": 100}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"account runs --epsilon 1 --delta 1e-6 {NOISE} --order 1",
+        f"account runs --epsilon 0 --delta 1e-6 {NOISE}",
+        f"account run-pdp --delta 1e-6 {NOISE} --stopping 1",
+        f"account run-pdp --delta 1e-6 {NOISE} --stopping 1:0.5",
+        f"account run-pdp --delta 2 {NOISE}",
+        f"account run-pdp --delta 1e-6 {NOISE.replace('0.1733', '1e-9')}",
+        "account run-filter --epsilon 1 --delta 1e-6 --epsilon-per-call 0",
+    ],
+)
+def test_calculators_refuse_bad_input(call, line):
+    code, out, _ = call(line)
+    assert (code, out) == (2, "")

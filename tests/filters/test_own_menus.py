@@ -1,0 +1,177 @@
+"""The exact filter with a menu of the caller's: what it lists, what is a case of that, deltas, races, ledgers."""
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from chary import Budget, InvalidParameter, NoPrice
+from chary.accounting import (
+    Approximate,
+    Asymmetric,
+    BestOf,
+    BoundaryCall,
+    DiscreteLaplace,
+    Extendable,
+    NarrowChoice,
+    Pure,
+    Repeated,
+    StatedLaws,
+    Targeted,
+    TwiceCall,
+    UnanimousCall,
+)
+from chary.amounts import Amount
+from chary.filters import ExactFilter, Listing, Price, restore
+
+BUDGET = Budget(epsilon=1, delta=1e-6)
+STATED = StatedLaws.of([(("0.5", "0.5"), ("0.49", "0.51"))], [False, True])
+MENU = [
+    Targeted("0.05"),
+    Targeted("0.05", "0.3"),
+    BoundaryCall("0.05"),
+    TwiceCall("0.05"),
+    UnanimousCall("0.05", 3),
+    Pure("0.1"),
+    Asymmetric("0.2", "0.1"),
+    STATED,
+    BestOf(2),
+]
+
+
+@pytest.fixture(scope="module")
+def menu():
+    return ExactFilter.of_events(BUDGET, MENU, grain=Fraction(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("asked", "listed"),
+    [
+        (Targeted("0.05"), 0),
+        (Targeted("0.02"), 0),
+        (Extendable("0.05"), 0),
+        (NarrowChoice("0.05"), 0),
+        (Targeted("0.05", "0.35"), 1),
+        (Targeted("0.01", "0.3"), 1),
+        (BoundaryCall("0.05"), 2),
+        (BoundaryCall("0.03", 2), 2),
+        (TwiceCall("0.05"), 3),
+        (TwiceCall("0.001"), 3),
+        (UnanimousCall("0.05", 3), 4),
+        (Pure("0.1"), 5),
+        (DiscreteLaplace(20, 2), 5),
+        (Repeated(Pure("0.05"), 2), 5),
+        (Asymmetric("0.2", "0.05"), 6),
+        (STATED, 7),
+        (BestOf(2), 8),
+    ],
+    ids=str,
+)
+def test_what_is_a_case_of_what_is_listed_has_its_price(menu, asked, listed):
+    entry, price = menu.menu[listed], menu.price(asked)
+    assert price == Price(Amount(entry.tokens), Amount(0 if entry.free_misses else entry.tokens))
+    assert entry.free_misses == (listed not in (5, 6, 8))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Targeted("0.06"),
+        Targeted("0.05", "0.29"),
+        Targeted("0.06", "0.3"),
+        BoundaryCall("0.06"),
+        TwiceCall("0.06"),
+        UnanimousCall("0.05", 4),
+        UnanimousCall("0.06", 3),
+        Pure("0.11"),
+        Asymmetric("0.3", "0.1"),
+        BestOf(3),
+        StatedLaws.of([(("0.5", "0.5"), ("0.1", "0.9"))], [False, True]),
+        Targeted("0.05", None, "1e-9"),
+        Approximate("0.1", "1e-9"),
+    ],
+    ids=str,
+)
+def test_what_is_no_case_of_it_has_none(menu, asked):
+    with pytest.raises(NoPrice):
+        menu.price(asked)
+
+
+def test_the_cheapest_entry_counts():
+    twice = ExactFilter.of_events(BUDGET, [Listing(Targeted("0.04"), 5), Listing(Targeted("0.02"), 2)])
+    assert [twice.price(Targeted(size)).hit.main for size in ("0.01", "0.03")] == [2, 5]
+
+
+def test_the_smallest_menu_is_that_of_the_closed_curve():
+    own, usual = ExactFilter.of_events(BUDGET, [Targeted("0.02")]), ExactFilter(BUDGET, Fraction(1, 50))
+    assert own.tokens == usual.tokens == 45
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_a_hit_of_several_tokens_is_paid_by_as_many_times_the_tokens(parts):
+    one, more = (ExactFilter.of_events(BUDGET, [Listing(Targeted("0.02"), tokens)]) for tokens in (1, parts))
+    assert more.tokens == parts * one.tokens + parts - 1
+
+
+def test_calls_by_their_laws_afford_more_hits_than_as_targets():
+    for event in (BoundaryCall("0.02"), TwiceCall("0.02")):
+        own, target = (ExactFilter.of_events(BUDGET, [entry]).tokens for entry in (event, Targeted(*event.listed)))
+        assert own > 1.5 * target
+
+
+def test_a_race_costs_tokens_and_none_is_given_away():
+    bare, race = (ExactFilter.of_events(BUDGET, [Targeted("0.05"), *more]) for more in ([], [BestOf(2)]))
+    parts = race.menu[0].tokens
+    cheap = ExactFilter.of_events(BUDGET, [Listing(Targeted("0.05"), parts), Listing(BestOf(2), 1)])
+    assert cheap.tokens < race.tokens <= parts * (bare.tokens + 1)
+    assert race.menu[1].tokens > 1
+
+
+def test_deltas_are_set_aside_and_add_up():
+    filter_ = ExactFilter.of_events(BUDGET, [Targeted("0.05"), Pure("0.05")], approximate_delta=Fraction(1, 10**7))
+    price = filter_.price(Targeted("0.05", None, "1e-8"))
+    assert (price.hit.delta, price.miss.delta, price.free_miss) == (10**10, 10**10, True)
+    assert filter_.price(Approximate("0.05", "1e-8")).miss.delta == 10**10
+    assert filter_.capacity.delta == 10**11
+    spare = ExactFilter.of_events(Budget(epsilon=1, delta="9e-7"), [Targeted("0.05"), Pure("0.05")])
+    assert filter_.tokens == spare.tokens
+
+
+@pytest.mark.parametrize("apart", [Fraction(1, 10**6), Fraction(1)])
+def test_all_of_delta_cannot_be_set_aside(apart):
+    for make in (
+        lambda: ExactFilter.of_events(BUDGET, [Targeted("0.05")], approximate_delta=apart),
+        lambda: ExactFilter.with_revisions(BUDGET, Fraction(1, 50), approximate_delta=apart),
+    ):
+        with pytest.raises(InvalidParameter):
+            make()
+
+
+def test_it_comes_back_from_a_ledger_as_it_was(menu, monkeypatch):
+    monkeypatch.setattr("chary.filters.exact.lattice_curves", None)
+    again = restore(BUDGET, json.loads(json.dumps(menu.body())))
+    assert again == menu
+    assert [again.price(event) for event in MENU] == [menu.price(event) for event in MENU]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ExactFilter.of_events(BUDGET, []),
+        lambda: ExactFilter.of_events(BUDGET, [BestOf(2)]),
+        lambda: ExactFilter.of_events(BUDGET, ["0.05"]),
+        lambda: ExactFilter.of_events(BUDGET, [Approximate("0.05", "1e-9")]),
+        lambda: ExactFilter.of_events(BUDGET, [Targeted("0.05", None, "1e-9")]),
+        lambda: Listing(Pure(1), 0),
+        lambda: ExactFilter.of_events(BUDGET, [Targeted(3)]),
+    ],
+)
+def test_what_cannot_be_listed_is_refused(make):
+    with pytest.raises(InvalidParameter):
+        make()
+
+
+def test_the_menus_words_are_those_of_its_events(menu):
+    with pytest.raises(NoPrice, match=r"BoundaryCall\(0\.05\), TwiceCall\(0\.05\), UnanimousCall\(0\.05, 3\)"):
+        menu.price(Pure(1))
+    assert "menu of its own" in menu.describe()

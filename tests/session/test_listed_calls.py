@@ -1,0 +1,60 @@
+"""A session under an exact filter whose menu is the caller's: all that is listed is asked, and paid as listed."""
+
+from fractions import Fraction
+
+import pytest
+
+from chary import Algorithm, Budget, InvalidParameter, LedgerMismatch, count
+from chary.accounting import BoundaryCall, Pure, Targeted, TwiceCall, UnanimousCall
+from chary.calls import Between, Boundary, Compute, Decide, Release, Test, Twice
+from chary.filters import Listing
+from tests.session.kit import spent
+
+PLENTY = Budget(epsilon=3, delta=1e-6)
+MENU = [
+    Listing(Targeted("0.05"), 1),
+    Listing(Targeted("0.05", "0.3"), 2),
+    Listing(BoundaryCall("0.05"), 2),
+    Listing(TwiceCall("0.05"), 2),
+    Listing(UnanimousCall("0.05", 3), 1),
+    Listing(Pure("0.1"), 2),
+]
+
+
+def even():
+    law = [Fraction(401, 800), Fraction(399, 800)]
+    return Algorithm(
+        "even", lambda rows, source: "odd", "0.05", outcomes=["odd", "even"], probabilities=lambda rows: law
+    )
+
+
+def test_every_call_of_the_menu_is_asked_of_a_session_and_paid(opened, tmp_path):
+    between = Between(count(), low=-10, high=10, epsilon="0.05")
+    place = tmp_path / "visits.ledger"
+    session = opened(menu=MENU, grain="0.025", ledger=place, budget=PLENTY)
+    asked = [
+        (Test(count(), above=-(10**9), epsilon="0.05"), Targeted("0.05")),
+        (Boundary(even()), BoundaryCall("0.05")),
+        (Boundary(even(), runs=3), UnanimousCall("0.05", 3)),
+        (Twice(even()), TwiceCall("0.05")),
+        (Decide(count(), above=50, epsilon="0.05"), BoundaryCall("0.05", 2)),
+        (between, Targeted("0.05", "0.3")),
+        (Compute(even(), target=["odd"], q="0.4"), Targeted("0.05", "0.4")),
+        (Release(count(), epsilon="0.1"), Pure("0.1")),
+    ]
+    for call, event in asked:
+        before, price = spent(session).main, session.spine.filter.price(event)
+        session.ask(call)
+        assert spent(session).main - before in (price.hit.main, price.miss.main)
+    session.close()
+    again = opened(menu=MENU, ledger=place, budget=PLENTY)
+    assert again.spine.filter == session.spine.filter
+    again.close()
+    with pytest.raises(LedgerMismatch):
+        opened(menu=MENU[:2], ledger=place, budget=PLENTY)
+
+
+@pytest.mark.parametrize("options", [{"filter": "renyi"}, {"filter": "pure"}])
+def test_a_menu_is_that_of_the_exact_filter(opened, options):
+    with pytest.raises(InvalidParameter):
+        opened(menu=MENU, **options)
