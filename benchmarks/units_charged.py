@@ -12,7 +12,7 @@ from chary.accounting import charging_size, published_total
 from chary.calls import Individual
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.filters import RenyiFilter, largest_call
-from chary.noise import Seeded, Source, discrete_laplace
+from chary.noise import Source, discrete_laplace
 
 Told = Callable[[int, int, Source], int | None]
 
@@ -108,8 +108,3 @@ def streams(budget: Budget, hits: int) -> list[Stream]:
         Stream("chary: counters, Laplace, Renyi", hits, laplace(renyi)),
         Stream("chary: counters, sharp", hits, sharp(budget, hits, "0.25")),
     ]
-
-
-def seeded(number: int) -> Source:
-    """Noise that a benchmark can repeat."""
-    return Seeded(number)
