@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import Joint, ZeroConcentrated
-from chary.accounting.synthesis.mwem_errors import mwem_error_up, mwem_margins_up
+from chary.accounting.synthesis.mwem_errors import mwem_error_up, mwem_law, mwem_margins_up
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, PermuteAndFlip
 from chary.mechanisms.synthesis.mwem_fit import MwemRounds, best_round, missed, weighted
@@ -160,6 +160,29 @@ def test_errors_are_within_what_is_promised(sizes):
     slack = 4.9 * math.sqrt(runs * 0.16)
     assert wrong <= runs * 0.2 + slack
     assert farther <= runs * 0.2 + slack
+
+
+class Bits(Sets):
+    """Does a cell's number have this bit? Each halves the cells, and no other tells anything of it."""
+
+    def __init__(self, bits):
+        self.shape, numbers = (1, 2**bits), np.arange(2**bits)
+        self.flags = np.array([(numbers[None] >> bit) & 1 == 1 for bit in range(bits)])
+
+
+@pytest.mark.parametrize("sizes", [{"epsilon": 1}, {"rho": "0.02"}])
+@pytest.mark.parametrize("bits", [2, 7])
+def test_on_the_worst_data_the_promise_is_nearly_all_lost(sizes, bits):
+    """All rows in one cell: after as many rounds as bits the histogram kept is off by a half, 0.59 is promised."""
+    queries, size, source = Bits(bits), 10**6, Seeded(5)
+    found, exponents = MwemRounds(bits, **sizes).run(np.full(bits, size), size, queries, source)
+    off = np.abs(queries.shares(weighted(queries, exponents).weights) - 1).max()
+    told = {"cells": 2**bits, "queries": bits, "rounds": bits}
+    law = mwem_law(**told, gaussian="rho" in sizes)
+    epsilon = 1 if "epsilon" in sizes else 0.2
+    assert off <= mwem_error_up(**told, size=size, **sizes) <= law.error(size=size, epsilon=epsilon, beta="0.05") < 0.6
+    assert off > 0.8 * law.error(size=size, epsilon=epsilon, beta="0.05")
+    assert len(found) == bits
 
 
 @pytest.mark.statistical

@@ -1,13 +1,13 @@
 """MWEM as a black box for schedules ([GROW] section 3; theory 6)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.synthesis.mwem_errors import mwem_law
+from chary.accounting.synthesis.mwem_errors import earlier_mwem_law, mwem_law
 from chary.calls.growing.scheduled_runs import BlackBox
 from chary.calls.synthesis.mwem_calls import MWEM, AskMWEM
 from chary.calls.workload import AskedQueries
@@ -36,7 +36,7 @@ class MWEMBox(BlackBox):
 
     >>> box = MWEMBox({"age": range(100), "smoker": [True, False]}, ["smoker", "age < 30"], rounds=10)
     >>> box.law.body()["choices"], round(box.law.error(size=100_000, epsilon=1, beta="0.05"), 3)
-    ('40', 0.545)
+    ('27', 0.543)
     """
 
     call: MWEM
@@ -57,9 +57,16 @@ class MWEMBox(BlackBox):
 
     @cached_property
     def law(self) -> Law:
+        return mwem_law(**self._sizes, gaussian=self.gaussian)
+
+    @property
+    def laws(self) -> Sequence[Law]:
+        return [self.law, earlier_mwem_law(**self._sizes, gaussian=self.gaussian)]
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
         asked = AskMWEM(self.call, _ROWS)
-        sizes = {"cells": max(2, asked.universe.cells), "queries": len(asked.asked), "rounds": self.call.rounds}
-        return mwem_law(**sizes, gaussian=self.gaussian)
+        return {"cells": max(2, asked.universe.cells), "queries": len(asked.asked), "rounds": self.call.rounds}
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
         rho = {"epsilon": None, "rho": epsilon**2 / 2}

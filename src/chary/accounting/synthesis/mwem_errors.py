@@ -29,6 +29,11 @@ _ROUNDED: Final = 1
 _SINGLE: Final = 1e-6
 # A few float operations, and sums over all queries in double precision, upwards.
 _SURPLUS: Final = 1 + 1e-9
+# Laws hold at every beta; where it is this, which a run of a schedule has, Gaussian noise costs least.
+_TOUCHED: Final = 0.01
+# A few float operations, upwards, and so many digits.
+_MARGIN: Final = 1e-8
+_DIGITS: Final = 9
 
 
 class Margins(NamedTuple):
@@ -135,14 +140,52 @@ def best_rounds(
 def mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> Law:
     """The accuracy law over epsilon, or with `gaussian` over the epsilon of `rho = epsilon^2/2`.
 
-    With `L = ln(T (|Q|+2)/beta)`: all noises keep within `(2T/epsilon) L` rows and all picks within `(4T/epsilon) L`;
-    Gaussian noises keep within `(2 sqrt(T)/epsilon) sqrt(L)` and the picks within `(sqrt(2T)/epsilon) L`. It holds for
-    an epsilon of at most 1024 T, or 1024 sqrt(T): then the 1/1024 of a row by which errors are rounded is in the
-    surplus of the factor.
+    With `s = ln(1/beta)`: all noises keep within `(2T/epsilon)(s + ln(2T/p))` rows and all picks within `(4T/epsilon)
+    (s + ln(T (|Q|-1)/(2-2p)))`, p of the failures being those of noises; Gaussian noises within `(2 sqrt(T)/epsilon)
+    sqrt(s + ln(2T/p))` and the picks within `(sqrt(2T)/epsilon)(s + ln(T (|Q|-1)/(1-p)))`. p is in proportion to what
+    each adds, and a line replaces the root. It holds for an epsilon of at most 1024 T, or 1024 sqrt(T): then the 1/1024
+    of a row by which errors are rounded is in `choices`.
 
     >>> law = mwem_law(cells=1000, queries=100, rounds=10)
     >>> law.factor, law.choices, round(float(law.base), 3)
-    (Fraction(150, 1), Fraction(1020, 1), 0.588)
+    (Fraction(140, 1), Fraction(98, 1), 0.588)
+    """
+    times, others = _rounds(rounds), max(1, whole(queries, "queries") - 1)
+    noises, base = 1 + 2 * REACH, _base(cells, times)
+    if not gaussian:
+        noise, pick = 2.0 * noises, 4.0
+        height = _shared((noise, 2 * times), (pick, times * others / 2)) + _ROUNDED / (noise + pick)
+        return Law(1, times * (2 * noises + 4), _whole_up(math.exp(height)), base=base)
+    # The line that touches the root where beta is `_TOUCHED`: above it everywhere.
+    root = math.sqrt(math.log(4 * times / _TOUCHED))
+    noise, pick = noises / root, math.sqrt(2)
+    total = noise + pick
+    height = _shared((noise, 2 * times), (pick, times * others)) + (noise * root**2 + _ROUNDED) / total
+    return Law(1, _digits_up(math.sqrt(times) * total), _whole_up(math.exp(height)), base=base)
+
+
+def _shared(*parts: tuple[float, float]) -> float:
+    """What is added to s where each part adds its weight times `s + ln(number/share)`, by the best shares."""
+    total = math.fsum(weight for weight, _ in parts)
+    return math.fsum(weight * math.log(number * total / weight) for weight, number in parts) / total
+
+
+def _digits_up(value: float) -> Fraction:
+    """A little more, with few digits, so that a law is the same on every machine."""
+    return Fraction(f"{value * (1 + _MARGIN):.{_DIGITS}g}")
+
+
+def _whole_up(value: float) -> int:
+    return math.ceil(value * (1 + _MARGIN))
+
+
+def earlier_mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> Law:
+    """The law that boxes had in earlier versions: ledgers hold it, and their schedules go on.
+
+    One logarithm, `ln(T (|Q|+2)/beta)`, for noises and for picks.
+
+    >>> earlier_mwem_law(cells=1000, queries=100, rounds=10).factor
+    Fraction(150, 1)
     """
     times, choices = _rounds(rounds), rounds * (whole(queries, "queries") + 2)
     noises = 1 + 2 * REACH

@@ -129,12 +129,13 @@ def distance_steps(distances: Sequence[Score]) -> list[int]:
     >>> distance_steps([0, 2.5, float("inf"), -3])
     [0, 2, 1099511627776, 0]
     """
-    known = [math.inf if math.isnan(distance) else distance for distance in distances]
+    known = [math.inf if distance != distance else distance for distance in distances]
     return [_clipped(distance, Fraction(1), 0, MOST_UNITS) for distance in known]
 
 
 def _clipped(score: Score, step: Fraction, least: int, most: int) -> int:
-    if math.isnan(score) or score == -math.inf:
+    # `isnan` would turn fractions into floats, which some are too large for.
+    if score != score or score == -math.inf:
         return least
     return most if score == math.inf else min(max(math.floor(Fraction(score) / step), least), most)
 

@@ -9,6 +9,7 @@ import typer
 
 from chary import accounting
 from chary.accounting import BoundaryCall, Targeted, hit_price_up
+from chary.cli.account.group_account import group, sampler
 from chary.cli.account.growing_account import budget, population, queries, rows, weights_rows
 from chary.cli.account.interval_account import interval
 from chary.cli.account.limits_account import hits, top_one, unbiased
@@ -25,7 +26,7 @@ from chary.numbers import exact, probability, whole
 app = typer.Typer(no_args_is_help=True, help="Calculators of privacy accounting; they touch no data.")
 ELSEWHERE: Final[tuple[Callable[..., None], ...]] = (
     *(interval, sharp, within, tests, hits, top_one, unbiased, rows, budget, weights_rows, queries, population),
-    *(people, runs, run_pdp, run_filter, unanimous),
+    *(people, runs, run_pdp, run_filter, unanimous, group, sampler),
 )
 for command in ELSEWHERE:
     app.command()(command)

@@ -91,6 +91,7 @@ class QueryOptions:
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: each value is clipped to this.")] = None
     grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
     rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
+    missing: Annotated[str | None, typer.Option(help="The value, for a mean, of rows without one.")] = None
     unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
     where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
     by: Annotated[str | None, typer.Option(help="Key columns, comma between them.")] = None
