@@ -241,6 +241,8 @@ def test_repeated_reports_rise_to_what_is_permanent():
     for wrong in (2, 3, 0, "x"):
         with pytest.raises(InvalidParameter):
             RepeatedReports.for_report(ABC, epsilon=2, report=wrong)
+    with pytest.raises(InvalidParameter, match="report must be less than epsilon 2, got 3"):
+        RepeatedReports.for_report(ABC, epsilon=2, report=3)
 
 
 def test_what_is_remembered_stays():

@@ -164,6 +164,17 @@ def test_what_is_refused(opened):
     assert not session.history
 
 
+@pytest.mark.parametrize("terms", [{"epsilon": "0.1"}, {"rho": "0.01"}, {"rho": "0.01", "method": "tree"}])
+def test_a_quote_tells_the_errors_that_the_run_tells(grown, terms):
+    session, asked = grown(), ContinualCount(COST, steps=6, **terms)
+    quote = session.quote(asked)
+    state = session.start(asked).state
+    last, worst = state.error_bar(6), state.worst_error()
+    assert quote.interval == (
+        f"the last of 6 steps is within {last:.6g} of the truth 95 times in 100, all together within {worst:.6g}"
+    )
+
+
 def log_moment(scale, order, change):
     """Of integer noise that is moved by so much, added up."""
     places = np.arange(-60 * scale, 60 * scale + change + 1)

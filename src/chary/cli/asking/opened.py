@@ -131,6 +131,7 @@ def _open(
 ) -> Session:
     common: dict[str, Any] = {"ledger": file, "budget": limit, "filter": budget.filter}
     common |= {"grain": grain, "analyst": budget.analyst, "witness": budget.witness}
+    common |= {"approximate_delta": budget.approximate_delta or 0}
     if source.series is not None:
         if source.sensitivity is None:
             raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")

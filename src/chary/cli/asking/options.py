@@ -45,6 +45,9 @@ class BudgetOptions(LedgerOptions):
 
     epsilon: Annotated[str | None, typer.Option(help="Total epsilon of the dataset, for its whole life.")] = None
     delta: Annotated[str | None, typer.Option(help="Total delta of the dataset.")] = None
+    approximate_delta: Annotated[
+        str | None, typer.Option(help="Part of --delta set aside for calls with --delta-per-call.")
+    ] = None
     filter: Annotated[str | None, typer.Option(help="Pricing: renyi, exact or pure.")] = None
     request: Annotated[str | None, typer.Option(help="Key under which a repeated request is free.")] = None
 

@@ -13,9 +13,10 @@ from chary import noise
 from chary.accounting import Pure
 from chary.accounting.rounding import float_up
 from chary.accounting.utility.channels import Channel
+from chary.errors import InvalidParameter
 from chary.mechanisms.local.local_reports import Integers, LocalReports
 from chary.mechanisms.local.one_hot_reports import OneHotReports
-from chary.numbers import Number, positive, whole
+from chary.numbers import Number, plain, positive, whole
 
 # Several roundings of floats on chances and their logarithms.
 _SLACK = 1e-12
@@ -71,9 +72,11 @@ class RepeatedReports(LocalReports):
         True
         """
         most, single = float(positive(epsilon, "epsilon")), float(positive(report, "report"))
+        if single >= most:
+            raise InvalidParameter(f"report must be less than epsilon {plain(most)}, got {plain(single)}")
         part = math.tanh(single / 4) / math.tanh(most / 4)
         # A part of 1 would be no instant noise at all.
-        instant = 4 * math.atanh(min(part, 1 - _SLACK)) * (1 - 1e-9) if single < most else 0
+        instant = 4 * math.atanh(min(part, 1 - _SLACK)) * (1 - 1e-9)
         return cls(values, epsilon, instant=instant)
 
     @property
