@@ -18,8 +18,11 @@ from chary.calls.growing.schedule_states import ScheduleState
 from chary.calls.growing.scheduled_runs import BlackBox, ScheduledRun
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
+from chary.learning.erm.calls import LinearAlgorithm
 from chary.learning.erm.design import design_matrix, width
+from chary.learning.erm.falling_lam import FallingLam, falling_trainer, regularised
 from chary.learning.erm.laws.box_laws import box_law, earlier_box_law
+from chary.learning.erm.laws.falling_laws import falling_law
 from chary.learning.erm.linear import PrivateLinear
 from chary.learning.erm.problem import Problem
 from chary.learning.features import Column, Feature
@@ -28,6 +31,8 @@ from chary.spine.interaction import Interaction
 
 # The law counts the audited optimum's tolerance in units of the noise, which are smallest at the largest epsilon.
 MOST_EPSILON: Final = 1000
+# The same where lam falls with epsilon: the tolerance grows as lam falls.
+MOST_FALLING: Final = 1
 # Earlier laws had no numbers for more.
 EARLIER_COLUMNS: Final = 10_000
 
@@ -45,6 +50,10 @@ class TrainingBox(BlackBox):
     `length=`), for epsilon up to 1000 and datasets of up to `rows_at_most` rows. Descent with momentum has no proven
     law: it needs a `declared` one, for which you vouch.
 
+    `falling`, a pair (lam, at): the optimum of a run has `lam (at/(epsilon n))^(2/3)` added to the model's lam, which
+    then may be tiny. Its law has p = 2/3 and holds for runs whose epsilon times rows is `at` or more, and whose
+    epsilon is at most 1; it needs a smooth loss and the model's `length`.
+
     Errors: `InvalidParameter` for a model with a delta, or with neither a proven nor a declared law, and for features,
     label and number of rows with which it cannot be trained.
 
@@ -60,6 +69,7 @@ class TrainingBox(BlackBox):
     label: str
     declared: Law | Sequence[Number] | None = None
     rows_at_most: int = 10_000_000
+    falling: Sequence[Number] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, PrivateLinear):
@@ -78,11 +88,17 @@ class TrainingBox(BlackBox):
     def law(self) -> Law:
         if self.declared is not None:
             return Law.of(self.declared)
+        if self._falling is not None:
+            return falling_law(self._problem, self.model, self._falling, MOST_FALLING)
         return box_law(self._problem, self.model, MOST_EPSILON)
+
+    @cached_property
+    def _falling(self) -> FallingLam | None:
+        return None if self.falling is None else FallingLam.of(self.falling)
 
     @property
     def laws(self) -> Sequence[Law]:
-        if self.declared is not None or width(self.features) > EARLIER_COLUMNS:
+        if self.declared is not None or self.falling is not None or width(self.features) > EARLIER_COLUMNS:
             return [self.law]
         return [self.law, earlier_box_law(self._problem, self.model, MOST_EPSILON)]
 
@@ -91,17 +107,30 @@ class TrainingBox(BlackBox):
         return self.model.problem(self.rows_at_most, width(self.features))
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        if epsilon > MOST_EPSILON:
-            raise InvalidParameter(f"a run of a training has an epsilon of at most {MOST_EPSILON}")
-        made = self.at(epsilon).algorithm(features=self.features, label=self.label)
+        most = MOST_EPSILON if self._falling is None else MOST_FALLING
+        if epsilon > most:
+            raise InvalidParameter(f"a run of this training has an epsilon of at most {most}")
+        model = self.at(epsilon)
+        made = model.algorithm(features=self.features, label=self.label)
+        if self._falling is not None:
+            trainer = falling_trainer(model, self._falling, epsilon)
+            made = LinearAlgorithm.of(trainer, self.features, self.label, name=made.name, unit=None, size=None)
         return AskAlgorithm(Compute(made), neighbouring)
 
-    def at(self, epsilon: Number) -> PrivateLinear:
-        """The model that a run with this epsilon trains, not fitted."""
-        size = positive(epsilon, "epsilon")
-        told = {"epsilon": size} if self.model.rho is None else {"rho": size**2 / 2}
+    def at(self, epsilon: Number, size: int | None = None) -> PrivateLinear:
+        """The model that a run with this epsilon trains, not fitted; with `size` rows, a falling lam included."""
+        share = positive(epsilon, "epsilon")
+        told = {"epsilon": share} if self.model.rho is None else {"rho": share**2 / 2}
         made: PrivateLinear = clone(self.model).set_params(**told)
-        return made
+        return made if self._falling is None or size is None else regularised(made, self._falling, share, size)
+
+    def proven(self, epsilon: Number, size: int) -> bool:
+        """Whether the law is for a run with this epsilon and so many rows: a falling lam's is for no less than `at`."""
+        return (
+            self._falling is None
+            or self.declared is not None
+            or positive(epsilon, "epsilon") * size >= self._falling.at
+        )
 
     def classifier(self, result: ScheduledRun | None) -> PrivateLinear:
         """What a run learnt, fitted; `InvalidParameter` for none, and for one that failed."""
@@ -164,6 +193,6 @@ class Improving:
 
     def _learned(self, result: ScheduledRun, runs: ScheduleRuns) -> TrainingRun:
         promised = math.inf
-        if result.size <= self.box.rows_at_most:
+        if result.size <= self.box.rows_at_most and self.box.proven(result.epsilon, result.size):
             promised = self.schedule.law.error(size=result.size, epsilon=result.epsilon, beta=runs.failure(result.run))
         return TrainingRun(result.run, result.size, float(result.epsilon), promised)
