@@ -1,6 +1,7 @@
 """The guard of speed trips on a figure that doubled, and on nothing else."""
 
 import contextlib
+import dataclasses
 import importlib
 import json
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from tests.paths import ROOT
 
-NAME = "a change of a million cells; NumPy"
+NAME = "a change of half a million cells; NumPy"
 
 
 @pytest.fixture
@@ -25,13 +26,13 @@ def guard(run_beside):
 
 
 class Measured:
-    """A check whose measurements are given; it says how many rounds each had."""
+    """A check whose measurements are given; it says how long each lasted."""
 
     def __init__(self, *times):
-        self.left, self.rounds = list(times), []
+        self.left, self.lasted = list(times), []
 
-    def times(self, rounds=9):
-        self.rounds.append(rounds)
+    def times(self, lasting=2.5):
+        self.lasted.append(lasting)
         return self.left.pop(0)
 
     @contextlib.contextmanager
@@ -44,7 +45,7 @@ def test_twice_the_record_holds_and_more_fails(guard):
     assert guard.judged(Measured((0.02, 0.01)), 1.0).holds
     twice = Measured((0.0201, 0.01), (0.0202, 0.01))
     assert not guard.judged(twice, 1.0).holds
-    assert twice.rounds == [9, 27]
+    assert twice.lasted == [2.5, 5]
 
 
 def test_a_busy_spell_is_measured_again(guard):
@@ -54,6 +55,11 @@ def test_a_busy_spell_is_measured_again(guard):
     worse_again = guard.judged(Measured((0.03, 0.01), (0.05, 0.01)), 1.0)
     assert not worse_again.holds
     assert worse_again.ratio == pytest.approx(3)
+
+
+def test_a_lucky_record_counts_as_its_limit(guard):
+    assert guard.judged(Measured((0.02, 0.01)), 0.3).holds
+    assert not guard.judged(Measured((0.03, 0.01), (0.03, 0.01)), 0.3).holds
 
 
 def test_a_tenth_of_a_millisecond_does_not_count(guard):
@@ -73,11 +79,23 @@ def records(path, ratio, guarded):
     return str(path)
 
 
-@pytest.mark.parametrize(("ratio", "failing"), [(1e-9, 1), (1e9, 0)])
-def test_the_command_against_a_made_up_record(run_beside, guard, tmp_path, monkeypatch, capsys, ratio, failing):
+def slowed(check):
+    """The same figure with our call thirty times over."""
+
+    @contextlib.contextmanager
+    def made(folder):
+        with check(folder) as pair:
+            yield dataclasses.replace(pair, ours=lambda: [pair.ours() for _ in range(30)])
+
+    return made
+
+
+@pytest.mark.parametrize(("ratio", "failing"), [(1.0, 1), (10.0**6, 0)])
+def test_the_command_trips_on_a_slow_call(run_beside, guard, tmp_path, monkeypatch, capsys, ratio, failing):
     guarded = run_beside("guarded")
-    monkeypatch.setattr(guard, "FLOOR", -1)
-    monkeypatch.setattr(guard, "CHECKS", {NAME: guarded.CHECKS[NAME]})
+    monkeypatch.setattr(guarded.Pair.times, "__defaults__", (0.1,))
+    monkeypatch.setattr(guard, "LASTING", 0.1)
+    monkeypatch.setattr(guard, "CHECKS", {NAME: slowed(guarded.CHECKS[NAME])})
     monkeypatch.setattr(sys, "argv", ["guard.py", "--record", records(tmp_path / "made.json", ratio, guarded)])
     assert guard.main() == failing
     assert NAME in capsys.readouterr().out
