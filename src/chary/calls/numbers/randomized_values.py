@@ -109,7 +109,8 @@ class RandomizedValues(Call[RandomizedTable]):
 
     def bind(self, spine: Spine) -> "Report":
         if spine.rows.neighbouring.relation is not Relation.REPLACE:
-            values = repr(list(self.among)) if len(self.among) <= MOST_SHOWN else "[...]"
+            listed = list(self.among)
+            values = repr(listed) if len(listed) <= MOST_SHOWN else "[...]"
             raise InvalidQuery(
                 "randomized reports tell how many units there are, which is secret unless neighbours replace a unit: "
                 f"open the table with relation='replace', or ask "
