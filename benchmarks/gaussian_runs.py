@@ -52,10 +52,11 @@ def noise() -> list[list[str]]:
 
 def prices() -> list[list[str]]:
     """The time of all losses of a long run, step by step, and of calibrating the noise of a maximum."""
-    terms = RunTerms("0.5", "0.1", None, 0, 1)
+    mechanism = GaussianThreshold("0.5", "0.1")
 
     def stepwise() -> None:
         run_state._losses.cache_clear()
+        terms = RunTerms(mechanism, Fraction(0), Fraction(1))
         for step in range(1, STEPS + 1):
             terms.losses(SENSITIVITY, step).worst(step, step)
 
@@ -79,7 +80,7 @@ def losses() -> list[list[str]]:
     """What runs lose that halt early, late, or not, beside Laplace noise as large as that of a query."""
     lines = []
     for own in NOISES:
-        terms = RunTerms("0.5", own, None, 0, 1)
+        terms = RunTerms(GaussianThreshold("0.5", own), Fraction(0), Fraction(1))
         found = terms.losses(SENSITIVITY, STEPS)
         shown = [found.of(step, halted=True) for step in (1, 10, 100, STEPS)] + [found.of(STEPS, halted=False)]
         laplace = 4 * math.sqrt(2) * float(SENSITIVITY) / float(terms.mechanism.scales[1])

@@ -54,7 +54,7 @@ def page(sections: Sections, missing: Sequence[str]) -> Iterator[str]:
     lines = ratios(sections).items()
     yield table(
         ["figure", "against a", "ours", "theirs", "ratio"],
-        ([name, row["kind"], *(f"{row[each]:.3g}" for each in ("ours", "other", "ratio"))] for name, row in lines),
+        ([name, row["kind"], *(f"{row[each]:.4g}" for each in ("ours", "other", "ratio"))] for name, row in lines),
     )
     for name, section in sections.items():
         yield f"## {name}"
