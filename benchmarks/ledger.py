@@ -9,6 +9,7 @@ import runpy
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from chary.ledger import Amount, Ledger, MemoryLedger, SqlLedger
@@ -72,12 +73,17 @@ def in_memory() -> tuple[str, ...]:
     return "memory", "-", f"{charges_per_second(ledger, 20_000):,.0f}", "-", "-", "-"
 
 
+def rows(folder: Path, sizes: list[int]) -> Iterator[tuple[str, ...]]:
+    """All lines of the table."""
+    yield in_memory()
+    yield from (measure(folder / f"{size}.ledger", size) for size in sizes)
+
+
 def main(sizes: list[int]) -> None:
     announce()
-    with tempfile.TemporaryDirectory() as folder:
-        rows = [measure(Path(folder) / f"{size}.ledger", size) for size in sizes]
     limit = Against("calls a second over the disk alone", "calls per second", "disk alone", "disk / ours", rates=True)
-    show("The ledger", HEADINGS, [*rows, in_memory()], against=[limit])
+    with tempfile.TemporaryDirectory() as folder:
+        show("The ledger", HEADINGS, rows(Path(folder), sizes), against=[limit])
 
 
 if __name__ == "__main__":

@@ -24,11 +24,12 @@ def load(path: Path = RECORD) -> dict[str, dict[str, Any]]:
     return found
 
 
-def save(sections: Sections) -> None:
-    """Write the record and the page."""
-    kept = {"peers": peers(), "benchmarks": sections}
-    RECORD.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text("\n\n".join(page(sections)) + "\n")
+def save(sections: Sections, names: Sequence[str]) -> None:
+    """Write the record and the page, in the order of all names of benchmarks."""
+    ordered = {name: sections[name] for name in names if name in sections}
+    RECORD.write_text(json.dumps({"peers": peers(), "benchmarks": ordered}, indent=1, ensure_ascii=False) + "\n")
+    missing = [name for name in names if name not in sections]
+    PAGE.write_text("\n\n".join(page(ordered, missing)) + "\n")
 
 
 def ratios(sections: Sections) -> dict[str, dict[str, Any]]:
@@ -40,9 +41,11 @@ def ratios(sections: Sections) -> dict[str, dict[str, Any]]:
     return {f"{name}/{row}": found for name, each in sections.items() for row, found in each["ratios"].items()}
 
 
-def page(sections: Sections) -> Iterator[str]:
+def page(sections: Sections, missing: Sequence[str]) -> Iterator[str]:
     """The parts of the page."""
     yield INTRODUCTION
+    if missing:
+        yield f"Not in this record: {escaped(', '.join(missing))}."
     yield from ("Machine: " + told + "." for told in dict.fromkeys(each["machine"] for each in sections.values()))
     yield "## Peers"
     yield table(["library", "version, or why there is none"], peers().items())
@@ -51,7 +54,7 @@ def page(sections: Sections) -> Iterator[str]:
     lines = ratios(sections).items()
     yield table(
         ["figure", "against a", "ours", "theirs", "ratio"],
-        ([name, row["kind"], *(f"{row[each]:.3g}" for each in ("ours", "other", "ratio"))] for name, row in lines),
+        ([name, row["kind"], *(f"{row[each]:.4g}" for each in ("ours", "other", "ratio"))] for name, row in lines),
     )
     for name, section in sections.items():
         yield f"## {name}"

@@ -103,7 +103,7 @@ def main() -> int:
     kept = load()
     for name in chosen.names or NAMES:
         kept[name] = run(Path(__file__).with_name(f"{name}.py"), chosen.minutes)
-        save({each: kept[each] for each in NAMES if each in kept})
+        save(kept, NAMES)
     return sum(kept[name]["outcome"] == "failed" for name in chosen.names or NAMES)
 
 
