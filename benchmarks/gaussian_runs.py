@@ -69,11 +69,7 @@ def noise() -> list[list[str]]:
 
 def prices() -> list[list[str]]:
     """The time of all losses of a long run, step by step, and of calibrating the noise of a maximum."""
-<<<<<<< HEAD
     terms = run_terms("0.1")
-=======
-    mechanism = GaussianThreshold("0.5", "0.1")
->>>>>>> benchres
 
     def stepwise() -> None:
         run_state._losses.cache_clear()
@@ -108,11 +104,7 @@ def losses() -> list[list[str]]:
     """What runs lose that halt early, late, or not, beside Laplace noise as large as that of a query."""
     lines = []
     for own in NOISES:
-<<<<<<< HEAD
         terms = run_terms(own)
-=======
-        terms = RunTerms(GaussianThreshold("0.5", own), Fraction(0), Fraction(1))
->>>>>>> benchres
         found = terms.losses(SENSITIVITY, STEPS)
         shown = [found.of(step, halted=True) for step in (1, 10, 100, STEPS)] + [found.of(STEPS, halted=False)]
         laplace = 4 * math.sqrt(2) * float(SENSITIVITY) / float(terms.mechanism.scales[1])
