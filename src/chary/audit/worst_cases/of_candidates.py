@@ -22,10 +22,10 @@ from chary.session import Session
 
 PLACES = ["a", "b"]
 # What is rarely chosen is e^epsilon times as likely with one unit more, or with one that is replaced.
-ONE_MORE = Tables({"unit": list(range(6)), "place": ["a", *"bbbbb"]}, {"unit": list(range(1, 6)), "place": [*"bbbbb"]})
+ONE_MORE = Tables({"unit": list(range(8)), "place": ["a", *["b"] * 7]}, {"unit": list(range(1, 8)), "place": ["b"] * 7})
 REPLACED = Tables(
-    {"unit": list(range(6)), "place": ["a", *"bbbbb"]},
-    {"unit": list(range(6)), "place": [*"bbbbbb"]},
+    {"unit": list(range(12)), "place": ["a", *["b"] * 11]},
+    {"unit": list(range(12)), "place": ["b"] * 12},
     relation="replace",
 )
 TWO_OR_ONE = Tables({"unit": [0, 1]}, {"unit": [0]})
@@ -57,7 +57,7 @@ def by_counts(k: int) -> ExponentialMechanism:
 
 def by_distances(k: int) -> InverseSensitivityMechanism:
     """Distances of the caller's own, which move in one direction."""
-    return InverseSensitivityMechanism([0, 6], ScoreFunction("few", from_few), monotone=True, epsilon=k)
+    return InverseSensitivityMechanism([0, 8], ScoreFunction("few", from_few), monotone=True, epsilon=k)
 
 
 def one_bit(k: int, name: str, scores: tuple[int, int]) -> Algorithm:
@@ -118,7 +118,7 @@ CASES = [
     WorstCase("exponential_mechanism of a function", by_scores, REPLACED.opened),
     WorstCase(
         "inverse_sensitivity",
-        lambda k: InverseSensitivityMechanism([0, 9], count(), epsilon=k),
+        lambda k: InverseSensitivityMechanism([0, 14], count(), epsilon=k),
         TWO_OR_ONE.opened,
     ),
     WorstCase("inverse_sensitivity of a function", by_distances, TWO_OR_ONE.opened),

@@ -14,7 +14,7 @@ from chary.data import count
 PLACES = ["a", "b"]
 CELLS = ["a", "b", "c", "d"]
 CONDITIONS = [f"place = '{place}'" for place in PLACES]
-# One unit more: in every place, in one cell of a grid, or at both of its ends.
+# One unit more: in every place, in one cell of a grid, or in a corner.
 BOTH = Tables({"unit": [1, 2, 2], "place": ["a", "a", "b"]}, {"unit": [1], "place": ["a"]})
 ONE_CELL = Tables(
     {"unit": [1, 2], "place": ["b", "a"], "half": ["y", "x"]}, {"unit": [1], "place": ["b"], "half": ["y"]}
@@ -27,11 +27,6 @@ GRID = count().by(["place", "half"], [(place, half) for place in PLACES for half
 COMPONENTS: dict[str, Any] = {"fineness": 10, "rows_per_unit": 1}
 # Numbers that are put together take a millisecond.
 OF_ESTIMATES = 8000
-
-
-def together(queries: list[Any], **size: Any) -> ReleaseAll:
-    """Queries at once, which one unit moves in the same direction or in two."""
-    return ReleaseAll(queries, **size)
 
 
 def measured(k: int) -> MatrixMechanism:
@@ -57,9 +52,9 @@ def reported(k: int, form: Literal["category", "optimised", "symmetric"]) -> Ran
 
 IN_EACH = [count(condition) for condition in CONDITIONS]
 CASES = [
-    WorstCase("release_all", lambda k: together(IN_EACH, epsilon=k), BOTH.opened),
-    WorstCase("release_all of groups", lambda k: together([*IN_EACH, count()], epsilon=k), GROUPS.opened),
-    WorstCase("release_all by rho", lambda k: together(IN_EACH, rho=f"{k * k / 2}"), BOTH.opened, renyi(2)),
+    WorstCase("release_all", lambda k: ReleaseAll(IN_EACH, epsilon=k), BOTH.opened),
+    WorstCase("release_all of groups", lambda k: ReleaseAll([*IN_EACH, count()], epsilon=k), GROUPS.opened),
+    WorstCase("release_all by rho", lambda k: ReleaseAll(IN_EACH, rho=f"{k * k / 2}"), BOTH.opened, renyi(2)),
     WorstCase("matrix_mechanism", measured, ONE_CELL.opened, transcripts=OF_ESTIMATES),
     WorstCase(
         "matrix_mechanism of marginals", lambda k: marginals(epsilon=k), ONE_CELL.opened, transcripts=OF_ESTIMATES
