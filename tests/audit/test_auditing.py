@@ -34,6 +34,7 @@ OPENINGS = {
     "individual_stream",
     "multiplicative_weights",
     "schedule",
+    "self_reporting",
     "sketch",
     "sparse_vector",
     "sparse_weights",

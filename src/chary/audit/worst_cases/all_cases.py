@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import cache
 
-from chary.audit.worst_cases import of_choices, of_numbers, of_runs, of_thresholds
+from chary.audit.worst_cases import of_candidates, of_choices, of_numbers, of_runs, of_sums, of_thresholds
 from chary.audit.worst_cases.worst_case import WorstCase
 from chary.errors import InvalidParameter
 
 # One of each way in which neighbours are told apart: what a minute is enough for.
-QUICK = ("test", "test: a hit", "release", "label", "sparse_test", "watch")
+QUICK = ("test", "test: a hit", "release", "label", "watch", "sparse_watch in the tuned form")
 
 
 @cache
@@ -18,7 +18,8 @@ def worst_cases() -> dict[str, WorstCase]:
     >>> {"test", "release", "sparse_test"} <= worst_cases().keys()
     True
     """
-    found = [*of_numbers.CASES, *of_choices.CASES, *of_thresholds.CASES, *of_runs.CASES]
+    modules = of_numbers, of_sums, of_choices, of_candidates, of_thresholds, of_runs
+    found = [case for module in modules for case in module.CASES]
     return {case.kind: case for case in found}
 
 

@@ -19,6 +19,7 @@ from chary.calls import (
     Individual,
     Race,
     Schedule,
+    SelfReporting,
     Sketch,
     SparseVector,
     SparseWeights,
@@ -53,6 +54,12 @@ HALVES = Tables(
     relation="replace",
 )
 HALVED = count().by("place", range(2 * KEYS), keep_per_unit=KEYS)
+# A unit at which two keys are above, which would be below without it.
+ABOVE = Tables(
+    {"unit": [1, 1], "place": PLACES}, {"unit": pa.array([], pa.int64()), "place": pa.array([], pa.string())}
+)
+# Two hits are nearly what the total can pay, at this noise and at half of it.
+HIT_NOISE = 0.85
 ONE_OR_NONE = Tables({"unit": [1]}, {"unit": pa.array([], pa.int64())})
 
 
@@ -124,6 +131,19 @@ def sparse_weights(k: int) -> Chained:
     return Chained(SparseWeights(**UNIVERSE, epsilon=k), (lambda run: run.question(IN_A),) * ROUNDS)
 
 
+def self_reporting(k: int) -> Script:
+    """Two tests whose values one unit moves from one bound to the other, the bar half way between."""
+    bounds: dict[str, Any] = {"threshold": "0.5", "low": 0, "high": 1, "sensitivity": 1}
+    opening = SelfReporting(**bounds, threshold_noise=f"{HIT_NOISE / k}", epsilon=k)
+    query = count().by("place", PLACES, keep_per_unit=2)
+
+    def script(session: Session) -> Any:
+        found = session.start(opening).ask(query)
+        return [found.hits, *found.states()]
+
+    return script
+
+
 def pure(k: int) -> OpenedUnder:
     """A budget of so much epsilon and no delta."""
     return OpenedUnder(Budget(k))
@@ -159,5 +179,6 @@ CASES = [
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
     WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=800),
+    WorstCase("self_reporting_test", self_reporting, ABOVE.opened, pure, whole=True, transcripts=4000),
     WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), whole=True, transcripts=2000),
 ]
