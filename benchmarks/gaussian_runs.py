@@ -69,11 +69,10 @@ def noise() -> list[list[str]]:
 
 def prices() -> list[list[str]]:
     """The time of all losses of a long run, step by step, and of calibrating the noise of a maximum."""
-    terms = run_terms("0.1")
 
     def stepwise() -> None:
         run_state._losses.cache_clear()
-        terms = RunTerms(mechanism, Fraction(0), Fraction(1))
+        terms = run_terms("0.1")
         for step in range(1, STEPS + 1):
             terms.losses(SENSITIVITY, step).worst(step, step)
 
