@@ -147,7 +147,7 @@ def fallen(model: PrivateClassifier, described: list[Any]) -> TrainingBox:
     given = {"model": model.set_params(lam="1e-5"), "features": described, "label": LABEL, "rows_at_most": SIZES[-1]}
     boxes = [
         TrainingBox(**given, falling=(f"{lam:.2g}", FALLS_FROM))
-        for lam in np.geomspace(0.02, 3 if model.rho is None else 0.5, 15)
+        for lam in np.geomspace(0.02, 1 if model.rho is None else 0.5, 15)
     ]
     return min(boxes, key=lambda box: box.law.error(size=SIZES[-1], epsilon="0.064", beta="0.001"))
 

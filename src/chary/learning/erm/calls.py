@@ -29,9 +29,14 @@ _NUMBERS: Final = re.compile(r"boolean|u?(tiny|small|big|huge)?int(eger|\d+)?|fl
 class Trainer(Protocol):
     """A linear model: `PrivateLogisticRegression`, `PrivateSVC`, `PrivateRidge`."""
 
-    epsilon: Number | None
-    delta: Number
-    rho: Number | None
+    @property
+    def epsilon(self) -> Number | None: ...
+
+    @property
+    def delta(self) -> Number: ...
+
+    @property
+    def rho(self) -> Number | None: ...
 
     def targets(self, labels: Any) -> Floats:
         """Labels as targets of the loss, NaN for what is none."""

@@ -1,5 +1,6 @@
 """A regularisation that falls while data and budget grow: what noise costs and what lam costs stay in proportion."""
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -50,7 +51,7 @@ class FallingLam:
 
     def scale(self) -> float:
         """`lam at^(2/3)`, which over `(epsilon n)^(2/3)` is what is added."""
-        return float(self.lam) * float(self.at) ** float(POWER)
+        return float(self.lam) * math.pow(self.at, POWER)
 
 
 @dataclass(frozen=True)
