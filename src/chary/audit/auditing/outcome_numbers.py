@@ -14,7 +14,6 @@ Outcomes = Sequence[Any]
 WIDEST = 256
 # Texts and whole outcomes are told apart by 32 bits of a checksum: for two to collide by chance costs an attack power,
 # and proves nothing wrong.
-SHORTEST_FRACTION = 2
 
 
 def matrices(here: Outcomes, there: Outcomes) -> tuple[Matrix, Matrix]:

@@ -8,7 +8,7 @@ from chary.audit.worst_cases.worst_case import WorstCase
 from chary.errors import InvalidParameter
 
 # One of each way in which neighbours are told apart: what a minute is enough for.
-QUICK = ("test", "test: a hit", "release", "label", "sparse_test", "watch")
+QUICK = ("test", "test: a hit", "release", "label", "watch", "sparse_watch in the tuned form")
 
 
 @cache

@@ -149,9 +149,7 @@ CASES = [
     WorstCase(
         "decide by draws: a hit", lambda k: Decide(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True
     ),
-    WorstCase(
-        "classify by draws: a hit", lambda k: Classify(SINGLE, hits=4), LEADING.opened, renyi(), priced=True, weaker=4
-    ),
+    WorstCase("classify by draws: a hit", lambda k: Classify(SINGLE, hits=4), LEADING.opened, renyi(), priced=True),
     WorstCase("agreed_test", lambda k: agreed(k, False), COUNTED.opened, renyi(), whole=True, weaker=4),
     WorstCase("agreed_watch", lambda k: agreed(k, True), BOTH.opened, renyi(), whole=True, weaker=4),
 ]
