@@ -114,7 +114,7 @@ def peers(counts: Integers) -> tuple[dict[str, dict[str, Callable[[], object]]],
         try:
             found[name] = choices(counts)
         except ImportError as error:
-            skipped.append(f"{name} is skipped: {error.msg}")
+            skipped.append(f"{name} is skipped: {error.msg.partition(' (')[0]}")
     return found, skipped
 
 
