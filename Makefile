@@ -2,9 +2,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 MINUTES ?= 60
+DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check soak bench reference figures constraints clean
+.PHONY: demo test check soak reproduce bench bench-guard reference figures constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -21,8 +22,15 @@ check: $(VENV)/dev.stamp
 soak: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
+reproduce: $(VENV)/dev.stamp
+	rm -rf build/reproduced
+	$(BIN)/chary reproduce --all --quick --out build/reproduced $(addprefix --data ,$(DATA))
+
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/run_all.py
+
+bench-guard: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/guard.py
 
 reference: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.reference_page > docs/reference.md

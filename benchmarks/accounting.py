@@ -10,6 +10,7 @@ from fractions import Fraction
 from chary.accounting import Targeted, exact_total, hit_price_up, plan, target_total
 from chary.filters import Budget, ExactFilter, RenyiFilter
 from measuring import Work, announce, best, duration, show
+from recording import Against
 
 DELTA = Fraction(1, 10**6)
 GRAIN = Fraction(1, 50)
@@ -67,7 +68,8 @@ TASKS = [
 def main() -> None:
     announce()
     title = f"Accounting: calls of epsilon {float(GRAIN):g} at delta {float(DELTA):g}"
-    show(title, ["what", "time", "limit", "time / limit"], [task.row() for task in TASKS])
+    against = Against("time", "time", "limit", "time / limit")
+    show(title, ["what", "time", "limit", "time / limit"], (task.row() for task in TASKS), against=[against])
 
 
 if __name__ == "__main__":

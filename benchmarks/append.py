@@ -24,6 +24,7 @@ import chary
 from chary import Bins, Budget, Session, count
 from chary.calls import Weights
 from measuring import QueryClock, announce, duration, seconds, show
+from recording import Against
 
 BATCH, BATCHES = 10_000, 100
 LATEST = 20
@@ -148,17 +149,25 @@ def measured() -> Iterator[tuple[str, list[float]]]:
 def main() -> None:
     """Print the table."""
     announce()
-    headings = ["rows kept", f"first {LATEST}", f"last {LATEST}", "last / first", "longest", "rows/s"]
+    last = f"last {LATEST}"
+    headings = ["rows kept", f"first {LATEST}", last, "last / first", "longest", "rows/s", "bare", f"{last} / bare"]
     titles = {"median time of a batch": measured(), "append, watch and ask after each, median time": asked()}
     for title, found in titles.items():
-        show(f"{BATCHES} batches of {BATCH:,} rows, {title}", headings, [line(name, times) for name, times in found])
+        named = dict(found)
+        lines = [line(name, times, named.get(f"{name.partition(',')[0]}, bare")) for name, times in named.items()]
+        against = Against(title, last, "bare", headings[-1])
+        show(f"{BATCHES} batches of {BATCH:,} rows, {title}", headings, lines, against=[against])
 
 
-def line(name: str, times: list[float]) -> list[str]:
-    """The first and the last ones, how much longer the last ones took, and the longest."""
+def line(name: str, times: list[float], bare: list[float] | None) -> list[str]:
+    """The first and the last ones, how much longer the last ones took, the longest, and the last ones without chary."""
     first, last = (statistics.median(part) for part in (times[:LATEST], times[-LATEST:]))
-    per_second = f"{BATCHES * BATCH / sum(times):,.0f}"
-    return [name, duration(first), duration(last), f"{last / first:.2f}", duration(max(times)), per_second]
+    told = [duration(first), duration(last), f"{last / first:.2f}", duration(max(times))]
+    told.append(f"{BATCHES * BATCH / sum(times):,.0f}")
+    if bare is None or bare is times:
+        return [name, *told, "-", "-"]
+    limit = statistics.median(bare[-LATEST:])
+    return [name, *told, duration(limit), f"{last / limit:.2f}"]
 
 
 if __name__ == "__main__":

@@ -25,12 +25,17 @@ from chary.filters import RenyiFilter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, RandomizedResponse, ReportNoisyMax
 from chary.noise import OperatingSystem, Seeded
 from measuring import QueryClock, announce, duration, seconds, show, side_by_side
+from recording import Against
 
 BIKES = Path(__file__).resolve().parents[2] / "shared" / "data" / "bike_hour.csv"
 CANDIDATES, EPSILON, SMALL, ROUNDS = 100_000, "0.1", "0.02", 7
 RUNS, SEED = 400, 20_230_207
 ROWS, UNITS = 1_000_000, 100_000
 SPEED = ["by", "time", "peer", "theirs", "they / we", "NumPy float", "we / limit"]
+VERSUS = [
+    Against("one choice, over NumPy floats", "time", "NumPy float", "we / limit"),
+    Against("one choice, beside OpenDP", "time", "theirs", kind="peer"),
+]
 LOSS = ["counts", "by", "epsilon", "mean loss", "19 of 20 within", "bound"]
 Integers = NDArray[np.int64]
 Chooser = Exponential | ReportNoisyMax
@@ -109,7 +114,7 @@ def peers(counts: Integers) -> tuple[dict[str, dict[str, Callable[[], object]]],
         try:
             found[name] = choices(counts)
         except ImportError as error:
-            skipped.append(f"{name} is skipped: {error.msg}")
+            skipped.append(f"{name} is skipped: {error.msg.partition(' (')[0]}")
     return found, skipped
 
 
@@ -196,8 +201,11 @@ def shares() -> Iterator[list[str]]:
 def main() -> None:
     announce()
     rows, skipped = speed()
-    show(f"One choice among {CANDIDATES:,} counts", SPEED, rows, "\n".join(["Best of several rounds.", *skipped]))
-    show(f"A choice over {CANDIDATES:,} keys of {ROWS:,} rows", ["by", "bare query", "the choice adds"], added())
+    told = "\n".join(["Best of several rounds.", *skipped])
+    show(f"One choice among {CANDIDATES:,} counts", SPEED, rows, told, VERSUS)
+    added_to = [Against("a choice adds, over its query", "the choice adds", "bare query")]
+    title = f"A choice over {CANDIDATES:,} keys of {ROWS:,} rows"
+    show(title, ["by", "bare query", "the choice adds"], added(), against=added_to)
     show(
         "What is lost", LOSS, losses(), f"{RUNS} runs; the last line of each costs as much as the first (Renyi filter)."
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from chary.ledger import Amount, SqlLedger, Terms
 from measuring import Work, announce, duration, seconds, show
+from recording import Against
 
 ROUNDS = 60
 BODY = '{"above":500,"epsilon":"0.02","where":"age >= 65 AND smoker"}'
@@ -75,8 +76,9 @@ def main(where: str | None) -> None:
         rounds = [[seconds(work) for work in named.values()] for _ in range(ROUNDS)]
     times = dict(zip(named, map(statistics.median, zip(*rounds, strict=True)), strict=True))
     limit = times[f"two bare commits, {' '.join(OURS)}"]
-    rows = [(name, duration(time), f"{time / limit:.2f}") for name, time in times.items()]
-    show("Durable calls", ["what", "time", "beside two bare commits of the same journal"], rows)
+    rows = [(name, duration(time), duration(limit), f"{time / limit:.2f}") for name, time in times.items()]
+    headings = ["what", "time", "two bare commits of our journal", "time / two commits"]
+    show("Durable calls", headings, rows, against=[Against("time over two commits", headings[1], *headings[2:])])
 
 
 if __name__ == "__main__":

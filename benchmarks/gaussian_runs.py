@@ -28,6 +28,7 @@ from chary.filters import RenyiFilter
 from chary.mechanisms import GaussianMax, GaussianThreshold
 from chary.noise import OperatingSystem, deviate, normals
 from measuring import announce, best, seconds, show, side_by_side
+from recording import Against
 
 KEYS = 100_000
 STEPS = 10_000
@@ -68,10 +69,10 @@ def noise() -> list[list[str]]:
 
 def prices() -> list[list[str]]:
     """The time of all losses of a long run, step by step, and of calibrating the noise of a maximum."""
-    terms = run_terms("0.1")
 
     def stepwise() -> None:
         run_state._losses.cache_clear()
+        terms = run_terms("0.1")
         for step in range(1, STEPS + 1):
             terms.losses(SENSITIVITY, step).worst(step, step)
 
@@ -169,7 +170,8 @@ def stopping() -> list[list[str]]:
 
 def main() -> None:
     announce()
-    show("Gaussian selection: time", ["what", "ours", "beside"], noise() + prices() + calls())
+    against = [Against("time", "ours", "beside")]
+    show("Gaussian selection: time", ["what", "ours", "beside"], noise() + prices() + calls(), against=against)
     headings = ["noise", "halted at 1", "at 10", "at 100", f"at {STEPS:,}", f"running after {STEPS:,}", "Laplace, any"]
     show("Loss of a run", headings, losses())
     headings = ["noise", "ours: opening", "hit", "whole", "its loss, halted at 100", f"Zhu-Wang, {STEPS:,} tests"]

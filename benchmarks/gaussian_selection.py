@@ -20,6 +20,7 @@ from chary.accounting.gaussian.selection_peers import (
     zhu_wang_epsilon,
 )
 from measuring import Work, announce, best, duration, show
+from recording import Against
 
 DELTA = 1e-6
 ONE, ALL = 0.3e-3, 12e-6
@@ -113,9 +114,12 @@ def sequences() -> list[list[str]]:
 
 def main() -> None:
     announce()
-    show("Time of one figure", ["what", "time", "limit", "time / limit"], timed())
+    headings = ["what", "time", "limit", "time / limit"]
+    show("Time of one figure", headings, timed(), against=[Against("time", *headings[1:])])
     title = "Noisy max, range 1, D = 0.001: epsilon (ours: delta 0; other: delta 1e-6)"
-    show(title, ["queries", "ours", "post-processed Gaussian", "other / ours"], maxima())
+    headings = ["queries", "ours", "post-processed Gaussian", "other / ours"]
+    peer = Against("epsilon of noisy max, post-processed Gaussian", *headings[1:3], kind="peer")
+    show(title, headings, maxima(), against=[peer])
     headings = ["run", "halted", "running", "Zhu-Wang", "non-negative", "post-processed"]
     show("Above threshold, r = 0.5, D = 0.001: epsilon (ours: ex post, delta 0; others: delta 1e-6)", headings, runs())
     title = "Runs of at most 100 queries within epsilon 1 (filter: delta 1e-6)"

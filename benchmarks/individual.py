@@ -23,6 +23,7 @@ from chary.calls import Individual, Run
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.filters import RenyiFilter
 from measuring import announce, seconds, show, side_by_side
+from recording import Against
 
 UNITS = 1_000_000
 ROWS = 3 * UNITS
@@ -41,6 +42,7 @@ HALF, KEYED = count("age >= 80"), count("age >= 0").by("area", range(KEYS))
 BARE_HALF = "SELECT count(DISTINCT unit) FROM visits WHERE age >= 80"
 BARE_KEYED = "SELECT area, count(DISTINCT unit) FROM visits GROUP BY area"
 HEADINGS = ["call", "ours ms", "bare query ms", "ours / bare"]
+LIMIT = Against("individual charging over its bare query", *HEADINGS[1:])
 
 
 def rows() -> Iterator[list[str]]:
@@ -119,8 +121,8 @@ def _scored(units: pl.DataFrame, call: Individual, truth: np.ndarray, bar: int) 
 def main() -> None:
     announce()
     headings = ["stream", "hits", "F1", "farthest wrong", "error of values", "all within"]
-    show(f"{KEYS:,} keys, {HITS} hits a unit for (1, 1e-6), the mean of {RUNS} runs", headings, list(errors()))
-    show(f"Individual charging: {ROWS:,} rows of {UNITS:,} units", HEADINGS, list(rows()))
+    show(f"{KEYS:,} keys, {HITS} hits a unit for (1, 1e-6), the mean of {RUNS} runs", headings, errors())
+    show(f"Individual charging: {ROWS:,} rows of {UNITS:,} units", HEADINGS, rows(), against=[LIMIT])
 
 
 if __name__ == "__main__":

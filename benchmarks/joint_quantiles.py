@@ -19,12 +19,14 @@ from chary.mechanisms import HalvedQuantiles, Order
 from chary.noise import Seeded
 from joint_exponential import Floats, JointExponential
 from measuring import announce, show
+from recording import Against
 
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult_all.csv.gz"
 QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 SIZE, SAMPLES, RUNS, SEED = 500, 40, 20, 20_261_122
 STEP, TOP = 1000, 1_500_000
 HEADINGS = ["epsilon", "halving", "thirds", "joint", "best of ours / joint", "halving, off by", "thirds", "joint"]
+PEER = Against("ranks off, halving beside the joint mechanism", "halving", "joint", kind="peer")
 Chooser = Callable[[], Floats]
 
 
@@ -78,7 +80,7 @@ def rows() -> Iterator[list[str]]:
 def main() -> int:
     """Print the table."""
     announce()
-    show("Three quartiles of 500 values, add/remove: ranks off, then distance", HEADINGS, rows())
+    show("Three quartiles of 500 values, add/remove: ranks off, then distance", HEADINGS, rows(), against=[PEER])
     return 0
 
 

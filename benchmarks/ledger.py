@@ -1,7 +1,7 @@
 """Opening, charging and verifying a ledger of 0, 10,000 and 1,000,000 entries: the size must not matter to a charge.
 
 Run as `python benchmarks/ledger.py [ENTRIES ...]`. Every call is reserved and settled: two transactions, each of which
-waits for the disk. The row "disk alone" is what two bare writes and syncs allow.
+waits for the disk. "Disk alone" is what two bare writes and syncs allow, measured right after the calls.
 """
 
 import os
@@ -9,15 +9,18 @@ import runpy
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from chary.ledger import Amount, Ledger, MemoryLedger, SqlLedger
 from measuring import announce, duration, show
+from recording import Against
 
 # The generator of large ledgers belongs to the tests, which also prove that what it builds is right.
 BULK = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "ledger" / "bulk.py"))
 SIZES = (0, 10_000, 1_000_000)
 CHARGES = 500
+HEADINGS = ["entries before", "opening", "calls per second", "disk alone", "disk / ours", "verifying all"]
 
 
 def charges_per_second(ledger: Ledger, charges: int) -> float:
@@ -58,22 +61,29 @@ def measure(path: Path, size: int) -> tuple[str, ...]:
     assert ledger.verify().ok
     verifying = time.perf_counter() - started
     ledger.close()
-    return f"SQLite, {size:,}", duration(opening), f"{rate:,.0f}", duration(verifying)
+    limit = syncs_per_second(path.parent) / 2
+    charged = f"{rate:,.0f}", f"{limit:,.0f}", f"{limit / rate:.2f}"
+    return f"SQLite, {size:,}", duration(opening), *charged, duration(verifying)
 
 
 def in_memory() -> tuple[str, ...]:
     """The same calls without a file."""
     ledger = MemoryLedger()
     ledger.open(BULK["TERMS"])
-    return "memory", "-", f"{charges_per_second(ledger, 20_000):,.0f}", "-"
+    return "memory", "-", f"{charges_per_second(ledger, 20_000):,.0f}", "-", "-", "-"
+
+
+def rows(folder: Path, sizes: list[int]) -> Iterator[tuple[str, ...]]:
+    """All lines of the table."""
+    yield in_memory()
+    yield from (measure(folder / f"{size}.ledger", size) for size in sizes)
 
 
 def main(sizes: list[int]) -> None:
     announce()
+    limit = Against("calls a second over the disk alone", "calls per second", "disk alone", "disk / ours", rates=True)
     with tempfile.TemporaryDirectory() as folder:
-        rows = [measure(Path(folder) / f"{size}.ledger", size) for size in sizes]
-        rows.append(("disk alone", "-", f"{syncs_per_second(Path(folder)) / 2:,.0f}", "-"))
-    show("The ledger", ["entries before", "opening", "calls per second", "verifying all"], [*rows, in_memory()])
+        show("The ledger", HEADINGS, rows(Path(folder), sizes), against=[limit])
 
 
 if __name__ == "__main__":

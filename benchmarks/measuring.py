@@ -6,9 +6,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from recording import Against, record
 
 WIDTH = 120
 LIBRARIES = ("numpy", "scipy", "duckdb", "sqlalchemy")
@@ -55,12 +58,20 @@ class QueryClock:
         return whole, whole - (self.spent - before)
 
 
-def machine() -> str:
-    """Cores, load, processor and versions."""
-    cores, load = os.cpu_count(), os.getloadavg()[0]
+def machine(load: str | None = None) -> str:
+    """Cores, load, processor and versions; `load=""` leaves the load out, for what does not change."""
+    told = f" (load {os.getloadavg()[0]:.1f})" if load is None else load
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     python = f"Python {platform.python_version()}, {libraries}, SQLite {sqlite3.sqlite_version}"
-    return f"{cores} cores (load {load:.1f}), {platform.machine()}, {python}"
+    return f"{os.cpu_count()} cores{told}, {processor()}, {python}"
+
+
+def processor() -> str:
+    """The name of the processor, where the system tells it, and its architecture."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return ", ".join([*names[:1], platform.machine()])
 
 
 def announce() -> None:
@@ -68,14 +79,33 @@ def announce() -> None:
     Console(width=WIDTH, highlight=False).print(machine(), style="dim")
 
 
-def show(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], caption: str | None = None) -> None:
-    """Print a table; the first column is text, all others are numbers."""
-    table = Table(title=title, caption=caption, caption_justify="left")
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=WIDTH).print(table)
+def show(
+    title: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    caption: str | None = None,
+    against: Sequence[Against] = (),
+) -> None:
+    """Print a table, and keep it for `make bench`; the first column is text, all others are numbers.
+
+    `against` says which columns are ratios to a limit or to a peer. What interrupts the making of rows (`make bench`
+    does after some minutes) leaves those that are finished.
+    """
+    cells: list[list[str]] = []
+    finished = False
+    try:
+        for row in rows:
+            cells.append(list(row))
+        finished = True
+    finally:
+        told = title if finished else f"{title} (unfinished)"
+        table = Table(title=told, caption=caption, caption_justify="left")
+        for index, heading in enumerate(headings):
+            table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
+        for row in cells:
+            table.add_row(*row)
+        Console(width=WIDTH).print(table)
+        record(told, headings, cells, caption, against)
 
 
 def duration(time_taken: float) -> str:

@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from chary.noise import OperatingSystem, discrete_gaussian, discrete_laplace
 from chary.noise.source import Words
+from measuring import announce, show
+from recording import Against
 
 opendp: Any = import_module("opendp.prelude") if find_spec("opendp") else None
 
@@ -25,6 +25,21 @@ SIZE = 1_000_000
 PEER_SIZE = 20_000
 SINGLES = 2_000
 ROUNDS = 5
+HEADINGS = [
+    "law, scale",
+    "chary ns",
+    "OpenDP ns",
+    "OpenDP / ours",
+    "NumPy float ns",
+    "random bytes",
+    "their time ns",
+    "ours / bytes",
+    "single us",
+]
+VERSUS = [
+    Against("a sample over its random bytes", "chary ns", "their time ns", "ours / bytes"),
+    Against("a sample beside OpenDP", "chary ns", "OpenDP ns", kind="peer"),
+]
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(10), Fraction(50), Fraction(1000), Fraction(2**20), Fraction(2**40)]
 
 
@@ -99,7 +114,7 @@ def row(law: Law, scale: Fraction, byte: float) -> list[str]:
     inexact = nanoseconds(lambda: law.inexact(float(scale), SIZE), SIZE)
     peer, ratio = peer_figures(law, scale, ours)
     figures = [f"{ours:.1f}", peer, ratio, f"{inexact:.1f}", f"{source.drawn / SIZE:.1f}", f"{bound:.1f}"]
-    return [law.name, f"{float(scale):g}", *figures, f"{single:.0f}"]
+    return [f"{law.name}, {float(scale):g}", *figures, f"{ours / bound:.1f}", f"{single:.0f}"]
 
 
 def peer_figures(law: Law, scale: Fraction, ours: float) -> tuple[str, str]:
@@ -113,17 +128,11 @@ def peer_figures(law: Law, scale: Fraction, ours: float) -> tuple[str, str]:
 def main() -> None:
     if opendp is not None:
         opendp.enable_features("contrib")
+    announce()
     byte = nanoseconds(lambda: os.urandom(1 << 20), 1 << 20, rounds=20)
-    table = Table(title=f"Exact noise, ns a sample; os.urandom gives {1000 / byte:.0f} MB/s")
-    headings = ["law", "scale", "chary", "OpenDP", "ratio", "NumPy float", "random bytes", "their time", "single us"]
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for law in LAWS:
-        for scale in SCALES:
-            table.add_row(*row(law, scale, byte))
-    if opendp is None:
-        table.caption = "OpenDP is not installed: its columns are empty."
-    Console(width=110).print(table)
+    title = f"Exact noise, ns a sample; os.urandom gives {1000 / byte:.0f} MB/s"
+    caption = "OpenDP is not installed: its columns are empty." if opendp is None else None
+    show(title, HEADINGS, (row(law, scale, byte) for law in LAWS for scale in SCALES), caption, VERSUS)
 
 
 if __name__ == "__main__":

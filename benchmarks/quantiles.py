@@ -31,14 +31,19 @@ from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, InverseSensitivi
 from chary.noise import Seeded
 from lower_bounds import MECHANISMS, draw
 from measuring import announce, duration, show, side_by_side
+from recording import Against
 
 ROWS, ROUNDS, LIMIT, SEED, RUNS = 1_000_000, 5, 1.0, 20_240_229, 100
 TIMES = ["a million values", "DuckDB exact", "chary", "ours / limit"]
 RANKS = ["values, quantiles", "epsilon", "halving", "one by one", "one by one, zCDP", "bound, 95 %"]
 MEDIANS = ["epsilon", "exponential", "permute-and-flip", "with guards", "width of interval", "held"]
-MEANS = ["neighbours", "halves", "today", "total / size"]
+MEANS = ["neighbours", "halves", "today", "with missing=", "total / size"]
 SIGMAS = ["largest, keys", "epsilon, delta", "ours / continuous", "by rho / continuous", "Laplace error bar / ours"]
 BOUNDS = ["mechanism", "epsilon", "measured", "lower bound", "published bound", "measured / bound"]
+EXACT = Against("quantiles over exact ones by DuckDB", "chary", "DuckDB exact")
+LOWER = Against(
+    "error over the lower bound", "measured", "lower bound", "measured / bound", by=("mechanism", "epsilon")
+)
 
 
 # Time
@@ -176,11 +181,13 @@ def means() -> Iterator[list[str]]:
     """The mean error of a mean of 10,000 ages at epsilon 0.1: in halves as before, as today, and of total/size."""
     generator, source, size = np.random.default_rng(SEED), Seeded(SEED), 10_000
     values, asked = generator.integers(17, 61, size), mean("age", bounds=(0, 120))
+    filled = mean("age", bounds=(0, 120), missing=60)
     for relation in ("add/remove", "replace"):
         near = Neighbouring(relation, None)
         drawn = noises(asked, near, epsilon=Fraction(1, 10))
         errors = []
-        for made in (halves(asked, near, drawn), laplace_mean(asked, near, Fraction(1, 10))):
+        tenth = Fraction(1, 10)
+        for made in (halves(asked, near, drawn), laplace_mean(asked, near, tenth), laplace_mean(filled, near, tenth)):
             parts = made.parts(np.array([int((values - 60).sum())]), np.array([size]))
             noisy = [each.apply(np.repeat(part, 4000), source) for each, part in zip(made.noises, parts, strict=True)]
             errors.append(float(np.abs(np.array(made.values(*noisy)) - values.mean()).mean()))
@@ -228,12 +235,12 @@ def main() -> int:
     parser.add_argument("--plots", type=Path, help="folder for the pictures")
     folder: Path | None = parser.parse_args().plots
     announce()
-    show("Quantiles of a million values", TIMES, times())
+    show("Quantiles of a million values", TIMES, times(), against=[EXACT])
     show("Mean rank error of 10,000 values, add/remove", RANKS, ranks())
     show("Mean error of the median of 500 values, in places of the grid", MEDIANS, medians())
     show("Mean error of a mean of 10,000 values", MEANS, means())
     show("Sigma of discrete Gaussian noise that is (epsilon, delta)-DP", SIGMAS, sigmas())
-    show("Error beside lower bounds", BOUNDS, bounds())
+    show("Error beside lower bounds", BOUNDS, bounds(), against=[LOWER])
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in MECHANISMS:

@@ -1,8 +1,7 @@
-"""Growing databases: which growth is best, how far off scheduled counts are, and what one run costs in time.
+"""Growing databases: which growth is best, what runs at every size promise, and what one run costs in time.
 
-Run as `python benchmarks/schedules.py`. Twenty keys; the stream grows from n to 20 n rows, and all that arrive have one
-key, so that answers go stale as fast as they can. An answer is wrong by its largest error of a count at any time, as
-a fraction of the rows. The published growth is that of [GROW] Theorem 10, without its constants.
+Run as `python benchmarks/schedules.py`. Counts of twenty keys; errors are fractions of the rows. The published
+growth is that of [GROW] Theorem 10, without its constants. `chary reproduce growing-counts` measures whole streams.
 """
 
 import time
@@ -12,22 +11,20 @@ import numpy as np
 import polars as pl
 
 import chary
-from chary import Budget, Neighbouring, count
+from chary import Budget, count
 from chary.accounting.growing.accuracy_laws import best_growth, epochs_error, published_growth
-from chary.accounting.growing.schedules import EpochRuns, EveryRun, ScheduleRuns
+from chary.accounting.growing.schedules import EveryRun
 from chary.calls import Schedule
 from chary.growing import CountsBox
-from chary.noise import OperatingSystem
 from measuring import announce, duration, show
 
-KEYS, FACTOR, STREAMS = 20, 20, 300
+KEYS = 20
 BETA, EPSILON, RHO, DELTA = "0.05", 1, "0.02", 1e-6
 BOXES = {
     "Laplace, epsilon 1": (CountsBox(count().by("key", range(KEYS))), {"epsilon": EPSILON}),
     "Laplace, rho 0.02": (CountsBox(count().by("key", range(KEYS))), {"rho": RHO}),
     "Gaussian, rho 0.02": (CountsBox(count().by("key", range(KEYS)), gaussian=True), {"rho": RHO}),
 }
-ROWS = Neighbouring("replace", None)
 
 
 def growths() -> None:
@@ -46,45 +43,6 @@ def growths() -> None:
         ["n", "noise", "growth", "published", "error", "error at published"],
         table,
     )
-
-
-def errors() -> None:
-    """Promised and measured: the largest error at any time, and how many streams exceeded the promise."""
-    table = []
-    for start in (10**4, 10**5):
-        for name, (box, total) in BOXES.items():
-            growth = best_growth(box.law, start=start, beta=BETA, **total)
-            runs = EpochRuns(start=start, growth=growth, beta=BETA, **total)
-            promised = epochs_error(box.law, start=start, growth=growth, beta=BETA, **total)
-            found = np.array([worst(box, runs) for _ in range(STREAMS)])
-            above = int((found > promised).sum())
-            row = [f"{start:,}", name, f"{promised:.4f}", f"{np.median(found):.4f}", f"{np.quantile(found, 0.95):.4f}"]
-            table.append([*row, f"{above} of {STREAMS}"])
-    show(
-        "Largest error at any time, 20 keys, beta 0.05",
-        ["n", "noise", "promised", "median", "95 %", "above the promise"],
-        table,
-    )
-
-
-def worst(box: CountsBox, runs: ScheduleRuns) -> float:
-    """The largest error of one stream: at each run, and just before the next one."""
-    source, found, run, end = OperatingSystem(), 0.0, 0, FACTOR * runs.start
-    while (size := runs.size(run)) < end:
-        counts = rows_by_key(runs.start, size)
-        told = box.interaction(runs.epsilon_down(run, run), ROWS).asked.noises[0].apply(counts, source) / size
-        later = min(runs.size(run + 1) - 1, end)
-        truths = (counts / size, rows_by_key(runs.start, later) / later)
-        found = max(found, *(float(np.abs(told - truth).max()) for truth in truths))
-        run += 1
-    return found
-
-
-def rows_by_key(start: int, size: int) -> np.ndarray:
-    """The same number of each key at the start; all that came later have the first."""
-    counts = np.full(KEYS, start // KEYS)
-    counts[0] += size - start
-    return counts
 
 
 def improving() -> None:
@@ -128,6 +86,5 @@ def times() -> None:
 if __name__ == "__main__":
     announce()
     growths()
-    errors()
     improving()
     times()

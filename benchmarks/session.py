@@ -25,15 +25,17 @@ from chary.calls import Compute
 from chary.data import Neighbouring
 from chary.session.opening import open_rows
 from measuring import QueryClock, Work, announce, seconds, show
+from recording import Against
 
 ROWS = 2_000
 ROUNDS = 5
-REPEATS = {"no query": 400, "in memory": 400, "durable": 100}
+REPEATS = {"no query": 200, "in memory": 200, "durable": 30}
 AIM = 100e-6
 EPSILON = Fraction(1, 1000)
 QUERY = count("age >= 65")
 FAR = 10**6
 HEADINGS = ["call, ledger", "calls/s", "us a call", "bare query us", "added us", "limit us", "added / limit"]
+LIMIT = Against("added by a call", "added us", "limit us", "added / limit")
 
 
 class Answered:
@@ -141,7 +143,7 @@ def main() -> None:
     announce()
     with tempfile.TemporaryDirectory(prefix="chary-bench-") as folder:
         caption = f"Limit in memory: {AIM * 1e6:.0f} us. Limit of a durable call: two bare commits."
-        show(f"Session calls on {ROWS:,} rows", HEADINGS, list(rows(Path(folder))), caption)
+        show(f"Session calls on {ROWS:,} rows", HEADINGS, rows(Path(folder)), caption, [LIMIT])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from chary.mechanisms.workloads.least_squares import Noising, best_measurement
 from chary.mechanisms.workloads.linear_queries import LinearQueries
 from chary.mechanisms.workloads.sum_strategies import CellChange
 from measuring import announce, duration, seconds, show
+from recording import Against
 
 ONE = CellChange(1, 1, 1)
 SIZES = (("epsilon 1, Laplace", Noising(1, gaussian=False)), ("rho 1/2, Gaussian", Noising("0.5", gaussian=True)))
@@ -72,7 +73,8 @@ def compared(noising: Noising) -> Iterator[list[str]]:
 def main() -> None:
     announce()
     for title, noising in SIZES:
-        show(f"Root mean squared error, {title}", HEADINGS, compared(noising))
+        least = Against(f"error over the least, {title}", "chosen", "limit", "chosen / limit")
+        show(f"Root mean squared error, {title}", HEADINGS, compared(noising), against=[least])
 
 
 if __name__ == "__main__":

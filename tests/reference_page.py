@@ -7,6 +7,7 @@ import chary
 import chary.advise
 import chary.audit
 import chary.calls
+import chary.experiments
 import chary.growing
 import chary.learning
 import chary.session
@@ -53,9 +54,10 @@ PACKAGES = {
     "Robust streams": chary.streaming,
     "Private learning": chary.learning,
     "Attacks": chary.audit,
+    "Experiments": chary.experiments,
 }
 # What a session is made of, which analysts do not use.
-UNTOLD = ("STEPS", "Spine", "entry_budget", "unit_budget")
+UNTOLD = ("EXPERIMENTS", "STEPS", "Settings", "Spine", "entry_budget", "unit_budget")
 
 
 def render():

@@ -96,6 +96,7 @@ _ROOMS: Final = (
     "audit",
     "calls",
     "data",
+    "experiments",
     "filters",
     "growing",
     "learning",

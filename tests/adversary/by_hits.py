@@ -138,7 +138,7 @@ class SharpStream(Stream):
     def _play(self, side, kept, above):
         made, plan = self._made(above), OneUnit(side == 1, self.keys)
         with plan.at(CounterMemory(None).standing(kept)[1]):
-            counts = plan.counts()
+            counts = plan.answers()
         for hits in product((False, True), repeat=self.keys):
             laws = [law(made.noise, int(value), -1, 2) for value, hit in zip(counts, hits, strict=True) if hit]
             for noisy in product(*laws):

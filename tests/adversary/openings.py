@@ -37,7 +37,7 @@ class OneUnit:
         self.taken = min(self.keys, used.get(7, rooms.hits)) if self.there else 0
         yield self
 
-    def counts(self):
+    def answers(self):
         """How many there are in each key."""
         return np.array([int(key < self.taken) for key in range(self.keys)])
 
@@ -74,7 +74,7 @@ class Stream:
         noise, plan = self._made(above).noise, OneUnit(side == 1, self.keys)
         rooms = CounterMemory(None).standing(kept)[1]
         with plan.at(rooms):
-            laws = [law(noise, int(value), -1, 2) for value in plan.counts()]
+            laws = [law(noise, int(value), -1, 2) for value in plan.answers()]
         for noisy in product(*laws):
             chance = float(np.prod([chances[value] for chances, value in zip(laws, noisy, strict=True)]))
             told, secret = self.ran(side, kept, above, noisy)

@@ -10,7 +10,7 @@ from scipy.stats import binom, binomtest
 
 from chary import InvalidParameter, InvalidQuery
 from chary.audit import link, linkage
-from chary.cli.attacks.attack_commands import built_in
+from chary.demo.panel import first_year
 from tests.paths import beside
 from tests.session.kit import PLENTY, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data
 
@@ -73,7 +73,7 @@ def test_counts_agree_with_pandas(seed):
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.3, 1, 2])
 def test_a_session_gives_more_than_chance_and_never_more_than_the_limit(epsilon):
-    found = linkage(built_in(), quasi=PUBLIC, sensitive="visits", epsilon=epsilon)
+    found = linkage(first_year(), quasi=PUBLIC, sensitive="visits", epsilon=epsilon)
     right = round(found.private_accuracy * found.reidentified)
     assert found.reidentified > 1500
     assert binom.sf(right - 1, found.reidentified, found.limit) > ALPHA

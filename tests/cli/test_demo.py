@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from chary.accounting.gaussian.gaussian_curve import gaussian_delta
-from chary.cli import demo_command, run
+from chary.cli import run
+from chary.cli.evidence import demo_command
 from chary.demo import story
 from chary.demo.indicators import INDICATORS, alarms, indicators, true_counts
 from chary.demo.panel import YEARS, of_year, people

@@ -145,3 +145,17 @@ def test_calculators_say_what_the_library_says(figures):
 def test_calculators_refuse_bad_input(call, line):
     code, out, _ = call(line)
     assert (code, out) == (2, "")
+
+
+def test_delta_is_set_aside_for_runs_that_stop_by_it(call, days):
+    """Without it the error says how; with it the rules that need a delta run."""
+    path = days(DAYS)
+    source = "--series rides --sensitivity 1 --epsilon 20 --delta 1e-6 --epsilon-per-call 1 --delta-per-call 1e-7"
+    line = f"runs {path} {source} --threshold 500 --threshold-noise 90 --low 0 --high 1000 --stop renyi"
+    code, _, err = call(line)
+    assert code != 0
+    assert "--approximate-delta" in err
+    code, out, err = call(f"{line} --approximate-delta 5e-7 --ledger {path}.other --json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["tested"] == 7
+    assert "no interval" in json.loads(out)["interval_says"]

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary import Budget, InvalidParameter
+from chary import Budget, InvalidParameter, InvalidQuery
 from chary.calls import InverseSensitivityMechanism
 from chary.learning import MedianSlope
 from chary.learning.median_slope import drawn_order, excess, height_distances, paired_slopes
@@ -118,3 +118,18 @@ def test_equal_rows_are_no_reason_to_fail():
 def test_what_is_no_line_is_refused(options):
     with pytest.raises(InvalidParameter):
         MedianSlope("x", "y", **options)
+
+
+@pytest.mark.parametrize("wrong", [{"relation": "add/remove"}, {"privacy_unit": "u"}])
+def test_a_session_with_other_neighbours_refuses_the_distances(wrong):
+    """Where one row moves a distance by more than 1, or a unit has several rows, nothing of it would be private."""
+    rows = pa.table({"u": [0, 0, 1, 2], "x": [1.0, 2.0, 3.0, 4.0], "y": [2.0, 1.0, 4.0, 3.0]})
+    options = {"privacy_unit": None, "relation": "replace"} | wrong
+    line = MedianSlope("x", "y", relation="replace", matchings=2)
+    with chary.open(rows, budget=Budget(epsilon=1), ledger=":memory:", **options) as session:
+        for distances in (line.slope(), line.height(0.5, center=2)):
+            asked = InverseSensitivityMechanism([0, 1, 2], distances, epsilon="0.5")
+            for ask in (session.quote, session.ask):
+                with pytest.raises(InvalidQuery, match="privacy_unit=None, relation='replace'"):
+                    ask(asked)
+        assert session.spent.share == 0

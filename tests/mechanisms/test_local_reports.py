@@ -241,6 +241,8 @@ def test_repeated_reports_rise_to_what_is_permanent():
     for wrong in (2, 3, 0, "x"):
         with pytest.raises(InvalidParameter):
             RepeatedReports.for_report(ABC, epsilon=2, report=wrong)
+    with pytest.raises(InvalidParameter, match="report must be less than epsilon 2, got 3"):
+        RepeatedReports.for_report(ABC, epsilon=2, report=3)
 
 
 def test_what_is_remembered_stays():
@@ -314,3 +316,10 @@ def test_people_are_as_many_as_the_width_asks():
     for share in (0, 2):
         with pytest.raises(InvalidParameter):
             people_needed(Channel(0.5, 0.1), values=2, within="0.1", beta="0.05", share=share)
+
+
+def test_what_many_reports_tell_is_rounded_up_and_never_fails():
+    for parts in range(1, 200):
+        daily = RepeatedReports(["a", "b"], Fraction(parts, 91), instant=5)
+        assert Fraction(daily.epsilon_after(10**6)) >= Fraction(parts, 91)
+    assert RepeatedReports(["a", "b"], 3000, instant=3000).epsilon_after(1) == 3000

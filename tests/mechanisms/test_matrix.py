@@ -261,3 +261,9 @@ def test_a_strategy_that_cannot_answer_is_refused():
     made = best_measurement(asked, line(3), ONE, LAPLACE)
     less = replace(made, strategy=SumStrategy("one", (np.array([[1, 0, 0]]),)), shares=(Fraction(1),))
     assert not np.allclose(less.combination @ less.sums, asked.weights)
+
+
+def test_changes_beyond_64_bits_are_counted_exactly():
+    """Those of units with many rows of large values; they raised before the noise could be refused."""
+    change = CellChange(single=2**70, together=2**71, l1=2**72)
+    assert change.of(np.array([[1, 1, 0], [0, 1, -1]])) == (2**71, 2**73)

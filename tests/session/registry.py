@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from chary import Algorithm, count
+from chary import Algorithm, count, total
 from chary.calls import (
     MWEM,
     AboveThreshold,
@@ -302,6 +302,13 @@ def sharp_stream_ask(session, name):
     return lambda key: stream.ask(count(), above=-EXTREME, request=key)
 
 
+def total_stream_ask(session, name):
+    """Needs an open stream; the lowest total is above the bar."""
+    stream = session.start(Individual(epsilon="0.02", hits=2), request=f"stream of totals {name}")
+    asked = total("age", bounds=(0, 100), rows_per_unit=1)
+    return lambda key: stream.ask(asked, above=-EXTREME, request=key)
+
+
 def sharp_weights_ask(session, name):
     """Needs a histogram that is told hard from easy by sharp tests."""
     opening = Weights(universe={"clinic": CLINICS}, alpha="0.1", hits=40)
@@ -355,6 +362,7 @@ NEWER = {
         lambda s, key: s.start(Individual(price="0.05", hits=2), request=key).call
     ),
     "individual_ask of sharp tests": sharp_stream_ask,
+    "individual_ask of a total": total_stream_ask,
     "multiplicative_weights of sharp tests": asked(
         lambda s, key: s.start(Weights(universe={"clinic": CLINICS}, alpha="0.1", hits=40), request=key).call
     ),
@@ -458,6 +466,7 @@ UNPADDED = {
 # What never costs anything itself, what is asked of votes instead of a table, and what needs a public number of units.
 FREE = {
     "individual_ask of sharp tests",
+    "individual_ask of a total",
     "multiplicative_weights of sharp tests",
     "growing_sparse_vector of sharp tests",
     "continual_step",

@@ -1,6 +1,7 @@
-"""Attacks as demonstrations, on data that the caller holds, and what no attacker can do better against a session.
+"""Attacks as demonstrations, on data that the caller holds, what no attacker can do better against a session, and an
+auditor that tries to show that a call is less private than it says.
 
-What an attack finds in secret data is secret too and is protected by no budget: do not publish it.
+What an attack or an audit finds in secret data is secret too and is protected by no budget: do not publish it.
 """
 
 from chary.audit.attack_plots import (
@@ -10,6 +11,10 @@ from chary.audit.attack_plots import (
     draw_membership,
     draw_reconstruction,
 )
+from chary.audit.auditing.all_kinds import audit_kinds
+from chary.audit.auditing.audit_findings import Audited
+from chary.audit.auditing.bringing import audit
+from chary.audit.auditing.shown_bounds import epsilon_shown
 from chary.audit.differencing import Differencing, differencing
 from chary.audit.limits import advantage_limit, auc_limit, guess_limit, roc_limit, value_limit
 from chary.audit.linkage import Linkage, link, linkage
@@ -18,6 +23,7 @@ from chary.audit.membership import Membership, Power, membership, tracing_power
 from chary.audit.reconstruction import Reconstruction, reconstruction
 
 __all__ = [
+    "Audited",
     "Differencing",
     "Linkage",
     "LowBits",
@@ -26,12 +32,15 @@ __all__ = [
     "Reconstruction",
     "advantage_limit",
     "auc_limit",
+    "audit",
+    "audit_kinds",
     "differencing",
     "draw_differencing",
     "draw_linkage",
     "draw_low_bits",
     "draw_membership",
     "draw_reconstruction",
+    "epsilon_shown",
     "guess_limit",
     "link",
     "linkage",

@@ -53,6 +53,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "ranges": "Columns and their ranges, to which values are clipped.",
     "registers": "A power of two; more are more accurate.",
     "rho": "Instead of epsilon: zCDP, with Gaussian noise.",
+    "room": "Hold what is not published, in so many bytes each, to be published by another condition later.",
     "rounds": "How many rounds.",
     "rows": "How many rows (default: the best number).",
     "rows_per_unit": "Keep so many values of each unit, spread evenly.",

@@ -1,4 +1,4 @@
-"""The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused."""
+"""The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused, 4 trend broken."""
 
 from importlib.metadata import version
 from typing import Annotated, Final
@@ -15,7 +15,10 @@ OK, BAD_INPUT, REFUSED = 0, 2, 3
 # Names and lines stand here, and not beside the commands, so that `chary --help` loads none of them.
 DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "First steps": {
-        "demo": ("demo_command:demo", "An alarm system on a growing panel, interrupted, reopened; ten seconds."),
+        "demo": (
+            "evidence.demo_command:demo",
+            "An alarm system on a growing panel, interrupted, reopened; ten seconds.",
+        ),
         "init": ("asking.configuring:init", "Write what every command on a file repeats into a chary.toml."),
         "config": ("asking.configuring:config", "Which options hold for a file, and where each comes from."),
         "ask": ("asking.kinds:ask", "Ask any kind of call: chary ask FILE KIND."),
@@ -54,6 +57,8 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "report": ("report_command:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
         "export": ("export:app", "What was published, as files."),
         "attack": ("attacks.attack_doors:app", "Attacks on exact answers, and how far they get against a session."),
+        "reproduce": ("evidence.reproduce_command:reproduce_command", "The figures of the papers, computed again."),
+        "audit": ("evidence.audit_command:audit", "Tries to show that a kind of call is less private than it says."),
     },
 }
 

@@ -54,7 +54,7 @@ def show_answer(figures: Mapping[str, Any]) -> None:
     """What ends an answer: its figures without the accounting, and in words what was charged and what is left."""
     show_pairs({name: value for name, value in for_people(figures).items() if name not in (*_PRICE, _SAYS)})
     if figures.get("untested"):
-        console.print(f"{figures['untested']} were NOT TESTED: the hits that could be paid for had run out")
+        console.print(f"{figures['untested']} were NOT TESTED: what could be paid for had run out")
     if not figures.get(_SAYS, "no interval").startswith("no interval"):
         console.print(figures[_SAYS], soft_wrap=True)
     if _PRICE[0] in figures:

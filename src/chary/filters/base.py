@@ -160,6 +160,6 @@ class Filter(ABC):
         if cost and not self.approximate_delta:
             raise NoPrice(
                 f"this event fails with probability {plain(event.delta)} and no delta was set aside for such events; "
-                "open the session with approximate_delta="
+                f"open the session with approximate_delta={plain(event.delta)} or more (--approximate-delta)"
             )
         return cost

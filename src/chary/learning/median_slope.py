@@ -25,11 +25,12 @@ class MedianSlope:
     is in one pair at most. The height is the median of `y - slope (x - center)`, for a slope that was published before.
     Outliers, and rows that were made up, move medians little; nothing is clipped.
 
-    Guarantee, **where each row is a unit**: one row changes no distance by more than 1. Of each matching, a row that is
-    replaced changes one slope, which moves the excess of slopes on one side over the other by 2; one that comes or goes
-    changes one slope and adds or removes another, by 3 in all, once the matchings of the two tables are paired so that
-    the last row takes the place of the one that left (both are uniform). The distance is the excess over that many
-    times the matchings. A missing value counts as 0; two rows with one x count as infinitely steep.
+    Guarantee, where each row is a unit under `relation` (other sessions refuse the distances): one row changes no
+    distance by more than 1. Of each matching, a row that is replaced changes one slope, which moves the excess of
+    slopes on one side over the other by 2; one that comes or goes changes one slope and adds or removes another, by 3
+    in all, once the matchings of the two tables are paired so that the last row takes the place of the one that left
+    (both are uniform). The distance is the excess over that many times the matchings. A missing value counts as 0; two
+    rows with one x count as infinitely steep.
 
     Source: Asi, Duchi 2020 (the mechanism); Alabi, McMillan, Sarathy, Smith, Vadhan 2022 (matchings).
 
@@ -52,15 +53,16 @@ class MedianSlope:
     def slope(self) -> ScoreFunction:
         """How many rows must change, at least, for each candidate to be the median of the slopes."""
         told = {"x": self.x, "y": self.y, "change": self.matchings * (2 if self._replaced else 3)}
-        return ScoreFunction(
-            "median of slopes", slope_distances, [self.x, self.y], told | {"matchings": self.matchings}, coins=True
-        )
+        told |= {"matchings": self.matchings}
+        columns, relation = [self.x, self.y], Relation(self.relation)
+        return ScoreFunction("median of slopes", slope_distances, columns, told, coins=True, relation=relation)
 
     def height(self, slope: float, center: float) -> ScoreFunction:
         """How many rows must change, at least, for each candidate to be the median height at `center`."""
         told = {"x": self.x, "y": self.y, "change": 2 if self._replaced else 1}
         known = {"slope": float(exact(slope, "slope")), "center": float(exact(center, "center"))}
-        return ScoreFunction("median height", height_distances, [self.x, self.y], told | known)
+        columns, relation = [self.x, self.y], Relation(self.relation)
+        return ScoreFunction("median height", height_distances, columns, told | known, relation=relation)
 
     @property
     def _replaced(self) -> bool:

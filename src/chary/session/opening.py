@@ -100,6 +100,7 @@ def open_series(
     budget: Budget | None = None,
     filter: str | None = None,
     grain: Number | None = None,
+    approximate_delta: Number = 0,
     order_by: str | None = None,
     labels: str | None = None,
     csv: CSV | None = None,
@@ -112,9 +113,10 @@ def open_series(
     """Open a series of counts that were aggregated elsewhere: one value a row, in order; the number of rows is public.
 
     Guarantee as for `open`, where neighbours are series whose every value differs by at most `sensitivity`: what one
-    unit can change must be known to whoever made the series. Ask it with `session.watch(session.series(), ...)`.
+    unit can change must be known to whoever made the series. `approximate_delta` is as for `open`. Ask it with
+    `session.watch(session.series(), ...)`.
     """
-    choice, place = BudgetChoice(budget, filter, grain, 0), Place(ledger, witness)
+    choice, place = BudgetChoice(budget, filter, grain, approximate_delta), Place(ledger, witness)
     rows = Series.open(source, column=column, sensitivity=sensitivity, order_by=order_by, labels=labels, csv=csv)
     return _session(rows, choice, place, (dataset, usual_name(source, column)), analyst, unsafe_noise, on_step)
 

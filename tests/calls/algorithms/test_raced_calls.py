@@ -205,6 +205,13 @@ def test_what_fails_hits_all(opened, asked):
     assert "value" not in json.dumps(session.history[-1].answer)
 
 
+def test_a_quote_promises_no_value_where_none_is_told(opened):
+    race = opened(**ROOM).start(Race(["a", "b"]))
+    quote = race.quote(Test(count(), above=9, epsilon="0.01"), targets={"a": {}, "b": {"prior": True}})
+    assert quote.error_bar is None
+    assert quote.wrong_call is not None
+
+
 @pytest.mark.parametrize("kind", sorted(SAMPLES.keys() - AFTER.keys() - OF_VOTES - OF_ROWS - OF_REPLACED))
 def test_only_calls_with_one_outcome_are_raced(opened, kind):
     session = opened(**ROOM)

@@ -11,7 +11,7 @@ import pytest
 import chary
 from chary import InvalidQuery, count, total
 from chary.accounting.growing.running_count_errors import root_weights
-from chary.calls import ContinualCount
+from chary.calls import ContinualCount, Release
 from chary.mechanisms.growing.binary_tree import BinaryTree
 from chary.mechanisms.growing.root_factorisation import RootFactorisation
 from chary.noise import Seeded
@@ -69,7 +69,7 @@ def _whole(cost):
 
 @pytest.mark.parametrize("terms", [{"epsilon": "0.4"}, {"rho": "0.001", "method": "tree"}, {"rho": "0.001"}])
 def test_errors_are_in_units_and_in_proportion_to_the_bounds(grown, terms):
-    session = grown(unsafe_noise=Seeded(2))
+    session = grown(unsafe_noise=Seeded(2), budget=chary.Budget(epsilon=4, delta=1e-6))
     states = [session.start(ContinualCount(query, steps=20, **terms)).state for query in (count(), COST)]
     wide = session.start(ContinualCount(total("cost", bounds=(0, 500), grid="0.25"), steps=20, **terms)).state
     rows_, cost, ten = (state.deviation(20) for state in (*states, wide))
@@ -162,3 +162,39 @@ def test_what_is_refused(opened):
     with pytest.raises(InvalidQuery, match="total"):
         ContinualCount(chary.mean("cost", bounds=(0, 1)), steps=3, epsilon=1)
     assert not session.history
+
+
+@pytest.mark.parametrize("terms", [{"epsilon": "0.1"}, {"rho": "0.01"}, {"rho": "0.01", "method": "tree"}])
+def test_a_quote_tells_the_errors_that_the_run_tells(grown, terms):
+    session, asked = grown(), ContinualCount(COST, steps=6, **terms)
+    quote = session.quote(asked)
+    state = session.start(asked).state
+    last, worst = state.error_bar(6), state.worst_error()
+    assert quote.interval == (
+        f"the last of 6 steps is within {last:.6g} of the truth 95 times in 100, all together within {worst:.6g}"
+    )
+
+
+def log_moment(scale, order, change):
+    """Of integer noise that is moved by so much, added up."""
+    places = np.arange(-60 * scale, 60 * scale + change + 1)
+    first, second = -np.abs(places) / scale, -np.abs(places - change) / scale
+    return float(np.log(np.exp(order * first + (1 - order) * second).sum() / np.exp(first).sum()))
+
+
+@pytest.mark.parametrize(("l1", "largest"), [(12, 12), (24, 12), (20, 12), (2, 1)])
+def test_the_renyi_price_is_that_of_a_row_that_moves_the_total_as_far_as_it_can(l1, largest):
+    tree = BinaryTree.for_epsilon(2, steps=9, l1=l1, largest=largest)
+    scale = int(tree.noise.scale)
+    assert tree.noise.scale == scale
+    assert tree.event().epsilon == 2
+    for order in (Fraction(3, 2), Fraction(4), Fraction(20)):
+        each = [log_moment(scale, float(order), min(largest, left)) for left in range(l1, 0, -largest)]
+        worst, priced = tree.tree.reach * sum(each), float(tree.event().log_moment_up(order))
+        assert worst * (1 - 1e-9) <= priced <= worst * (1 + 1e-6)
+
+
+def test_a_running_total_costs_a_delta_session_as_much_as_the_release_of_one(grown):
+    running, released = ContinualCount(COST, steps=1, epsilon="0.1"), Release(COST, epsilon="0.1")
+    prices = [grown(budget=USUAL).quote(asked).most_charged for asked in (running, released)]
+    assert prices[0] == prices[1]

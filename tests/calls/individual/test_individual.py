@@ -431,7 +431,7 @@ def test_a_wrong_opening_charges_nothing(opened, wrong):
 def test_a_wrong_question_touches_nothing(opened):
     session = opened()
     stream = session.start(Individual(epsilon="0.02", hits=3))
-    summed = total("cost", bounds=(0, 9), rows_per_unit=1)
+    summed = total("cost", bounds=(0, 9))
     wrong = [
         lambda: stream.ask(count(without="age > 3"), above=1),
         lambda: stream.ask(summed, above=1),

@@ -9,13 +9,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import chary
 from chary import Budget, mean
 from chary.accounting import mean_between
 from chary.calls import Release
 from chary.calls.numbers.mean_noise import halves, laplace_mean
 from chary.calls.numbers.releasing import AskRelease, noises
 from chary.data import Neighbouring
-from chary.errors import InvalidParameter
+from chary.data.queries.bodies import query_of
+from chary.errors import InvalidParameter, InvalidQuery
 from chary.noise import Seeded
 
 ALPHA = 1e-6
@@ -193,3 +195,63 @@ def test_no_values_leave_the_bounds_and_bad_ends_are_refused(opened):
     for ends in ((3, 1), (1, 2)), ((1, 3), (2, 1)):
         with pytest.raises(InvalidParameter):
             mean_between(*ends, bounds=(0, 9))
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("missing", [0, 1])
+def test_with_a_value_for_those_without_one_only_the_sum_moves(bounds, missing):
+    """Any row for any other, NULL among them: epsilon at most, and attained; the number of values stays."""
+    value = bounds[missing]
+    made = laplace_mean(mean("x", bounds=bounds, missing=value), PER_ROW["replace"], Fraction(1, 10))
+    assert made.form == "size"
+    values = [None, *range(bounds[0], bounds[1] + 1)]
+    parts = [told(made, [value if each is None else each]) for each in values]
+    moved = [loss(made, one, other) for one, other in itertools.product(parts, repeat=2)]
+    assert max(moved) == Fraction(1, 10)
+    assert {part[1] for part in parts} == {1}
+
+
+@pytest.mark.parametrize(
+    ("near", "asked"),
+    [
+        (PER_ROW["add/remove"], mean("x", bounds=(0, 3), missing=1)),
+        (PER_ROW["replace"], mean("x", bounds=(0, 3), missing=1, where="y > 0")),
+        (PER_ROW["replace"], mean("x", bounds=(0, 3), missing=1).by("key", KEYS)),
+        (PER_ROW["replace"], mean("x", bounds=(0, 3))),
+        (Neighbouring("replace", "unit"), mean("x", bounds=(0, 3), missing=1, rows_per_unit=1)),
+    ],
+)
+def test_a_size_that_is_secret_gets_noise(near, asked):
+    assert laplace_mean(asked, near, Fraction(1, 10)).form != "size"
+
+
+@pytest.mark.parametrize("kind", ["Int64", "Float64"])
+@pytest.mark.parametrize("grid", ["1", "0.5"])
+def test_the_mean_of_all_rows_as_a_session_tells_it(kind, grid):
+    rows = pd.DataFrame({"x": pd.array([1, 2, None, 9, None, 4], dtype=kind)})
+    asked, usual = mean("x", bounds=(0, 5), grid=grid, missing=3), mean("x", bounds=(0, 5), grid=grid)
+    near = {"privacy_unit": None, "relation": "replace"}
+    with chary.open(rows, **near, budget=Budget(epsilon=10**6), ledger=":memory:") as session:
+        answer = session.release(asked, epsilon=10_000)
+        assert answer.value == pytest.approx((1 + 2 + 3 + 5 + 3 + 4) / 6)
+        assert answer.interval[0] <= answer.value <= answer.interval[1]
+        assert session.release(usual, epsilon=10_000).value == pytest.approx(3)
+    assert query_of(asked.body()) == asked
+    assert "3 where there is none" in asked.describe()
+    assert "missing" not in mean("x", bounds=(0, 5)).body()
+
+
+@pytest.mark.parametrize("missing", [-1, 6, "0.5"])
+def test_a_value_that_is_none_of_the_grid(missing):
+    with pytest.raises(InvalidQuery, match="within the bounds"):
+        mean("x", bounds=(0, 5), missing=missing)
+
+
+def test_the_error_is_that_of_a_total_over_a_public_size():
+    """4,000 means of 10,000 ages at epsilon 0.1: the mean distance is W/(epsilon n), to five standard deviations."""
+    near, size, runs = PER_ROW["replace"], 10_000, 4000
+    made = laplace_mean(mean("x", bounds=(0, 120), missing=38), near, Fraction(1, 10))
+    source = Seeded(11)
+    noisy = [each.apply(np.repeat([part], runs), source) for each, part in zip(made.noises, (0, size), strict=True)]
+    apart = np.abs(np.array(made.values(*noisy)) - 60)
+    assert abs(apart.mean() - 120 / (size / 10)) < 5 * 120 / (size / 10) / math.sqrt(runs)

@@ -176,3 +176,15 @@ def test_texts_have_no_moments():
     session = opened(frame(20).assign(a="x"))
     with pytest.raises(InvalidQuery, match="columns of numbers"):
         session.ask(PrincipalComponents(RANGES, rho="0.1"))
+
+
+@pytest.mark.parametrize("size", [{"rho": "0.5"}, {"epsilon": 3}])
+def test_a_quote_tells_how_far_the_covariance_is_off(opened, size):
+    """Never less than what the answer tells of many rows."""
+    options = {"privacy_unit": None, "relation": "replace"}
+    session = opened(frame(3000), **options, budget=Budget(epsilon=10**9, delta=1e-6), unsafe_noise=Seeded(1))
+    asked = PrincipalComponents(RANGES, **size)
+    told = session.quote(asked).interval
+    most = float(told.split("about ")[1].split("/n")[0])
+    answer = session.ask(asked)
+    assert answer.within() * (answer.rows_counted - answer.made.reaches("0.05")[0]) < 1.1 * most

@@ -141,6 +141,7 @@ def test_answers_without_noise(opened):
     assert told.parts[1].value == session.release(asked[1], epsilon=1000).value
     assert list(told.parts[2].values) == known
     assert len(told.findings) == len(told) == 5
+    assert {each.key: each.value for each in told.findings} == told.value
     assert session.ask(ReleaseAll(asked, epsilon=10**5), request="once") == told
     assert len(findings(session)) >= 5
 

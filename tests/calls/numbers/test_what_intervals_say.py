@@ -6,7 +6,19 @@ import pytest
 from scipy import stats
 
 from chary import Budget, count, histogram, mean, total
-from chary.calls import MWEM, Histogram, Marginal, Mode, MostCommon, Quantile, Quantiles, Release, SmallDatabase
+from chary.calls import (
+    MWEM,
+    Histogram,
+    Marginal,
+    Mode,
+    MostCommon,
+    NoisyMax,
+    PrincipalComponents,
+    Quantile,
+    Quantiles,
+    Release,
+    SmallDatabase,
+)
 from chary.noise import Seeded
 
 ROWS = pd.DataFrame({"age": np.arange(2000) % 90, "sex": ["f", "m"] * 1000})
@@ -34,6 +46,9 @@ def session(opened):
         (Quantiles("age", [0.5], bounds=(0, 99), epsilon=1, interval=0.9), "together"),
         (Mode(count().by("sex", ["f", "m"]), epsilon=1), "no interval"),
         (MostCommon("sex", among=["f", "m"], epsilon=1), "of the best"),
+        (NoisyMax(count().by("sex", ["f", "m"]), low=0, high=2000, epsilon=1), "of the best"),
+        (PrincipalComponents({"age": (0, 90)}, epsilon=1), "clipped"),
+        (PrincipalComponents({"age": (0, 90)}, epsilon=1, longest="0.5"), "shortened to 0.5"),
         (SmallDatabase(**UNIVERSE, rows=4), "interval_of"),
         (MWEM(**UNIVERSE, rounds=2), "interval_of"),
     ],

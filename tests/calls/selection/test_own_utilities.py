@@ -132,6 +132,26 @@ def test_what_is_no_number_lies_at_an_end():
     assert distance_steps([math.nan, math.inf, -math.inf, -2, 2.99, Fraction(7, 2)]) == [2**40, 2**40, 0, 0, 2, 3]
 
 
+@pytest.mark.parametrize("far", [2**1024, -(2**1025), Fraction(2**1030, 3)], ids=["above", "below", "quotient"])
+def test_numbers_beyond_all_floats_are_scores_like_others(opened, far):
+    """They raised where a neighbour's, one less, did not."""
+    session = opened(budget=Budget(epsilon=10**4))
+    best = ExponentialMechanism(LETTERS, fixed([0, far, 0], "score"), sensitivity=1, epsilon=1)
+    nearest = InverseSensitivityMechanism(LETTERS, fixed([0, far, far], "distance"), epsilon=1)
+    assert (session.ask(best).value == "b") == (far > 0)
+    assert session.ask(nearest).value == "a" or far < 0
+
+
+def test_rounding_keeps_distances_that_go_one_way_on_the_way():
+    """As `monotone` needs, whose exponent has no 2: no two distances move more than 1 apart."""
+    before = [Fraction(part, 4) for part in range(9)]
+    for moves in itertools.product([Fraction(0), Fraction(1, 2), Fraction(1)], repeat=3):
+        for start in itertools.combinations(before, 3):
+            after = [distance + move for distance, move in zip(start, moves, strict=True)]
+            moved = {new - old for old, new in zip(distance_steps(start), distance_steps(after), strict=True)}
+            assert moved <= {0, 1}
+
+
 def test_infinite_scores_choose_without_telling(opened):
     session = opened(budget=NO_NOISE)
     scores = fixed([-math.inf, 3.0, math.nan])

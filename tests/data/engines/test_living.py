@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.data import Neighbouring, RowTable, Series, count, total
+from chary.data import Neighbouring, RowTable, Series, count, mean
 from chary.data.rows.living import living, table_of_units
 from chary.data.rows.rooms import Rooms
 from chary.errors import EngineFailure, InvalidQuery
@@ -65,7 +65,7 @@ def test_counts_and_units_agree_with_python(rows, where, keys, keep, state, chos
     size = len(keys or [0])
     positions = sorted(chosen & set(range(size))) if keys else [0]
     with living(table, query).run().at(rooms_of(left, hits)) as units:
-        exact = units.counts()
+        exact = units.answers()
         took = units.of(positions).to_pydict()
     table.close()
     assert exact.tolist() == [sum(place in places for places in expected.values()) for place in range(size)]
@@ -90,12 +90,12 @@ def test_units_of_every_type_are_met_again(kind, ids):
     table = opened([{"u": unit} for unit in ids * 2], pa.schema({"u": kind}))
     plan = living(table, count())
     with plan.at(Rooms(pa.table({"unit": [], "room": []}), 3)) as units:
-        assert units.counts().tolist() == [len(ids)]
+        assert units.answers().tolist() == [len(ids)]
         seen = units.of([0])["unit"].to_pylist()
     assert len(set(seen)) == len(ids)
     for gone in seen:
         with plan.at(rooms_of({gone: 0}, 3, pa.int64() if kind == pa.int64() else pa.string())) as units:
-            assert units.counts().tolist() == [len(ids) - 1]
+            assert units.answers().tolist() == [len(ids) - 1]
             assert sorted(units.of([0])["unit"].to_pylist()) == sorted(set(seen) - {gone})
     table.close()
 
@@ -103,7 +103,7 @@ def test_units_of_every_type_are_met_again(kind, ids):
 def test_the_two_zeros_are_one_unit():
     table = opened([{"u": 0.0}, {"u": -0.0}], pa.schema({"u": pa.float64()}))
     with living(table, count()).at(Rooms(pa.table({"unit": [], "room": []}), 3)) as units:
-        assert units.counts().tolist() == [1]
+        assert units.answers().tolist() == [1]
         assert units.of([0])["unit"].to_pylist() == ["0.0"]
     table.close()
 
@@ -116,10 +116,10 @@ def test_units_whose_ids_cannot_be_kept_are_refused():
     table.close()
 
 
-def test_only_counts_on_tables_of_units_are_compiled():
+def test_only_counts_and_totals_on_tables_of_units_are_compiled():
     table = opened([])
     with pytest.raises(InvalidQuery, match="count"):
-        living(table, total("x", bounds=(0, 1), rows_per_unit=1))
+        living(table, mean("x", bounds=(0, 1), rows_per_unit=1))
     with pytest.raises(InvalidQuery, match="unknown column"):
         living(table, count("y > 1"))
     table.close()
@@ -142,14 +142,14 @@ def test_a_file_that_grows_gets_its_temporary_tables_again(tmp_path):
             keyed = [{"u": unit, "k": key, "x": 0} for unit in more for key in ("d", "b", "a")]
             table.append(pa.Table.from_pylist(keyed, SCHEMA))
         with plan.at(rooms) as units:
-            assert units.counts().tolist() == expected
+            assert units.answers().tolist() == expected
     table.close()
 
 
 def test_rows_that_change_under_the_question_are_noticed():
     table = opened([{"u": "p", "k": "a", "x": 1}])
     with living(table, count()).at(rooms_of({}, 2)) as units:
-        assert units.counts().tolist() == [1]
+        assert units.answers().tolist() == [1]
         with table.held.database.connection() as connection:
             connection.execute("INSERT INTO temp.main.chary_rows VALUES ('SECRETNAME', 'a', 1)")
         with pytest.raises(EngineFailure, match="changed from outside") as caught:
@@ -163,7 +163,7 @@ def test_nothing_is_shown_and_tables_go_when_nobody_needs_them():
     for left in ({"p": 0}, {"q": 1}, {"SECRETNAME": 1}):
         rooms = rooms_of(left, 2)
         with living(table, count().by("k", KEYS)).at(rooms) as units:
-            units.counts()
+            units.answers()
             units.of([1])
         assert "SECRETNAME" not in repr(rooms) + repr(units) + repr(living(table, count()))
         del units, rooms
@@ -179,4 +179,4 @@ def test_a_closed_table_is_an_engine_failure():
     plan = living(table, count())
     table.close()
     with pytest.raises(EngineFailure), plan.at(rooms_of({}, 1)) as units:
-        units.counts()
+        units.answers()

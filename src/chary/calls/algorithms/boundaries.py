@@ -55,7 +55,9 @@ class Boundary(Call[Classified]):
             if self.runs < 2:
                 raise InvalidParameter("one run agrees with itself: Boundary(algorithm, runs=2) or more")
         elif self.algorithm.probabilities is None or len(self.algorithm.outcomes or ()) < 2:
-            raise InvalidParameter("say what can come out and how likely: Algorithm(..., outcomes=, probabilities=)")
+            raise InvalidParameter(
+                "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=); or runs=2"
+            )
 
     def bind(self, spine: Spine) -> "AskBoundary":
         return (AskBoundary if self.runs is None else AskUnanimous)(self, spine.rows.neighbouring)

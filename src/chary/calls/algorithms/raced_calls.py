@@ -57,6 +57,7 @@ class RacedCall(Interaction):
     inner: Interaction
     prices: Mapping[str, Price]
     kind = "best_of_ask"
+    decides = True
 
     @property
     def event(self) -> Event:

@@ -20,6 +20,7 @@ from chary.calls.selection.choices import one_direction
 from chary.data import Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian.noisy_normals import GaussianMax
+from chary.numbers import plain
 from chary.spine.interaction import BETA, KEPT, Json, Ran, Touched
 from chary.spine.spine import Spine
 
@@ -44,6 +45,12 @@ class Winner(Answer):
     def value(self) -> Any:
         """The key; one of one column is a scalar."""
         return scalar(self.key)
+
+    @property
+    def interval_says(self) -> str:
+        return (
+            f"no interval: a key was chosen and nothing measured; within {plain(self.shortfall)} of the best, 95 in 100"
+        )
 
 
 @call("noisy_max", subject="gaussian")

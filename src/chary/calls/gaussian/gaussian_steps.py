@@ -37,6 +37,10 @@ class FirstAbove(Table):
         return None if self.key is None else scalar(self.key)
 
     @property
+    def interval_says(self) -> str:
+        return "no interval: which keys were above is told, not their values"
+
+    @property
     def hit(self) -> bool:
         return self.key is not None
 

@@ -41,6 +41,10 @@ class AllAbove(Table):
         return tuple(scalar(key) for key in self.above)
 
     @property
+    def interval_says(self) -> str:
+        return "no interval: which keys were above is told, not their values"
+
+    @property
     def hit(self) -> bool:
         return bool(self.above)
 

@@ -23,7 +23,7 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.growing.binary_tree import BinaryTree
 from chary.mechanisms.growing.root_factorisation import RootFactorisation
 from chary.mechanisms.growing.running_counts import Continual
-from chary.numbers import Number
+from chary.numbers import Number, plain
 from chary.spine.arrivals import Arrivals
 from chary.spine.interaction import Json, Ran, Touched, natural
 from chary.spine.spine import Spine
@@ -155,6 +155,12 @@ class OpenContinual(BoundOpening[ContinualCount]):
     @property
     def event(self) -> Event:
         return self.mechanism.event()
+
+    def foretold(self) -> str:
+        grid, steps = self.query.grid, self.call.steps
+        last, worst = (natural(most, grid) for most in (self.mechanism.error_bar(steps), self.mechanism.worst_error()))
+        told = f"the last of {steps} steps is within {plain(last)} of the truth 95 times in 100"
+        return f"{told}, all together within {plain(worst)}"
 
     def body(self) -> Json:
         return super().body() | {"method": self.call.told_by}

@@ -19,7 +19,7 @@ from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.how_sharply import check_one_way, check_tests, together, value_part
 from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.calls.thresholds.tested_keys import WatchResult
-from chary.data import Count, Reading, Relation, Rows
+from chary.data import Count, Reading, Relation, Rows, Total
 from chary.data.rows.living import table_of_units
 from chary.errors import InvalidQuery, NoPrice, UnknownHeld
 from chary.filters import Filter, Price, RenyiFilter
@@ -161,12 +161,15 @@ class OpenSharpIndividual(OpenIndividual):
 
 @keeps
 class KeptStream(Kept[Any, StreamState]):
-    """`run.ask(query, above=500)`: the noisy count of living units, if it is at or above the bar; otherwise nothing.
+    """`run.ask(query, above=500)`: the noisy count of living units, or `total` of what they contribute, if it is at or
+    above the bar; otherwise nothing. Whether a mean reaches a threshold is asked by `mean(...).shifted(threshold)`.
 
-    An epsilon-DP call with the NotPrior target "published": if it is, every unit in it has one hit less left, and a
-    unit without any left drops out of all later queries. Of a keyed count one such count for each key, in one scan: a
-    unit with r hits left takes part in its first r keys, in the order of the list, and pays for those of them that are
-    published. Errors: `InvalidQuery` for anything but a `count`.
+    An epsilon-DP call with the NotPrior target "published": if it is, every unit in it has one hit less left (in a
+    total is who adds something, however little), and a unit without any left drops out of all later queries. Of a keyed
+    query one such number for each key, in one scan: a unit with r hits left takes part in its first r keys, in the
+    order of the list, and pays for those of them that are published.
+
+    Errors: `InvalidQuery` for anything but a `count` or a `total`.
     """
 
     kind = Individual.kind
@@ -181,8 +184,10 @@ class KeptStream(Kept[Any, StreamState]):
         return KeyedRun(self)
 
     def question(self, query: Question, *, above: Number) -> AskEachLiving:
-        if not isinstance(query, Count) or query.without is not None:
-            raise InvalidQuery('a stream counts living units: ask count("age >= 65"), with by(...) for a watch')
+        if not isinstance(query, (Count, Total)) or (isinstance(query, Count) and query.without is not None):
+            raise InvalidQuery(
+                'a stream counts living units: ask count("age >= 65"), with by(...) for a watch, or total'
+            )
         asked = (self.number, query, self.spine.rows.neighbouring, exact(above, "above"), self.memory)
         if self.hit is None:
             return AskLiving(*asked, epsilon=Fraction(self.terms["epsilon_per_call"]))

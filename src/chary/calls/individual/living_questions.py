@@ -14,7 +14,7 @@ from chary.calls.answers import NumberOrNothing, published, silent
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
-from chary.data import Count, Neighbouring, Query, Reading, Rows
+from chary.data import Count, Neighbouring, Query, Reading, Rows, Total
 from chary.data.engines.engine import LivingReading
 from chary.data.rows.living import living
 from chary.data.rows.rooms import Rooms
@@ -23,7 +23,7 @@ from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
 from chary.mechanisms.thresholds.counters import Counters
 from chary.mechanisms.thresholds.sharp_tests import SharpTests
 from chary.numbers import Number
-from chary.spine.interaction import Json, Paid, Ran, Touched, laplace_for_each, steps_at_least
+from chary.spine.interaction import Json, Paid, Ran, Touched, laplace_for_each, natural, steps_at_least
 from chary.spine.within import Within
 
 # Compiled queries that a stream keeps: those of a dashboard that asks a few dozen again and again.
@@ -31,10 +31,8 @@ PLANS = 64
 
 
 class LivingCount(NumberOrNothing):
-    """A noisy count of the units that still live, if it reached the bar, which raised the counters of the units in it;
-    otherwise nothing (`value` is None)."""
-
-    value: int | None
+    """A noisy count of the units that still live, or total of what they contribute, if it reached the bar, which raised
+    the counters of the units in it; otherwise nothing (`value` is None)."""
 
 
 class CounterMemory:
@@ -61,12 +59,13 @@ class AskEachLiving(Paid):
     """One query of a stream, or one for each key, as it is run: free, it was paid when the stream was opened.
 
     Answer and counters come from one state of the rows and are stored in one transaction. An outcome on counters that
-    moved meanwhile is thrown away by the spine, unseen. Of several keys a unit takes part in no more than its counter
-    leaves it, the first ones.
+    moved meanwhile is thrown away by the spine, unseen. A total moves by at most the query's sensitivity with a unit,
+    and each unit that adds something pays for a whole hit, however little it adds. Of several keys a unit takes part in
+    no more than its counter leaves it, the first ones.
     """
 
     opened: int
-    query: Count
+    query: Count | Total
     neighbouring: Neighbouring
     above: Fraction
     memory: CounterMemory = field(compare=False, repr=False)
@@ -116,14 +115,14 @@ class AskEachLiving(Paid):
         counters, rooms = self.memory.standing(secret)
         plan: LivingReading = touched.values[0]
         with plan.at(rooms) as units:
-            found = self.tests(self.threshold).step(units.counts(), touched.source)
+            found = self.tests(self.threshold).step(units.answers(), touched.source)
             took = units.of(found.positions) if found.positions else None
         new = secret if took is None else counters.raised(took).dump()
         answer = {"positions": found.positions, "noisy": found.noisy}
         return Ran(answer, hits=len(found.positions), tests=found.tested, secrets={self.opened: new})
 
     def present(self, answer: Json, call: int) -> Answer:
-        noisy, told = answer["noisy"], self.published()
+        noisy, told = [natural(steps, self.query.grid) for steps in answer["noisy"]], self.published()
         bar = None if told.bar is None else self.error_bar
         if self.query.keys is None:
             return LivingCount(call, noisy[0] if noisy else None, bar, publication=told)

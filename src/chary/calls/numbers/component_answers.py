@@ -11,7 +11,7 @@ from chary.accounting.utility.matrix_errors import Spectrum, angle_up, spectrum
 from chary.answer import Table
 from chary.data import SecondMoments
 from chary.mechanisms.numbers.moment_noise import MomentNoise
-from chary.numbers import Number, probability
+from chary.numbers import Number, plain, probability
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,9 @@ class Components(Table):
 
     @property
     def interval_says(self) -> str:
-        return "the intervals of the eigenvalues hold 95 times in 100, of all rows together"
+        longest = self.query.longest
+        changed = "clipped to their ranges" + ("" if longest is None else f" and shortened to {plain(longest)}")
+        return f"the intervals of the eigenvalues hold 95 times in 100, all together, of the rows as {changed}"
 
     @property
     def rows_counted(self) -> int:

@@ -126,7 +126,9 @@ class MatrixMechanism(Call[LinearAnswers]):
         """The questions; refuses what has no cells."""
         query = self.query
         if not isinstance(query, Query) or query.keys is None:
-            raise InvalidQuery('the matrix mechanism is for sums of public keys: count().by("age", range(100))')
+            raise InvalidQuery(
+                'the matrix mechanism is for counts and totals of public keys: count().by("age", range(100))'
+            )
         return LinearQueries.of(self.workload, query.keys, query.columns)
 
     def bind(self, spine: Spine) -> "AskMatrix":

@@ -18,7 +18,7 @@ from chary.mechanisms.additive import Integers
 from chary.numbers import Number, plain, probability
 from chary.spine.interaction import KEPT, laplace_for
 
-Form = Literal["halves", "joint", "ends"]
+Form = Literal["halves", "joint", "ends", "size"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class MeanNoise:
       one, so N may have scale b/(W - M) for the scale b of S (docs/theory.md, "Means").
     - "ends": the sums of the distances of all values from the lower and from the upper bound. Of one value the two add
       up to W, so both have noise of scale W/epsilon, half of the variance of halves.
+    - "size", where N is public (`Mean.of_public_size`): S has the noise of all of epsilon, and N the least noise there
+      is, which is practically never drawn and protects nothing.
     """
 
     form: Form
@@ -138,13 +140,17 @@ def halves(query: Mean[Any], neighbouring: Neighbouring, drawn: Sequence[Additiv
 
 @lru_cache(maxsize=KEPT)
 def laplace_mean(query: Mean[Any], neighbouring: Neighbouring, epsilon: Fraction) -> MeanNoise:
-    """The best of the forms with Laplace noise: joint where one mean is asked and units are replaced, otherwise ends.
+    """The best of the forms with Laplace noise: size where the number of values is public, joint where one mean is
+    asked and units are replaced, otherwise ends.
 
     Guarantee: the event of the first number's noise alone, which is epsilon-DP for both (docs/theory.md, "Means").
     """
     total, rows = query.parts(neighbouring)
     low, high = total.steps
     width, most = high - low, max(-low, high)
+    if query.of_public_size(neighbouring):
+        sums = laplace_for(total, neighbouring, epsilon)
+        return MeanNoise("size", query, (low, high), (sums, Laplace(noise.SMALLEST_SCALE, 1)), sums.event())
     if neighbouring.relation is Relation.REPLACE and query.keying is None and width > most:
         sums = laplace_for(total, neighbouring, epsilon)
         return MeanNoise("joint", query, (low, high), (sums, _free(sums, width - most)), sums.event())

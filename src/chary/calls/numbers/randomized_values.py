@@ -24,6 +24,8 @@ from chary.spine.spine import Spine
 Form = Literal["category", "optimised", "symmetric"]
 # What a unit without any of the values reports, beside their positions.
 NONE: Final = None
+# Longer lists of values are not repeated by an error.
+MOST_SHOWN: Final = 6
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,12 @@ class RandomizedValues(Call[RandomizedTable]):
 
     def bind(self, spine: Spine) -> "Report":
         if spine.rows.neighbouring.relation is not Relation.REPLACE:
+            listed = list(self.among)
+            values = repr(listed) if len(listed) <= MOST_SHOWN else "[...]"
             raise InvalidQuery(
                 "randomized reports tell how many units there are, which is secret unless neighbours replace a unit: "
-                "open the table with relation='replace', or ask a Histogram or a Marginal"
+                f"open the table with relation='replace', or ask "
+                f"Marginal({{{self.column!r}: {values}}}, epsilon={float(self.epsilon):g})"
             )
         return Report(self, spine.rows.neighbouring)
 

@@ -1,7 +1,7 @@
 """Several unlike queries released at once, with noise for what one unit can change of all of them together."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Final
@@ -32,7 +32,8 @@ def _queries(value: Any) -> Any:
     queries = tuple(query_of(each) if isinstance(each, dict) else each for each in listed)
     if not 1 <= len(queries) <= MOST_QUERIES or not all(isinstance(each, Query) for each in queries):
         raise InvalidParameter(
-            f'queries are 1 to {MOST_QUERIES} counts, totals and histograms: [count(), total("cost", ...)]'
+            f'queries are 1 to {MOST_QUERIES} counts, totals and histograms: [count(), total("cost", ...)]; '
+            "a mean is asked as its total and its count"
         )
     if len(set(queries)) < len(queries):
         raise InvalidParameter("each query is released once")
@@ -45,6 +46,10 @@ Together = Annotated[
     PlainSerializer(lambda queries: [query.body() for query in queries], when_used="json"),
     WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "Bodies of queries."}),
 ]
+
+
+def _place(number: int, key: Any) -> Any:
+    return number if key is None else (number, key)
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,15 @@ class NoisyAnswers(Table):
     @property
     def value(self) -> dict[Any, Value]:
         """The position of the query, with its key where it has one, to value."""
-        places = [number if key is None else (number, key) for number, _, key in self.keys]
+        places = [_place(number, key) for number, _, key in self.keys]
         return dict(zip(places, (row["value"] for row in self.rows()), strict=True))
 
     @property
     def findings(self) -> Findings:
-        return Findings.of(finding for part in self.parts for finding in part.findings)
+        parts = enumerate(self.parts)
+        return Findings.of(
+            replace(each, key=_place(number, each.key)) for number, part in parts for each in part.findings
+        )
 
     def cells(self, position: int) -> dict[str, Any]:
         number = self.keys[position][0]

@@ -29,8 +29,8 @@ class InverseSensitivityMechanism(Call[ChosenKey]):
     at distance D has a chance exactly proportional to `exp(-epsilon D / 2)`; with `monotone` the 1/2 is left out.
 
     - `distance=ScoreFunction(name, run)`, a function of the rows: **an assumption that nothing can check** is that one
-      unit changes no distance by more than 1; with `monotone`, that up to one common number it changes all of them in
-      one direction. Distances are rounded down to whole numbers from 0 to 2**40; NaN is farthest.
+      unit changes no distance by more than 1; with `monotone`, that it changes all of them in one direction, up or
+      down. Distances are rounded down to whole numbers from 0 to 2**40; NaN is farthest. Neither can break that.
     - `distance=query`, a count or a total without keys, where the candidates are numbers: which of them is it? Chary
       works out how many units lie between.
 

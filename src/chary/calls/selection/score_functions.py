@@ -12,9 +12,9 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 
 from chary import noise
 from chary.calls.algorithms.algorithm import plain_outcome
-from chary.data import Query, Reading, Rows
+from chary.data import Query, Reading, Relation, Rows
 from chary.data.queries.bodies import query_of
-from chary.errors import AlgorithmFailed, InvalidParameter
+from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 
 Json = dict[str, Any]
 Score = int | float | Fraction
@@ -36,9 +36,11 @@ class ScoreFunction:
     unit moves a score farther than the sensitivity, holds for the numbers that are *returned*, roundings of floats
     included, for every dataset; and it raises for no dataset, or for all. With `coins=True` it takes a source of
     random words as well, `run(rows, candidates, source, **parameters)`, to draw a sample or a pairing of the rows: then
-    the coins of two neighbours can be paired, each with its own law, so that the same holds for every pair.
+    the coins of two neighbours can be paired, each with its own law, so that the same holds for every pair. Where that
+    holds only if each row is a unit under one `relation`, name it: then every other session refuses the score.
 
-    Errors: `InvalidParameter` for what is no name, no callable, or parameters that are not JSON.
+    Errors: `InvalidParameter` for what is no name, no callable, or parameters that are not JSON; `InvalidQuery` in a
+    session with other neighbours than `relation` names, before anything is charged.
 
     >>> def lead(rows, candidates, cap):
     ...     ages = rows["age"].to_pylist()
@@ -52,6 +54,7 @@ class ScoreFunction:
     columns: Sequence[str] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     coins: bool = False
+    relation: Relation | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or not callable(self.run):
@@ -61,7 +64,13 @@ class ScoreFunction:
             raise InvalidParameter("parameters of a score must be finite JSON values")
 
     def prepare(self, rows: Rows) -> Reading:
-        """A plan for what it reads; `InvalidQuery` for an unknown column."""
+        """A plan for what it reads; `InvalidQuery` for an unknown column, and for other neighbours than it is for."""
+        held = rows.neighbouring
+        if self.relation is not None and (held.unit is not None or held.relation is not self.relation):
+            raise InvalidQuery(
+                f"the score {self.name!r} is for rows that are units: open the table with privacy_unit=None, "
+                f"relation={str(self.relation)!r}"
+            )
         return rows.snapshot(self.columns)
 
     def body(self) -> Json:
@@ -120,12 +129,13 @@ def distance_steps(distances: Sequence[Score]) -> list[int]:
     >>> distance_steps([0, 2.5, float("inf"), -3])
     [0, 2, 1099511627776, 0]
     """
-    known = [math.inf if math.isnan(distance) else distance for distance in distances]
+    known = [math.inf if distance != distance else distance for distance in distances]
     return [_clipped(distance, Fraction(1), 0, MOST_UNITS) for distance in known]
 
 
 def _clipped(score: Score, step: Fraction, least: int, most: int) -> int:
-    if math.isnan(score) or score == -math.inf:
+    # `isnan` would turn fractions into floats, which some are too large for.
+    if score != score or score == -math.inf:
         return least
     return most if score == math.inf else min(max(math.floor(Fraction(score) / step), least), most)
 

@@ -71,7 +71,9 @@ def budget(
     factor: Annotated[str, Option(help="c of the law.")] = "1",
     choices: Annotated[str, Option(help="Over how many things at once.")] = "1",
     base: Annotated[str, Option(help="An error that no budget improves.")] = "0",
-    delta: Annotated[str | None, Option(help="Delta of a schedule, which is then much cheaper.")] = None,
+    delta: Annotated[
+        str | None, Option(help="Delta of a schedule by zCDP: cheaper for small epsilons, dearer for large ones.")
+    ] = None,
     growth: Annotated[str | None, Option(help="Growth between epochs (default: the best).")] = None,
     beta: Annotated[str, Option(help="Chance that the error is exceeded.")] = "0.05",
     as_json: AsJson = False,

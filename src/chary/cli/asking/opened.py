@@ -131,6 +131,7 @@ def _open(
 ) -> Session:
     common: dict[str, Any] = {"ledger": file, "budget": limit, "filter": budget.filter}
     common |= {"grain": grain, "analyst": budget.analyst, "witness": budget.witness}
+    common |= {"approximate_delta": budget.approximate_delta or 0}
     if source.series is not None:
         if source.sensitivity is None:
             raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
@@ -171,7 +172,9 @@ def _bounded(query: QueryOptions) -> Total | Mean:
     common: dict[str, Any] = {"bounds": (low, high), "grid": query.grid, "where": query.where}
     common["rows_per_unit"] = query.rows_per_unit
     if query.mean is not None:
-        return mean(query.mean, **common)
+        return mean(query.mean, missing=query.missing, **common)
+    if query.missing is not None:
+        raise InvalidParameter("--missing is for means: of a total, rows without a value are 0")
     unit_total = None if query.unit_total is None else _pair(query.unit_total, "--unit-total", "0,9000")
     return total(str(query.total), unit_total=unit_total, **common)
 

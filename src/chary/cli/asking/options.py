@@ -45,6 +45,9 @@ class BudgetOptions(LedgerOptions):
 
     epsilon: Annotated[str | None, typer.Option(help="Total epsilon of the dataset, for its whole life.")] = None
     delta: Annotated[str | None, typer.Option(help="Total delta of the dataset.")] = None
+    approximate_delta: Annotated[
+        str | None, typer.Option(help="Part of --delta set aside for calls with --delta-per-call.")
+    ] = None
     filter: Annotated[str | None, typer.Option(help="Pricing: renyi, exact or pure.")] = None
     request: Annotated[str | None, typer.Option(help="Key under which a repeated request is free.")] = None
 
@@ -88,6 +91,7 @@ class QueryOptions:
     bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: each value is clipped to this.")] = None
     grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
     rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
+    missing: Annotated[str | None, typer.Option(help="The value, for a mean, of rows without one.")] = None
     unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
     where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
     by: Annotated[str | None, typer.Option(help="Key columns, comma between them.")] = None

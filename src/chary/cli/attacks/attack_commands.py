@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 
 from chary import audit
@@ -25,15 +23,13 @@ from chary.cli.attacks.attack_options import (
 )
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import show_pairs, show_table
-from chary.demo.panel import of_year, people
+from chary.demo.panel import first_year
 from chary.errors import InvalidParameter
 from chary.numbers import whole
 from chary.pictures.files import check_picture
 from chary.words import percent
 
 QUASI, SENSITIVE = "age,female,site,plan", "visits"
-# None of these classes holds more than a third of the people, so that knowing somebody's tells something.
-VISITS = ("none", "1 or 2", "3 to 5", "6 or more")
 File = Annotated[Path | None, typer.Argument(help="CSV, Parquet or DuckDB file, one person a row (default: built in).")]
 Quasi = Annotated[str | None, typer.Option(help="Public columns, comma between them.")]
 Sensitive = Annotated[str | None, typer.Option(help="The column that is to be learned.")]
@@ -61,7 +57,7 @@ def linkage(
         raise InvalidParameter("say what is public and what is not: --quasi age,sex,zip --sensitive income")
     public, secret = (quasi or QUASI).split(","), sensitive or SENSITIVE
     with progress_of("linking", None):
-        rows = built_in() if file is None else str(file)
+        rows = first_year() if file is None else str(file)
         found = audit.linkage(rows, quasi=public, sensitive=secret, epsilon=epsilon, table=table, seed=seed)
     if plot is not None:
         audit.draw_linkage(found, plot)
@@ -127,20 +123,6 @@ def membership(
     table = [(f.attributes, short(f.expected_tpr), *pair(f.raw), *pair(f.private), *pair(f.limit)) for f in found]
     columns = ["attributes", "theory", "exact mean", "its AUC", "session", "its AUC", "limit", "its AUC"]
     yield results(found, columns, table, f"Members found at 5 % false alarms, {rows} people")
-
-
-def built_in() -> pa.Table:
-    """The first year of the built-in panel: 5,638 people, with age in years and doctor visits in classes.
-
-    >>> built_in().column_names
-    ['age', 'female', 'site', 'plan', 'visits']
-    """
-    first = of_year(people(), 1)
-    visits = first["mdvis"]
-    classes = [pc.equal(visits, 0), pc.less_equal(visits, 2), pc.less_equal(visits, 5)]
-    named = pc.case_when(pc.make_struct(*classes), *VISITS)
-    age = pc.floor(first["xage"]).cast(pa.int64())
-    return pa.table({"age": age, **{name: first[name] for name in ("female", "site", "plan")}, "visits": named})
 
 
 def _whole(text: str) -> int:

@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
@@ -25,6 +24,7 @@ from chary.data.queries.count import Count
 from chary.data.queries.elements import Elements, Mark, Words
 from chary.data.queries.ordered_values import Ordered
 from chary.data.queries.query import Query
+from chary.data.queries.total import Total
 from chary.data.rows.batch import Arrival, Batch
 from chary.data.rows.entry_limit import EntryLimit
 from chary.data.rows.rooms import Rooms
@@ -48,22 +48,23 @@ class ElementReading(Reading, Protocol):
 class LivingUnits(Protocol):
     """The living units of one state of the rows. All of it is secret."""
 
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How many units take part in each key."""
+    def answers(self) -> npt.NDArray[Any]:
+        """How many units take part in each key, or what they add up to there in steps: 64 bits, or Python integers."""
         ...
 
     def of(self, positions: Sequence[int]) -> pa.Table:
         """The units that take part in the keys at these positions, and in how many of them (`used`).
 
-        `EngineFailure` if they are not those that `counts` counted.
+        `EngineFailure` if they are not those of `answers`.
         """
         ...
 
 
 class LivingReading(Reading, Protocol):
-    """A compiled count of living units; `run` returns the plan itself, since who is alive is known only later.
+    """A compiled count or total of living units; `run` returns the plan itself, since who is alive is known only later.
 
-    A unit takes part in a key when it has a row there that satisfies the predicate, in at most its first `room` keys in
+    A unit takes part in a key when it has a row there that satisfies the predicate (of a
+    total: when what it adds there, as the query limits it, is not 0), in at most its first `room` keys in
     the order of the list (and the first `keep_per_unit`); without room it takes no part at all. So what a unit does
     follows from its own rows and its own room. Units are told apart by id: rows that are appended for a unit without
     room are ignored as well.
@@ -111,8 +112,8 @@ class EngineRows(Protocol):
         """Reads elements as words; `InvalidQuery` for a column whose values cannot be told apart."""
         ...
 
-    def living(self, query: Count) -> LivingReading:
-        """Counts living units; only of rows with a unit column."""
+    def living(self, query: Count | Total) -> LivingReading:
+        """Counts living units, or adds up what they contribute; only of rows with a unit column."""
         ...
 
     def check_units(self) -> None:

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from chary.answer import NoisyNumber, NoisyNumbers
 from chary.data.domain.keys import Key
-from chary.data.neighbouring import Neighbouring
+from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.contribution import Contribution, per_unit
 from chary.data.queries.query import AnsweredT, Keyed, Limits, Query
@@ -64,6 +64,7 @@ class Mean(Keyed[AnsweredT]):
     bounds: tuple[Fraction, Fraction]
     grid: Fraction = Fraction(1)
     rows_per_unit: int | None = None
+    missing: Fraction | None = None
 
     def __post_init__(self) -> None:
         self._total(Fraction(0))
@@ -129,7 +130,13 @@ class Mean(Keyed[AnsweredT]):
     def describe(self) -> str:
         """Such as `mean of cost in [0, 5000] step 1`."""
         low, high = (written(edge) for edge in self.bounds)
-        return f"mean of {self.column} in [{low}, {high}] step {written(self.grid)}{self._clauses()}"
+        stated = "" if self.missing is None else f", {written(self.missing)} where there is none"
+        return f"mean of {self.column} in [{low}, {high}] step {written(self.grid)}{stated}{self._clauses()}"
+
+    def of_public_size(self, neighbouring: Neighbouring) -> bool:
+        """Whether it is known how many values there are: each row is a unit that may be replaced, and has one."""
+        everybody = self.missing is not None and self.where is None and self.keying is None
+        return everybody and neighbouring.unit is None and neighbouring.relation is Relation.REPLACE
 
     @property
     def _middle(self) -> Fraction:
@@ -155,8 +162,12 @@ def mean(
     grid: Number = 1,
     where: Predicate | str | None = None,
     rows_per_unit: int | None = None,
+    missing: Number | None = None,
 ) -> Mean[NoisyNumber]:
     """The mean of `column`, clipped to `bounds`, over the rows with a value satisfying `where`.
+
+    `missing=v` gives rows without a value this one, a multiple of the grid within the bounds. Where each row is a unit
+    that may be replaced, the number of values of all rows is then public and takes no part of the budget.
 
     Arguments as for `total`. When the privacy unit is a column, `rows_per_unit=k` is needed; it keeps the k rows of
     each unit that lie farthest from the center.
@@ -170,4 +181,5 @@ def mean(
         grid=positive(grid, "grid"),
         where=Predicate.of(where),
         rows_per_unit=None if rows_per_unit is None else per_unit(rows_per_unit, "rows_per_unit"),
+        missing=None if missing is None else exact(missing, "missing"),
     )

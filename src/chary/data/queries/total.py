@@ -24,7 +24,7 @@ Bounds = tuple[Fraction, Fraction]
 class Total(Keyed[AnsweredT], Query[AnsweredT]):
     """The sum of clipped values less `center`, in steps of `grid`; built by `total`, or by `Mean.parts`.
 
-    `center` is subtracted from each row that has a value; rows without one contribute 0.
+    `center` is subtracted from each row that has a value; rows without one contribute 0, or have the value `missing`.
     """
 
     column: str
@@ -33,6 +33,7 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
     center: Fraction = Fraction(0)
     rows_per_unit: int | None = None
     unit_total: Bounds | None = None
+    missing: Fraction | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str):
@@ -46,6 +47,8 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
             raise InvalidQuery("bounds less the center exceed 2**53 steps of the grid")
         if (self.center / self.grid).denominator != 1:
             raise InvalidQuery("the center must be a multiple of the grid")
+        if self.missing is not None:
+            _check_missing(self.missing, self.bounds, self.grid)
         if self.unit_total is not None:
             _check_bounds("unit_total", self.unit_total, self.grid)
         if self.rows_per_unit is not None and self.unit_total is not None:
@@ -98,15 +101,20 @@ class Total(Keyed[AnsweredT], Query[AnsweredT]):
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description; numbers are exact quotients."""
         unit_total = None if self.unit_total is None else [str(edge) for edge in self.unit_total]
-        return {
-            "kind": "total",
-            "column": self.column,
-            "bounds": [str(edge) for edge in self.bounds],
-            "grid": str(self.grid),
-            "center": str(self.center),
-            "rows_per_unit": self.rows_per_unit,
-            "unit_total": unit_total,
-        } | self._common_body()
+        stated = {} if self.missing is None else {"missing": str(self.missing)}
+        return (
+            {
+                "kind": "total",
+                "column": self.column,
+                "bounds": [str(edge) for edge in self.bounds],
+                "grid": str(self.grid),
+                "center": str(self.center),
+                "rows_per_unit": self.rows_per_unit,
+                "unit_total": unit_total,
+            }
+            | stated
+            | self._common_body()
+        )
 
     def describe(self) -> str:
         """Such as `total of cost in [0, 5000] step 1 where age >= 65`."""
@@ -172,6 +180,11 @@ def _step(edge: Fraction, query: Total) -> int:
 def _check_grid(grid: Fraction) -> None:
     if grid <= 0 or grid.numerator > _LARGEST or grid.denominator > _LARGEST:
         raise InvalidQuery("grid must be a positive number, or quotient of whole numbers, within 2**53")
+
+
+def _check_missing(value: Fraction, bounds: Bounds, grid: Fraction) -> None:
+    if (value / grid).denominator != 1 or not bounds[0] <= value <= bounds[1]:
+        raise InvalidQuery(f"missing must be a multiple of the grid {written(grid)} within the bounds")
 
 
 def _check_bounds(name: str, bounds: Bounds, grid: Fraction) -> None:

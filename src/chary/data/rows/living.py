@@ -1,15 +1,16 @@
-"""Units that may still take part: counts of units each of which is used up after so many hits."""
+"""Units that may still take part: counts and totals of units each of which is used up after so many hits."""
 
 from chary.data.engines.engine import LivingReading
 from chary.data.queries.count import Count
 from chary.data.queries.query import Query
+from chary.data.queries.total import Total
 from chary.data.rows.rows import Rows
 from chary.data.rows.table import RowTable
 from chary.errors import InvalidQuery
 
 
 def living(rows: Rows, query: Query) -> LivingReading:
-    """Compile a count of living units; `InvalidQuery` unless it is a `count` and the rows are a table of units.
+    """Compile a count or total of living units; `InvalidQuery` for other queries, and rows that are no table of units.
 
     >>> import pyarrow as pa
     >>> from chary.data import Neighbouring, count
@@ -17,12 +18,12 @@ def living(rows: Rows, query: Query) -> LivingReading:
     >>> rows = pa.table({"patient": [1, 2, 3], "age": [70, 80, 20]})
     >>> table = RowTable.open(rows, neighbouring=Neighbouring("add/remove", "patient"))
     >>> with living(table, count("age >= 65")).at(Rooms(pa.table({"unit": [2], "room": [0]}), hits=3)) as units:
-    ...     int(units.counts()[0]), units.of([0])["unit"].to_pylist()
+    ...     int(units.answers()[0]), units.of([0])["unit"].to_pylist()
     (1, [1])
     """
     table = table_of_units(rows)
-    if not isinstance(query, Count):
-        raise InvalidQuery('living units are counted: ask count("age >= 65"), with by(...) for a watch')
+    if not isinstance(query, (Count, Total)):
+        raise InvalidQuery('living units are counted or added up: ask count("age >= 65") or total("cost", ...)')
     return table.held.living(query)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from chary.accounting import Event, laplace_deviation
+from chary.accounting import Event, Joint, laplace_deviation
 from chary.accounting.growing.running_count_errors import Beyond, PrefixTree, best_tree, gaussian_beyond, laplace_beyond
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Gaussian, Integers, Laplace
@@ -66,10 +66,14 @@ class BinaryTree(Continual):
         return cls(steps, noise, tree, keys, l1, largest)
 
     def event(self) -> Event:
-        moved = self.tree.reach * self.l1
-        if isinstance(self.noise, Laplace):
-            return replace(self.noise, sensitivity=1, times=moved).event()
-        return replace(self.noise, l2_squared=moved * self.largest).event()
+        """Log-moments of Laplace noise are convex in the change and 0 at 0, so that of all changes that add up to `l1`
+        those that are as large as they can be are worst: as many of `largest` as fit, and the rest."""
+        reach, largest = self.tree.reach, min(self.largest, self.l1)
+        if not isinstance(self.noise, Laplace):
+            return replace(self.noise, l2_squared=reach * self.l1 * largest).event()
+        many, rest = divmod(self.l1, largest)
+        worst = replace(self.noise, sensitivity=largest, times=reach * many).event()
+        return Joint((worst, replace(self.noise, sensitivity=rest, times=reach).event())) if rest else worst
 
     def start(self) -> bytes:
         return padded(b"[]", self._room(0))

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Pure
+from chary.accounting.rounding import float_up
 from chary.accounting.utility.channels import Channel
+from chary.errors import InvalidParameter
 from chary.mechanisms.local.local_reports import Integers, LocalReports
 from chary.mechanisms.local.one_hot_reports import OneHotReports
-from chary.numbers import Number, positive, whole
+from chary.numbers import Number, plain, positive, whole
 
 # Several roundings of floats on chances and their logarithms.
 _SLACK = 1e-12
@@ -70,9 +72,11 @@ class RepeatedReports(LocalReports):
         True
         """
         most, single = float(positive(epsilon, "epsilon")), float(positive(report, "report"))
+        if single >= most:
+            raise InvalidParameter(f"report must be less than epsilon {plain(most)}, got {plain(single)}")
         part = math.tanh(single / 4) / math.tanh(most / 4)
         # A part of 1 would be no instant noise at all.
-        instant = 4 * math.atanh(min(part, 1 - _SLACK)) * (1 - 1e-9) if single < most else 0
+        instant = 4 * math.atanh(min(part, 1 - _SLACK)) * (1 - 1e-9)
         return cls(values, epsilon, instant=instant)
 
     @property
@@ -114,8 +118,10 @@ class RepeatedReports(LocalReports):
         # The m-th power of i/(1-i) for the chance i of the instant flip.
         rare = math.exp(-whole(reports, "reports") * float(self.instant) / 2)
         # That of m ones; by symmetry that of m zeros is one over it.
-        ratio = ((1 - permanent) + permanent * rare) / (permanent + (1 - permanent) * rare)
-        return min(2 * math.log(ratio) * (1 + _SLACK) + _SLACK, float(self.epsilon))
+        one, other = (1 - permanent) + permanent * rare, permanent + (1 - permanent) * rare
+        # Where floats hold no chance that is as small, the reports tell all that is remembered.
+        ratio = one / other if other else math.inf
+        return min(2 * math.log(ratio) * (1 + _SLACK) + _SLACK, float_up(positive(self.epsilon, "epsilon")))
 
     def event(self) -> Pure:
         """What all reports of one remembered value may reveal."""

@@ -36,11 +36,11 @@ class CellChange:
         """
         sizes = np.abs(sums)
         one_sign = np.all(sums >= 0, axis=1) | np.all(sums <= 0, axis=1)
-        spread = np.where(one_sign, self.together, self.l1)
+        spread = [self.together if same else self.l1 for same in one_sign.tolist()]
         most = [
-            min(self.single * weights, int(each) * largest)
+            min(self.single * weights, each * largest)
             for weights, each, largest in zip(
-                sizes.sum(axis=1).tolist(), spread.tolist(), sizes.max(axis=1).tolist(), strict=True
+                sizes.sum(axis=1).tolist(), spread, sizes.max(axis=1).tolist(), strict=True
             )
         ]
         total = self.l1 * int(sizes.sum(axis=0).max())

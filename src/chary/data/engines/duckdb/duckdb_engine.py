@@ -25,6 +25,7 @@ from chary.data.queries.count import Count
 from chary.data.queries.elements import Elements
 from chary.data.queries.ordered_values import Ordered
 from chary.data.queries.query import Query
+from chary.data.queries.total import Total
 from chary.data.rows.batch import Arrival, Batch
 from chary.data.rows.entry_limit import EntryLimit
 from chary.data.rows.rows import Deferred
@@ -70,7 +71,7 @@ class DuckRows:
     def elements(self, asked: Elements) -> ElementReader:
         return ElementReader(self.database, self._loader, asked, self._name)
 
-    def living(self, query: Count) -> Living:
+    def living(self, query: Count | Total) -> Living:
         return Living(self._rooms, query, self.schema, str(self._loader.unit))
 
     def check_units(self) -> None:

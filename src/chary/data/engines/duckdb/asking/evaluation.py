@@ -95,6 +95,18 @@ def chosen(asked: Count | Total, schema: Schema, unit: str | None, place: QueryP
     return _chosen(_filtered(place.table(place.rows, schema), schema, asked, unit), schema, asked, unit, place)
 
 
+def shares(asked: Total, schema: Schema, unit: str, place: QueryPlace) -> Evaluation:
+    """What each unit adds to each key, as the query limits it: its `unit`, `position`, if there are any, and `value`.
+
+    A unit that adds nothing to a key has no row there.
+    """
+    found = chosen(asked, schema, unit, place)
+    groups = ["unit"] if asked.keying is None else ["unit", POSITION]
+    cells = _cells(_kept(found.expression, asked), asked, unit)
+    summed = cells.group_by(groups).aggregate(value=cells.value.sum())
+    return Evaluation(summed.filter(summed.value != 0), found.keys)
+
+
 def _filtered(rows: Any, schema: Schema, asked: Count | Total | SecondMoments, unit: str | None) -> Any:
     chosen = _where(rows, schema, asked.where)
     chosen = chosen if unit is None else chosen.filter(chosen[unit].notnull())
@@ -139,7 +151,7 @@ def _chosen(rows: Any, schema: Schema, asked: Count | Total, unit: str | None, p
     columns = {} if unit is None else {"unit": rows[unit]}
     if isinstance(asked, Total):
         kind = classify(schema, asked.column)
-        rows = rows.filter(rows[asked.column].notnull())
+        rows = rows if asked.missing is not None else rows.filter(rows[asked.column].notnull())
         columns["value"] = _steps(rows[asked.column], kind, asked)
     if asked.keying is None:
         return Evaluation(rows.select(**columns), None)
@@ -154,11 +166,14 @@ def _steps(value: Any, kind: TypeClass, asked: Total) -> Any:
         hint = declare(asked.column, kind, "DOUBLE")
         raise InvalidQuery(f"total needs a column of numbers; {asked.column!r} is {kind.words}{hint}")
     low, high = (int(edge / asked.grid) for edge in asked.bounds)
+    stands_in = None if asked.missing is None else int(asked.missing / asked.grid)
     if kind is TypeClass.INTEGER and asked.grid == 1:
+        value = value if stands_in is None else value.fill_null(ibis.literal(stands_in, "int64"))
         steps = _clip(value, ibis.literal(low, "int64"), ibis.literal(high, "int64"))
     else:
         # The bounds are whole steps that doubles hold exactly, so rounding what is clipped cannot leave them.
         scaled = _scaled(value.cast("float64"), asked.grid)
+        scaled = scaled if stands_in is None else scaled.fill_null(double(stands_in))
         steps = _nearest(_clip(scaled, double(low), double(high))).cast("int64")
     center = int(asked.center / asked.grid)
     return steps - ibis.literal(center, "int64") if center else steps

@@ -1,9 +1,10 @@
-"""Counting the units that may still take part."""
+"""Counting the units that may still take part, or adding up what they contribute."""
 
 import re
 import weakref
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chary.data.columns import Schema, TypeClass
-from chary.data.engines.duckdb.asking.evaluation import POSITION, QueryPlace, chosen, sql_of
+from chary.data.engines.duckdb.asking.evaluation import POSITION, QueryPlace, chosen, shares, sql_of
+from chary.data.engines.duckdb.asking.plan import halves, scattered
 from chary.data.engines.duckdb.database import ROWS, Columns, Database, Offered, fresh
 from chary.data.queries.count import Count
+from chary.data.queries.total import Total
 from chary.data.rows.rooms import Rooms
 from chary.errors import EngineFailure, InvalidQuery
 
@@ -38,15 +41,17 @@ class OfferedRooms:
 
 
 class Living:
-    """A compiled count of living units: one number, or one for each key (see `LivingReading`)."""
+    """A compiled count or total of living units: one number, or one for each key (see `LivingReading`)."""
 
-    def __init__(self, rooms: OfferedRooms, query: Count, schema: Schema, unit: str) -> None:
+    def __init__(self, rooms: OfferedRooms, query: Count | Total, schema: Schema, unit: str) -> None:
         """Use `living`."""
         self.rooms, self.database = rooms, rooms.database
         place = QueryPlace(ROWS, fresh("living"))
-        found = chosen(query, schema, unit, place)
-        keys, columns = found.keys, "" if found.keys is None else f", {POSITION}"
-        self.cells = f"SELECT {identity(schema, unit)} AS unit{columns} FROM ({sql_of(found.expression)})"
+        self.summed = isinstance(query, Total)
+        found = shares(query, schema, unit, place) if isinstance(query, Total) else chosen(query, schema, unit, place)
+        keys = found.keys
+        self.columns = "".join([", position" if keys is not None else "", ", value" if self.summed else ""])
+        self.cells = f"SELECT {identity(schema, unit)} AS unit{self.columns} FROM ({sql_of(found.expression)})"
         self.keys = None if keys is None else Offered(self.database, place.keys, keys)
         self.size = 1 if keys is None else len(keys[POSITION][1])
         self.keep = None if query.keying is None else query.keying.keep_per_unit
@@ -74,8 +79,19 @@ class DuckLivingUnits:
         self._limited = plan.keys is not None and self._binding()
         self._counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How many units take part in each key; secret."""
+    def answers(self) -> npt.NDArray[Any]:
+        """How many units take part in each key, or what they add up to in steps; secret."""
+        if not self._plan.summed:
+            return self._counted()
+        place = "0" if self._plan.keys is None else POSITION
+        sums = f"SELECT {place} AS {POSITION}, count(*) AS units, sum(value) AS total FROM ({self._alive()}) GROUP BY 1"
+        found = self._fetch(f"SELECT {POSITION}, units, {halves('total')} FROM ({sums})")
+        columns = {name: found[name].to_numpy() for name in found.column_names}
+        self._counts = np.zeros(self._plan.size, np.int64)
+        self._counts[columns[POSITION]] = columns["units"]
+        return scattered(columns, self._plan.size)
+
+    def _counted(self) -> npt.NDArray[np.int64]:
         if self._plan.keys is not None:
             found = self._fetch(f"SELECT {POSITION}, count(*) AS answer FROM ({self._alive()}) GROUP BY {POSITION}")
         else:
@@ -113,11 +129,13 @@ class DuckLivingUnits:
 
     def _first_keys(self) -> str:
         order = f"row_number() OVER (PARTITION BY unit ORDER BY {POSITION})"
-        ranked = f"SELECT unit, {POSITION}, {order} AS rank FROM ({self._all_alive()})"
+        ranked = f"SELECT *, {order} AS rank FROM ({self._all_alive()})"
         if not self._rooms.any:
             return f"SELECT * FROM ({ranked}) WHERE rank <= {self._most}"
         room = f"least(coalesce(room, {self._most}), {self._most})"
-        return f"SELECT unit, {POSITION} FROM ({ranked}) LEFT JOIN {self._table} USING (unit) WHERE rank <= {room}"
+        return (
+            f"SELECT unit{self._plan.columns} FROM ({ranked}) LEFT JOIN {self._table} USING (unit) WHERE rank <= {room}"
+        )
 
     @property
     def _most(self) -> int:

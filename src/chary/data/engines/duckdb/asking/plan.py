@@ -1,5 +1,6 @@
 """Running a compiled query on the engine."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
@@ -50,7 +51,7 @@ class EnginePlan:
             return int(answer or 0)
         if self._keys is not None:
             self._keys.ready()
-        return _scatter(connection.execute(self.sql).fetchnumpy(), self._length)
+        return scattered(connection.execute(self.sql).fetchnumpy(), self._length)
 
     def __repr__(self) -> str:
         return f"EnginePlan({self._query.describe()})"
@@ -60,12 +61,16 @@ def _sql(expression: Any, keyed: bool) -> str:
     sql = sql_of(expression)
     if not keyed:
         return sql
-    # Sums are 128 bits wide in the engine and would come out as doubles; two halves of 64 bits are exact.
-    halves = f"CAST({ANSWER} // {_HALF} AS BIGINT) AS high, CAST({ANSWER} % {_HALF} AS BIGINT) AS low"
-    return f"SELECT {POSITION}, {halves} FROM ({sql})"
+    return f"SELECT {POSITION}, {halves(ANSWER)} FROM ({sql})"
 
 
-def _scatter(columns: dict[str, npt.NDArray[Any]], length: int) -> Answer:
+def halves(summed: str) -> str:
+    """Sums are 128 bits wide in the engine and would come out as doubles; two halves of 64 bits are exact."""
+    return f"CAST({summed} // {_HALF} AS BIGINT) AS high, CAST({summed} % {_HALF} AS BIGINT) AS low"
+
+
+def scattered(columns: Mapping[str, npt.NDArray[Any]], length: int) -> npt.NDArray[Any]:
+    """The sums of such halves by position, 0 where there are none; Python integers where 64 bits do not hold them."""
     position, high, low = (np.asarray(columns[name]) for name in (POSITION, "high", "low"))
     if np.any(np.abs(high) >= _HALF // 2):
         high = high.astype(object)

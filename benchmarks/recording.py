@@ -1,0 +1,91 @@
+"""What benchmarks print, kept for `make bench`: tables as they stand, and every ratio under a name that stays.
+
+Nothing is kept unless the environment names a folder (`FOLDER`): then each benchmark writes one JSON file there.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = "CHARY_BENCHMARK_RECORDS"
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+FIGURE = re.compile(r"\s*(-?[\d,]*\.?\d+(?:e[+-]?\d+)?)\s*(s|ms|us|ns|%|x)?(?![\w.])")
+Cells = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Against:
+    """Which columns of a table hold a figure of ours and what it is held against, for a ratio of the two.
+
+    `kind` is "limit" (what cannot be beaten, or an aim) or "peer" (another library or method). The ratio is read from
+    the column `ratio`, which must be ours / other; without it, or where its cell is empty, it is the quotient of the
+    other two. With `rates` both are numbers a second, and the quotient is turned round. A line is named by its columns
+    `by` (the first one), where an empty cell repeats the one above. Lines without both figures are left out.
+    """
+
+    key: str
+    ours: str
+    other: str
+    ratio: str | None = None
+    kind: str = "limit"
+    rates: bool = False
+    by: tuple[str, ...] = ()
+
+    def rows(self, headings: Sequence[str], cells: Cells) -> Iterator["Row"]:
+        """Every line that has both figures."""
+        places = [headings.index(name) for name in self.by] or [0]
+        labels = [""] * len(places)
+        for line in cells:
+            labels = [line[place] or label for place, label in zip(places, labels, strict=True)]
+            ours, other = (figure(line[headings.index(name)], name) for name in (self.ours, self.other))
+            told = None if self.ratio is None else figure(line[headings.index(self.ratio)])
+            if ours is not None and other is not None and min(ours, other) > 0:
+                quotient = other / ours if self.rates else ours / other
+                yield Row(f"{self.key}: {', '.join(labels)}", self.kind, ours, other, told or quotient)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A ratio under its name; times are in seconds."""
+
+    name: str
+    kind: str
+    ours: float
+    other: float
+    ratio: float
+
+
+def figure(cell: str, heading: str = "") -> float | None:
+    """The number at the start of a cell; a time, whose unit stands in the cell or in the heading, is in seconds.
+
+    >>> figure("12.5 ms, leaks"), figure("1,250"), figure("3", "bare ms"), figure("-"), figure("8%")
+    (0.0125, 1250.0, 0.003, None, 0.08)
+    """
+    found = FIGURE.match(cell)
+    if found is None:
+        return None
+    number = float(found[1].replace(",", ""))
+    if found[2] == "%":
+        return number / 100
+    named = [word for word in heading.split() if word in SECONDS and word != "s"]
+    return number * SECONDS.get(found[2] or (named[-1] if named else ""), 1.0)
+
+
+def record(title: str, headings: Sequence[str], cells: Cells, caption: str | None, against: Sequence[Against]) -> None:
+    """Add a table to the file of the benchmark that runs, if the environment names a folder."""
+    if FOLDER not in os.environ:
+        return
+    path = Path(os.environ[FOLDER]) / f"{Path(sys.argv[0]).stem}.json"
+    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": [], "ratios": {}}
+    table = {"title": title, "headings": list(headings), "rows": [list(line) for line in cells], "caption": caption}
+    kept["tables"].append(table)
+    for row in (row for each in against for row in each.rows(headings, cells)):
+        if row.name in kept["ratios"]:
+            raise ValueError(f"two lines are called {row.name!r}")
+        kept["ratios"][row.name] = {name: value for name, value in asdict(row).items() if name != "name"}
+    path.write_text(json.dumps(kept))

@@ -1,0 +1,83 @@
+"""The record of benchmarks: `results.json`, and the page `RESULTS.md` that is written from it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peer_libraries import peers
+
+HERE = Path(__file__).parent
+RECORD, PAGE = HERE / "results.json", HERE / "RESULTS.md"
+INTRODUCTION = """# Results
+
+Written by `make bench`; do not edit. Every section is one benchmark, run in a process of its own, and says when, for
+how long and under which load (the mean of one minute when it started). Times of a busy machine are long; ratios, whose
+two sides took turns in the same run, suffer less. A benchmark that takes too long is stopped; its finished tables
+stand. `results.json` holds the same, and every ratio under its name; `make bench-guard` reads it."""
+Sections = Mapping[str, dict[str, Any]]
+
+
+def load(path: Path = RECORD) -> dict[str, dict[str, Any]]:
+    """Every benchmark's section of the record, by name; none if there is no record yet."""
+    found: dict[str, dict[str, Any]] = json.loads(path.read_text())["benchmarks"] if path.exists() else {}
+    return found
+
+
+def save(sections: Sections, names: Sequence[str]) -> None:
+    """Write the record and the page, in the order of all names of benchmarks."""
+    ordered = {name: sections[name] for name in names if name in sections}
+    RECORD.write_text(json.dumps({"peers": peers(), "benchmarks": ordered}, indent=1, ensure_ascii=False) + "\n")
+    missing = [name for name in names if name not in sections]
+    PAGE.write_text("\n\n".join(page(ordered, missing)) + "\n")
+
+
+def ratios(sections: Sections) -> dict[str, dict[str, Any]]:
+    """Every recorded ratio, by the name of its benchmark and its own.
+
+    >>> ratios({"watch": {"ratios": {"watch over its plan: 1,000": {"ratio": 1.5}}}})
+    {'watch/watch over its plan: 1,000': {'ratio': 1.5}}
+    """
+    return {f"{name}/{row}": found for name, each in sections.items() for row, found in each["ratios"].items()}
+
+
+def page(sections: Sections, missing: Sequence[str]) -> Iterator[str]:
+    """The parts of the page."""
+    yield INTRODUCTION
+    if missing:
+        yield f"Not in this record: {escaped(', '.join(missing))}."
+    yield from ("Machine: " + told + "." for told in dict.fromkeys(each["machine"] for each in sections.values()))
+    yield "## Peers"
+    yield table(["library", "version, or why there is none"], peers().items())
+    yield "## Ratios"
+    yield "Ours over what it is held against, in the same run: below 1 is better than it. Times in seconds."
+    lines = ratios(sections).items()
+    yield table(
+        ["figure", "against a", "ours", "theirs", "ratio"],
+        ([name, row["kind"], *(f"{row[each]:.4g}" for each in ("ours", "other", "ratio"))] for name, row in lines),
+    )
+    for name, section in sections.items():
+        yield f"## {name}"
+        yield f"{section['date']}, load {section['load']:.1f}, {section['seconds']:.0f} s; {section['outcome']}."
+        for each in section["tables"]:
+            yield f"**{escaped(each['title'])}**"
+            yield table(each["headings"], each["rows"])
+            if each["caption"]:
+                yield escaped(each["caption"]).replace("\n", "  \n")
+
+
+def table(headings: Sequence[str], rows: Any) -> str:
+    """A table in Markdown; the first column is text, all others are numbers."""
+    lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
+    return "\n".join("| " + " | ".join(escaped(cell) or " " for cell in line) + " |" for line in lines)
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it stands.
+
+    >>> escaped("a|b*"), escaped("a < b")
+    ('a\\\\|b\\\\*', 'a &lt; b')
+    """
+    for sign in "\\|*_":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("<", "&lt;")

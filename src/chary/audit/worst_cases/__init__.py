@@ -1,0 +1,1 @@
+"""Neighbours and questions that show most of each kind of call."""

@@ -1,0 +1,184 @@
+"""Worst-case neighbours of runs, asked in whole sessions."""
+
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from chary.accounting import one_sided_noise
+from chary.accounting.growing.accuracy_laws import Law
+from chary.audit.auditing.transcripts import Chained, OpenedUnder, Script
+from chary.audit.worst_cases.of_thresholds import noisy_size, until_refused
+from chary.audit.worst_cases.worst_case import Tables, WorstCase, renyi
+from chary.calls import (
+    AboveThreshold,
+    BlackBox,
+    ContinualCount,
+    GrowingSparse,
+    Individual,
+    Race,
+    Schedule,
+    SelfReporting,
+    Sketch,
+    SparseVector,
+    SparseWeights,
+    Weights,
+)
+from chary.calls.numbers.releasing import AskRelease, Release
+from chary.calls.run import Kept
+from chary.data import Neighbouring, count
+from chary.filters import Budget
+from chary.session import Session
+from chary.spine.interaction import Interaction
+
+PLACES = ["a", "b"]
+COUNTED = Tables({"unit": list(range(6))}, {"unit": list(range(5))})
+# One question moves up and the other down.
+CROSSED = Tables(
+    {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, relation="replace"
+)
+ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}, unit=None, relation="replace")
+UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}, "alpha": "0.1"}
+IN_A = "place = 'a'"
+A, B = count(IN_A), count("place = 'b'")
+
+
+KEYS = 5
+# So many rounds are paid for.
+ROUNDS = 7
+# One unit that is in the first half of the keys, or in the second.
+HALVES = Tables(
+    {"unit": [0] * KEYS, "place": list(range(KEYS))},
+    {"unit": [0] * KEYS, "place": list(range(KEYS, 2 * KEYS))},
+    relation="replace",
+)
+HALVED = count().by("place", range(2 * KEYS), keep_per_unit=KEYS)
+# A unit at which two keys are above, which would be below without it.
+ABOVE = Tables(
+    {"unit": [1, 1], "place": PLACES}, {"unit": pa.array([], pa.int64()), "place": pa.array([], pa.string())}
+)
+# Two hits are nearly what the total can pay, at this noise and at half of it.
+HIT_NOISE = 0.85
+ONE_OR_NONE = Tables({"unit": [1]}, {"unit": pa.array([], pa.int64())})
+
+
+def sparse(k: int, **form: Any) -> Chained:
+    """Which of some keys is above, where one unit moves each by one: half of them up, half down. The bar is where some
+    are above and some are not, also in the one-sided form, which lifts it."""
+    lifted = 0 if form else one_sided_noise(epsilon=k, hits=1, tests=2 * KEYS).shift
+    opening = SparseVector(above=2 // k - lifted, hits=1, epsilon=k, **(form or {"tests": 2 * KEYS}))
+    return Chained(opening, (lambda run: run.question(HALVED),))
+
+
+def growing_sparse(k: int) -> Chained:
+    """In which of some questions a round ended."""
+    opening = GrowingSparse(above="0.5", epsilon=k, rounds=1)
+    asked = [partial(_asked, query) for query in [A] * KEYS + [B] * KEYS]
+    return Chained(opening, (lambda run: run.question(), *asked))
+
+
+def _asked(query: Any, run: Kept[Any, Any]) -> Interaction:
+    question: Interaction = run.question(query, above="0.5")
+    return question
+
+
+def above_threshold(k: int) -> Script:
+    """At which key it halted, if the budget paid for so many."""
+    opening = AboveThreshold(threshold=2, threshold_noise=f"{3 / k}", low=0, high=5)
+
+    def script(session: Session) -> Any:
+        found = session.start(opening).ask(HALVED)
+        return [found.value, found.tested]
+
+    return script
+
+
+def once(opening: Any, *question: Any, **options: Any) -> Chained:
+    """A run that is asked one question."""
+    return Chained(opening, (lambda run: run.question(*question, **options),))
+
+
+class HowMany(BlackBox):
+    """How many rows are in the first place, with Laplace noise."""
+
+    @property
+    def law(self) -> Law:
+        return Law(1, 1)
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        return AskRelease(Release(A, epsilon=epsilon), neighbouring)
+
+
+def scheduled(k: int) -> Chained:
+    """The first run of a schedule."""
+    return once(Schedule(HowMany(), epsilon=k, beta="0.05", growth=9))
+
+
+def continual(steps: int, **size: Any) -> Chained:
+    """All steps of a continual count, of rows that all came before the first."""
+    return Chained(ContinualCount("place = 'a'", steps=steps, **size), (lambda run: run.question(),) * steps)
+
+
+def individual(k: int) -> Chained:
+    """Answers of a stream, beyond the hits that one unit pays for."""
+    opening = Individual(hits=2, epsilon=f"{k * 0.18}")
+    return Chained(opening, (lambda run: run.question(count(), above=6),) * 3)
+
+
+def sparse_weights(k: int) -> Chained:
+    """All rounds, one after the other, of a question that is always hard or nearly so."""
+    return Chained(SparseWeights(**UNIVERSE, epsilon=k), (lambda run: run.question(IN_A),) * ROUNDS)
+
+
+def self_reporting(k: int) -> Script:
+    """Two tests whose values one unit moves from one bound to the other, the bar half way between."""
+    bounds: dict[str, Any] = {"threshold": "0.5", "low": 0, "high": 1, "sensitivity": 1}
+    opening = SelfReporting(**bounds, threshold_noise=f"{HIT_NOISE / k}", epsilon=k)
+    query = count().by("place", PLACES, keep_per_unit=2)
+
+    def script(session: Session) -> Any:
+        found = session.start(opening).ask(query)
+        return [found.hits, *found.states()]
+
+    return script
+
+
+def pure(k: int) -> OpenedUnder:
+    """A budget of so much epsilon and no delta."""
+    return OpenedUnder(Budget(k))
+
+
+def race(k: int) -> Script:
+    """Answers of a race, until the budget is spent."""
+
+    def script(session: Session) -> Any:
+        run = session.start(Race(["five", "six"]))
+        priors = {"five": 5, "six": 6}
+        told = until_refused(lambda: run.ask(noisy_size(Fraction(k, 4)), priors=priors).value, 20)
+        return [len(told), sum(told), told.count(5), told.count(6)]
+
+    return script
+
+
+CASES = [
+    WorstCase("sparse_test", lambda k: sparse(k), HALVES.opened, transcripts=50_000),
+    WorstCase("sparse_watch", lambda k: sparse(k, form="tuned", values=True), HALVES.opened),
+    WorstCase("sparse_watch in the published form", lambda k: sparse(k, form="published"), HALVES.opened),
+    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, form="tuned"), HALVES.opened),
+    WorstCase("growing_sparse_test", growing_sparse, ROWS.opened, transcripts=10_000),
+    WorstCase(
+        "above_threshold_test", above_threshold, HALVES.opened, lambda k: OpenedUnder(Budget(k)), whole=True, weaker=4
+    ),
+    WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
+    WorstCase("sparse_weights_ask", sparse_weights, ROWS.opened, transcripts=10_000),
+    WorstCase(
+        "sketch_release_if", lambda k: once(Sketch(epsilon=k, registers=16)), ONE_OR_NONE.opened, transcripts=2000
+    ),
+    WorstCase("scheduled_run", scheduled, ROWS.opened),
+    WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
+    WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
+    WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=800),
+    WorstCase("self_reporting_test", self_reporting, ABOVE.opened, pure, whole=True, transcripts=4000),
+    WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), whole=True, transcripts=2000),
+]

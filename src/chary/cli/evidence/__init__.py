@@ -1,0 +1,1 @@
+"""What is shown of the library itself: a demonstration, the papers' figures, audits of calls."""

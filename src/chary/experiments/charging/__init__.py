@@ -1,0 +1,1 @@
+"""Target charging: what so many hits cost by each bound."""

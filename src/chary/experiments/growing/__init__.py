@@ -1,0 +1,1 @@
+"""Growing databases: the bounds of [GROW] beside what is measured."""

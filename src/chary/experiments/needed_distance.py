@@ -1,0 +1,38 @@
+"""How far from its bar every value must lie for all answers of a sparse vector to be right, run by run."""
+
+import numpy as np
+
+from chary.mechanisms.sparse.hidden_threshold import SparseVectorMachine
+from chary.mechanisms.sparse.one_sided_threshold import OneSidedMachine
+from chary.noise import Seeded
+
+_BAR = 10**6
+Machine = SparseVectorMachine | OneSidedMachine
+
+
+def needed(made: Machine, tests: int, seed: int) -> int:
+    """The least distance from the bar at which all answers of one run are right, by bisection over the same noise.
+
+    All values lie one step more below the bar, but the last ones, as many as may hit, which lie so far above it.
+
+    >>> from chary.accounting import sparse_noise
+    >>> made = SparseVectorMachine(sparse_noise(epsilon=1, hits=1), 1)
+    >>> needed(made, 100, seed=1) == needed(made, 100, seed=1) < 100
+    True
+    """
+    hits = made.sizes.hits
+    last = np.arange(tests) >= tests - hits
+
+    def right(distance: int) -> bool:
+        source = Seeded(seed)
+        values = _BAR + np.where(last, distance, -distance - 1)
+        _, crossed = made.step(made.start(source), values, _BAR, source)
+        return crossed.positions == list(range(tests - hits, tests))
+
+    low, high = 0, 1
+    while not right(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if right(middle) else (middle, high)
+    return high

@@ -1,0 +1,153 @@
+"""Running an experiment: pieces that were finished are kept in the output folder, so that a run can be resumed."""
+
+import hashlib
+import inspect
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from matplotlib.figure import Figure
+
+from chary.errors import InvalidInput
+from chary.experiments.data_folder import DataFolder
+from chary.experiments.experiment import Experiment, Settings, Trend
+from chary.experiments.measurements import Measurements, Row
+from chary.pictures.drawing import styled
+
+KEPT: Final = "pieces"
+_SEED_BYTES: Final = 6
+_DPI: Final = 110
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What came of an experiment: its rows, the files they are in, its trends, the processor seconds that its
+    pieces took.
+
+    `measured` pieces of `pieces` were measured now; the others were there from an earlier run.
+    """
+
+    name: str
+    found: Measurements
+    csv: Path
+    picture: Path
+    trends: tuple[Trend, ...]
+    pieces: int
+    measured: int
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether every trend does."""
+        return all(trend.holds for trend in self.trends)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its figures by name, but for the rows, which are in the CSV file."""
+        told = {"name": self.name, "holds": self.holds, "trends": [vars(trend) for trend in self.trends]}
+        counted = {"pieces": self.pieces, "measured": self.measured, "seconds": round(self.seconds, 3)}
+        return told | counted | {"csv": str(self.csv), "picture": str(self.picture)}
+
+
+def reproduce(
+    experiment: Experiment,
+    folder: Path | str,
+    *,
+    data: DataFolder | None = None,
+    quick: bool = False,
+    on_progress: Progress | None = None,
+) -> Reproduced:
+    """Measure all pieces that are not in the folder yet, and write NAME.csv and NAME.png there.
+
+    A piece that is found is used if its settings, its data, the module of its experiment and chary's version are the
+    same; it is written whole or not at all, so a run may be stopped at any time and goes on where it was. Errors:
+    `InvalidInput` that names the file, or the extra, that is not there, before anything is measured.
+
+    >>> import tempfile
+    >>> from chary.experiments import experiment
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = reproduce(experiment("loss-by-threshold"), folder, quick=True)
+    ...     again = reproduce(experiment("loss-by-threshold"), folder, quick=True)
+    >>> first.holds, first.measured == first.pieces, again.measured
+    (True, True, 0)
+    """
+    at, source = Path(folder), data or DataFolder(None)
+    check(experiment, source)
+    known = _known(experiment, source)
+    kept = at / KEPT / experiment.name
+    kept.mkdir(parents=True, exist_ok=True)
+    settings, rows, seconds, measured = experiment.pieces(quick=quick), list[Row](), 0.0, 0
+    for done, each in enumerate(settings):
+        if on_progress is not None:
+            on_progress(done, len(settings))
+        piece, path = None, kept / f"{_digest(known, each)[:20]}.json"
+        piece = _found(path)
+        if piece is None:
+            measured += 1
+            piece = _measured(experiment, each, source)
+            _write(path, json.dumps(piece))
+        rows += [{**row, "seed": piece["seed"]} for row in piece["rows"]]
+        seconds += piece["seconds"]
+    found, files = Measurements(rows), (at / f"{experiment.name}.csv", at / f"{experiment.name}.png")
+    found.write_csv(files[0])
+    picture(experiment, found, files[1])
+    trends = tuple(experiment.trends(found))
+    return Reproduced(experiment.name, found, *files, trends, len(settings), measured, seconds)
+
+
+def check(experiment: Experiment, data: DataFolder) -> None:
+    """`InvalidInput` for what an experiment needs and is not there."""
+    for name in experiment.needs:
+        data.file(name)
+    if absent := experiment.absent(data):
+        raise InvalidInput(f"{experiment.name} needs {', '.join(absent)}")
+
+
+def picture(experiment: Experiment, found: Measurements, path: Path) -> None:
+    """Draw what was found to a file."""
+    # Powers of ten on the axes need what labels of the caller's own must not have.
+    with styled({"text.parse_math": True}):
+        figure = Figure(figsize=experiment.size, layout="constrained")
+        experiment.draw(found, figure)
+        figure.savefig(path, dpi=_DPI, metadata={"Title": experiment.name, "Description": experiment.shows})
+
+
+def seed_of(experiment: Experiment, settings: Settings) -> int:
+    """The seed of a piece, which depends on its settings and on nothing else."""
+    return int.from_bytes(bytes.fromhex(_digest([experiment.name], settings))[:_SEED_BYTES])
+
+
+def _known(experiment: Experiment, data: DataFolder) -> list[str]:
+    """What a kept piece depends on beside its settings."""
+    code = inspect.getsource(inspect.getmodule(experiment) or type(experiment))
+    return [experiment.name, version("chary"), code, data.digest(experiment.needs)]
+
+
+def _digest(known: Sequence[str], settings: Settings) -> str:
+    return hashlib.sha256(json.dumps([*known, settings], sort_keys=True).encode()).hexdigest()
+
+
+def _measured(experiment: Experiment, settings: Settings, data: DataFolder) -> dict[str, Any]:
+    seed, began = seed_of(experiment, settings), time.process_time()
+    rows = experiment.measure(settings, seed, data)
+    return {"settings": settings, "seed": seed, "seconds": time.process_time() - began, "rows": rows}
+
+
+def _found(path: Path) -> dict[str, Any] | None:
+    try:
+        piece: dict[str, Any] = json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return piece
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, also where the power fails or another process writes the same."""
+    beside = path.with_suffix(f".{os.getpid()}")
+    beside.write_text(text)
+    beside.replace(path)

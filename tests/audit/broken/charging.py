@@ -1,0 +1,56 @@
+"""Charges that forget something."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+import pyarrow.compute as pc
+
+from chary.calls.algorithms import racing
+from chary.calls.individual import living_questions
+from chary.calls.thresholds import conditional_release
+from chary.data.rows.rooms import Rooms
+from chary.filters import Price
+
+UNLIMITED = 10**6
+
+
+def forgetting_multiplicity():
+    """What differs between neighbours in several keys is charged as in one."""
+    return patch.object(Price, "total", lambda self, hits, parts: self.hit if hits else self.miss)
+
+
+@contextmanager
+def telling_whether(charged):
+    """A conditional release of which only is told whether it published its value; free even then unless `charged`."""
+    kind = conditional_release.AskReleaseIf
+    run = kind.run
+
+    def told(self, touched):
+        ran = run(self, touched)
+        return replace(ran, answer={"told": ran.answer["value"] is not None}, hits=ran.hits * charged)
+
+    with patch.object(kind, "run", told):
+        yield
+
+
+@contextmanager
+def forgetting_to_drop():
+    """Individual charging in which a unit that has used up its counter stays in all later counts."""
+
+    def rooms(left, hits):
+        lives = left.filter(pc.greater(left["room"], 0))
+        return Rooms(lives, hits if len(lives) == len(left) else UNLIMITED)
+
+    with patch.object(living_questions, "Rooms", rooms):
+        yield
+
+
+def counting_what_is_paid_in_full():
+    """A race that raises its counters also for calls without a price per hit, and takes no more than these rise."""
+
+    def counted(before, hit, price):
+        after = [count + price.hit.main * hits for count, hits in zip(before, hit, strict=True)]
+        return after, min(after) - min(before)
+
+    return patch.object(racing, "counted", counted)

@@ -1,0 +1,37 @@
+"""`chary audit`: the table, the figures, and what it is told to audit."""
+
+import json
+
+import pytest
+
+from chary.audit.auditing import all_kinds
+from chary.audit.auditing.audit_findings import Audited
+from chary.cli.app import BAD_INPUT, OK, run
+
+
+def test_it_shows_what_was_claimed_beside_what_was_shown(capsys):
+    assert run(["audit", "label", "majority"]) == OK
+    told = capsys.readouterr().out
+    assert "caught" in told
+    assert "Nothing was shown against any claim." in told
+
+
+def test_its_figures_are_those_of_the_findings(capsys):
+    assert run(["audit", "label", "--json"]) == OK
+    [found] = json.loads(capsys.readouterr().out)["audits"]
+    assert found["kind"] == "label"
+    assert found["exact"]
+    assert found["measured"] <= found["claimed"] == 1 < found["power"]
+
+
+@pytest.mark.parametrize("words", [[], ["label", "--all"], ["no such kind"], ["label", "--transcripts", "1"]])
+def test_it_must_be_told_what_to_audit(words, capsys):
+    assert run(["audit", *words]) == BAD_INPUT
+    assert capsys.readouterr().err
+
+
+def test_a_broken_kind_is_named_and_is_no_success(monkeypatch, capsys):
+    broken = Audited("label", 1.0, 0.0, 1.5, None, True, "an outcome", 0, 0.0)
+    monkeypatch.setattr(all_kinds, "audit_case", lambda case, **options: broken)
+    assert run(["audit", "label"]) == BAD_INPUT
+    assert "Less private than claimed: label" in capsys.readouterr().out
