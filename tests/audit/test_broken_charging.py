@@ -39,7 +39,7 @@ def shown_of_a_stream(times):
         assert first.hits == KEYS
         used = first.secrets[asked.opened]
         with values[0].at(asked.memory.standing(used)[1]) as units:
-            counts = units.counts()
+            counts = units.answers()
         sides.append([sum(asked.tests(asked.threshold).step(counts, source).noisy) for _ in range(times)])
     return most_shown(*matrices(*sides), float(DELTA)).epsilon
 

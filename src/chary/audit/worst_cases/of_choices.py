@@ -31,6 +31,8 @@ SELDOM = Tables(
     {"unit": [1, 2, 3, 4, 5, 6], "place": ["a", *["b"] * 5]},
     relation="replace",
 )
+# As far apart as bounds of 0 and 1 allow, either way round.
+FARTHEST = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
 ADDED = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2], "place": ["a", "b"]})
 CELLS = Tables({"place": ["b"] * 5}, {"place": ["a", *["b"] * 4]}, unit=None, relation="replace")
 UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}}
@@ -70,7 +72,10 @@ CASES = [
     WorstCase("select by draws", lambda k: Select(["place = 'a'"], above=2, hits=1), ADDED.opened, renyi(), weaker=4),
     WorstCase("cover", lambda k: Cover(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1), ADDED.opened),
     WorstCase(
-        "noisy_max_gaussian", lambda k: NoisyMax(KEYED, low=0, high=5, epsilon=k), MOVED.opened, renyi(), weaker=4
+        "noisy_max_gaussian",
+        lambda k: NoisyMax(KEYED, low=0, high=1, epsilon=k),
+        FARTHEST.opened,
+        transcripts=4000,
     ),
     WorstCase("label", lambda k: Label(0, epsilon=k), FEW),
     WorstCase("label of a guess", lambda k: Label(0, guess="yes", epsilon=k), FEW),

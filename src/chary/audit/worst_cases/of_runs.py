@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -60,15 +60,25 @@ ABOVE = Tables(
 )
 # Two hits are nearly what the total can pay, at this noise and at half of it.
 HIT_NOISE = 0.85
+# One unit that is in one of two keys.
+MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, relation="replace")
+PAIRED = count().by("place", range(2), keep_per_unit=1)
 ONE_OR_NONE = Tables({"unit": [1]}, {"unit": pa.array([], pa.int64())})
 
 
-def sparse(k: int, **form: Any) -> Chained:
+def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chained:
     """Which of some keys is above, where one unit moves each by one: half of them up, half down. The bar is where some
-    are above and some are not, also in the one-sided form, which lifts it."""
-    lifted = 0 if form else one_sided_noise(epsilon=k, hits=1, tests=2 * KEYS).shift
-    opening = SparseVector(above=2 // k - lifted, hits=1, epsilon=k, **(form or {"tests": 2 * KEYS}))
+    are above and some are not."""
+    opening = SparseVector(above=2 // k, hits=1, epsilon=k, form=form, **options)
     return Chained(opening, (lambda run: run.question(HALVED),))
+
+
+def one_sided(k: int, *, values: bool = False) -> Chained:
+    """Which of two keys is above with one-sided noise, the bar lowered to where both are: that the first is not and the
+    second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
+    lifted = one_sided_noise(epsilon=k, hits=1, tests=2, values=values).shift
+    opening = SparseVector(above=-lifted, hits=1, epsilon=k, tests=2, values=values)
+    return Chained(opening, (lambda run: run.question(PAIRED),))
 
 
 def growing_sparse(k: int) -> Chained:
@@ -162,10 +172,11 @@ def race(k: int) -> Script:
 
 
 CASES = [
-    WorstCase("sparse_test", lambda k: sparse(k), HALVES.opened, transcripts=50_000),
-    WorstCase("sparse_watch", lambda k: sparse(k, form="tuned", values=True), HALVES.opened),
-    WorstCase("sparse_watch in the published form", lambda k: sparse(k, form="published"), HALVES.opened),
-    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, form="tuned"), HALVES.opened),
+    WorstCase("sparse_test", one_sided, MOVED.opened),
+    WorstCase("sparse_watch", lambda k: one_sided(k, values=True), MOVED.opened),
+    WorstCase("sparse_watch in the tuned form with values", lambda k: sparse(k, "tuned", values=True), HALVES.opened),
+    WorstCase("sparse_watch in the published form", lambda k: sparse(k, "published"), HALVES.opened),
+    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), HALVES.opened),
     WorstCase("growing_sparse_test", growing_sparse, ROWS.opened, transcripts=10_000),
     WorstCase(
         "above_threshold_test", above_threshold, HALVES.opened, lambda k: OpenedUnder(Budget(k)), whole=True, weaker=4
