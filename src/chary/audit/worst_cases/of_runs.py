@@ -40,13 +40,13 @@ CROSSED = Tables(
 )
 ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}, unit=None, relation="replace")
 UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}, "alpha": "0.1"}
-IN_A = "place = 'a'"
-A, B = count(IN_A), count("place = 'b'")
+IN_A, IN_B = "place = 'a'", "place = 'b'"
+A, B = count(IN_A), count(IN_B)
 
 
 KEYS = 5
-# So many rounds are paid for.
-ROUNDS = 7
+# How often two questions are asked in turn.
+ROUNDS = 3
 # One unit that is in the first half of the keys, or in the second.
 HALVES = Tables(
     {"unit": [0] * KEYS, "place": list(range(KEYS))},
@@ -127,8 +127,9 @@ def individual(k: int) -> Chained:
 
 
 def sparse_weights(k: int) -> Chained:
-    """All rounds, one after the other, of a question that is always hard or nearly so."""
-    return Chained(SparseWeights(**UNIVERSE, epsilon=k), (lambda run: run.question(IN_A),) * ROUNDS)
+    """A whole budget for one round, in which one row makes one question harder and the other easier."""
+    asked = [lambda run: run.question(IN_A), lambda run: run.question(IN_B)] * ROUNDS
+    return Chained(SparseWeights(**UNIVERSE, epsilon=k, rounds=1), tuple(asked))
 
 
 def self_reporting(k: int) -> Script:
@@ -171,14 +172,14 @@ CASES = [
         "above_threshold_test", above_threshold, HALVES.opened, lambda k: OpenedUnder(Budget(k)), whole=True, weaker=4
     ),
     WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
-    WorstCase("sparse_weights_ask", sparse_weights, ROWS.opened, transcripts=10_000),
+    WorstCase("sparse_weights_ask", sparse_weights, ROWS.opened, transcripts=1500, weaker=4),
     WorstCase(
         "sketch_release_if", lambda k: once(Sketch(epsilon=k, registers=16)), ONE_OR_NONE.opened, transcripts=2000
     ),
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
-    WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=800),
+    WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=300),
     WorstCase("self_reporting_test", self_reporting, ABOVE.opened, pure, whole=True, transcripts=4000),
     WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), whole=True, transcripts=2000),
 ]
