@@ -10,7 +10,7 @@ from chary.accounting import one_sided_noise
 from chary.accounting.growing.accuracy_laws import Law
 from chary.audit.auditing.transcripts import Chained, OpenedUnder, Script
 from chary.audit.worst_cases.of_thresholds import noisy_size, until_refused
-from chary.audit.worst_cases.worst_case import Tables, WorstCase, renyi
+from chary.audit.worst_cases.worst_case import DELTA, Tables, WorstCase, renyi
 from chary.calls import (
     AboveThreshold,
     BlackBox,
@@ -60,6 +60,8 @@ ABOVE = Tables(
 )
 # Two hits are nearly what the total can pay, at this noise and at half of it.
 HIT_NOISE = 0.85
+# Misses of a stream are free here, at its noise and at half of it.
+FREE_MISSES = OpenedUnder(Budget(4, DELTA), "renyi", Fraction("0.18"))
 ONE_OR_NONE = Tables({"unit": [1]}, {"unit": pa.array([], pa.int64())})
 
 
@@ -179,7 +181,7 @@ CASES = [
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
-    WorstCase("individual_ask", individual, COUNTED.opened, renyi(1, "0.18"), whole=True, transcripts=300),
+    WorstCase("individual_ask", individual, COUNTED.opened, lambda k: FREE_MISSES, transcripts=300),
     WorstCase("self_reporting_test", self_reporting, ABOVE.opened, pure, whole=True, transcripts=4000),
     WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), whole=True, transcripts=2000),
 ]
