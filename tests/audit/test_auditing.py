@@ -159,7 +159,9 @@ def test_a_test_pays_exactly_what_its_hits_need():
     assert found.measured > 0.99 * found.claimed
 
 
-@pytest.mark.parametrize("kind", ["label", "boundary", "fraction", "decide"])
+@pytest.mark.parametrize(
+    "kind", ["label", "boundary", "fraction", "decide", "inverse_sensitivity", "exponential_mechanism"]
+)
 def test_finite_kinds_are_audited_exactly(kind):
     [found] = [each for each in audit_kinds([kind]) if ":" not in each.kind][:1]
     assert found.exact

@@ -32,6 +32,7 @@ def ages(*values: int) -> dict[str, list[int]]:
 
 
 MEDIAN = Tables(ages(*[0] * 4, *[1] * 3), ages(*[0] * 3, *[1] * 4), relation="replace")
+HIGHEST = Tables(ages(0, 0, 0), ages(0, 0, 1), relation="replace")
 OLDER = Tables(ages(0, 5, 5), ages(0, 5), relation="add/remove")
 AGES: dict[str, Any] = {"bounds": (0, 1), "rows_per_unit": 1}
 ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
@@ -44,7 +45,13 @@ CASES = [
     WorstCase("histogram", lambda k: Histogram("age", bins=[0, 4, 9], epsilon=k, keep_per_unit=1), OLDER.opened),
     WorstCase("marginal", lambda k: Marginal({"place": PLACES}, epsilon=k, keep_per_unit=1), MOVED.opened),
     WorstCase("quantile", lambda k: Quantile("age", 0.5, **AGES, epsilon=k), MEDIAN.opened),
-    WorstCase("quantiles", lambda k: Quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon=k), MEDIAN.opened),
+    WorstCase(
+        "quantiles",
+        lambda k: Quantiles("age", [0.5, 0.75], **AGES, epsilon=k),
+        HIGHEST.opened,
+        transcripts=2000,
+        weaker=4,
+    ),
     WorstCase("mode", lambda k: Mode(count().by("place", PLACES[:2], keep_per_unit=1), epsilon=k), MOVED.opened),
     WorstCase("fraction", lambda k: Share("place = 'a'", epsilon=k), MOVED.opened),
     WorstCase("randomized", lambda k: Randomized("place = 'a'", epsilon=k), ONE_BIT.opened),
