@@ -60,14 +60,11 @@ ABOVE = Tables(
 )
 # Two hits are nearly what the total can pay, at this noise and at half of it.
 HIT_NOISE = 0.85
-<<<<<<< HEAD
 # One unit that is in one of two keys.
 MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, relation="replace")
 PAIRED = count().by("place", range(2), keep_per_unit=1)
-=======
 # Misses of a stream are free here, at its noise and at half of it.
 FREE_MISSES = OpenedUnder(Budget(4, DELTA), "renyi", Fraction("0.18"))
->>>>>>> auditnew
 ONE_OR_NONE = Tables({"unit": [1]}, {"unit": pa.array([], pa.int64())})
 
 
