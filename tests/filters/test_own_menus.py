@@ -12,6 +12,7 @@ from chary.accounting import (
     BestOf,
     BoundaryCall,
     DiscreteLaplace,
+    ExPost,
     Extendable,
     NarrowChoice,
     Pure,
@@ -175,3 +176,11 @@ def test_the_menus_words_are_those_of_its_events(menu):
     with pytest.raises(NoPrice, match=r"BoundaryCall\(0\.05\), TwiceCall\(0\.05\), UnanimousCall\(0\.05, 3\)"):
         menu.price(Pure(1))
     assert "menu of its own" in menu.describe()
+
+
+@pytest.mark.parametrize("loss", [0, "0.01", "0.05", "0.5"])
+def test_no_menu_covers_a_loss_known_only_afterwards(loss):
+    """An outcome that loses 0.1 may be almost certain; of a call that is Pure(0.1) beforehand none is."""
+    made = ExactFilter.of_events(BUDGET, [Pure("0.05"), Pure("0.5"), Targeted("0.05")])
+    with pytest.raises(NoPrice):
+        made.price(ExPost(loss))

@@ -187,6 +187,9 @@ class Approximate(Event):
 class ExPost(Event):
     """A loss known only afterwards: the published outcome is at most e^loss times likelier under a neighbour.
 
+    No menu covers it: an outcome of a small loss may be almost certain, while no outcome of a call that is known to be
+    as small beforehand can be.
+
     >>> ExPost(0).log_moment_up(Fraction(20))
     Fraction(0, 1)
     """
@@ -202,6 +205,10 @@ class ExPost(Event):
     @property
     def epsilon(self) -> Fraction:
         return Fraction(self.loss)
+
+    @property
+    def listed(self) -> tuple[None, Fraction]:
+        return None, Fraction(1)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return (order - 1) * Fraction(self.loss)

@@ -371,8 +371,9 @@ def test_filters_price_the_loss_as_known_afterwards(opened, scripted, budget):
     assert prices[0] != prices[1]
 
 
-def test_the_exact_filter_opens_no_run(opened):
-    session = opened(filter="exact", grain="0.02")
+@pytest.mark.parametrize("menu", [{"grain": "0.02"}, {"menu": [Pure("0.1"), Pure("0.5")]}])
+def test_the_exact_filter_opens_no_run(opened, menu):
+    session = opened(filter="exact", **menu)
     with pytest.raises(NoPrice):
         session.start(AboveThreshold(**TERMS))
     assert session.history == []
