@@ -88,6 +88,9 @@ CALCULATORS: dict[str, Callable[[Draw], Any]] = {
     "boundary_chance": lambda d: a.boundary_chance(d.random(), runs=d.randrange(2, 40)),
     "best_runs": lambda d: a.best_runs(epsilon(d), order=order(d), unclear=d.random()),
     "compose": lambda d: a.compose(epsilon=epsilon(d), times=int(10 ** d.uniform(0, 7)), delta=delta(d)).as_dict(),
+    "compose_unequal": lambda d: a.compose_unequal(
+        epsilons=[epsilon(d) for _ in range(d.randint(1, 20))], delta=delta(d)
+    ).as_dict(),
     "plan_epsilon": lambda d: a.plan(delta=delta(d), hits=many(d), epsilon_per_call=epsilon(d)).as_dict(),
     "plan_delta": lambda d: a.plan(epsilon=epsilon(d), hits=many(d), epsilon_per_call=epsilon(d)).as_dict(),
     "plan_hits": lambda d: a.plan(epsilon=epsilon(d), delta=delta(d), epsilon_per_call=epsilon(d)).as_dict(),

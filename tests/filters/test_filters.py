@@ -72,8 +72,8 @@ UNPRICED = {
     PURE_APART: [ZeroConcentrated("0.001"), EVENTS[-1]],
     RENYI: [Approximate(GRAIN, "1e-9")],
     RENYI_APART: [],
-    EXACT: [Targeted(2 * GRAIN), ZeroConcentrated("0.001"), Approximate(GRAIN, "1e-9"), EVENTS[-1]],
-    MENU: [ZeroConcentrated("0.001"), Approximate(GRAIN, "1e-9"), EVENTS[-1]],
+    EXACT: [Targeted(2 * GRAIN), ZeroConcentrated("0.001"), Approximate(GRAIN, "1e-9"), ExPost(GRAIN), EVENTS[-1]],
+    MENU: [ZeroConcentrated("0.001"), Approximate(GRAIN, "1e-9"), ExPost(GRAIN), EVENTS[-1]],
 }
 PAIRS = [(filter_, event) for filter_ in FILTERS for event in EVENTS]
 PRICED = [(filter_, event) for filter_, event in PAIRS if event not in UNPRICED[filter_]]

@@ -28,7 +28,9 @@ _PRICE: Final = ("charged", "remaining")
 _SAYS: Final = "interval_says"
 # What a column of a table needs beside its text.
 _BORDER: Final = 3
-_WHOLE: Final = frozenset({"call", "value", "interval", "together", "caution", "hits", "tests", "charged", "act on"})
+_WHOLE: Final = frozenset(
+    {"experiment", "call", "value", "interval", "together", "caution", "hits", "tests", "charged", "act on"}
+)
 # Ends of intervals, and the column in which people see both.
 _ENDS: Final = (
     ("low", "high", "interval"),

@@ -157,7 +157,7 @@ def test_living_units_are_those_that_are_counted_and_have_room(opened, without):
     for rooms, spent in ((everybody, set()), (ROOMS, {1})):
         with held.living(asked).at(rooms) as units:
             there = {1, 2, 3} - excluded - spent
-            assert units.counts().tolist() == [len(there)]
+            assert units.answers().tolist() == [len(there)]
             assert set(units.of([0])["unit"].to_pylist()) == there
     assert held.compile(asked).run() == 3 - len(excluded)
 

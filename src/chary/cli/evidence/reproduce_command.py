@@ -93,7 +93,7 @@ def _tell(as_json: bool, data: DataFolder) -> None:
         show_json({"experiments": rows})
         return
     told = [(row["name"], row["source"], row["shows"], ", ".join(row["needs"]) or "nothing") for row in rows]
-    show_table(["name", "source", "what it shows", "needs"], told)
+    show_table(["experiment", "source", "what it shows", "needs"], told)
 
 
 def _show(found: list[Reproduced], skipped: dict[str, list[str]]) -> None:

@@ -123,7 +123,7 @@ class MultiplicativeWeights:
         >>> f"{rule.tilt(np.array([0, 1]), np.array([0.75, 0.25]), 0.51, 0.01):.6f}"
         '3.000000'
         >>> f"{rule.tilt(np.array([0, 0.5, 1]), np.array([0.5, 0.25, 0.25]), 0.51, 0.01):.6f}"
-        '2.180192'
+        '2.000000'
         """
         share = float(masses @ levels)
         upwards = answer >= share if above is None else above
