@@ -27,15 +27,29 @@ def _settled(replay: Replay, label: str, field: str, number: int) -> list[dict]:
 
 
 def _right_race(ledger: Ledger, replay: Replay, number: int, secret: bytes) -> bool:
-    """All calls of a race have one price here, so its counters stand to each other as the hits of its targets do."""
+    """What raced calls raised is in their records; algorithms of a race have one price here, so what they raised stands
+    to each other as the hits of its targets do."""
+    raised, raced = _raised(ledger, replay, number)
     calls = _settled(replay, "best_of_call", "best_of", number)
     hits = Counter(name for call in calls for name in json.loads(ledger.call(call["number"]).answer)["hits"])
-    counts = [hits[name] for name in json.loads(ledger.call(number).body)["targets"]]
-    counters = json.loads(secret)
-    alike = all(a * n == b * m for (a, m), (b, n) in combinations(zip(counters, counts, strict=True), 2))
+    names = json.loads(ledger.call(number).body)["targets"]
+    counts, counters = [hits[name] for name in names], json.loads(secret)
+    by_hits = [counter - raised[name] for counter, name in zip(counters, names, strict=True)]
+    alike = all(a * n == b * m for (a, m), (b, n) in combinations(zip(by_hits, counts, strict=True), 2))
     if any(call["price"][0] for call in calls if not call["hits"]):
         return alike  # every call was paid in full: nothing has to be counted
-    return alike and min(counters) == sum(call["price"][0] for call in calls) and any(counters) == any(counts)
+    paid = raced + sum(call["price"][0] for call in calls)
+    return alike and min(counters) == paid and any(by_hits) == any(counts)
+
+
+def _raised(ledger: Ledger, replay: Replay, number: int) -> tuple[Counter[str], int]:
+    """By how much raced calls raised each target, and what those that raised any were charged."""
+    raised, paid = Counter(), 0
+    for call in _settled(replay, "best_of_ask", "best_of", number):
+        found = json.loads(ledger.call(call["number"]).answer)["raised"]
+        raised.update(found)
+        paid += call["price"][0] if found else 0
+    return raised, paid
 
 
 def _right_stream(ledger: Ledger, replay: Replay, number: int, secret: bytes) -> bool:

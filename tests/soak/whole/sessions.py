@@ -22,7 +22,7 @@ PROMISES = {
     "exact": Promise(Budget("2", "0.1"), "exact", "0.6"),
     "pure": Promise(Budget("1.8"), "pure"),
 }
-PLAYED, STUDIED, STEPS = 1000, 100, 8
+PLAYED, STUDIED, STEPS = 600, 100, 8
 # A session is left after so many refusals: the next ones tell no more.
 PATIENCE = 3
 # Moves whose few outcomes tell nothing of earlier ones: what `Best` may choose among.
