@@ -76,14 +76,14 @@ def low_bits(
     naive = [naive_laplace(least + bit, 1 / size, rng) for bit in truths]
     right = _against_sessions(truths, least, budget, rng, seed, on_progress)
     interval = scipy.stats.binomtest(sum(right), sessions).proportion_ci(SURE)
-    caught = [guess(told, least, 1 / size) == bit for told, bit in zip(naive, truths, strict=True)]
-    sure = [_only(told, least, 1 / size) is not None for told in naive]
+    sure = [_only(told, least, 1 / size) for told in naive]
+    caught = [_nearer(told, only, least) == bit for told, only, bit in zip(naive, sure, truths, strict=True)]
     return LowBits(
         epsilon=size,
         count=least,
         sessions=sessions,
         naive_accuracy=float(np.mean(caught)),
-        certain=float(np.mean(sure)),
+        certain=float(np.mean([each is not None for each in sure])),
         accuracy=sum(right) / sessions,
         low=float(interval.low),
         high=float(interval.high),
@@ -143,7 +143,11 @@ def reachable(told: float, value: float, scale: float) -> bool:
 
 def guess(told: float, least: int, scale: float) -> int:
     """1 if the count was rather `least` + 1 than `least`."""
-    sure = _only(told, least, scale)
+    return _nearer(told, _only(told, least, scale), least)
+
+
+def _nearer(told: float, sure: int | None, least: int) -> int:
+    """The count that is known; where none is, the nearer one."""
     return int(told - least > 0.5) if sure is None else sure
 
 

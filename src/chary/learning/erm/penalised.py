@@ -131,7 +131,23 @@ class PrivateSVC(PrivateClassifier):
         return LOSSES[self.loss]()
 
 
-class PrivateRidge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
+class PrivateRegressor(RegressorMixin, PrivateLinear):  # type: ignore[misc]
+    """What private regressions share: labels are numbers, clipped to a public bound; the linear function predicts."""
+
+    label_bound: Number
+
+    def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """The label of each row, or the quantile of it that was asked for."""
+        return self.decision_function(X)
+
+    def targets(self, labels: Any) -> Floats:
+        """Numbers, clipped to the bound; NaN for what is none."""
+        most = float(positive(self.label_bound, "label_bound"))
+        found: Floats = np.clip(floats(labels), -most, most)
+        return found
+
+
+class PrivateRidge(PrivateRegressor):
     """Least squares with a penalty, with differential privacy. scikit-learn's `alpha` is `n lam`.
 
     Guarantee, parameters and errors: see `PrivateLinear`. `label_bound`: a public bound on the size of labels; larger
@@ -173,16 +189,8 @@ class PrivateRidge(RegressorMixin, PrivateLinear):  # type: ignore[misc]
     def loss_function(self) -> Loss:
         return SquaredError(positive(self.label_bound, "label_bound"))
 
-    def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
-        """The label of each row."""
-        return self.decision_function(X)
 
-    def targets(self, labels: Any) -> Floats:
-        """Numbers, clipped to the bound; NaN for what is none."""
-        return _bounded(labels, self.label_bound)
-
-
-class PrivateQuantileRegressor(RegressorMixin, PrivateLinear):  # type: ignore[misc]
+class PrivateQuantileRegressor(PrivateRegressor):
     """Quantile regression with differential privacy; `level` 1/2 is median regression, by least absolute errors.
 
     Guarantee, parameters and errors: see `PrivateLinear`. A share `level` of labels lies below what is predicted.
@@ -231,20 +239,6 @@ class PrivateQuantileRegressor(RegressorMixin, PrivateLinear):  # type: ignore[m
     def loss_function(self) -> Loss:
         bound = positive(self.label_bound, "label_bound")
         return Quantile(probability(self.level, "level"), bound, _smoothing(self.smoothing, bound))
-
-    def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
-        """The quantile of each row's label."""
-        return self.decision_function(X)
-
-    def targets(self, labels: Any) -> Floats:
-        """Numbers, clipped to the bound; NaN for what is none."""
-        return _bounded(labels, self.label_bound)
-
-
-def _bounded(labels: Any, bound: Number) -> Floats:
-    most = float(positive(bound, "label_bound"))
-    found: Floats = np.clip(floats(labels), -most, most)
-    return found
 
 
 def _smoothing(width: Number, most: Fraction) -> Fraction:
