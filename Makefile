@@ -2,16 +2,21 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 MINUTES ?= 60
+ENGINES ?= spark
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check soak reproduce bench bench-guard reference figures constraints clean
+.PHONY: demo test test-engines check soak reproduce bench bench-guard reference figures constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# Needs Java 17 for Spark, and programs of PostgreSQL for PostgreSQL; what is missing is skipped, and said.
+test-engines: $(VENV)/engines.stamp
+	$(BIN)/python -m pytest -m engines tests/engines tests/data/engines -k "$(ENGINES)"
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check src tests benchmarks
@@ -41,7 +46,7 @@ figures: $(VENV)/dev.stamp
 constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers]'
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers,spark]'
 	build/constraints/bin/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
 
 clean:
@@ -54,6 +59,10 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp
 	$(PIP) --editable '.[dev]'
+	touch $@
+
+$(VENV)/engines.stamp: $(VENV)/dev.stamp
+	$(PIP) --editable '.[dev,spark]'
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp

@@ -23,7 +23,7 @@ from chary.learning.erm.laws.box_laws import earlier_box_law
 from chary.learning.erm.linear import PrivateLinear
 from chary.learning.erm.risk import choose_lam, excess_risk_up
 from chary.noise import Seeded
-from measuring import announce, show
+from measuring import announce, full, show
 from model_selection import ADULT, CLASSES, LABEL, features
 
 SIZES = (10_000, 40_000)
@@ -152,7 +152,7 @@ def main() -> None:
     announce()
     people = pl.read_csv(ADULT)
     people = people[np.random.default_rng(1).permutation(len(people))[: SIZES[-1]]]
-    sizes = SIZES if "--full" in sys.argv else SIZES[:1]
+    sizes = SIZES if full() else SIZES[:1]
     table = [line(name, case, people[:size]) for size in sizes for name, case in cases(people[:size]).items()]
     headings = ["", "measured", "promised", "earlier", "promised/measured", "earlier/measured"]
     show("Excess risk, thousandths", headings, table, f"largest of {RUNS} runs; promised with probability 0.95")

@@ -10,7 +10,7 @@ that size above that of the optimum that scikit-learn finds. Each run holds othe
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,11 +28,10 @@ from chary.learning.erm import TrainingBox, TrainingRun, draw_curve
 from chary.learning.erm.linear import PrivateClassifier
 from chary.learning.erm.risk import choose_lam, excess_risk_up
 from chary.noise import Seeded
-from measuring import announce, seconds, show
+from measuring import FULL, announce, full, seconds, show
 from model_selection import ADULT, CLASSES, DELTA, LABEL, TESTED, features
 
-FULL = "--full" in sys.argv
-RUNS = 5 if FULL else 2
+RUNS = 5 if full() else 2
 BATCH = 5_000
 SIZES = range(BATCH, 8 * BATCH + 1, BATCH)
 SHOWN = [0, 1, 3, 7]
@@ -204,22 +203,25 @@ def main(path: Path, picture: str | None) -> None:
     people = pl.read_csv(path)
     tasks = [task(people, run) for run in range(RUNS)]
     best = np.array([made.best for made in tasks])
-    accuracy, excess, told, curves = [], [], [], {}
-    for name, method in ((EVERY_SIZE if FULL else {}) | METHODS).items():
-        found: list[Any] = []
-        taken = seconds(lambda: found.extend(method(made) for made in tasks))  # noqa: B023
-        figures, curves[name] = np.array([each for each, _ in found]), found[0][1]
-        each = f"{taken / RUNS / len(SIZES):.2f} s"
-        accuracy.append([name, *spreads(figures[:, :, 0], 100), each])
-        behind = figures[:, :, 1] - best[:, :, 1]
-        excess.append([name, *spreads(behind, 1000), each])
-        told.append([name, *promised(curves[name], behind)])
-        if picture and len(excess) == 1:
-            at = [SIZES.index(run.size) for run in curves[name]]
-            draw_curve(curves[name], picture, measured={"measured": behind.mean(axis=0)[at].tolist()})
-    accuracy.append(["scikit-learn, no privacy", *spreads(best[:, :, 0], 100), ""])
+    excess, told = list[list[str]](), list[list[str]]()
+
+    def accuracy() -> Iterator[list[str]]:
+        for name, method in ((EVERY_SIZE if full() else {}) | METHODS).items():
+            found: list[Any] = []
+            taken = seconds(lambda: found.extend(method(made) for made in tasks))  # noqa: B023
+            figures, curve = np.array([each for each, _ in found]), found[0][1]
+            each = f"{taken / RUNS / len(SIZES):.2f} s"
+            behind = figures[:, :, 1] - best[:, :, 1]
+            if picture and not excess:
+                at = [SIZES.index(run.size) for run in curve]
+                draw_curve(curve, picture, measured={"measured": behind.mean(axis=0)[at].tolist()})
+            excess.append([name, *spreads(behind, 1000), each])
+            told.append([name, *promised(curve, behind)])
+            yield [name, *spreads(figures[:, :, 0], 100), each]
+        yield ["scikit-learn, no privacy", *spreads(best[:, :, 0], 100), ""]
+
     headings = ["", *(f"{SIZES[at]:,}" for at in SHOWN)]
-    show("accuracy, %", [*headings, "a size"], accuracy, CAPTION)
+    show("accuracy, %", [*headings, "a size"], accuracy(), CAPTION)
     show("excess risk, thousandths", [*headings, "a size"], excess, CAPTION)
     title = "promised (beta 0.05; growing: for all sizes at once), thousandths; promised/measured, the largest; epsilon"
     show(title, headings, told)
@@ -240,5 +242,5 @@ def _told(run: TrainingRun | None, measured: float) -> str:
 if __name__ == "__main__":
     given = sys.argv[1:]
     target = given.pop(given.index("--plot") + 1) if "--plot" in given else None
-    places = [argument for argument in given if argument not in ("--plot", "--full")]
+    places = [argument for argument in given if argument not in ("--plot", FULL)]
     main(Path(places[0]) if places else ADULT, target)

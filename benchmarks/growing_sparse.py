@@ -1,7 +1,8 @@
 """Sparse vector on a growing table: error against size, what rounds cost, and what a question takes.
 
-Run as `python benchmarks/growing_sparse.py`. Errors are shares of all rows. "Share-frozen" is [GROW] with its noise
-function frozen when a round begins: noise stays the same part of the table. The others keep noise the same in counts.
+Run as `python benchmarks/growing_sparse.py [--full]`. Errors are shares of all rows. "Share-frozen" is [GROW] with its
+noise function frozen when a round begins: noise stays the same part of the table. The others keep noise the same in
+counts.
 """
 
 import math
@@ -20,11 +21,11 @@ from chary.calls import GrowingSparse
 from chary.filters import RenyiFilter
 from chary.mechanisms.thresholds.sharp import SharpSampler
 from chary.noise import OperatingSystem, discrete_laplace
-from measuring import announce, best, duration, show
+from measuring import announce, best, duration, full, show
 
 START, EPSILON, TESTS, FACTORS = 10_000, Fraction(1, 10), 1000, (1, 2, 10, 100)
 BUDGET, FORESEEN = {"epsilon": 1, "delta": "1e-6"}, 14
-STREAMS, SIZES, QUESTIONS, GROWTH = 200, 40, 25, 1.1
+STREAMS, SIZES, QUESTIONS, GROWTH = 200 if full() else 25, 40, 25, 1.1
 VARIANTS = (("share-frozen", "published"), ("in counts", "published"), ("in counts", "tuned"))
 
 

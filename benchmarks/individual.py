@@ -1,8 +1,8 @@
-"""Individual charging: sharp tests against Laplace noise at one budget, and its time over a million units.
+"""Individual charging: sharp tests against Laplace noise at one budget, and its time over 200,000 units or a million.
 
-Run as `python benchmarks/individual.py`. The bare queries know of no counters. The ledger is a file; each stream is
-asked when no unit has been counted yet, and again when every unit has a counter, so that the secret state is as large
-as it gets. A hit publishes a count of half of the units and raises their counters.
+Run as `python benchmarks/individual.py [--full]`. The bare queries know of no counters. The ledger is a file; each
+stream is asked when no unit has been counted yet, and again when every unit has a counter, so that the secret state is
+as large as it gets. A hit publishes a count of half of the units and raises their counters.
 """
 
 import tempfile
@@ -22,15 +22,15 @@ from chary.accounting.sharp.half_widths import laplace_width
 from chary.calls import Individual, Run
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.filters import RenyiFilter
-from measuring import announce, seconds, show, side_by_side
+from measuring import announce, full, seconds, show, side_by_side
 from recording import Against
 
-UNITS = 1_000_000
+UNITS = 1_000_000 if full() else 200_000
 ROWS = 3 * UNITS
 KEYS = 1_000
 ROUNDS = 5
 HITS = 20
-PRICE, RUNS = Fraction(1, HITS), 20
+PRICE, RUNS = Fraction(1, HITS), 20 if full() else 4
 FORMS = (".0f", ".3f", ".0f", ".0f")
 NEVER = 10**9
 DATA = f"""

@@ -1,9 +1,9 @@
 """Three quartiles at once: halving, a third of epsilon each, and the joint exponential mechanism as a peer.
 
-Run as `python benchmarks/joint_quantiles.py`. The peer's sampler (`joint_exponential.py`) is in floats, on a continuous
-range, and quadratic in the number of values: a peer to compare errors with. Values are samples of 500 rows of Adult's
-fnlwgt, or of a log-normal law where that file is absent; the grid of ours has steps of 1,000 from 0 to 1,500,000.
-Errors are means over samples, runs and quartiles: ranks, and distances in the unit of the column.
+Run as `python benchmarks/joint_quantiles.py [--full]`. The peer's sampler (`joint_exponential.py`) is in floats, on a
+continuous range, and quadratic in the number of values: a peer to compare errors with. Values are samples of 500 rows
+of Adult's fnlwgt, or of a log-normal law where that file is absent; the grid of ours has steps of 1,000 from 0 to
+1,500,000. Errors are means over samples, runs and quartiles: ranks, and distances in the unit of the column.
 """
 
 import gzip
@@ -18,12 +18,12 @@ import pyarrow.csv as arrow
 from chary.mechanisms import HalvedQuantiles, Order
 from chary.noise import Seeded
 from joint_exponential import Floats, JointExponential
-from measuring import announce, show
+from measuring import announce, full, show
 from recording import Against
 
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult_all.csv.gz"
 QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
-SIZE, SAMPLES, RUNS, SEED = 500, 40, 20, 20_261_122
+SIZE, SAMPLES, RUNS, SEED = 500, 40 if full() else 8, 20, 20_261_122
 STEP, TOP = 1000, 1_500_000
 HEADINGS = ["epsilon", "halving", "thirds", "joint", "best of ours / joint", "halving, off by", "thirds", "joint"]
 PEER = Against("ranks off, halving beside the joint mechanism", "halving", "joint", kind="peer")

@@ -3,17 +3,20 @@
 import os
 import platform
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 
-from recording import Against, record
+from recording import Against, Slot
 
 WIDTH = 120
+FULL, UNFINISHED = "--full", " (unfinished)"
 LIBRARIES = ("numpy", "scipy", "duckdb", "sqlalchemy")
 Work = Callable[[], object]
 
@@ -88,24 +91,27 @@ def show(
 ) -> None:
     """Print a table, and keep it for `make bench`; the first column is text, all others are numbers.
 
-    `against` says which columns are ratios to a limit or to a peer. What interrupts the making of rows (`make bench`
-    does after some minutes) leaves those that are finished.
+    `against` says which columns are ratios to a limit or to a peer. Rows are kept, and shown on a terminal, as they
+    come, so what interrupts the making of rows (`make bench` does after some minutes) leaves those that are finished.
     """
+    table = Table(title=f"{title}{UNFINISHED}", caption=caption, caption_justify="left")
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
     cells: list[list[str]] = []
-    finished = False
-    try:
+    slot = Slot(headings, caption, against)
+    with Live(table, console=Console(width=WIDTH), auto_refresh=False) as shown:
         for row in rows:
             cells.append(list(row))
-        finished = True
-    finally:
-        told = title if finished else f"{title} (unfinished)"
-        table = Table(title=told, caption=caption, caption_justify="left")
-        for index, heading in enumerate(headings):
-            table.add_column(heading, justify="right" if index else "left", no_wrap=not index)
-        for row in cells:
             table.add_row(*row)
-        Console(width=WIDTH).print(table)
-        record(told, headings, cells, caption, against)
+            slot.keep(f"{title}{UNFINISHED}", cells)
+            shown.refresh()
+        table.title = title
+        slot.keep(title, cells)
+
+
+def full() -> bool:
+    """Whether `--full` asks for the large sizes too, which `make bench` leaves out."""
+    return FULL in sys.argv
 
 
 def duration(time_taken: float) -> str:

@@ -1,7 +1,7 @@
 """MWEM: how long it takes on 100,000 and 1,000,000 cells, and how far off it is beside Laplace noise on all queries.
 
-Run as `python benchmarks/mwem.py [adult.csv.gz]` with the Adult table of the UCI repository, all 48,842 rows with a
-header; without it only the speed is measured, on made-up rows. About four minutes.
+Run as `python benchmarks/mwem.py [adult.csv.gz] [--full]` with the Adult table of the UCI repository, all 48,842 rows
+with a header; without it only the speed is measured, on made-up rows. About four minutes.
 """
 
 import math
@@ -23,7 +23,7 @@ from chary.mechanisms.synthesis.mwem_fit import MwemRounds
 from chary.mechanisms.synthesis.public_histogram import PublicHistogram
 from chary.noise import OperatingSystem
 from growing_tables import GrowingTable, adult
-from measuring import announce, duration, seconds, show
+from measuring import FULL, announce, duration, full, seconds, show
 
 QUERIES = 2000
 ROUNDS = (10, 20, 40, 80)
@@ -138,10 +138,11 @@ def plain(queries: int, size: int, named: str, sizes: dict[str, object]) -> list
 
 def main() -> None:
     announce()
-    table = [speed(shape, rows, 20) for shape in SHAPES for rows in ROWS] + [speed(SHAPES[1], ROWS[0], 40)]
+    shapes, sizes = (SHAPES, ROWS) if full() else (SHAPES, ROWS[:1])
+    table = (speed(shape, rows, 20) for shape in shapes for rows in sizes)
     show(f"{QUERIES:,} queries", ["", "read and count", "rounds", "the rest", "in all", "first look-up"], table)
-    if len(sys.argv) > 1:
-        people = adult(Path(sys.argv[1]), times=1, more=False)
+    if places := [argument for argument in sys.argv[1:] if argument != FULL]:
+        people = adult(Path(places[0]), times=1, more=False)
         headings = ["", "mean error", "largest", "error_bar", "promised"]
         show(f"Adult, {QUERIES:,} queries", headings, errors(people, asked(people, QUERIES)))
 

@@ -1,9 +1,9 @@
 """Private quantiles, modes, fractions and Gaussian releases: time, accuracy beside peers, and distance to lower bounds.
 
-Run as `python benchmarks/quantiles.py`; with `--plots DIR` it also writes one picture for each mechanism of its error
-beside the lower bounds. Times are of a million rows in memory, beside the bare query by which DuckDB finds the exact
-quantiles; the limit is a second. Laws are exact and errors computed from them, except for ranks, which are means over
-seeded runs.
+Run as `python benchmarks/quantiles.py [--full]`; with `--plots DIR` it also writes one picture for each mechanism of
+its error beside the lower bounds. Times are of a million rows in memory, beside the bare query by which DuckDB finds
+the exact quantiles; the limit is a second. Laws are exact and errors computed from them, except for ranks, which are
+means over seeded runs.
 """
 
 import argparse
@@ -30,10 +30,10 @@ from chary.data import Neighbouring
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, InverseSensitivity, Laplace, Order, RankDistance
 from chary.noise import Seeded
 from lower_bounds import MECHANISMS, draw
-from measuring import announce, duration, show, side_by_side
+from measuring import FULL, announce, duration, full, show, side_by_side
 from recording import Against
 
-ROWS, ROUNDS, LIMIT, SEED, RUNS = 1_000_000, 5, 1.0, 20_240_229, 100
+ROWS, ROUNDS, LIMIT, SEED, RUNS = 1_000_000, 5, 1.0, 20_240_229, 100 if full() else 20
 TIMES = ["a million values", "DuckDB exact", "chary", "ours / limit"]
 RANKS = ["values, quantiles", "epsilon", "halving", "one by one", "one by one, zCDP", "bound, 95 %"]
 MEDIANS = ["epsilon", "exponential", "permute-and-flip", "with guards", "width of interval", "held"]
@@ -233,6 +233,7 @@ def main() -> int:
     """Print all tables; write the pictures if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plots", type=Path, help="folder for the pictures")
+    parser.add_argument(FULL, action="store_true", help="means over more runs")
     folder: Path | None = parser.parse_args().plots
     announce()
     show("Quantiles of a million values", TIMES, times(), against=[EXACT])

@@ -76,16 +76,26 @@ def figure(cell: str, heading: str = "") -> float | None:
     return number * SECONDS.get(found[2] or (named[-1] if named else ""), 1.0)
 
 
-def record(title: str, headings: Sequence[str], cells: Cells, caption: str | None, against: Sequence[Against]) -> None:
-    """Add a table to the file of the benchmark that runs, if the environment names a folder."""
-    if FOLDER not in os.environ:
-        return
-    path = Path(os.environ[FOLDER]) / f"{Path(sys.argv[0]).stem}.json"
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": [], "ratios": {}}
-    table = {"title": title, "headings": list(headings), "rows": [list(line) for line in cells], "caption": caption}
-    kept["tables"].append(table)
-    for row in (row for each in against for row in each.rows(headings, cells)):
-        if row.name in kept["ratios"]:
-            raise ValueError(f"two lines are called {row.name!r}")
-        kept["ratios"][row.name] = {name: value for name, value in asdict(row).items() if name != "name"}
-    path.write_text(json.dumps(kept))
+class Slot:
+    """The place of a table in the file of the benchmark that runs, if the environment names a folder."""
+
+    def __init__(self, headings: Sequence[str], caption: str | None, against: Sequence[Against]) -> None:
+        self._headings, self._caption, self._against = headings, caption, against
+        self._path = Path(os.environ[FOLDER]) / f"{Path(sys.argv[0]).stem}.json" if FOLDER in os.environ else None
+        self._before: dict[str, Any] = {"tables": [], "ratios": {}}
+        if self._path is not None and self._path.exists():
+            self._before = json.loads(self._path.read_text())
+
+    def keep(self, title: str, cells: Cells) -> None:
+        """Write the table as far as it is, in place of what was written of it before."""
+        if self._path is None:
+            return
+        table = {"title": title, "headings": list(self._headings), "rows": list(cells), "caption": self._caption}
+        ratios = dict(self._before["ratios"])
+        for row in (row for each in self._against for row in each.rows(self._headings, cells)):
+            if row.name in ratios:
+                raise ValueError(f"two lines are called {row.name!r}")
+            ratios[row.name] = {name: value for name, value in asdict(row).items() if name != "name"}
+        beside = self._path.with_suffix(".new")
+        beside.write_text(json.dumps({"tables": [*self._before["tables"], table], "ratios": ratios}))
+        beside.replace(self._path)

@@ -12,9 +12,10 @@ RECORD, PAGE = HERE / "results.json", HERE / "RESULTS.md"
 INTRODUCTION = """# Results
 
 Written by `make bench`; do not edit. Every section is one benchmark, run in a process of its own, and says when, for
-how long and under which load (the mean of one minute when it started). Times of a busy machine are long; ratios, whose
-two sides took turns in the same run, suffer less. A benchmark that takes too long is stopped; its finished tables
-stand. `results.json` holds the same, and every ratio under its name; `make bench-guard` reads it."""
+how long, with how much processor time, and under which load (the mean of one minute when it started). Times of a busy
+machine are long; ratios, whose two sides took turns in the same run, suffer less. Sizes are those with which all finish
+in about 20 minutes of a quiet machine; `--full` measures larger ones too. A benchmark that takes too long is stopped;
+its finished rows stand. `results.json` holds the same, and every ratio under its name; `make bench-guard` reads it."""
 Sections = Mapping[str, dict[str, Any]]
 
 
@@ -58,12 +59,19 @@ def page(sections: Sections, missing: Sequence[str]) -> Iterator[str]:
     )
     for name, section in sections.items():
         yield f"## {name}"
-        yield f"{section['date']}, load {section['load']:.1f}, {section['seconds']:.0f} s; {section['outcome']}."
+        yield heading(section)
         for each in section["tables"]:
             yield f"**{escaped(each['title'])}**"
             yield table(each["headings"], each["rows"])
             if each["caption"]:
                 yield escaped(each["caption"]).replace("\n", "  \n")
+
+
+def heading(section: Mapping[str, Any]) -> str:
+    """When, for how long, under which load, and how it ended."""
+    used = f", {section['processors']} of processors" if "processors" in section else ""
+    told = f"{section['date']}, load {section['load']:.1f}, {section['seconds']:.0f} s{used}"
+    return f"{told}; {section['outcome']}."
 
 
 def table(headings: Sequence[str], rows: Any) -> str:

@@ -21,7 +21,7 @@ from chary.filters import RenyiFilter
 from chary.mechanisms import HalvedQuantiles, Order
 from chary.noise import Seeded
 from learning import ADULT, TASKS, Trial
-from measuring import announce, show
+from measuring import announce, full, show
 from noisy_thresholds import repeated
 from stable_labels import NONE, Floats, Votes, passing, winners
 from stable_medians import ProposedMedian, SmoothSensitivity, median
@@ -29,7 +29,7 @@ from units_charged import Answers, Asked, streams
 from votes_labelled import Labelling, ways
 
 RAND = ADULT.with_name("randhie_stream.csv.gz")
-SEEDS, PILOT, WRONG = range(5), 100, 9
+SEEDS, PILOT, WRONG = range(5 if full() else 2), 100, 9
 VOTERS, OPTIONS, QUESTIONS = 1000, 10, 5000
 LABELS = ["", "asked", "labels", "as the majority %", "as the truth %"]
 MEDIANS = [
@@ -44,7 +44,7 @@ MEDIANS = [
 BETWEEN = ["tests, hits", "published", "its noise alone", "chary, Laplace", "chary, sharp", "published / sharp"]
 UNITS = ["", "hits", "F1", "median error of values", "units used up %"]
 HITS, BAR = 20, 100
-SAMPLE, DRAWS = 1000, 200
+SAMPLE, DRAWS = 1000, 200 if full() else 50
 
 
 # Labels

@@ -1,13 +1,16 @@
 """Every benchmark in turn, each in a process of its own; `make bench` runs this.
 
-Run as `python benchmarks/run_all.py [NAMES ...] [--minutes M]`: those named, or all. Their tables and ratios take the
-place of older ones in `results.json` and `RESULTS.md`. What a benchmark finished stands if it fails or takes longer.
+Run as `python benchmarks/run_all.py [NAMES ...] [--minutes M] [--full]`: those named, or all. Their tables and ratios
+take the place of older ones in `results.json` and `RESULTS.md`. The rows that a benchmark finished stand if it fails or
+takes longer. `--full` asks for the large sizes too. Libraries of linear algebra get one thread: with more of them than
+idle cores they mostly wait for each other.
 """
 
 import argparse
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -17,11 +20,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from measuring import machine
+from measuring import FULL, machine
 from recording import FOLDER
 from results import load, save
 
 GRACE = 20  # seconds
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 NAMES = (
     "guarded",
     "peers",
@@ -29,6 +33,7 @@ NAMES = (
     "accounting",
     "filters",
     "ledger",
+    "ledger_postgresql",
     "durability",
     "session",
     "append",
@@ -68,16 +73,24 @@ NAMES = (
 )
 
 
-def run(path: Path, minutes: float) -> dict[str, Any]:
+def run(path: Path, minutes: float, *options: str) -> dict[str, Any]:
     """Run one benchmark, whose tables appear as it finishes them: its section of the record."""
     print(f"\n{path.stem}", flush=True)
-    now, began, busy = datetime.now(UTC), time.monotonic(), os.getloadavg()[0]
+    now, began, busy, used = datetime.now(UTC), time.monotonic(), os.getloadavg()[0], processors()
     with tempfile.TemporaryDirectory() as folder:
-        outcome = finish([sys.executable, str(path)], os.environ | {FOLDER: folder}, minutes)
+        environment = os.environ | ONE_THREAD | {FOLDER: folder}
+        outcome = finish([sys.executable, str(path), *options], environment, minutes)
         kept = Path(folder) / f"{path.stem}.json"
         found: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"tables": [], "ratios": {}}
     told = {"date": f"{now:%Y-%m-%d %H:%M} UTC", "load": busy, "seconds": round(time.monotonic() - began)}
+    told["processors"] = round(processors() - used)
     return told | {"machine": machine(""), "outcome": outcome} | found
+
+
+def processors() -> float:
+    """The seconds of processor time that all benchmarks took until now."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def finish(command: list[str], environment: dict[str, str], minutes: float) -> str:
@@ -99,10 +112,12 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("names", nargs="*", help="which; all if none is named")
     options.add_argument("--minutes", type=float, default=4, help="after which a benchmark is stopped")
+    options.add_argument(FULL, action="store_true", help="the large sizes too")
     chosen = options.parse_args()
     kept = load()
     for name in chosen.names or NAMES:
-        kept[name] = run(Path(__file__).with_name(f"{name}.py"), chosen.minutes)
+        path = Path(__file__).with_name(f"{name}.py")
+        kept[name] = run(path, chosen.minutes, *[FULL] * chosen.full)
         save(kept, NAMES)
     return sum(kept[name]["outcome"] == "failed" for name in chosen.names or NAMES)
 

@@ -1,7 +1,8 @@
 """One-shot top-k of many counts: what it adds to the bare query, and how good it is beside its peers.
 
-Run as `python benchmarks/selection.py`. Everyone gets the same budget for k candidates of a population in which one
-unit may be in every candidate; each peer runs at the largest size that fits by the best of its composition theorems:
+Run as `python benchmarks/selection.py [--full]`. Everyone gets the same budget for k candidates of a population in
+which one unit may be in every candidate; each peer runs at the largest size that fits by the best of its composition
+theorems:
 
 - exponential mechanism, k times without replacement (Gumbel noise once): basic, optimal, or bounded range with
   zCDP epsilon^2/8 a round; counts move in one direction, so the factor 2 is dropped;
@@ -32,13 +33,13 @@ from chary.calls import Top
 from chary.filters import largest_call
 from chary.mechanisms import Laplace, TopK
 from chary.noise import Seeded
-from measuring import QueryClock, announce, show
+from measuring import QueryClock, announce, full, show
 from recording import Against
 
 BIKES = Path(__file__).resolve().parents[2] / "shared" / "data" / "bike_hour.csv"
 EPSILON, DELTA = 1.0, 1e-6
 LARGEST, SIZES, MOST = 10_000, (1_000, 100_000), (1, 5, 20)
-RUNS, SEED = 100, 20_230_207
+RUNS, SEED = 100 if full() else 20, 20_230_207
 ROWS, UNITS, KEYS, ROUNDS, LIMIT = 1_000_000, 100_000, 100_000, 7, 0.050
 ADDED = ["k", "query ms", "top adds ms", "limit ms", "ours / limit"]
 LIMITED = Against("top-k adds", *ADDED[2:])

@@ -1,8 +1,8 @@
 """Private sketches beside exact noisy counts and the engine's own counts, and streams chosen by the answers.
 
-Run as `python benchmarks/sketches.py`. The engine's counts are not private, and neither they nor a noisy count are kept
-between questions: their limit is a scan. Errors are root mean squares of RUNS runs; times are the best of several
-rounds; a first reading happens once for each sketch.
+Run as `python benchmarks/sketches.py [--full]`. The engine's counts are not private, and neither they nor a noisy count
+are kept between questions: their limit is a scan. Errors are root mean squares of RUNS runs; times are the best of
+several rounds; a first reading happens once for each sketch.
 """
 
 import math
@@ -23,13 +23,15 @@ from chary.mechanisms import Distinct, Estimator, FlajoletMartin, SecondMoment, 
 from chary.mechanisms.streaming.registers import RegisterLaw, largest_value, raised
 from chary.noise import OperatingSystem
 from chary.streaming import ItemFrequency, RobustStream, cancelling
-from measuring import announce, best, duration, seconds, show
+from measuring import announce, best, duration, full, seconds, show
 
-UNITS = 1_000_000
+UNITS = 1_000_000 if full() else 300_000
 COUNTED = 100_000
 BATCH = 10_000
 ROUNDS = 5
-RUNS = 200
+RUNS = 200 if full() else 25
+# Of the streams that are chosen, and of the one that nobody chose.
+ITEMS, FIXED = (1000, 300) if full() else (100, 20)
 SOURCE = OperatingSystem()
 
 
@@ -144,7 +146,7 @@ class Case(NamedTuple):
 
 def fixed(ask: Callable[[int], float]) -> list[int]:
     """A stream that nobody chose."""
-    stream = list(range(300))
+    stream = list(range(FIXED))
     for item in stream:
         ask(item)
     return stream
@@ -155,14 +157,14 @@ CASES = [
         "second moment, chosen",
         SecondMoment,
         lambda counts: sum(n * n for n in counts.values()),
-        lambda ask: cancelling(ask, items=1000),
+        lambda ask: cancelling(ask, items=ITEMS),
         {"copies": 2000, "largest": 10**7, "budget": Budget(epsilon=3, delta=1e-12), "hits": 16},
     ),
     Case(
         "frequency of one item, chosen",
         lambda key: ItemFrequency(key, 0, width=64, depth=1),
         lambda counts: counts[0],
-        lambda ask: cancelling(ask, items=1000),
+        lambda ask: cancelling(ask, items=ITEMS),
         {"copies": 400, "largest": 1000, "budget": Budget(epsilon=12, delta=1e-9), "hits": 16},
     ),
     Case(

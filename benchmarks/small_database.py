@@ -1,11 +1,12 @@
 """Small databases: the time to go through the candidates, and errors on real people, promised and measured.
 
-Run as `python benchmarks/small_database.py [adult.csv.gz]` with the Adult table of the UCI repository, all 48,842
-rows with a header; without it errors are measured on the packaged panel of 20,190 person-years alone. About two
+Run as `python benchmarks/small_database.py [adult.csv.gz] [--full]` with the Adult table of the UCI repository, all
+48,842 rows with a header; without it errors are measured on the packaged panel of 20,190 person-years alone. About two
 minutes. An error is the largest of any query, a share of rows. Noise on each query is Laplace noise of epsilon/|Q|.
 """
 
 import sys
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 
@@ -22,9 +23,9 @@ from chary.demo.panel import people
 from chary.mechanisms.synthesis.small_database_classes import Classes
 from chary.mechanisms.synthesis.small_database_draw import SmallDatabases
 from chary.noise import OperatingSystem
-from measuring import announce, best, duration, show
+from measuring import FULL, announce, best, duration, full, show
 
-REPEATS, MOST, BETA, RHO = 20, 300_000, "0.05", "0.02"
+REPEATS, MOST, BETA, RHO = 20 if full() else 4, 300_000, "0.05", "0.02"
 PANEL = (
     Universe({"xage": Bins([0, 10, 20, 30, 40, 50, 70]), "female": [0, 1], "mdvis": Bins([0, 1, 5, 10, 100])}),
     ["female = 1", "xage >= 30", "mdvis >= 1", "mdvis >= 5", "female = 1 AND mdvis >= 5", "xage >= 50 AND mdvis >= 10"],
@@ -59,14 +60,13 @@ def speed(cells: int, queries: int, rows: int, measure: str) -> list[str]:
     return [measure, *(f"{size:,}" for size in sizes), duration(taken)]
 
 
-def errors(name: str, table: pl.DataFrame, task: Task, epsilon: str) -> list[list[str]]:
+def errors(name: str, table: pl.DataFrame, task: Task, epsilon: str) -> Iterator[list[str]]:
     """Some numbers of rows with both measures, beside noise on each query."""
     universe, queries = task
     options = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "budget": Budget(epsilon=10**6)}
     session = chary.open(table, **options)
     truths = np.array([table.filter(pl.sql_expr(query)).height / table.height for query in queries])
     workload = Workload.of(universe, queries, session.schema)
-    lines = []
     for measure in ("classes", "databases"):
         for rows in (4, 8, 64):
             if workload.classes.candidates(rows) > MOST:
@@ -75,9 +75,9 @@ def errors(name: str, table: pl.DataFrame, task: Task, epsilon: str) -> list[lis
             found = [session.ask(SmallDatabase(**asked)) for _ in range(REPEATS)]
             off = [max(abs(made.share(q) - t) for q, t in zip(queries, truths, strict=True)) for made in found]
             told = [f"{found[0].error_bar:.4f}", f"{np.mean(off):.4f}", f"{np.max(off):.4f}"]
-            lines.append([name, epsilon, measure, f"{rows}", f"{workload.classes.candidates(rows):,}", *told])
+            yield [name, epsilon, measure, f"{rows}", f"{workload.classes.candidates(rows):,}", *told]
     session.close()
-    return [*lines, [name, epsilon, "noise on each", "", "", *noise(table.height, len(queries), float(epsilon))]]
+    yield [name, epsilon, "noise on each", "", "", *noise(table.height, len(queries), float(epsilon))]
 
 
 def noise(size: int, queries: int, epsilon: float) -> list[str]:
@@ -87,13 +87,13 @@ def noise(size: int, queries: int, epsilon: float) -> list[str]:
     return [f"{scale * np.log(queries / float(BETA)):.4f}", f"{off.mean():.4f}", f"{off.max():.4f}"]
 
 
-def growing(table: pl.DataFrame, task: Task) -> list[list[str]]:
+def growing(table: pl.DataFrame, task: Task) -> Iterator[list[str]]:
     """What schedules promise for ever, at the number of rows and the growth of least error."""
     session = chary.open(table, privacy_unit=None, relation="replace", ledger=":memory:", budget=Budget(epsilon=1))
-    workload, lines = Workload.of(*task, session.schema), []
+    workload = Workload.of(*task, session.schema)
     session.close()
     published = published_small_database_law(cells=task[0].cells, queries=len(task[1]))
-    for start in (10**4, 10**5, 10**6, 10**7):
+    for start in (10**4, 10**5, 10**6, 10**7) if full() else (10**4, 10**6):
         for name, total, concentrated in (
             ("epsilon 1", {"epsilon": 1}, False),
             (f"rho {RHO}", {"rho": RHO}, False),
@@ -110,24 +110,22 @@ def growing(table: pl.DataFrame, task: Task) -> list[list[str]]:
             rows = min(told, key=told.__getitem__)
             usual = epochs_error(published, growth=best_growth(published, **terms), **terms)
             figures = [f"{float(growths[rows]):.3f}", f"{told[rows]:.4f}", f"{usual:.4f}" if usual < 1 else "-"]
-            lines.append([f"{start:,}", name, f"{rows}", *figures])
-    return lines
+            yield [f"{start:,}", name, f"{rows}", *figures]
 
 
 def main() -> None:
     announce()
     sizes = [(1000, 4, 4), (1000, 4, 6), (1000, 4, 9), (10**6, 4, 9), (200, 20, 3), (3000, 12, 2), (2, 1, 5000)]
-    table = [speed(*size, measure) for size in sizes for measure in ("classes", "databases")]
+    table = (speed(*size, measure) for size in sizes for measure in ("classes", "databases"))
     show("One choice", ["measure", "cells", "queries", "classes", "rows", "candidates", "time"], table)
     panel = pl.from_arrow(people())
     data = [("panel", panel, PANEL), ("panel, all sets of 4 cells", panel, SUBSETS)]
-    if len(sys.argv) > 1:
-        data.append(("Adult", pl.read_csv(Path(sys.argv[1])), ADULT))
-    table = [
-        line for name, rows, task in data for epsilon in ("0.01", "0.1") for line in errors(name, rows, task, epsilon)
-    ]
+    if places := [argument for argument in sys.argv[1:] if argument != FULL]:
+        data.append(("Adult", pl.read_csv(Path(places[0])), ADULT))
+    epsilons = ("0.01", "0.1") if full() else ("0.1",)
+    lines = (line for name, rows, task in data for epsilon in epsilons for line in errors(name, rows, task, epsilon))
     headings = ["data", "epsilon", "measure", "rows", "candidates", "promised", "mean error", "largest"]
-    show(f"Largest error of any query, {REPEATS} databases each", headings, table)
+    show(f"Largest error of any query, {REPEATS} databases each", headings, lines)
     for name, table, task in data[:2]:
         title = f"SmallDBG: what is promised for ever, {name}"
         show(title, ["first size", "budget", "rows", "growth", "error", "published law"], growing(table, task))

@@ -5,6 +5,11 @@ import multiprocessing
 from hypothesis import settings
 
 from tests.children import PRELOADED
+from tests.engines.tally import pytest_runtest_logreport, pytest_sessionfinish
+from tests.servers.postgres import postgres, postgres_url
+from tests.servers.spark import spark
+
+__all__ = ["postgres", "postgres_url", "pytest_runtest_logreport", "pytest_sessionfinish", "spark"]
 
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from chary.calls.algorithms.algorithm import Algorithm
     from chary.data import CSV, Ballots, Bins, Neighbouring, Relation, Universe, count, histogram, mean, total
     from chary.filters import Budget
+    from chary.service import connect as connect
     from chary.session import Session, open, open_rows, open_series, open_stream
 
 # In the order of their letters; the linter would have constants first and takes CSV for one.
@@ -84,6 +85,7 @@ _HOMES: Final = {
     "mean": "chary.data",
     "total": "chary.data",
     "Budget": "chary.filters",
+    "connect": "chary.service",
     "Session": "chary.session",
     "open": "chary.session",
     "open_rows": "chary.session",
@@ -103,6 +105,7 @@ _ROOMS: Final = (
     "ledger",
     "mechanisms",
     "noise",
+    "service",
     "session",
     "streaming",
 )

@@ -50,7 +50,13 @@ class UnknownHeld(InvalidInput):
 
 
 class BudgetRefused(CharyError):
-    """The worst price of the call does not fit into what is left of a cap; nothing was touched."""
+    """The worst price of the call does not fit into what is left of a cap; nothing was touched.
+
+    `figures` are those of the message where it has any: `asked` and `left` as shares of the budget, and the `epsilon`
+    that would fit.
+    """
+
+    figures: dict[str, float] | None = None
 
 
 class NoPrice(BudgetRefused):

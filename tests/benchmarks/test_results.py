@@ -107,6 +107,30 @@ def test_what_takes_too_long_is_stopped(run_beside, tmp_path):
     assert run_beside("run_all").run(tmp_path / "made.py", minutes=0.01)["outcome"] == "stopped after 0.01 minutes"
 
 
+def test_what_is_killed_leaves_the_rows_it_had(run_beside, tmp_path, monkeypatch):
+    """A cap may meet a benchmark where nothing can be interrupted."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "benchmarks"))
+    (tmp_path / "made.py").write_text(
+        "import os, signal\nfrom measuring import show\n"
+        "def rows():\n    yield ['1']\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "show('whole', ['a'], [['0']])\nshow('part', ['a'], rows())\n"
+    )
+    section = run_beside("run_all").run(tmp_path / "made.py", minutes=1)
+    assert section["outcome"] == "failed"
+    assert [(table["title"], table["rows"]) for table in section["tables"]] == [
+        ("whole", [["0"]]),
+        ("part (unfinished)", [["1"]]),
+    ]
+
+
+def test_the_large_sizes_are_asked_for(run_beside, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "benchmarks"))
+    (tmp_path / "made.py").write_text("from measuring import full, show\nshow(str(full()), ['a'], [])\n")
+    run = run_beside("run_all").run
+    told = [run(tmp_path / "made.py", 1, *more)["tables"][0]["title"] for more in ((), ("--full",))]
+    assert told == ["False", "True"]
+
+
 def test_the_page_is_that_of_the_record(run_beside):
     results = run_beside("results")
     sections = results.load()

@@ -18,7 +18,7 @@ def test_all_are_listed(call):
 
 
 def test_one_is_run_and_its_files_are_told(call, tmp_path):
-    code, out, _ = call("reproduce loss-by-threshold --quick --out figures --json")
+    code, out, _ = call("reproduce loss-by-threshold --quick --jobs 1 --out figures --json")
     [told] = json.loads(out)["experiments"]
     assert code == 0
     assert told["holds"]
@@ -32,7 +32,7 @@ def test_one_is_run_and_its_files_are_told(call, tmp_path):
 def test_a_broken_trend_is_told_by_the_exit_code(call, monkeypatch):
     broken = [Trend("the moon is larger", False)]
     monkeypatch.setattr(EXPERIMENTS["loss-by-threshold"], "trends", lambda *_: broken)
-    code, out, _ = call("reproduce loss-by-threshold --quick")
+    code, out, _ = call("reproduce loss-by-threshold --quick --jobs 1")
     assert code == reproduce_command.TREND_BROKEN == 4
     assert "DOES NOT HOLD: the moon is larger" in out
 

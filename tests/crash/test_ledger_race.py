@@ -1,18 +1,19 @@
-"""Many processes on one file: the cap holds and nothing is lost."""
+"""Many processes on one ledger: the cap holds and nothing is lost."""
 
 import pytest
 
-from chary.ledger import Amount, SqlLedger, Terms
+from chary.ledger import Amount, Terms, open_ledger
 from tests.children import Python
+from tests.ledger.kit import KEPT, place
 
 PROCESSES = 8
 CHILD = """
 import sys
 from chary.errors import BudgetRefused
-from chary.ledger import Amount, SqlLedger
+from chary.ledger import Amount, open_ledger
 
 path, name, rounds = sys.argv[1:]
-ledger, settled, refused = SqlLedger(path, timeout=120), 0, 0
+ledger, settled, refused = open_ledger(path, timeout=120), 0, 0
 for number in range(int(rounds)):
     try:
         call = ledger.reserve("visits", name, "count", "{}", Amount(3, 1))
@@ -25,10 +26,14 @@ print(settled, refused)
 """
 
 
-@pytest.mark.parametrize(("rounds", "cap"), [(40, 200), pytest.param(200, 1000, marks=pytest.mark.soak)])
-def test_eight_processes_never_pass_the_cap(tmp_path, rounds, cap):
-    path = tmp_path / "test.ledger"
-    ledger = SqlLedger(path)
+SIZES = [("sql", 40, 200), ("postgresql", 15, 75)]
+LONG = [pytest.param(kind, 200, 1000, marks=pytest.mark.soak) for kind in KEPT]
+
+
+@pytest.mark.parametrize(("kind", "rounds", "cap"), SIZES + LONG)
+def test_eight_processes_never_pass_the_cap(tmp_path, request, kind, rounds, cap):
+    path = place(kind, tmp_path, request)
+    ledger = open_ledger(path)
     ledger.open(Terms("visits", "ab12", "{}", Amount(cap, cap)))
     children = [Python("-c", CHILD, path, f"analyst-{number}", rounds) for number in range(PROCESSES)]
     counts = [tuple(map(int, child.communicate()[0].split())) for child in children]
@@ -46,15 +51,16 @@ def test_eight_processes_never_pass_the_cap(tmp_path, rounds, cap):
     ledger.close()
 
 
-def test_many_processes_may_make_the_same_ledger(tmp_path):
-    path = tmp_path / "test.ledger"
+@pytest.mark.parametrize("kind", KEPT)
+def test_many_processes_may_make_the_same_ledger(tmp_path, request, kind):
+    path = place(kind, tmp_path, request)
     script = (
-        "import sys; from chary.ledger import *; l = SqlLedger(sys.argv[1], timeout=60);"
+        "import sys; from chary.ledger import *; l = open_ledger(sys.argv[1], timeout=60);"
         "l.open(Terms('visits', 'ab12', '{}', Amount(10))); l.close()"
     )
     children = [Python("-c", script, path) for _ in range(6)]
     outputs = [child.communicate() for child in children]
     assert [child.returncode for child in children] == [0] * 6, outputs
-    ledger = SqlLedger(path)
+    ledger = open_ledger(path)
     assert ledger.verify().entries == 1
     ledger.close()

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from chary.errors import InvalidInput, InvalidParameter
-from chary.experiments import EXPERIMENTS, DataFolder, Experiment, Measurements, Trend, experiment, reproduce
+from chary.experiments import EXPERIMENTS, DataFolder, Experiment, Measurements, Trend, experiment, reproduce, workers
 from chary.experiments.reproducing import seed_of
 
 
@@ -83,6 +83,25 @@ def test_a_piece_is_measured_again_where_its_data_or_its_file_are_others(tmp_pat
 def test_quick_and_full_runs_share_their_pieces(tmp_path, data):
     reproduce(Squares(), tmp_path, data=data, quick=True)
     assert reproduce(Squares(), tmp_path, data=data).measured == 2
+
+
+def test_processes_find_what_one_finds(tmp_path):
+    asked, heard = experiment("maximum-by-queries"), []
+    one = reproduce(asked, tmp_path / "one", quick=True)
+    with workers(2) as pool:
+        two = reproduce(asked, tmp_path / "two", quick=True, pool=pool, on_progress=lambda *done: heard.append(done))
+    assert list(one.found) == list(two.found)
+    assert heard == [(done, two.pieces) for done in range(two.pieces + 1)]
+    assert two.measured == two.pieces > 1
+    again = reproduce(asked, tmp_path / "two", quick=True)
+    assert (again.measured, list(again.found)) == (0, list(one.found))
+
+
+def test_what_fails_in_a_process_is_told(tmp_path):
+    (tmp_path / "bike_day.csv").write_text("value\n1\n")
+    asked, folder = experiment("alarms-bikes"), DataFolder(tmp_path)
+    with workers(2) as pool, pytest.raises(InvalidInput, match=r"bike_day\.csv has no column registered"):
+        reproduce(asked, tmp_path, data=folder, quick=True, pool=pool)
 
 
 def test_absent_data_are_named_before_anything_is_measured(tmp_path):

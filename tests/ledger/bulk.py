@@ -12,7 +12,7 @@ from chary.ledger.accounts import Purse
 from chary.ledger.books import Books
 from chary.ledger.drafts import opening, reserving, settling
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
-from chary.ledger.sqlite.schema import analysts, answers, calls, chain, datasets, entries, tallies
+from chary.ledger.sql.schema import analysts, answers, calls, chain, datasets, entries, tallies
 from chary.ledger.sqlite.store import Store
 
 TERMS = Terms("visits", "ab12", '{"unit":"patient"}', Amount(2**62, 2**62))

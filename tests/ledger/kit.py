@@ -4,6 +4,8 @@ import sqlite3
 from pathlib import Path
 
 from chary.ledger import Amount, Ledger, MemoryLedger, Reservation, SqlLedger, Terms, canonical
+from chary.ledger.postgresql.address import Address, is_address
+from chary.ledger.postgresql.postgres_ledger import PostgresLedger
 
 QUESTION = canonical({"where": "age >= 65", "above": 500})
 ANSWER = canonical({"above": True})
@@ -13,8 +15,29 @@ def terms(name: str = "visits", main: int = 10, delta: int = 10, unit: str = "pa
     return Terms(name, "ab12", canonical({"unit": unit, "filter": "pure"}), Amount(main, delta))
 
 
-def make(kind: str, folder: Path) -> Ledger:
-    return MemoryLedger() if kind == "memory" else SqlLedger(folder / "test.ledger")
+KINDS = ["memory", "sql", "postgresql"]
+KEPT = ["sql", "postgresql"]
+TABLES = "chain, entries, datasets, analysts, tallies, calls, answers, secrets, seals, departures"
+
+
+def place(kind: str, folder: Path, request) -> str:
+    """Where a new ledger of this kind is; the server is only begun for those that need it."""
+    return str(folder / "test.ledger") if kind == "sql" else request.getfixturevalue("postgres").schema()
+
+
+def opened(target: str | Path, **options) -> SqlLedger | PostgresLedger:
+    return PostgresLedger(target, **options) if is_address(target) else SqlLedger(target, **options)
+
+
+def make(kind: str, folder: Path, request) -> Ledger:
+    return MemoryLedger() if kind == "memory" else opened(place(kind, folder, request))
+
+
+def emptied(target: str, owner) -> None:
+    """Make it a ledger without entries again, much faster than a new one, as somebody who may do everything."""
+    schema = Address.parse(target).schema
+    owner.execute(f"SET search_path = {schema}; SET session_replication_role = replica; TRUNCATE {TABLES}")
+    owner.execute("INSERT INTO chain VALUES (1, 1, 0, repeat('0', 64)); INSERT INTO seals VALUES (1, 0, 0)")
 
 
 def ask(ledger: Ledger, worst: int = 4, price: int = 1, dataset: str = "visits", analyst: str = "ann") -> Reservation:
@@ -24,9 +47,9 @@ def ask(ledger: Ledger, worst: int = 4, price: int = 1, dataset: str = "visits",
     return call
 
 
-def filled(path: Path) -> SqlLedger:
+def filled(path: str | Path) -> SqlLedger | PostgresLedger:
     """A ledger with something in every table and every column."""
-    ledger = SqlLedger(path)
+    ledger = opened(path)
     ledger.open(terms())
     ledger.open(terms("trips", 100, 100))
     ledger.set_share("visits", "ann", Amount(8, 8))

@@ -6,8 +6,9 @@ from chary.errors import LedgerBroken
 from chary.ledger import Amount, SqlLedger
 from chary.ledger.audit import Audit
 from chary.ledger.drafts import opening, reserving
-from chary.ledger.sqlite.sql_audit import audit
-from chary.ledger.sqlite.sql_writes import secret_digest
+from chary.ledger.sql.sql_audit import audit
+from chary.ledger.sql.sql_writes import secret_digest
+from chary.ledger.sqlite.sqlite_upkeep import SqliteUpkeep
 from chary.ledger.sqlite.store import Store
 
 from .kit import QUESTION, filled, raw, terms
@@ -91,5 +92,5 @@ def test_an_index_that_misses_a_row_is_found(path, index):
     raw(path, "PRAGMA writable_schema=ON", f"INSERT INTO sqlite_master VALUES ({values})")
     store = Store(path, 1.0)
     with store.copied() as connection:
-        assert any(index in problem for problem in audit(connection, None).problems)
+        assert any(index in problem for problem in audit(SqliteUpkeep(), connection, None).problems)
     store.close()

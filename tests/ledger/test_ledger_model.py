@@ -10,6 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from chary.errors import CharyError
 from chary.ledger import Amount, CapReached, MemoryLedger, Reservation, SqlLedger, Terms
+from chary.ledger.postgresql.postgres_ledger import PostgresLedger
+
+from .kit import emptied, opened
 
 DATASETS = st.sampled_from(["visits", "trips"])
 ANALYSTS = st.sampled_from(["ann", "bob"])
@@ -48,8 +51,11 @@ class SideBySide(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(dir=FAST)
+        self.sql, self.memory = self.begun(), MemoryLedger()
+
+    def begun(self):
         self.path = Path(self.folder.name) / "model.ledger"
-        self.sql, self.memory = SqlLedger(self.path), MemoryLedger()
+        return SqlLedger(self.path)
 
     def teardown(self):
         self.verify()
@@ -109,7 +115,7 @@ class SideBySide(RuleBasedStateMachine):
     @rule()
     def reopen(self):
         self.sql.close()
-        self.sql = SqlLedger(self.path)
+        self.sql = opened(self.path)
 
     @rule(number=st.integers(0, 25))
     def look(self, number):
@@ -153,10 +159,32 @@ class SideBySide(RuleBasedStateMachine):
         assert self.memory.verify().problems == []
 
 
+MANY = settings(max_examples=50, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TestSideBySide = SideBySide.TestCase
-TestSideBySide.settings = settings(
-    max_examples=50, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestSideBySide.settings = MANY
+
+
+class SideBySideOnAServer(SideBySide):
+    def begun(self):
+        self.path = SERVER["ledger"]
+        emptied(self.path, SERVER["owner"])
+        return PostgresLedger(self.path)
+
+
+SERVER = {}
+
+
+@pytest.mark.usefixtures("server")
+class TestOnAServer(SideBySideOnAServer.TestCase):
+    settings = settings(MANY, max_examples=12)
+
+
+@pytest.fixture(scope="module")
+def server(postgres):
+    SERVER["ledger"] = postgres.schema()
+    PostgresLedger(SERVER["ledger"]).close()
+    with postgres.connect() as SERVER["owner"]:
+        yield
 
 
 def test_the_comparison_can_fail():

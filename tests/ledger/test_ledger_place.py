@@ -12,9 +12,9 @@ import pytest
 
 from chary.errors import LedgerBroken, LedgerBusy, LedgerError
 from chary.ledger import Amount, SqlLedger
+from chary.ledger.sql.schema import seals
 from chary.ledger.sqlite import inode as inode_module
 from chary.ledger.sqlite.inode import Inode, mounted
-from chary.ledger.sqlite.schema import seals
 
 from .kit import ask, filled, raw, terms
 from .test_ledger_file import in_child

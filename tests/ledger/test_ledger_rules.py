@@ -29,14 +29,14 @@ from chary.ledger import (
 )
 from chary.ledger.entries import GENESIS, ChainEntry
 
-from .kit import ANSWER, QUESTION, ask, make, terms
+from .kit import ANSWER, KINDS, QUESTION, ask, make, terms
 
 NONE = Amount(0)
 
 
-@pytest.fixture(params=["memory", "sql"])
+@pytest.fixture(params=KINDS)
 def ledger(request, tmp_path):
-    made = make(request.param, tmp_path)
+    made = make(request.param, tmp_path, request)
     made.open(terms())
     yield made
     made.close()

@@ -4,8 +4,9 @@ import pytest
 
 from chary.errors import LedgerBroken, LedgerError
 from chary.ledger import SqlLedger
-from chary.ledger.sqlite.schema import metadata
-from chary.ledger.sqlite.sql_audit import audit
+from chary.ledger.sql.schema import metadata
+from chary.ledger.sql.sql_audit import audit
+from chary.ledger.sqlite.sqlite_upkeep import SqliteUpkeep
 from chary.ledger.sqlite.store import Store
 
 from .kit import filled, raw
@@ -36,7 +37,7 @@ def found(path):
     except LedgerError:
         store = Store(path, 1.0)
         with store.copied() as connection:
-            verdict = audit(connection, None)
+            verdict = audit(SqliteUpkeep(), connection, None)
         store.close()
         return True, verdict
     verdict = ledger.verify()

@@ -5,12 +5,14 @@ import threading
 import pytest
 
 from chary.errors import LedgerError
-from chary.ledger import Amount, MemoryLedger, SqlLedger, Terms, VersionMoved
+from chary.ledger import Amount, Terms, VersionMoved
+
+from .kit import KINDS, make
 
 
-@pytest.fixture(params=["memory", "sql"])
+@pytest.fixture(params=KINDS)
 def ledger(request, tmp_path):
-    made = MemoryLedger() if request.param == "memory" else SqlLedger(tmp_path / "a.ledger")
+    made = make(request.param, tmp_path, request)
     for name in ("visits", "trips"):
         made.open(Terms(name, "ab12", "{}", Amount(10)))
     yield made

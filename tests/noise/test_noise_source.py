@@ -51,6 +51,14 @@ def test_seeds_are_whole_numbers() -> None:
     assert Seeded(1).words(4, 64).tolist() != Seeded(2).words(4, 64).tolist()
 
 
+def test_a_seed_has_one_stream_however_it_is_cut() -> None:
+    """What is fetched ahead is handed out as numpy's generator would hand out the bytes, small and large, even none."""
+    plain, ours, cuts = np.random.default_rng(3), Seeded(3), np.random.default_rng(4)
+    for _ in range(400):
+        count, bits = int(cuts.integers(0, 9000 if cuts.random() < 0.1 else 40)), int(cuts.choice([8, 16, 32, 64]))
+        assert ours.words(count, bits).tobytes() == plain.bytes(count * bits // 8)
+
+
 @pytest.mark.usefixtures("counted")
 def test_every_word_is_made_of_bytes_of_the_operating_system() -> None:
     large = OperatingSystem().words(100, 64)

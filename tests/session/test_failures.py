@@ -80,7 +80,7 @@ def test_a_failing_engine_shows_nothing_and_keeps_the_charge(opened, ask, damage
 
 @pytest.mark.parametrize("ask", CALLS.values(), ids=CALLS.keys())
 def test_an_interruption_inside_of_the_engine_is_no_failure_of_the_engine(opened, ask, monkeypatch):
-    def interrupted(plan, connection):
+    def interrupted(plan, connection, sql):
         raise RuntimeError("Query interrupted")
 
     session = opened()

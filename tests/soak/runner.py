@@ -22,6 +22,7 @@ from tests.soak.mutation.mutants import mutants
 from tests.soak.neighbours import neighbours
 from tests.soak.predicates import predicates
 from tests.soak.racing_keys import racing_keys
+from tests.soak.servers import servers
 from tests.soak.whole.sessions import whole_sessions
 
 Attack = Callable[[Until, Random], Figures]
@@ -40,6 +41,7 @@ class Part:
 LONG = 20.0
 PARTS = {
     "kills": Part(kills, 12),
+    "servers": Part(servers, 2),
     "damage": Part(damage, 2),
     "keys": Part(racing_keys, 1),
     "interrupts": Part(interrupts, 2),

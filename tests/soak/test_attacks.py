@@ -23,9 +23,11 @@ from tests.soak.predicates import counts, predicates
 from tests.soak.racing_keys import racing_keys
 from tests.soak.replay import Replay
 from tests.soak.rooms import BUDGETS, ROOMS
+from tests.soak.servers import servers
 
 LITTLE = {
     "kills": (kills, 6),
+    "servers": (servers, 1),
     "damage": (damage, 12),
     "keys": (racing_keys, 6),
     "interrupts": (interrupts, 12),

@@ -153,7 +153,7 @@ def call(kind: str, *, subject: str) -> Callable[[KindT], KindT]:
 def _refusing(init: Callable[..., None]) -> Callable[..., None]:
     """The constructor with refusals in chary's own words and types."""
 
-    def checked(self: Any, *arguments: Any, **options: Any) -> None:
+    def checked(self: Any, /, *arguments: Any, **options: Any) -> None:
         try:
             init(self, *arguments, **options)
             return

@@ -15,11 +15,11 @@ from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, show_table
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
-from chary.ledger import SqlLedger, Terms
+from chary.ledger import Terms, ledger_exists, open_ledger, whereabouts
 from chary.session.opening import held_filter
 from chary.spine.spending import left_of
 
-Book = Annotated[Path | None, typer.Argument(help="Ledger file: advice for what is left (default: a new dataset).")]
+Book = Annotated[str | None, typer.Argument(help="Ledger file or URL: advice for what is left (default: new rows).")]
 Tests = Annotated[int | None, typer.Option(help="How many tests.")]
 Hits = Annotated[int, typer.Option(help="How many of them are expected to be above.")]
 Values = Annotated[bool, typer.Option(help="Whether each hit is to come with a noisy value.")]
@@ -75,15 +75,15 @@ def advise(
     elif (epsilon, delta, relation) != (None, None, None):
         raise InvalidParameter("the ledger holds the budget: leave --epsilon, --delta and --relation out")
     else:
-        found = _left(ledger, dataset, analyst, terms)
+        found = _left(whereabouts(ledger), dataset, analyst, terms)
     yield Shown(found.as_dict(), lambda _: _show(found))
 
 
-def _left(file: Path, dataset: str | None, analyst: str, terms: dict[str, Any]) -> Advice:
+def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, Any]) -> Advice:
     """Advice for what is left of a dataset of a ledger."""
-    if not file.exists():
+    if not ledger_exists(file):
         raise InvalidParameter(f"there is no ledger {file}")
-    ledger = SqlLedger(file)
+    ledger = open_ledger(file)
     try:
         held = _chosen([known for known in ledger.datasets() if dataset in (None, known.name)])
         conditions = json.loads(held.conditions)

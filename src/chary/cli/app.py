@@ -51,6 +51,10 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "quote": ("asking.kinds:quote", "What any kind of call would cost and how accurate it would be; free."),
         "account": ("account.calculators:app", "Calculators of privacy accounting; they touch no data."),
     },
+    "For many analysts": {
+        "serve": ("chary.service.command:serve", "Let analysts ask over HTTP, each with a token, under one budget."),
+        "token": ("chary.service.command:app", "Tokens of the service: made, listed, revoked."),
+    },
     "Records and demonstrations": {
         "findings": ("asking.runs:published", "All that was published, intervals that hold at once, alarms to act on."),
         "ledger": ("ledger_commands:app", "The durable record of what was revealed."),

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from chary.cli.verbosity import option
+from chary.errors import InvalidParameter
 
 _Found = TyperCommand | TyperGroup
 
@@ -91,6 +92,19 @@ def group_of(doors: list[Lazy], kind: type[DoorGroup] = DoorGroup) -> type[DoorG
 
 
 def found(place: str) -> Callable[[], Any]:
-    """What `module:name` is within the command, once it is wanted."""
+    """What `module:name` is within the command, or `chary.room.module:name` elsewhere, once it is wanted.
+
+    Errors: `InvalidParameter` where another library is missing that an extra brings.
+    """
     module, _, name = place.partition(":")
-    return lambda: getattr(import_module(f"chary.cli.{module}"), name)
+    whole = module if module.startswith("chary.") else f"chary.cli.{module}"
+
+    def load() -> Any:
+        try:
+            return getattr(import_module(whole), name)
+        except ModuleNotFoundError as error:
+            if whole == module and not str(error.name).startswith("chary"):
+                raise InvalidParameter('this needs more libraries: pip install "chary[service]"') from None
+            raise
+
+    return load

@@ -19,6 +19,7 @@ from chary.cli.asking.row_commands import Stated, on_rows
 from chary.cli.commands import Found, Shown
 from chary.errors import InvalidParameter
 from chary.growing.weights_plots import draw_synthetic
+from chary.ledger import ledger_exists
 from chary.numbers import whole
 from chary.pictures.files import check_picture, writable
 from chary.session import Session
@@ -58,12 +59,13 @@ def _synthetic(
             "a made-up table goes to a file in an existing folder that ends in .csv or .parquet, as in "
             "chary export synthetic visits.csv made.csv --each-row --relation replace --rows 1000"
         )
-    _free(to, [source.file, kept], force=force)
+    taken = kept if source.on_server else Path(source.file)
+    _free(to, [taken, kept], force=force)
     if plot is not None:
-        _free(check_picture(plot), [source.file, kept, to], force=force)
+        _free(check_picture(plot), [taken, kept, to], force=force)
     whole(rows, "rows")
     whole(seed, "seed", least=0)
-    if not kept.exists():
+    if not ledger_exists(kept):
         raise InvalidParameter(f"there is no ledger {kept}, so no histogram: chary weights opens one")
     weights = _opened(stated.session, call)
     table = weights.state.synthetic(rows=rows, seed=seed)
@@ -73,8 +75,8 @@ def _synthetic(
     yield Shown(_told(weights, table, to) | {"seed": seed} | stated.charged(None))
 
 
-def _free(target: Path, taken: list[Path], *, force: bool) -> None:
-    if target.resolve() in {path.resolve() for path in taken}:
+def _free(target: Path, taken: list[str | Path], *, force: bool) -> None:
+    if target.resolve() in {path.resolve() for path in taken if isinstance(path, Path)}:
         raise InvalidParameter(f"{target} is in use: name another file to write")
     if target.exists() and not force:
         raise InvalidParameter(f"{target} is there already: name another file, or add --force to overwrite it")

@@ -13,7 +13,11 @@ from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, errors, moment, show_json, show_table
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.filters import Budget
-from chary.ledger import Head, SqlLedger, Terms, Verification
+from chary.ledger import Head, SqlLedger, Terms, Verification, ledger_exists, open_ledger, whereabouts
+from chary.ledger.places.moving import move as moving
+from chary.ledger.postgresql.address import Address
+from chary.ledger.postgresql.roles import role_statements
+from chary.ledger.sql.kept_ledger import KeptLedger
 from chary.session import Entry
 from chary.session.opening import held_filter
 from chary.session.reporting import entries
@@ -21,11 +25,15 @@ from chary.spine.spending import spending
 from chary.words import percent, priced
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
-File = Annotated[Path, typer.Argument(help="Ledger file.")]
+File = Annotated[str, typer.Argument(help="Ledger file, or the URL postgresql://user@host/database?schema=name.")]
 Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
 Seen = Annotated[str | None, typer.Option(help="HASH:COUNT as `chary ledger head` printed it: must be held.")]
 Witness = Annotated[Path | None, typer.Option(help="Make a new witness there that knows this ledger as it is.")]
 Copy = Annotated[Path, typer.Argument(help="Where the copy goes; a file that is there is never replaced.")]
+To = Annotated[str, typer.Argument(help="A new place: a file, or the URL of a schema.")]
+WithOpen = Annotated[bool, typer.Option("--with-open-calls", help="Calls not settled yet stay charged for ever.")]
+Url = Annotated[str, typer.Argument(help="postgresql://user@host/database?schema=name")]
+Analysts = Annotated[list[str], typer.Argument(help="Names of analysts.")]
 # That of bad input: a script that checks a ledger must not take a broken one for a refused budget, which is 3.
 BROKEN = 2
 # Asked once: the bar would fill a log file with its frames.
@@ -78,7 +86,30 @@ def head(file: File, witness: Witness = None) -> Found:
 def backup(file: File, to: Copy) -> Found:
     """Copy a ledger consistently while sessions go on, and print the head of the copy."""
     with closing(_open(file)) as ledger:
+        if not isinstance(ledger, SqlLedger):
+            raise InvalidParameter("a ledger in PostgreSQL is backed up with its database")
         yield _head(ledger.backup(to))
+
+
+@app.command()
+@plainly
+def move(source: File, to: To, with_open_calls: WithOpen = False) -> Found:
+    """Move a ledger between a file and a server; the old one is marked, and nothing is charged there any more.
+
+    Example: chary ledger move visits.ledger postgresql://owner@db.example/privacy?schema=visits
+    """
+    yield _head(moving(whereabouts(source), whereabouts(to), with_open_calls=with_open_calls))
+
+
+@app.command()
+@plainly
+def roles(url: Url, analysts: Analysts) -> Found:
+    """SQL by which its owner lets analysts use a ledger in PostgreSQL, each under a role of the same name.
+
+    Example: chary ledger roles postgresql://owner@db.example/privacy?schema=visits ann bob | psql privacy
+    """
+    text = role_statements(Address.parse(url).schema, analysts)
+    yield Shown({"sql": text}, lambda _: console.print(text, soft_wrap=True, markup=False, highlight=False))
 
 
 @app.command()
@@ -91,13 +122,14 @@ def export(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None
             show_json(shown)
 
 
-def _open(file: Path) -> SqlLedger:
-    if not file.exists():
-        raise InvalidParameter(f"there is no ledger {file}")
-    return SqlLedger(file)
+def _open(file: str) -> KeptLedger:
+    place = whereabouts(file)
+    if not ledger_exists(place):
+        raise InvalidParameter("there is no ledger at this URL" if "://" in file else f"there is no ledger {file}")
+    return open_ledger(place)
 
 
-def _verdict(file: Path, seen: Head | None) -> Verification:
+def _verdict(file: str, seen: Head | None) -> Verification:
     """What a verification finds; a ledger that is too damaged to be opened has its problem too."""
     try:
         with closing(_open(file)) as ledger, Progress(console=errors, transient=True, disable=QUIET) as progress:
@@ -116,7 +148,7 @@ def _head(found: Head) -> Shown:
     return Shown(figures, lambda _: console.print(str(found), soft_wrap=True))
 
 
-def _dataset(ledger: SqlLedger, terms: Terms) -> tuple[str, Budget, Spending, list[Entry]]:
+def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, list[Entry]]:
     filter_ = held_filter(terms)
     spent = spending(filter_, ledger.balance(terms.name).spent)
     return terms.name, filter_.budget, spent, list(entries(ledger, terms.name, filter_))

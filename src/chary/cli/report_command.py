@@ -11,12 +11,14 @@ from rich.progress import Progress
 from chary.cli.asking.options import AsJson
 from chary.cli.output import console, errors, show_json
 from chary.errors import InvalidParameter
+from chary.ledger import whereabouts
+from chary.ledger.postgresql.address import Address
 from chary.session.public_report import PublicReport
 from chary.session.public_report import report as public_report
 from chary.session.public_report.gathering import Tell
 from chary.words import percent
 
-File = Annotated[Path, typer.Argument(help="Ledger file; the rows are not needed.")]
+File = Annotated[str, typer.Argument(help="Ledger file or URL; the rows are not needed.")]
 Out = Annotated[Path | None, typer.Option(help="Where it goes (default: LEDGER.html beside the ledger, and so on).")]
 Confidence = Annotated[str, typer.Option(help="Of each interval by itself, and of all hits together.")]
 Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
@@ -46,11 +48,12 @@ def report(
     Example: chary report visits.ledger --html --out visits.html
     """
     asked = [name for name, wanted in (("html", html), ("pdf", pdf), ("md", md), ("csv", csv)) if wanted]
-    targets = _targets(file, asked, out, as_json=as_json)
+    ledger = whereabouts(file)
+    targets = _targets(ledger, asked, out, as_json=as_json)
     for target in targets:
-        _free(target, file, force=force)
+        _free(target, ledger, force=force)
     with _progress() as tell:
-        found = public_report(file, confidence=confidence, dataset=dataset, tell=tell)
+        found = public_report(ledger, confidence=confidence, dataset=dataset, tell=tell)
         for target in targets:
             found.save(target)
     if as_json:
@@ -59,22 +62,23 @@ def report(
         _told(found, targets)
 
 
-def _targets(file: Path, asked: list[str], out: Path | None, *, as_json: bool) -> list[Path]:
+def _targets(ledger: str | Path, asked: list[str], out: Path | None, *, as_json: bool) -> list[Path]:
     """The files to write: of each form that is asked for, or the one that is named."""
     if out is None:
+        file = ledger if isinstance(ledger, Path) else Path(Address.parse(ledger).schema)
         return [file.with_name(f"{file.name}.{form}") for form in asked or ([] if as_json else ["html"])]
     if len(asked) > 1:
         raise InvalidParameter("--out names one file: ask for one of --html, --pdf, --md and --csv, or leave --out out")
     if out.suffix.lower() not in (".html", ".pdf", ".md", ".csv") or asked not in ([], [out.suffix.lower()[1:]]):
         raise InvalidParameter(
-            f"--out ends in .html, .pdf, .md or .csv, as in chary report {file} --{(asked or ['html'])[0]} "
+            f"--out ends in .html, .pdf, .md or .csv, as in chary report {ledger} --{(asked or ['html'])[0]} "
             f"--out report.{(asked or ['html'])[0]}"
         )
     return [out]
 
 
-def _free(target: Path, ledger: Path, *, force: bool) -> None:
-    if target.resolve() == ledger.resolve():
+def _free(target: Path, ledger: str | Path, *, force: bool) -> None:
+    if isinstance(ledger, Path) and target.resolve() == ledger.resolve():
         raise InvalidParameter("a report does not take the place of its ledger: name another file with --out")
     if target.exists() and not force:
         raise InvalidParameter(f"{target} is there already: name another file with --out, or add --force")

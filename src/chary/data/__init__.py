@@ -18,6 +18,7 @@ from chary.data.queries.total import Total, total
 from chary.data.rows.ballots import Ballots, Poll
 from chary.data.rows.batch import Batch
 from chary.data.rows.entry_limit import EntryLimit
+from chary.data.rows.one_version import read_one_version
 from chary.data.rows.rows import Reading, Rows
 from chary.data.rows.series import Series
 from chary.data.rows.series_values import ValueAt, Values
@@ -62,6 +63,7 @@ __all__ = [
     "ordered",
     "parse_keys",
     "public_size",
+    "read_one_version",
     "second_moments",
     "total",
     "weighted",

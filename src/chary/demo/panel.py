@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from chary.data.engines.chosen import ENGINE
+from chary.data.engines.chosen import EMBEDDED
 
 # As in the study.
 YEARS = (1, 2, 3, 4, 5)
@@ -43,4 +43,4 @@ def first_year() -> pa.Table:
 
 def start(path: Path, rows: pa.Table) -> None:
     """A DuckDB file whose table `alarms` holds the first rows."""
-    ENGINE.store(path, "alarms", rows)
+    EMBEDDED.store(path, "alarms", rows)

@@ -8,6 +8,7 @@ from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.measurements import Measurements
 from chary.experiments.reproducing import Reproduced, reproduce
+from chary.experiments.workers import workers
 
 __all__ = [
     "EXPERIMENTS",
@@ -19,4 +20,5 @@ __all__ = [
     "Trend",
     "experiment",
     "reproduce",
+    "workers",
 ]

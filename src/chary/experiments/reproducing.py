@@ -5,7 +5,8 @@ import inspect
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -61,11 +62,13 @@ def reproduce(
     data: DataFolder | None = None,
     quick: bool = False,
     on_progress: Progress | None = None,
+    pool: Executor | None = None,
 ) -> Reproduced:
     """Measure all pieces that are not in the folder yet, and write NAME.csv and NAME.png there.
 
     A piece that is found is used if its settings, its data, the module of its experiment and chary's version are the
-    same; it is written whole or not at all, so a run may be stopped at any time and goes on where it was. Errors:
+    same; it is written whole or not at all, so a run may be stopped at any time and goes on where it was. A `pool` of
+    `workers` measures several at a time. `on_progress` is told how many pieces are there, and of how many. Errors:
     `InvalidInput` that names the file, or the extra, that is not there, before anything is measured.
 
     >>> import tempfile
@@ -81,23 +84,21 @@ def reproduce(
     known = _known(experiment, source)
     kept = at / KEPT / experiment.name
     kept.mkdir(parents=True, exist_ok=True)
-    settings, rows, seconds, measured = experiment.pieces(quick=quick), list[Row](), 0.0, 0
-    for done, each in enumerate(settings):
+    settings, rows, seconds = experiment.pieces(quick=quick), list[Row](), 0.0
+    paths = [kept / f"{_digest(known, each)[:20]}.json" for each in settings]
+    missing = [(each, path) for each, path in zip(settings, paths, strict=True) if _found(path) is None]
+    for left in _measuring(experiment, missing, source, pool):
         if on_progress is not None:
-            on_progress(done, len(settings))
-        piece, path = None, kept / f"{_digest(known, each)[:20]}.json"
-        piece = _found(path)
-        if piece is None:
-            measured += 1
-            piece = _measured(experiment, each, source)
-            _write(path, json.dumps(piece))
+            on_progress(len(settings) - left, len(settings))
+    for path in paths:
+        piece = json.loads(path.read_text())
         rows += [{**row, "seed": piece["seed"]} for row in piece["rows"]]
         seconds += piece["seconds"]
     found, files = Measurements(rows), (at / f"{experiment.name}.csv", at / f"{experiment.name}.png")
     found.write_csv(files[0])
     picture(experiment, found, files[1])
     trends = tuple(experiment.trends(found))
-    return Reproduced(experiment.name, found, *files, trends, len(settings), measured, seconds)
+    return Reproduced(experiment.name, found, *files, trends, len(settings), len(missing), seconds)
 
 
 def check(experiment: Experiment, data: DataFolder) -> None:
@@ -132,10 +133,28 @@ def _digest(known: Sequence[str], settings: Settings) -> str:
     return hashlib.sha256(json.dumps([*known, settings], sort_keys=True).encode()).hexdigest()
 
 
-def _measured(experiment: Experiment, settings: Settings, data: DataFolder) -> dict[str, Any]:
+def _measuring(
+    experiment: Experiment, missing: Sequence[tuple[Settings, Path]], data: DataFolder, pool: Executor | None
+) -> Iterator[int]:
+    """How many are left, before the first and after each."""
+    yield len(missing)
+    if pool is None:
+        for done, (settings, path) in enumerate(missing, 1):
+            _measure(experiment, settings, path, data)
+            yield len(missing) - done
+        return
+    begun = [pool.submit(_measure, experiment, settings, path, data) for settings, path in missing]
+    for done, finished in enumerate(as_completed(begun), 1):
+        finished.result()
+        yield len(missing) - done
+
+
+def _measure(experiment: Experiment, settings: Settings, path: Path, data: DataFolder) -> None:
+    """One piece, which is kept."""
     seed, began = seed_of(experiment, settings), time.process_time()
     rows = experiment.measure(settings, seed, data)
-    return {"settings": settings, "seed": seed, "seconds": time.process_time() - began, "rows": rows}
+    piece = {"settings": settings, "seed": seed, "seconds": time.process_time() - began, "rows": rows}
+    _write(path, json.dumps(piece))
 
 
 def _found(path: Path) -> dict[str, Any] | None:

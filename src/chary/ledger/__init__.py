@@ -1,13 +1,15 @@
 """Budgets that no crash, race or restart can overspend: reserve the worst price, run, settle the actual one.
 
 A ledger knows prices as whole numbers and events as JSON; it does no privacy mathematics. `SqlLedger` keeps a
-hash-chained file that many processes may share, `MemoryLedger` follows the same rules inside one process.
+hash-chained file that many processes may share, `PostgresLedger` (which `open_ledger` opens at a URL) a schema of a
+server that many machines may share, and `MemoryLedger` follows the same rules inside one process.
 """
 
 from chary.amounts import Amount
 from chary.ledger.checks import canonical
 from chary.ledger.head import Head
 from chary.ledger.memory import MemoryLedger
+from chary.ledger.places.whereabouts import ledger_exists, open_ledger, whereabouts
 from chary.ledger.protocol import Ledger
 from chary.ledger.records import (
     Balance,
@@ -44,4 +46,7 @@ __all__ = [
     "Verification",
     "VersionMoved",
     "canonical",
+    "ledger_exists",
+    "open_ledger",
+    "whereabouts",
 ]

@@ -71,7 +71,7 @@ def noting(number: int, dataset: str, kind: str, body: str) -> ChainEntry:
 
 def note_of(version: int, entry: ChainEntry) -> Note:
     """The note an entry tells of."""
-    return Note(version, entry.label, entry.body, entry.created)
+    return Note(version, entry.label, entry.body, entry.created, entry.number)
 
 
 def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None) -> CallRecord:

@@ -97,6 +97,9 @@ class MemoryLedger:
         with self._lock:
             reserved = self._reserved(reservation.call)
             entry = drafts.settling(self._next(), reserved, price, hits, tests, answer)
+            rivals = self._asked(reserved.dataset, reserved.analyst, reserved.request)
+            if any(each.number in self._closings for each in rivals):
+                raise drafts.answered()
             still(seen or {}, self._secrets.get)
             changes = {reserved.number: masked(secret, "secret")}
             for call, new in (secrets or {}).items():

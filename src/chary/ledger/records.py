@@ -123,12 +123,16 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something recorded about a dataset, all of it public; `version` counts the dataset's notes from 1."""
+    """Something recorded about a dataset, all of it public; `version` counts the dataset's notes from 1.
+
+    `entry` is its number in the ledger: calls of higher numbers came later.
+    """
 
     version: int
     kind: str
     body: str
     created: str
+    entry: int = field(default=0, compare=False)
 
 
 class VersionMoved(LedgerError):  # noqa: N818

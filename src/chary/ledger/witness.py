@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import zlib
 from contextlib import suppress
@@ -38,7 +39,7 @@ class Witness:
             raise LedgerError("the witness cannot be read") from None
         if not _once_was_one(text):
             raise LedgerError(f"{self.path} is no witness: name another file, or move this one away")
-        heads = [head for start in (0, _SLOT) if (head := _unpacked(text[start : start + _SLOT])) is not None]
+        heads = _heads(text)
         if not heads:
             raise LedgerBroken("the witness is damaged: make a new one by `chary ledger head FILE --witness PATH`")
         return max(heads)
@@ -62,9 +63,13 @@ class Witness:
             raise LedgerError(f"the witness cannot be written: {error.strerror}") from None
 
     def move(self, head: Head) -> None:
-        """Witness a head; durable when this returns. The caller holds the ledger, so that heads come in order."""
+        """Witness a head; durable when this returns. One that is older than what is witnessed changes nothing."""
         try:
-            self._write(self.path, 0, _packed(head), head.entries % 2 * _SLOT)
+            with self.path.open("rb") as held:
+                # Several processes may come here after their commits, in any order.
+                fcntl.flock(held, fcntl.LOCK_EX)
+                if max(_heads(held.read()), default=Head()) < head:
+                    self._write(self.path, 0, _packed(head), head.entries % 2 * _SLOT)
         except OSError as error:
             raise LedgerError(f"the witness cannot be written: {error.strerror}") from None
 
@@ -87,6 +92,10 @@ def check_apart(ledger: Path, other: str | Path | None, what: str = "the witness
 def _once_was_one(text: bytes) -> bool:
     """Whether it is a witness or may be what a crash left of one: empty, zeros, or one of its two marks."""
     return not text.strip(b"\0") or any(text[at:].startswith(_MARK.encode()) for at in (0, _SLOT))
+
+
+def _heads(text: bytes) -> list[Head]:
+    return [head for start in (0, _SLOT) if (head := _unpacked(text[start : start + _SLOT])) is not None]
 
 
 def _packed(head: Head) -> bytes:

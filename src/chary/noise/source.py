@@ -15,6 +15,7 @@ Words = NDArray[np.unsignedinteger]
 # a call of their own costs less than handing out entries one by one.
 POOL_BYTES: Final = 4096
 POOLED_REQUEST_BYTES: Final = 512
+AHEAD: Final = 1024
 
 _TYPES: Final[dict[int, type[np.unsignedinteger]]] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
@@ -72,10 +73,23 @@ class Seeded:
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(whole(seed, "seed", least=0))
+        self._ahead, self._place = np.empty(0, np.uint32), 0
 
     def words(self, count: int, bits: int) -> Words:
         """Return the next `count` words of the seed's stream."""
-        return np.frombuffer(self._generator.bytes(_bytes(count, bits)), dtype=_TYPES[bits])
+        size = _bytes(count, bits)
+        # As the generator hands out bytes: whole words of 32 bits, one even for none.
+        needed = -(-size // 4) or 1
+        if self._place + needed > len(self._ahead):
+            self._fetch(needed)
+        start, self._place = self._place, self._place + needed
+        return self._ahead[start : self._place].view(np.uint8)[:size].view(_TYPES[bits])
+
+    def _fetch(self, needed: int) -> None:
+        """Calls of the generator cost much more than what they draw, so small requests share one."""
+        left = self._ahead[self._place :]
+        fresh = self._generator.integers(0, 2**32, max(needed - len(left), AHEAD), dtype=np.uint32)
+        self._ahead, self._place = np.concatenate([left, fresh]) if len(left) else fresh, 0
 
 
 def integers(source: Source, count: int) -> list[int]:

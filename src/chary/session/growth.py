@@ -26,10 +26,14 @@ class Growing(Door):
         """Add a batch of rows to the growing dataset; returns its version. Nothing is charged.
 
         All rows or none are added, together with their version, whenever the process dies: rows of a DuckDB file stay
-        there, those of every other source live as long as this session. How many rows came is recorded where the size
-        is public and nowhere else. Under a `request` key that came before, say after a crash, nothing is added and the
-        version of then is returned: the key alone tells, so take a new one for new rows. A DuckDB file keeps the key;
-        for other sources the ledger shows it, so that it must tell nothing of the rows: no hash of them, for one.
+        there, those of every other source live as long as this session. Where a folder (or a pattern) of Parquet files
+        was opened, a file of it that is appended is read in place, and is there at the next opening like all others;
+        one that is among the rows already adds nothing, and needs its `request` key (`InvalidParameter`).
+
+        How many rows came is recorded where the size is public and nowhere else. Under a `request` key that came
+        before, say after a crash, nothing is added and the version of then is returned: the key alone tells, so take a
+        new one for new rows. A DuckDB file keeps the key; for other sources the ledger shows it, so that it must tell
+        nothing of the rows: no hash of them, for one.
 
         Errors: `SchemaMismatch` if columns or types differ. A `LedgerError` leaves nothing behind in memory; rows of a
         DuckDB file may be there by then, and get their version with the next append: repeat it under the same key.

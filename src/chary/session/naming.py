@@ -3,13 +3,24 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from chary.data.files.folders import Folder
+from chary.data.files.sources import is_address
 from chary.errors import LedgerMismatch
 from chary.ledger import Terms
 
 
 def usual_name(source: Any, table: str | None) -> str:
-    """The first file's stem (and the table's name), or "data"."""
+    """The first file's stem, the name of a folder of files or of a server's database (and of the table), or "data".
+
+    >>> usual_name("postgresql://ann:pw@db.example/clinic?sslmode=require", "visits"), usual_name("a/visits.csv", None)
+    ('clinic.visits', 'visits')
+    """
+    if is_address(source):
+        return f"{urlsplit(source).path.strip('/') or 'server'}.{table}"
+    folder = Folder.named(source) if isinstance(source, (str, Path)) else None
+    source = source if folder is None else Path(folder.path).resolve()
     path = min(map(str, source)) if isinstance(source, (list, tuple)) and source else source
     stem = Path(path).name.split(".")[0] if isinstance(path, (str, Path)) else "data"
     return stem if table is None else f"{stem}.{table}"

@@ -44,16 +44,20 @@ def open(
     columns: dict[str, str] | None = None,
     csv: CSV | None = None,
     infer_types: bool = False,
+    engine: Any = None,
     witness: str | Path | None = None,
     unsafe_noise: noise.Source | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Session:
     """Open (or reopen) a dataset under the budget that its ledger keeps.
 
-    - `source`: a CSV or Parquet file (or a list of them), a DuckDB file with `table=`, a pandas, Polars or Arrow table.
+    - `source`: a CSV or Parquet file (or a list of them), a folder or pattern of Parquet files ("visits/",
+      "visits/2026-*.parquet"; those that are there now), a DuckDB file with `table=`, a pandas, Polars or Arrow table,
+      or the URL of a PostgreSQL server, `postgresql://reader@host/database`, with `table="schema.name"`.
     - `privacy_unit`: the column that names the protected unit, or None when each row is a unit of its own.
     - `relation`: "add/remove" one unit (the default for sessions) or "replace" one.
-    - `ledger`: a file, kept for ever and shared by all who ask this dataset; ":memory:" for throwaway sessions.
+    - `ledger`: a file, kept for ever and shared by all who ask this dataset, or the URL of a schema that many machines
+      share, `postgresql://user@host/database?schema=visits`; ":memory:" for throwaway sessions.
     - `budget`: needed the first time; later it is read from the ledger, and a different one raises `LedgerMismatch`.
       The first charge (or share, or append) records it for ever; quotes and refused calls leave no ledger behind.
     - `filter`: "renyi" (mixed calls, the default when the budget has a delta), "exact" (calls that are multiples of
@@ -66,6 +70,10 @@ def open(
       own and must be named. `analyst`: who asks, for caps per analyst.
     - `columns`: types of the columns of a CSV (or of object columns of pandas), as in `{"age": "BIGINT"}`; all others
       are text. `csv`: how it is written, see `CSV`; appended batches are read alike, and reopening must say the same.
+
+    - `engine`: where the rows are asked, DuckDB in this process by default; "spark", "local[2]", "spark://host:7077",
+      "sc://host" or an open SparkSession (then also for a folder or a pattern of Parquet files). A SparkSession as the
+      `source` needs `table="catalog.schema.name"`. See docs/spark.md.
 
     Assumptions: the schema is public, as are names, keys and bounds. `infer_types=True` finds the types of a CSV in its
     values, which makes them public; the statement says so. `unsafe_noise` replaces the operating system's randomness
@@ -87,6 +95,7 @@ def open(
         columns=columns,
         csv=csv,
         infer_types=infer_types,
+        engine=engine,
     )
     return _session(rows, choice, place, (dataset, usual_name(source, table)), analyst, unsafe_noise, on_step)
 
@@ -104,6 +113,7 @@ def open_series(
     order_by: str | None = None,
     labels: str | None = None,
     csv: CSV | None = None,
+    table: str | None = None,
     dataset: str | None = None,
     analyst: str = "analyst",
     witness: str | Path | None = None,
@@ -112,13 +122,24 @@ def open_series(
 ) -> Session:
     """Open a series of counts that were aggregated elsewhere: one value a row, in order; the number of rows is public.
 
+    The `table` of a server needs `order_by`, a column that tells all rows apart: it has no order of its own.
+
     Guarantee as for `open`, where neighbours are series whose every value differs by at most `sensitivity`: what one
     unit can change must be known to whoever made the series. `approximate_delta` is as for `open`. Ask it with
     `session.watch(session.series(), ...)`.
     """
     choice, place = BudgetChoice(budget, filter, grain, approximate_delta), Place(ledger, witness)
-    rows = Series.open(source, column=column, sensitivity=sensitivity, order_by=order_by, labels=labels, csv=csv)
-    return _session(rows, choice, place, (dataset, usual_name(source, column)), analyst, unsafe_noise, on_step)
+    read: dict[str, Any] = {"order_by": order_by, "labels": labels, "csv": csv, "table": table}
+    rows = Series.open(source, column=column, sensitivity=sensitivity, **read)
+    return _session(
+        rows,
+        choice,
+        place,
+        (dataset, usual_name(source, column if table is None else f"{table}.{column}")),
+        analyst,
+        unsafe_noise,
+        on_step,
+    )
 
 
 def open_rows(

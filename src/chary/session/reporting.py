@@ -38,10 +38,11 @@ class Entry:
 def entries(ledger: Ledger, dataset: str, filter_: Filter) -> Iterator[Entry]:
     """The calls of a dataset, oldest first; interrupted ones appear as reserved, with the worst price."""
     for call in ledger.calls(dataset):
-        yield _entry(call, filter_)
+        yield entry_of(call, filter_)
 
 
-def _entry(call: CallRecord, filter_: Filter) -> Entry:
+def entry_of(call: CallRecord, filter_: Filter) -> Entry:
+    """A call as a line of the history."""
     return Entry(
         call=call.number,
         time=call.created,

@@ -31,6 +31,7 @@ def open_stream(
     columns: dict[str, str] | None = None,
     csv: CSV | None = None,
     infer_types: bool = False,
+    engine: Any = None,
     witness: str | Path | None = None,
     unsafe_noise: noise.Source | None = None,
     on_step: Callable[[str], None] | None = None,
@@ -61,7 +62,7 @@ def open_stream(
         raise InvalidParameter("budget must be a Budget, such as chary.Budget(epsilon=1, delta=1e-6)")
     entry = None if budget is None else entry_budget(budget, limit.most)
     each = Neighbouring(Relation.REPLACE, None)
-    read: dict[str, Any] = {"columns": columns, "csv": csv, "infer_types": infer_types}
+    read: dict[str, Any] = {"columns": columns, "csv": csv, "infer_types": infer_types, "engine": engine}
     rows = RowTable.open(source, neighbouring=each, table=table, **read, limit=limit)
     return open_rows(
         rows,

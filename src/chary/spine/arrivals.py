@@ -44,9 +44,21 @@ class Version:
 class Arrivals:
     """The versions of a dataset in its ledger, and the rows that the ledger follows.
 
-    Guarantee: a batch and its version are both there or neither is, once the dataset is open. A DuckDB file commits
-    the rows together with the number of their batch, and batches without a version get one at the next opening or
-    append by anybody. Rows that live in memory are committed only after their version, and a crash takes them all.
+    Guarantee: a batch and its version are both there or neither is, once the dataset is open, and under one request key
+    no rows are added twice, wherever the process was killed. Two durable things are written, the rows and the note in
+    the ledger, in two transactions, so one of them comes first, and the other follows from it later:
+
+    - *A DuckDB file*: rows, number and request key of a batch (`chary_batches`) in one transaction; then the note,
+      which holds the number. Killed before the commit: neither is there, and the key is free. Killed between: every
+      opening and append, by anybody, first notes the batches above the last number that was noted, in their order (a
+      note is written only after the version that it was made for, so that two who do so write one). Killed after the
+      note: both are there. An append under a key that `chary_batches` holds adds nothing and finds the version by the
+      number.
+    - *A folder of Parquet files*: a file is there before it is appended, and no append writes rows. Killed anywhere,
+      the next opening lists it. Under its key it is then appended again without being read twice: the ledger's note of
+      the key tells its version, or else it gets one now.
+    - *All others* live in memory, and are committed there only after their note. A kill takes the rows, of whom the
+      ledger may hold a note; where the size is public, rows that are missing later are refused.
     """
 
     ledger: Ledger
@@ -72,7 +84,8 @@ class Arrivals:
     def arrive(self, batch: Batch) -> Version:
         """Give a batch just appended its version, and return it."""
         if self._kept is None:
-            return _undisturbed(lambda: self._note(APPENDED, self.last(), batch.rows, batch.request))
+            held = self._of_key(batch.request) if batch.found else None
+            return held or _undisturbed(lambda: self._note(APPENDED, self.last(), batch.rows, batch.request))
         last = _undisturbed(self._followed)
         return last if (last.kind, last.batch) == (APPENDED, batch.number) else self.of(batch)
 
@@ -82,6 +95,11 @@ class Arrivals:
         brought = [version for version in self.all() if version.kind == APPENDED]
         same = [each for each in brought if (each.batch == batch.number if kept else each.request == batch.request)]
         return same[0 if kept else -1]
+
+    def _of_key(self, request: str | None) -> Version | None:
+        """The version of an append under this key, also of one by an earlier session."""
+        same = [version for version in self.all() if version.kind == APPENDED and version.request == request]
+        return same[-1] if same else None
 
     @property
     def _kept(self) -> RowTable | None:

@@ -33,7 +33,11 @@ def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRe
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
         told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"
     fitting = _largest_that_fits(interaction, filter_, left)
-    return BudgetRefused(told if fitting is None else f"{told}; epsilon={plain(fitting)} would fit")
+    error = BudgetRefused(told if fitting is None else f"{told}; epsilon={plain(fitting)} would fit")
+    error.figures = {"asked": least.main / whole, "left": left.main / whole}
+    if fitting is not None:
+        error.figures["epsilon"] = float(fitting)
+    return error
 
 
 def _largest_that_fits(interaction: Interaction, filter_: Filter, left: Amount) -> Fraction | None:

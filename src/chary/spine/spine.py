@@ -10,11 +10,11 @@ from typing import Any, Final
 from chary import noise
 from chary.amounts import Amount
 from chary.answer import Spending, handed_out
-from chary.data import Reading, Rows
+from chary.data import Reading, Rows, read_one_version
 from chary.errors import BudgetRefused, CharyError, LedgerError, RequestInFlight
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
-from chary.ledger import CallRecord, Ledger, Reservation, SecretMoved
+from chary.ledger import CallRecord, Ledger, RequestAnswered, Reservation, SecretMoved
 from chary.spine.forking import belongs_here
 from chary.spine.interaction import ENCODER, Interaction, Json, Ran, Touched
 from chary.spine.refusal import refused
@@ -67,7 +67,10 @@ class Spine:
                     if stored is None:
                         raise
                 else:
-                    answer, number = self._finish(running, block), running.reservation.call
+                    try:
+                        answer, number = self._finish(running, block), running.reservation.call
+                    except RequestAnswered:  # the claim on the key was lost on the way, with a connection
+                        stored = self._stored(interaction, body, request)
         if stored is not None:
             answer, number = json.loads(stored.answer or "null"), stored.number
         return handed_out(interaction.present(answer, number), self)
@@ -178,7 +181,7 @@ class Spine:
         secret = self._secret(interaction)
         interaction.check(secret)
         running.touched = True
-        values = [plan.run() for plan in running.plans]
+        values = read_one_version(self.rows, running.plans)
         self.on_step("evaluated")
         most = None if running.most >= interaction.most_hits else running.most
         ran = interaction.run(Touched(values, self.source, secret, most, running.price))

@@ -19,7 +19,7 @@ from chary.calls import Individual, Test
 from chary.calls.individual.individual_streams import OpenIndividual
 from chary.calls.individual.living_questions import AskLiving, CounterMemory, LivingCount
 from chary.data import Neighbouring, RowTable
-from chary.data.engines.duckdb.asking.living_units import DuckLivingUnits
+from chary.data.engines.expressions.living_rows import LivingAnswers
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
 from chary.mechanisms import Laplace
 from chary.mechanisms.thresholds.counters import Counters
@@ -299,7 +299,7 @@ def test_without_removal_the_price_would_not_do(monkeypatch):
 
 
 def test_in_all_of_its_keys_a_unit_would_pass_the_price_and_the_counters_refuse(monkeypatch):
-    monkeypatch.setattr(DuckLivingUnits, "_binding", lambda self: False)
+    monkeypatch.setattr(LivingAnswers, "_binding", lambda self, asked: False)
     pair = Pair(Scripted(monkeypatch), tables(TINY), EPSILON, 1)
     with pytest.raises(InvalidParameter, match="at most"):
         pair.log_moments(keyed)

@@ -45,8 +45,11 @@ def test_every_connection_is_sealed(tmp_path, on_file, writing):
 
 SOURCES = Path(chary.__file__).parent
 ENGINES = SOURCES / "data" / "engines"
-# The ledger has a database of its own.
-SQL_ROOMS = (ENGINES, SOURCES / "ledger" / "sqlite")
+# The ledger has databases of its own.
+LEDGERS = (SOURCES / "ledger" / room for room in ("places", "postgresql", "sql", "sqlite"))
+# The service keeps tokens, its trail and standing questions in a database of its own, which holds no rows.
+SERVICE = (SOURCES / "service" / room for room in ("access", "keeping", "serving", "standing", "telling"))
+SQL_ROOMS = (ENGINES, *LEDGERS, *SERVICE)
 RUNNING = {
     *("execute", "executemany", "executescript", "sql", "cursor", "to_arrow_table"),
     *("fetchall", "fetchone", "fetchmany", "fetchnumpy", "fetchdf", "fetch_df", "fetch_arrow_table"),
@@ -82,12 +85,17 @@ def test_only_engines_execute_sql():
         assert "duckdb" not in modules, path
 
 
-def test_one_engine_knows_its_library():
+LIBRARIES = {"duckdb": "duckdb", "postgresql": "psycopg", "spark": "pyspark"}
+
+
+def test_each_engine_alone_knows_its_library():
     for path in ENGINES.rglob("*.py"):
-        if ENGINES / "duckdb" not in path.parents:
-            methods, modules = called(path.read_text())
-            assert not methods & RUNNING, path
-            assert "duckdb" not in modules, path
+        methods, modules = called(path.read_text())
+        room = path.relative_to(ENGINES).parts[0]
+        # Where expressions are shared, SQL is written.
+        running = RUNNING - {"sql"} if room == "expressions" else RUNNING
+        assert room in LIBRARIES or not methods & running, path
+        assert not modules & (set(LIBRARIES.values()) - {LIBRARIES.get(room)}), path
 
 
 @pytest.mark.parametrize(

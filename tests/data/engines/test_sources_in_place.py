@@ -25,6 +25,22 @@ def test_text_in_parquet_that_is_no_text_fails_at_open_and_not_in_a_query(tmp_pa
     assert refusal.value.__context__ is None
 
 
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_nan_in_parquet_is_null_whatever_the_file_says_of_its_values(tmp_path, kind, statistics):
+    values = pa.array([0.5, float("nan"), 1.0, None], kind)
+    pq.write_table(
+        pa.table({"unit": [1, 2, 3, 4], "x": values}), tmp_path / "rows.parquet", write_statistics=statistics
+    )
+    table = RowTable.open(tmp_path / "rows.parquet", neighbouring=UNIT)
+    assert table.prepare(count("x IS NULL")).run() == 2
+    assert table.prepare(count("x > 0.1")).run() == 2
+    assert table.prepare(count("NOT (x > 0.7)")).run() == 1
+    assert table.snapshot(["x"]).run()["x"].null_count == 2
+    answer = table.prepare(total("x", bounds=(0, 4), grid="0.5", rows_per_unit=1)).run()
+    assert answer == 3
+
+
 @pytest.mark.parametrize("name", ["v", "V"])
 @pytest.mark.parametrize("unpivot", [None, ("name", "value")])
 def test_a_view_of_a_duckdb_file_is_refused(tmp_path, unpivot, name):

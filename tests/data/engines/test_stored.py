@@ -66,3 +66,14 @@ def test_narrow_columns_take_what_fits(tmp_path):
     for name in kinds:
         assert table.prepare(count(f"{name} IS NOT NULL")).run() in ((1,) if name != "e" else (1, 2))
     assert table.prepare(count()).run() == 2
+
+
+def test_a_request_is_known_in_whatever_case_the_table_is_named(tmp_path):
+    path = made(tmp_path / "a.duckdb", "CREATE TABLE visits (a BIGINT)")
+    made(path, "CREATE SCHEMA other; CREATE TABLE other.chary_batches (z INT)")
+    for name in ("Visits", "visits", "VISITS"):
+        table = RowTable.open(path, table=name, neighbouring=ROWS)
+        batch = table.append(pa.table({"a": [1]}), request="once")
+        assert (batch.number, batch.rows, table.prepare(count()).run()) == (1, 1, 1)
+        assert [each.request for each in table.batches()] == ["once"]
+        table.close()

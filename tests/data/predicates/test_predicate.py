@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.data import Neighbouring, Predicate, RowTable, count
+from chary.data.engines.duckdb.duck_dialect import DUCK
 from chary.data.predicates.conditions import Compare, Every, Holds, IsNull, Like, Name, Not, OneOf, Some
 from chary.errors import InvalidQuery
 from tests.data.oracle import truth
@@ -290,7 +291,7 @@ TYPED = {"n": "int64", "x": "float64", "s": "string", "b": "boolean", "d": "date
 def test_types_are_checked_against_the_schema(text, says):
     table = ibis.table({name: kind if name != "u" else "uuid" for name, kind in TYPED.items()}, name="r")
     with pytest.raises(InvalidQuery, match=says):
-        Predicate.parse(text).expression(table, TYPED)
+        Predicate.parse(text).expression(table, TYPED, DUCK.like)
 
 
 def test_nan_is_null():

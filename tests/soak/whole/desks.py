@@ -1,6 +1,7 @@
 """A desk: one open session on one of two neighbouring databases, its runs, and what an analyst may do at it."""
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -41,6 +42,9 @@ BATCH = [{"unit": "late", "age": 72, "clinic": "south"}, {"unit": "later", "age"
 MIDDLE = len(UNITS) + 1
 KEYS = count().by("clinic", ["north", "south"])
 FAR = 4
+# Sizes of a question that takes all it can get; an exact filter has prices for multiples of its grain.
+GRID = [Fraction(step, 20) for step in range(1, 81)]
+REFUSALS = ("BudgetRefused", "NoPrice")
 # The usual epsilon of a move.
 EACH = Fraction(6, 10)
 Symbol = str
@@ -49,6 +53,37 @@ Symbol = str
 def rows_of(side: int, *, grown: bool = False) -> pa.Table:
     """The rows without (0) or with (1) the odd unit, and perhaps the batch."""
     return pa.Table.from_pylist(UNITS + [ODD] * side + BATCH * grown, SCHEMA)
+
+
+class Read:
+    """A plan over rows that nobody appends to: its exact answer is read once, however many sessions ask for it."""
+
+    def __init__(self, plan: object) -> None:
+        self._plan, self._answer = plan, None
+
+    def run(self) -> object:
+        if self._answer is None:
+            self._answer = self._plan.run()
+        return self._answer.copy() if isinstance(self._answer, np.ndarray) else self._answer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._plan, name)
+
+
+class ReadOnce(RowTable):
+    """A table whose plans read once; noise, prices and ledgers are those of every session anew."""
+
+    def prepare(self, query: object) -> Read:
+        return self._once(query, super().prepare)
+
+    def ordered(self, asked: object) -> Read:
+        return self._once(asked, super().ordered)
+
+    def _once(self, asked: object, plan: Callable[[object], object]) -> Read:
+        known = self.__dict__.setdefault("_read", {})
+        if asked not in known:
+            known[asked] = Read(plan(asked))
+        return known[asked]
 
 
 @dataclass(frozen=True)
@@ -74,6 +109,7 @@ class Desk:
     promise: Promise
     ledger: Ledger
     source: Source | None = None
+    moves: "Menu | None" = None
     session: Session = field(init=False)
     runs: dict[str, object] = field(default_factory=dict)
     held: list[int] = field(default_factory=list)
@@ -86,7 +122,7 @@ class Desk:
         """What the analyst sees of one move, coarsened, with what was charged: refusals are seen too."""
         before = self.session.spent.share
         try:
-            told = MOVES[move](self)
+            told = (self.moves or MOVES)[move](self)
         except (BudgetRefused, NoPrice) as refusal:
             told = type(refusal).__name__
         return f"{told} {self.session.spent.share - before:.5f}"
@@ -104,7 +140,11 @@ def _seen(answer: object) -> Symbol:
     return " ".join(str(part) if isinstance(part, (bool, str, type(None))) else _near(part) for part in parts)
 
 
-def _asked(make: Callable[[], object]) -> Callable[[Desk], Symbol]:
+Move = Callable[[Desk], Symbol]
+Menu = Mapping[str, Move]
+
+
+def _asked(make: Callable[[], object]) -> Move:
     return lambda desk: _seen(desk.session.ask(make()))
 
 
@@ -127,7 +167,7 @@ def _watch(desk: Desk) -> Symbol:
     return str(sorted(map(str, desk.session.watch(KEYS, above=4, epsilon=EACH).above)))
 
 
-def _of_run(name: str, opening: Callable[[], object], **how: object) -> Callable[[Desk], Symbol]:
+def _of_run(name: str, opening: Callable[[], object], **how: object) -> Move:
     """One test of a run that is opened if need be, and anew after a hit that ends it."""
 
     def asked(desk: Desk) -> Symbol:
@@ -141,12 +181,16 @@ def _of_run(name: str, opening: Callable[[], object], **how: object) -> Callable
     return asked
 
 
-def _counted(rows: pa.Table, source: Source) -> int:
-    """How many rows there are, with noise for `EACH`."""
-    return int(Laplace.for_epsilon(EACH, sensitivity=1).apply_one(rows.num_rows, source))
+def _counting(size: Fraction) -> Algorithm:
+    """How many rows there are, with noise for this epsilon."""
+
+    def counted(rows: pa.Table, source: Source) -> int:
+        return int(Laplace.for_epsilon(size, sensitivity=1).apply_one(rows.num_rows, source))
+
+    return Algorithm("counted", counted, epsilon=size)
 
 
-COUNTED = Algorithm("counted", _counted, epsilon=EACH)
+COUNTED = _counting(EACH)
 
 
 def _race(desk: Desk) -> Symbol:
@@ -169,30 +213,50 @@ def _restart(desk: Desk) -> Symbol:
     return "restarted"
 
 
-MOVES: dict[str, Callable[[Desk], Symbol]] = {
-    "test": _asked(lambda: Test(count(), above=MIDDLE, epsilon=EACH)),
-    "small test": _asked(lambda: Test(count(), above=MIDDLE, epsilon=EACH / 3)),
-    "large test": _asked(lambda: Test(count(), above=MIDDLE, epsilon=2 * EACH)),
+# One question of any size each.
+SIZED: dict[str, Callable[[Fraction], Move]] = {
+    "test": lambda size: _asked(lambda: Test(count(), above=MIDDLE, epsilon=size)),
+    "release": lambda size: _asked(lambda: Release(count(), epsilon=size)),
+    "gauss release": lambda size: _asked(lambda: Release(count(), rho=size / 5)),
+    "choose": lambda size: _asked(lambda: Choose(KEYS, epsilon=size)),
+    "majority": lambda size: _asked(lambda: Majority("age >= 50", epsilon=size)),
+    "between": lambda size: _asked(lambda: Between(count(), low=MIDDLE - 3, high=MIDDLE + 1, epsilon=size)),
+    "decide": lambda size: _asked(lambda: Decide(count(), above=MIDDLE, epsilon=size)),
+    "classify": lambda size: _asked(lambda: Classify(KEYS, epsilon=size)),
+    "track": lambda size: _asked(lambda: Track(count(), step=4, epsilon=size)),
+    "compute": lambda size: _asked(lambda: Compute(_counting(size), prior=6)),
+    "twice": lambda size: _asked(lambda: Twice(_counting(size))),
+    "quantile": lambda size: _asked(
+        lambda: Quantile("age", 0.5, bounds=(0, 100), step=25, rows_per_unit=1, epsilon=size)
+    ),
+    "sparse": lambda size: _of_run("sparse", lambda: SparseVector(above=MIDDLE, hits=1, epsilon=size)),
+}
+MOVES: dict[str, Move] = {
+    **{name: SIZED[name](EACH) for name in SIZED if name not in ("gauss release", "sparse")},
+    "small test": SIZED["test"](EACH / 3),
+    "large test": SIZED["test"](2 * EACH),
     "far test": _asked(lambda: Test(count(), above=MIDDLE + 3, epsilon=EACH)),
     "sharp test": _asked(lambda: Test(count(), above=MIDDLE, price="0.1")),
-    "release": _asked(lambda: Release(count(), epsilon=EACH)),
-    "gauss release": _asked(lambda: Release(count(), rho="0.1")),
+    "gauss release": SIZED["gauss release"](Fraction(1, 2)),
     "release_if": _release_if,
     "revise": _revise,
     "watch": _watch,
-    "choose": _asked(lambda: Choose(KEYS, epsilon=EACH)),
-    "majority": _asked(lambda: Majority("age >= 50", epsilon=EACH)),
-    "between": _asked(lambda: Between(count(), low=MIDDLE - 3, high=MIDDLE + 1, epsilon=EACH)),
-    "decide": _asked(lambda: Decide(count(), above=MIDDLE, epsilon=EACH)),
-    "classify": _asked(lambda: Classify(KEYS, epsilon=EACH)),
-    "track": _asked(lambda: Track(count(), step=4, epsilon=EACH)),
-    "compute": _asked(lambda: Compute(COUNTED, prior=6)),
-    "twice": _asked(lambda: Twice(COUNTED)),
-    "quantile": _asked(lambda: Quantile("age", 0.5, bounds=(0, 100), step=25, rows_per_unit=1, epsilon=EACH)),
-    "sparse": _of_run("sparse", lambda: SparseVector(above=MIDDLE, hits=1, epsilon="0.5")),
+    "sparse": SIZED["sparse"](Fraction(1, 2)),
     "gaussian": _of_run("gaussian", lambda: AboveThreshold(threshold=MIDDLE, threshold_noise=5, low=0, high=20)),
     "individual": _of_run("individual", lambda: Individual(epsilon=EACH, hits=2), above=MIDDLE),
     "race": _race,
     "append": _append,
     "restart": _restart,
 }
+
+
+def largest(name: str, promise: Promise, table: RowTable, ledger: Callable[[], Ledger]) -> Fraction | None:
+    """The largest size of a question that a session of its own answers, by bisection; None where it answers none."""
+    sizes = GRID if promise.filter != "exact" else [Fraction(promise.grain) * step for step in range(1, 9)]
+
+    def refused(size: Fraction) -> bool:
+        desk = Desk(table, promise, ledger(), moves={name: SIZED[name](size)})
+        return desk.do(name).startswith(REFUSALS)
+
+    place = bisect_left(sizes, True, key=refused)
+    return sizes[place - 1] if place else None

@@ -1,58 +1,138 @@
-"""What transcripts prove: a lower bound on epsilon, learned on one half, tested on the other; it fails once in 10^6."""
+"""What transcripts prove: a lower bound on epsilon, by bets on which of the neighbours each session was at.
+
+Every session is at one of two neighbours, drawn by a coin. An analyst who has seen its transcript guesses which, or
+passes. Under (epsilon, delta) he is right with a chance of at most `e^epsilon` times that of being wrong, plus delta.
+So whoever stakes a part of what he has, wins as much by a right guess, loses `e^epsilon` times as much by a wrong one
+and pays delta of it for each session, does not get richer on average: he has a million times his 1 once in 10^6 at
+most, whenever he looks. How he guesses and what he stakes follows from earlier sessions only; each is bet on but the
+first ones.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from tests.soak.whole.players import Transcript
 
 ALPHA = 1e-6
+# Sessions that are only learned from; from then on they come in parts, each longer than the last.
+FIRST, LONGER = 40, 1.4
+STAKES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.92)
+# Steps of the epsilon that is refuted, as parts of the one that is promised.
+STEP, MOST = 0.05, 4.0
+Session = tuple[int, Transcript]
 Scores = NDArray[np.float64]
+Sides = NDArray[np.int64]
 
 
-def epsilon_down(without: Sequence[Transcript], beside: Sequence[Transcript], delta: float) -> float:
-    """A lower bound on the epsilon of sessions with these transcripts on either side, at this delta.
+@dataclass(frozen=True)
+class Bet:
+    """Guesses the odd unit from a score of `high` on, its absence from one of `low` down, and stakes so much."""
 
-    Each pair of a move and what was seen weighs as the logarithm of how much oftener it was seen beside the odd unit,
-    in the first halves; the event is that the sum passes a bar that looked best there. Its chances come from the
-    others.
-    """
-    weights = _weights(without[::2], beside[::2])
-    scores = [_scores(transcripts, weights) for transcripts in (without[::2], beside[::2])]
-    fresh = [_scores(transcripts, weights) for transcripts in (without[1::2], beside[1::2])]
-    found = [0.0]
-    for sign in (1, -1):
-        rare, often = (0, 1) if sign > 0 else (1, 0)
-        bar = _best_bar(sign * scores[rare], sign * scores[often], delta)
-        found.append(bound(_passed(sign * fresh[rare], bar), _passed(sign * fresh[often], bar), delta))
-    return max(found)
+    epsilon: float
+    delta: float
+    stake: float
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def gains(self) -> tuple[float, float, float]:
+        """The logarithms of what a right guess, a wrong one and none multiply the wealth by."""
+        odds = math.exp(self.epsilon)
+        part = self.stake / (odds + self.delta)
+        return tuple(math.log1p(part * (won - self.delta)) for won in (1.0, -odds, 0.0))
+
+    def of(self, scores: Scores, sides: Sides) -> Scores:
+        """What each session multiplies the wealth by, as logarithms."""
+        right, wrong, none = self.gains
+        guessed = np.where(scores >= self.high, 1, np.where(scores <= self.low, 0, -1))
+        return np.where(guessed < 0, none, np.where(guessed == sides, right, wrong))
+
+    def best_bars(self, scores: Scores, sides: Sides) -> tuple[float, "Bet"]:
+        """The same stake with the bars that would have won most, and what that is; each bar is met by one more
+        session, that is guessed wrongly."""
+        right, wrong, none = self.gains
+        bars, total = [], none * len(scores)
+        for side in (0, 1):
+            ahead = scores if side else -scores
+            order = np.argsort(-ahead, kind="stable")
+            steps = np.where(sides[order] == side, right, wrong) - none
+            won = np.cumsum(steps) + wrong - none
+            last = np.append(np.diff(ahead[order]) < 0, True)
+            won[~last | (ahead[order] <= 0)] = -math.inf
+            place = int(np.argmax(won)) if len(won) else 0
+            useful = len(won) and won[place] > 0
+            bars.append(float(ahead[order][place]) if useful else math.inf)
+            total += float(won[place]) if useful else 0.0
+        return total, Bet(self.epsilon, self.delta, self.stake, -bars[0], bars[1])
 
 
-def bound(rare: tuple[int, int], often: tuple[int, int], delta: float) -> float:
-    """The least epsilon for events that happened so often of so many times; both directions together fail by ALPHA."""
-    risk = ALPHA / 4
-    most = 1.0 if rare[0] == rare[1] else float(beta.ppf(1 - risk, rare[0] + 1, rare[1] - rare[0]))
-    least = 0.0 if not often[0] else float(beta.ppf(risk, often[0], often[1] - often[0] + 1))
-    return math.log((least - delta) / most) if least > delta else 0.0
+@dataclass(frozen=True)
+class Evidence:
+    """Sessions in the order in which they were played, and how many are learned from before the first bet."""
+
+    sessions: Sequence[Session]
+    first: int = FIRST
+
+    @cached_property
+    def _parts(self) -> list[tuple[Scores, Sides, Scores, Sides]]:
+        """What is known before each part, and the part: scores and sides."""
+        sides = np.array([side for side, _ in self.sessions])
+        found = []
+        for start, end in self._ends():
+            weights = _weights(self.sessions[:start])
+            scores = np.array([_score(transcript, weights) for _, transcript in self.sessions[:end]])
+            found.append((scores[:start], sides[:start], scores[start:end], sides[start:end]))
+        return found
+
+    def _ends(self) -> Iterator[tuple[int, int]]:
+        start = self.first
+        while start < len(self.sessions):
+            end = min(len(self.sessions), max(start + 1, int(start * LONGER)))
+            yield start, end
+            start = end
+
+    def wealth(self, epsilon: float, delta: float) -> list[float]:
+        """What bets against (epsilon, delta) made of 1, session after session, as logarithms."""
+        logs = [0.0]
+        for known, sides, scores, truth in self._parts:
+            tried = (Bet(epsilon, delta, stake).best_bars(known, sides) for stake in STAKES)
+            won, bet = max(tried, key=lambda each: each[0])
+            if won > 0:
+                logs.extend(logs[-1] + np.cumsum(bet.of(scores, truth)))
+        return logs
+
+    def refutes(self, epsilon: float, delta: float) -> bool:
+        """Whether sessions of (epsilon, delta) look like this once in 10^6 at most."""
+        return max(self.wealth(epsilon, delta)) > -math.log(ALPHA)
+
+    def epsilon_down(self, claimed: float, delta: float) -> float:
+        """The largest multiple of a twentieth of what is claimed that is refuted with all smaller ones.
+
+        The first of these that sessions keep is refuted once in 10^6, so the bound is wrong no oftener.
+        """
+        found = 0.0
+        for step in range(1, round(MOST / STEP) + 1):
+            if not self.refutes(step * STEP * claimed, delta):
+                break
+            found = step * STEP * claimed
+        return found
 
 
-def _weights(without: Sequence[Transcript], beside: Sequence[Transcript]) -> dict[tuple[str, str], float]:
-    counts = [Counter(pair for transcript in transcripts for pair in transcript) for transcripts in (without, beside)]
-    return {pair: math.log((counts[1][pair] + 0.5) / (counts[0][pair] + 0.5)) for pair in counts[0] | counts[1]}
+def _weights(sessions: Sequence[Session]) -> dict[tuple[str, str], float]:
+    """How much oftener each pair of a move and what was seen came beside the odd unit, as a logarithm."""
+    counts = [Counter(pair for at, seen in sessions if at == side for pair in seen) for side in (0, 1)]
+    played = [max(1, sum(at == side for at, _ in sessions)) for side in (0, 1)]
+    return {
+        pair: math.log((counts[1][pair] + 0.5) / (played[1] + 1)) - math.log((counts[0][pair] + 0.5) / (played[0] + 1))
+        for pair in counts[0] | counts[1]
+    }
 
 
-def _scores(transcripts: Sequence[Transcript], weights: dict[tuple[str, str], float]) -> Scores:
-    return np.array([sum(weights.get(pair, 0.0) for pair in transcript) for transcript in transcripts])
-
-
-def _best_bar(rare: Scores, often: Scores, delta: float) -> float:
-    bars = np.unique(np.quantile(np.concatenate([rare, often]), np.linspace(0, 1, 60)))
-    return float(max(bars, key=lambda bar: bound(_passed(rare, bar), _passed(often, bar), delta)))
-
-
-def _passed(scores: Scores, bar: float) -> tuple[int, int]:
-    return int((scores >= bar).sum()), len(scores)
+def _score(transcript: Transcript, weights: dict[tuple[str, str], float]) -> float:
+    return sum(weights.get(pair, 0.0) for pair in transcript)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chary.ledger import MemoryLedger
-from tests.soak.whole.desks import Desk, Promise, Symbol
+from tests.soak.whole.desks import Desk, Menu, Promise, Symbol
 
 Transcript = list[tuple[str, Symbol]]
 Player = Callable[[Transcript, Random], str | None]
@@ -45,7 +45,7 @@ def charge(symbol: Symbol) -> float:
     return max(0.0, float(symbol.rsplit(" ", 1)[1]))
 
 
-def study(moves: Sequence[str], promise: Promise, tables: Callable[[int], object], times: int) -> dict[str, Law]:
+def study(moves: Menu, promise: Promise, tables: Callable[[int], object], times: int) -> dict[str, Law]:
     """The laws of moves, learned from sessions of their own."""
     laws = {}
     for move in moves:
@@ -55,7 +55,7 @@ def study(moves: Sequence[str], promise: Promise, tables: Callable[[int], object
             desk = None
             for _ in range(times):
                 if desk is None or desk.session.spent.share > 0.5:
-                    desk = Desk(tables(side), promise, MemoryLedger())
+                    desk = Desk(tables(side), promise, MemoryLedger(), moves=moves)
                 seen[desk.do(move)] += 1
             sides.append(seen)
         laws[move] = Law.counted(*sides)
@@ -65,6 +65,16 @@ def study(moves: Sequence[str], promise: Promise, tables: Callable[[int], object
 def roaming(menu: Sequence[str]) -> Player:
     """Asks anything at any time."""
     return lambda seen, random: random.choice(menu)
+
+
+def insisting(move: str) -> Player:
+    """Asks the same for as long as what was charged leaves room for it."""
+
+    def again(seen: Transcript, random: Random) -> str | None:
+        charges = [charge(symbol) for _, symbol in seen]
+        return move if sum(charges) + max(charges, default=0) <= 1 else None
+
+    return again
 
 
 def greedy(laws: Mapping[str, Law]) -> Player:

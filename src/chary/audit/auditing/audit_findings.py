@@ -2,7 +2,16 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Finding(NamedTuple):
+    """A claim, what was found against it, and what shows it."""
+
+    claimed: float
+    delta: float
+    measured: float
+    event: str
 
 
 @dataclass(frozen=True)
@@ -13,6 +22,7 @@ class Audited:
       wrong with probability 1e-6 at most, or exact where `exact`.
     - `power`: what the same audit shows of the same call with twice the epsilon, whose noise is half as large, while
       half of it is claimed; None where nothing weaker was given. An audit that does not catch it finds little.
+    - `why`: where half the noise is not caught, why not.
     - `event`: what told the neighbours apart; `transcripts` on each neighbour, and `seconds`, for both.
     """
 
@@ -25,6 +35,7 @@ class Audited:
     event: str
     transcripts: int
     seconds: float
+    why: str = ""
 
     @property
     def passed(self) -> bool:

@@ -1,33 +1,19 @@
-"""Exact audits of calls whose outcomes can be enumerated, and prices of hits by samples where they cannot."""
+"""Exact audits of calls whose outcomes can be enumerated, or at least whether they hit."""
 
-from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from chary import noise
-from chary.audit.auditing.enumeration import Enumeration, Law
+from chary.audit.auditing.audit_findings import Finding
+from chary.audit.auditing.enumeration import Enumeration, Law, TooMany
 from chary.audit.auditing.exact_bounds import exact_epsilon, needed_price
 from chary.audit.auditing.promises import claimed
-from chary.audit.auditing.shown_bounds import ALPHA, lower_chance, upper_chance
 from chary.audit.worst_cases.worst_case import WorstCase
-from chary.calls.algorithms.algorithm import canonical_outcome
 from chary.calls.call import Call
 from chary.data import Rows
 from chary.filters import Price, RenyiFilter
 from chary.session import Session
 from chary.spine.interaction import Interaction, Touched
-
-# So many chances may be bounded at once: four for each of no more outcomes than a call by draws has.
-MOST_BOUNDS: Final = 1000
-
-
-class Finding(NamedTuple):
-    """A claim, what was found against it, and what shows it."""
-
-    claimed: float
-    delta: float
-    measured: float
-    event: str
 
 
 def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
@@ -37,7 +23,7 @@ def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
     """
     session, interaction = _bound(case, 1, pair[0])
     promise = interaction.price(session.spine.filter)
-    laws = [_law(case, strength, rows) for rows in pair]
+    laws = _laws(case, strength, pair)
     if case.priced:
         ways = [_priced(session, promise, (laws[side], laws[1 - side])) for side in (0, 1)]
         return max(ways, key=lambda found: found.measured)
@@ -63,30 +49,26 @@ def _bound(case: WorstCase, strength: int, rows: Rows) -> tuple[Session, Interac
     return session, asked.bind(session.spine)
 
 
-def price_by_samples(
-    case: WorstCase, pair: tuple[Rows, Rows], strength: int, times: int, source: noise.Source
-) -> Finding:
-    """The price of a hit that so many transcripts prove to be needed, as `exactly` finds it.
-
-    Every chance is bounded, from below on one neighbour and from above on the other, all at once with probability
-    1 - 1e-6.
-    """
-    session, interaction = _bound(case, 1, pair[0])
-    runs = [_publishing(case, strength, rows) for rows in pair]
-    alpha = ALPHA / MOST_BOUNDS
-    counts = [Counter(canonical_outcome(run(source)) for _ in range(times)) for run in runs]
-    low, high = (
-        [{name: float(bound(count[name], times, alpha)) for name in counts[0] | counts[1]} for count in counts]
-        for bound in (lower_chance, upper_chance)
-    )
-    promise = interaction.price(session.spine.filter)
-    ways = [_priced(session, promise, (low[side], high[1 - side])) for side in (0, 1)]
-    return max(ways, key=lambda found: found.measured)
+def _laws(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law]:
+    """The exact laws of what is published, and whether it hit; of prices at least those of whether it hit."""
+    try:
+        return [Enumeration(_publishing(case, strength, rows)).law() for rows in pair]
+    except TooMany:
+        if not case.priced:
+            raise
+        return [_hit_law(_publishing(case, strength, rows)) for rows in pair]
 
 
-def _law(case: WorstCase, strength: int, rows: Rows) -> Law:
-    """The exact law of what is published, and whether it hit."""
-    return Enumeration(_publishing(case, strength, rows)).law()
+def _hit_law(publishing: Callable[[Any], Any]) -> Law:
+    """The law of whether it hit, where that follows from what is drawn first; what a hit tells besides only adds."""
+
+    def run(source: Any) -> Any:
+        return [None, publishing(source)[1]]
+
+    law, other = (Enumeration(run, rest=seed).law() for seed in (1, 2))
+    if law != other:
+        raise TooMany("whether it hits does not follow from what is drawn first")
+    return law
 
 
 def _publishing(case: WorstCase, strength: int, rows: Rows) -> Callable[[Any], Any]:

@@ -1,12 +1,15 @@
 """Rows that never change and are read once, so that many transcripts cost one scan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from chary.data import Reading, RowTable
+from chary.data.engines.engine import LivingReading
 from chary.data.queries.ordered_values import Ordered
 from chary.data.queries.query import Query
+from chary.data.rows.rooms import Rooms
 from chary.data.rows.rows import ReadingPlan
 
 
@@ -55,3 +58,40 @@ class ReadOnce(RowTable):
     def end(self) -> None:
         """Release the engine."""
         super().close()
+
+
+@dataclass
+class KeptLiving:
+    """Living units whose answers are kept for as long as the same may take part. Secret."""
+
+    reading: LivingReading
+    rooms: Rooms | None = field(default=None, repr=False)
+    answered: list[Any] = field(default_factory=list, repr=False)
+    took: dict[tuple[int, ...], Any] = field(default_factory=dict, repr=False)
+
+    @contextmanager
+    def at(self, rooms: Rooms) -> Iterator["KeptLiving"]:
+        """What was read of these the first time."""
+        if self.rooms is not rooms:
+            with self.reading.at(rooms) as units:
+                self.answered, self.took = [units.answers()], {}
+            self.rooms = rooms
+        yield self
+
+    def answers(self) -> Any:
+        """The answers."""
+        return self.answered[0]
+
+    def of(self, positions: Sequence[int]) -> Any:
+        """Who took part in some."""
+        asked = tuple(positions)
+        if self.rooms is not None and asked not in self.took:
+            with self.reading.at(self.rooms) as units:
+                units.answers()
+                self.took[asked] = units.of(positions)
+        return self.took[asked]
+
+
+def kept(value: Any) -> Any:
+    """What a plan has read, so that it is read once also where who takes part is known only later."""
+    return KeptLiving(value) if hasattr(value, "at") else value

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from chary import noise
 from chary.audit.auditing.audit_findings import Audited
+from chary.audit.auditing.composed import of_run
 from chary.audit.auditing.distinguishing import Proof, most_shown
 from chary.audit.auditing.enumeration import TooMany
-from chary.audit.auditing.exactly import exactly, price_by_samples
+from chary.audit.auditing.exactly import exactly
 from chary.audit.auditing.outcome_numbers import matrices
 from chary.audit.auditing.promises import claimed
-from chary.audit.auditing.transcripts import Played, opened_alike, played
+from chary.audit.auditing.transcripts import Chained, Played, opened_alike, played
 from chary.audit.worst_cases.worst_case import WorstCase
 from chary.calls.call import Call
 from chary.data import Rows
@@ -27,25 +28,25 @@ def audit_case(case: WorstCase, *, transcripts: int | None = None, seed: int | N
         try:
             found = _enumerated(case, pair, power)
         except TooMany:
+            if case.priced:
+                raise
             times = whole(case.usual if transcripts is None else transcripts, "transcripts", least=8)
             found = _sampled(case, pair, times, seed, power)
-    return replace(found, seconds=time.perf_counter() - began)
+    return replace(found, seconds=time.perf_counter() - began, why=case.why)
 
 
 def _enumerated(case: WorstCase, pair: tuple[Rows, Rows], power: bool) -> Audited:
-    if not isinstance(case.ask(1), Call):
+    asked = case.ask(1)
+    if not isinstance(asked, Call) and not (case.priced and isinstance(asked, Chained)):
         raise TooMany("whole sessions are sampled")
-    found = exactly(case, pair, 1)
-    weaker = exactly(case, pair, case.weaker).measured if power else None
+    exact = exactly if isinstance(asked, Call) else of_run
+    found = exact(case, pair, 1)
+    weaker = exact(case, pair, case.weaker).measured if power else None
     return Audited(case.kind, found.claimed, found.delta, found.measured, weaker, True, found.event, 0, 0)
 
 
 def _sampled(case: WorstCase, pair: tuple[Rows, Rows], times: int, seed: int | None, power: bool) -> Audited:
     source = source_of(seed)
-    if case.priced:
-        price = price_by_samples(case, pair, 1, times, source)
-        more = price_by_samples(case, pair, case.weaker, times, source).measured if power else None
-        return Audited(case.kind, price.claimed, price.delta, price.measured, more, False, price.event, times, 0)
     sides = sampled(case, 1, pair, source, times)
     epsilon, delta = promised(case, sides)
     shown = against(sides, delta)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chary import noise
-from chary.audit.auditing.read_once import ReadOnce
+from chary.audit.auditing.read_once import ReadOnce, kept
 from chary.calls.call import Call
 from chary.calls.run import Kept, Opening, run_of
 from chary.data import Rows
@@ -80,7 +80,7 @@ def played(asked: Asked, rows: Rows, under: OpenedUnder, source: noise.Source, t
 
 def _calls(call: Call[Any], session: Session, times: int) -> Played:
     """The interaction of a call, run as the spine runs it, without the ledger."""
-    step = _Step.of(call.bind(session.spine), session.spine)
+    step = Step.of(call.bind(session.spine), session.spine)
     worst, source = step.interaction.worst(step.price), session.spine.source
     outcomes = [step.run(source, None).answer for _ in range(times)]
     return Played(outcomes, worst.main, worst.delta, session.spine.filter)
@@ -88,17 +88,38 @@ def _calls(call: Call[Any], session: Session, times: int) -> Played:
 
 def _runs(chained: Chained, session: Session, times: int) -> Played:
     """The interactions of a run, the secret state handed from each to the next, without the ledger."""
+    begun = Begun.of(chained.opening, session)
     spine = session.spine
-    opening = _Step.of(chained.opening.bind(spine), spine)
-    number: int = session.start(chained.opening).call
-    kept = run_of(chained.opening.kind)(spine, number, opening.interaction.body(), chained.opening.brought())
-    steps = [_Step.of(question(kept), spine) for question in chained.questions]
-    outcomes = [_transcript(opening, steps, number, spine.source) for _ in range(times)]
-    worst = [step.interaction.worst(step.price) for step in (opening, *steps)]
+    steps = [begun.step(question) for question in chained.questions]
+    outcomes = [_transcript(begun.opening, steps, begun.number, spine.source) for _ in range(times)]
+    worst = [step.interaction.worst(step.price) for step in (begun.opening, *steps)]
     return Played(outcomes, sum(w.main for w in worst), sum(w.delta for w in worst), spine.filter)
 
 
-def _transcript(opening: "_Step", steps: Sequence["_Step"], number: int, source: noise.Source) -> list[Any]:
+@dataclass(frozen=True)
+class Begun:
+    """A run that was opened in a session: its opening, its number, and what is known of it."""
+
+    spine: Spine
+    opening: "Step"
+    number: int
+    kept: Kept[Any, Any]
+
+    @classmethod
+    def of(cls, opening: Opening[Any], session: Session) -> "Begun":
+        """Open it."""
+        spine = session.spine
+        step = Step.of(opening.bind(spine), spine)
+        number: int = session.start(opening).call
+        kept = run_of(opening.kind)(spine, number, step.interaction.body(), opening.brought())
+        return cls(spine, step, number, kept)
+
+    def step(self, question: Callable[[Kept[Any, Any]], Interaction]) -> "Step":
+        """One of its questions."""
+        return Step.of(question(self.kept), self.spine)
+
+
+def _transcript(opening: "Step", steps: Sequence["Step"], number: int, source: noise.Source) -> list[Any]:
     """All that is published of one run."""
     began = opening.run(source, None)
     found, secret = [began.answer], began.secret
@@ -114,7 +135,7 @@ def _transcript(opening: "_Step", steps: Sequence["_Step"], number: int, source:
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """An interaction with what its plans have read."""
 
     interaction: Interaction
@@ -122,9 +143,9 @@ class _Step:
     values: tuple[Any, ...]
 
     @classmethod
-    def of(cls, interaction: Interaction, spine: Spine) -> "_Step":
+    def of(cls, interaction: Interaction, spine: Spine) -> "Step":
         """Read once."""
-        values = tuple(plan.run() for plan in interaction.prepare(spine.rows))
+        values = tuple(kept(plan.run()) for plan in interaction.prepare(spine.rows))
         return cls(interaction, interaction.price(spine.filter), values)
 
     def run(self, source: noise.Source, secret: bytes | None) -> Ran:

@@ -30,7 +30,7 @@ REPLACED = Tables(
 )
 TWO_OR_ONE = Tables({"unit": [0, 1]}, {"unit": [0]})
 # Whole sessions of two algorithms, which tell a bit each.
-SESSIONS = 4000
+SESSIONS = 1500
 CONDITIONS = [f"place = '{place}'" for place in PLACES]
 
 

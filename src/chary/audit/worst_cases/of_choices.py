@@ -69,7 +69,9 @@ CASES = [
     WorstCase("majority", lambda k: Majority("place = 'a'", epsilon=k), MOVED.opened),
     WorstCase("top", lambda k: Top(KEYED, k=1, epsilon=k), MOVED.opened),
     WorstCase("select", lambda k: Select(["place = 'a'", "place = 'b'"], above=2, epsilon=k), MOVED.opened),
-    WorstCase("select by draws", lambda k: Select(["place = 'a'"], above=2, hits=1), ADDED.opened, renyi(), weaker=4),
+    WorstCase(
+        "select by draws: a hit", lambda k: Select(["place = 'a'"], above=2, hits=4), ADDED.opened, renyi(), priced=True
+    ),
     WorstCase("cover", lambda k: Cover(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1), ADDED.opened),
     WorstCase(
         "noisy_max_gaussian",

@@ -51,6 +51,7 @@ CASES = [
         HIGHEST.opened,
         transcripts=2000,
         weaker=4,
+        why="an answer uses up epsilon only where every one of its rounds comes out as it seldom does",
     ),
     WorstCase("mode", lambda k: Mode(count().by("place", PLACES[:2], keep_per_unit=1), epsilon=k), MOVED.opened),
     WorstCase("fraction", lambda k: Share("place = 'a'", epsilon=k), MOVED.opened),

@@ -66,7 +66,7 @@ CASES = [
         renyi(2),
         transcripts=OF_ESTIMATES,
     ),
-    WorstCase("principal_components", lambda k: components("long", epsilon=k), CORNER.opened),
+    WorstCase("principal_components", lambda k: components("long", epsilon=k), CORNER.opened, transcripts=OF_ESTIMATES),
     WorstCase(
         "principal_components by rho",
         lambda k: components("long", "wide", rho=f"{k * k / 2}"),

@@ -18,7 +18,7 @@ from chary.filters import Budget
 # no number of transcripts shows much.
 DELTA = Fraction(1, 20)
 # Calls and runs take microseconds, whole sessions and readings of tables milliseconds.
-OF_A_CALL, OF_A_SESSION = 20_000, 2_000
+OF_A_CALL, OF_A_SESSION = 10_000, 2_000
 Columns = Mapping[str, Sequence[Any]]
 
 
@@ -44,7 +44,9 @@ class WorstCase:
 
     `terms(k)` opens the sessions in which that is asked. With `whole` sessions ask until they are refused, so that the
     whole budget is claimed, whatever was charged; otherwise what was charged is. `priced` audits the price of a hit at
-    the filter's order, in log-moment, by exact laws. `weaker` is the k that must be caught.
+    the filter's order, in log-moment, by exact laws; of a run, what is charged of all its transcripts, of which with
+    `hits_only` no more is looked at than which questions hit. `weaker` is the k that must be caught; where half the
+    noise is not, `why` says why not.
     """
 
     kind: str
@@ -53,8 +55,10 @@ class WorstCase:
     terms: Callable[[int], OpenedUnder] = field(default=lambda k: OpenedUnder())
     whole: bool = False
     priced: bool = False
+    hits_only: bool = False
     transcripts: int = 0
     weaker: int = 2
+    why: str = ""
 
     @property
     def usual(self) -> int:

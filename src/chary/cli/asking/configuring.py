@@ -4,6 +4,7 @@ import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from chary.cli.asking.opened import declared, dialect
 from chary.cli.asking.row_commands import ROWS, Stated, on_rows
@@ -28,7 +29,7 @@ def _config(stated: Stated) -> Found:
     if said.plots is not None:
         rows.append({"option": "plots", "value": str(said.plots), "from": str(said.place)})
     place = None if said.place is None else str(said.place)
-    yield Shown({"file": str(stated.source.file), "config": place, "dataset": said.dataset, "options": rows})
+    yield Shown({"file": stated.source.shown, "config": place, "dataset": said.dataset, "options": rows})
 
 
 def _init(stated: Stated) -> Found:
@@ -37,23 +38,25 @@ def _init(stated: Stated) -> Found:
     Example: chary init visits.csv --unit patient_id --columns age=BIGINT --epsilon 1 --delta 1e-6
     """
     source, place = stated.source, Path(NAME)
-    if not source.file.is_file():
+    if not source.there:
         raise InvalidParameter(f"there is no file {source.file}")
+    if source.on_server and urlsplit(source.file).password:
+        raise InvalidParameter("a chary.toml is no place for a password: leave it to ~/.pgpass")
     if (source.unit is not None) + source.each_row + (source.series is not None) != 1:
         raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
     if stated.settings.said.dataset is not None:
-        raise InvalidParameter(f"{stated.settings.said.place} has options for {source.file}: change them there")
+        raise InvalidParameter(f"{stated.settings.said.place} has options for {source.shown}: change them there")
     declared(source.columns), dialect(source.csv)
     if stated.budget.epsilon is not None:
         Budget(stated.budget.epsilon, stated.budget.delta or 0)
-    name = usual_name(str(source.file), source.table)
+    name = usual_name(source.file, source.table)
     typed = {name: _plain(value) for name, value in _options(stated).items() if stated.settings.origin(name) == TYPED}
-    lines = [f"[dataset.{json.dumps(name)}]", f"file = {_written(str(source.file))}"]
+    lines = [f"[dataset.{json.dumps(name)}]", f"file = {_written(source.file)}"]
     lines += [f"{name.replace('_', '-')} = {_written(value)}" for name, value in typed.items()]
     before = "\n" if place.exists() else ""
     with place.open("a", encoding="utf-8") as opened:
         opened.write(before + "\n".join(lines) + "\n")
-    yield Shown({"config": NAME, "dataset": name, "file": str(source.file), **typed}, show_pairs)
+    yield Shown({"config": NAME, "dataset": name, "file": source.shown, **typed}, show_pairs)
 
 
 def _options(stated: Stated) -> dict[str, Any]:

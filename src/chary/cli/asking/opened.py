@@ -14,6 +14,7 @@ from chary.data import CSV, Count, Mean, Relation, Series, Total, count, mean, t
 from chary.data.files.sources import DUCKDB
 from chary.errors import InvalidParameter
 from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, largest_call_left
+from chary.ledger import ledger_exists, whereabouts
 from chary.numbers import positive
 from chary.session import Session, open, open_series
 from chary.spine.interaction import Question
@@ -58,10 +59,11 @@ def ask(
         raise InvalidParameter("a release needs its own size, such as --epsilon-per-call 0.1")
     limit = None if budget.epsilon is None else Budget(budget.epsilon, budget.delta or 0)
     file = ledger_of(source, budget)
-    if limit is None and source.file.is_file() and not file.exists():
+    there = ledger_exists(file)
+    if limit is None and source.there and not there:
         raise InvalidParameter("a new ledger needs a budget, such as --epsilon 1 --delta 1e-6")
     size, hits = sized(call), call.hits or DEFAULT_HITS
-    first = None if file.exists() or limit is None else size or _first_size(limit, budget.filter, hits)
+    first = None if there or limit is None else size or _first_size(limit, budget.filter, hits)
     session = _open(source, budget, limit, file, first if targets else None)
     try:
         return Opened(session, question(session, source, query), size or first, hits)
@@ -70,9 +72,13 @@ def ask(
         raise
 
 
-def ledger_of(source: SourceOptions, budget: LedgerOptions) -> Path:
-    """Where the ledger is, if it is not said."""
-    return budget.ledger or Path(f"{source.file}.ledger")
+def ledger_of(source: SourceOptions, budget: LedgerOptions) -> str | Path:
+    """Where the ledger is: beside the file, if it is not said; `InvalidParameter` where there is no file."""
+    if budget.ledger is None and source.on_server:
+        raise InvalidParameter(
+            "beside a server there is no place for a ledger: say where it is, --ledger visits.ledger"
+        )
+    return whereabouts(budget.ledger or f"{source.file}.ledger")
 
 
 def sized(call: CallOptions) -> Fraction | None:
@@ -127,7 +133,7 @@ def _first_size(limit: Budget, kind: str | None, hits: int) -> Fraction:
 
 
 def _open(
-    source: SourceOptions, budget: BudgetOptions, limit: Budget | None, file: Path, grain: Fraction | None
+    source: SourceOptions, budget: BudgetOptions, limit: Budget | None, file: str | Path, grain: Fraction | None
 ) -> Session:
     common: dict[str, Any] = {"ledger": file, "budget": limit, "filter": budget.filter}
     common |= {"grain": grain, "analyst": budget.analyst, "witness": budget.witness}
@@ -136,15 +142,18 @@ def _open(
         if source.sensitivity is None:
             raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
         common |= {"order_by": source.order_by, "labels": source.labels, "csv": dialect(source.csv)}
-        return open_series(str(source.file), column=source.series, sensitivity=source.sensitivity, **common)
+        return open_series(
+            source.file, column=source.series, sensitivity=source.sensitivity, table=source.table, **common
+        )
     if (source.unit is None) != source.each_row:
         raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
-    if source.file.is_file() and (source.table is not None) != source.file.name.lower().endswith(DUCKDB):
-        raise InvalidParameter("name the table of a DuckDB file, and of no other, by --table NAME")
+    if source.there and (source.table is not None) != (source.on_server or source.file.lower().endswith(DUCKDB)):
+        raise InvalidParameter("name the table of a DuckDB file or a server, and of no other, by --table NAME")
     common |= {"table": source.table, "relation": source.relation, "infer_types": source.infer_types}
+    common["engine"] = source.engine
     common |= {"columns": declared(source.columns), "csv": dialect(source.csv)}
     common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
-    return open(str(source.file), privacy_unit=source.unit, **common)
+    return open(source.file, privacy_unit=source.unit, **common)
 
 
 def question(session: Session, source: SourceOptions, query: QueryOptions) -> Question:

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
+from urllib.parse import urlsplit
 
 import typer
+
+from chary.data.files.sources import is_address
 
 
 @dataclass(kw_only=True)
@@ -12,11 +15,14 @@ class SourceOptions:
     """Which rows are asked, and what is protected in them."""
 
     panel: ClassVar[str] = "Rows"
-    file: Annotated[Path, typer.Argument(help="CSV, Parquet or DuckDB file.")]
+    file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or postgresql://role@host/database.")]
     unit: Annotated[str | None, typer.Option(help="Column naming the protected unit.")] = None
     each_row: Annotated[bool, typer.Option("--each-row", help="Each row is a unit of its own.")] = False
     relation: Annotated[str, typer.Option(help="Neighbours: add/remove or replace one unit.")] = "add/remove"
-    table: Annotated[str | None, typer.Option(help="Table of a DuckDB file.")] = None
+    table: Annotated[str | None, typer.Option(help="Table of a DuckDB file or a server.")] = None
+    engine: Annotated[str | None, typer.Option(help="Where rows are asked: spark, spark://HOST:PORT or sc://HOST.")] = (
+        None
+    )
     unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long: KEY,VALUE name the new columns.")] = None
     columns: Annotated[str | None, typer.Option(help="Types of a CSV's columns: age=BIGINT,cost=DOUBLE.")] = None
     infer_types: Annotated[bool, typer.Option("--infer-types", help="Types of a CSV are public: find them.")] = False
@@ -28,13 +34,32 @@ class SourceOptions:
     order_by: Annotated[str | None, typer.Option(help="Column that orders the series.")] = None
     labels: Annotated[str | None, typer.Option(help="Public column printed beside each value of the series.")] = None
 
+    @property
+    def on_server(self) -> bool:
+        """Whether the rows are in a table of a server."""
+        return is_address(self.file)
+
+    @property
+    def there(self) -> bool:
+        """Whether there is such a file; of a server that is not asked yet."""
+        return self.on_server or Path(self.file).is_file()
+
+    @property
+    def shown(self) -> str:
+        """What is told of where the rows are: of a server no more than its database, since a URL may hold a password.
+
+        >>> SourceOptions(file="postgresql://ann:pw@db.example/clinic").shown, SourceOptions(file="visits.csv").shown
+        ('clinic', 'visits.csv')
+        """
+        return (urlsplit(self.file).path.strip("/") or "server") if self.on_server else self.file
+
 
 @dataclass(kw_only=True)
 class LedgerOptions:
     """Where the budget of the dataset is kept."""
 
     panel: ClassVar[str] = "Budget"
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file (default: FILE.ledger).")] = None
+    ledger: Annotated[str | None, typer.Option(help="Ledger file, or its URL (default: FILE.ledger).")] = None
     witness: Annotated[Path | None, typer.Option(help="File elsewhere that knows how far the ledger went.")] = None
     analyst: Annotated[str, typer.Option(help="Who asks.")] = "analyst"
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from fractions import Fraction
 from functools import cached_property
 from math import fsum
+from pathlib import Path
 from typing import Any, Final, Self
 
 import typer
@@ -84,7 +85,7 @@ class Stated:
     @cached_property
     def asked(self) -> Opened:
         """The open session, with a spinner on the terminal while it works."""
-        tell = self._spinner.enter_context(spinning(f"reading {self.source.file.name}"))
+        tell = self._spinner.enter_context(spinning(f"reading {Path(self.source.shown).name}"))
         size = self.size
         if size.epsilon_per_call is None and not self.targets and self.form is not None:
             size = NO_SIZE

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from chary.cli.asking.toml import INSTEAD, Said, said, word
 from chary.data import CSV, Relation
-from chary.ledger import SqlLedger, Terms
+from chary.data.files.sources import is_address
+from chary.ledger import Terms, ledger_exists, open_ledger, whereabouts
 from chary.ledger.checks import parsed
 from chary.session.naming import usual_name
 
@@ -65,11 +66,13 @@ class Settings:
 
 def _recorded(found: dict[str, Any]) -> dict[str, Any]:
     """What the ledger holds of these rows: their unit and neighbours, and how a CSV is read."""
-    place = found["ledger"] or Path(f"{found['file']}.ledger")
-    if found["series"] is not None or not place.is_file():
+    if found["ledger"] is None and is_address(found["file"]):
         return {}
-    with closing(SqlLedger(place)) as ledger:
-        name = usual_name(str(found["file"]), found["table"])
+    place = whereabouts(found["ledger"] or f"{found['file']}.ledger")
+    if found["series"] is not None or not ledger_exists(place):
+        return {}
+    with closing(open_ledger(place)) as ledger:
+        name = usual_name(found["file"], found["table"])
         held = next((terms for terms in ledger.datasets() if terms.name == name), None)
     return {} if held is None else _options(held)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
 from chary.cli.asking.options import BudgetOptions, SourceOptions
+from chary.data.files.sources import is_address
 from chary.errors import InvalidParameter
 
 NAME: Final = "chary.toml"
@@ -44,20 +45,20 @@ class Said:
 
     place: Path | None = None
     dataset: str | None = None
-    file: Path | None = None
+    file: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     plots: Path | None = None
 
 
-def said(config: Path | None, file: Path, *, off: bool) -> Said:
+def said(config: Path | None, file: str, *, off: bool) -> Said:
     """What is said of a file: in `config`, or else in the chary.toml of the working directory, or beside the file.
 
     Errors: `InvalidParameter` for a chary.toml that is none, or has unknown options.
     """
     if off and config is not None:
         raise InvalidParameter("give one of --config and --no-config")
-    usual = (Path(NAME), file.parent / NAME)
+    usual = (Path(NAME), Path(file).parent / NAME)
     place = config or next((each for each in usual if each.is_file()), None)
     if off or place is None:
         return Said()
@@ -71,12 +72,13 @@ class _Reader:
         self.place, self.folder = place, place.parent
         table = _parsed(place)
         datasets = table.pop("dataset", {})
+        table.pop("service", None)  # for `chary serve`, which reads it by itself
         if not _tables(datasets):
             raise InvalidParameter(f"{place}: datasets are tables, such as [dataset.visits]")
         self.shared = self._named(table, KNOWN)
         self.datasets = {name: self._named(each, KNOWN | {"file"}) for name, each in datasets.items()}
 
-    def said(self, file: Path) -> Said:
+    def said(self, file: str) -> Said:
         """The options of every file, and of this one."""
         name = next((name for name, each in self.datasets.items() if self._meant(name, each, file)), None)
         own = {} if name is None else self.datasets[name]
@@ -102,12 +104,17 @@ class _Reader:
                 raise InvalidParameter(f"{self.place}: there is no option {key!r}; the nearest is {near!r}")
         return named
 
-    def _meant(self, name: str, table: Mapping[str, Any], file: Path) -> bool:
+    def _meant(self, name: str, table: Mapping[str, Any], file: str) -> bool:
         kept = self._file(table)
-        return _by_name(name, file) or (kept is not None and kept.resolve() == file.resolve())
+        if _by_name(name, file) or kept is None or is_address(kept) or is_address(file):
+            return _by_name(name, file) or kept == file
+        return Path(kept).resolve() == Path(file).resolve()
 
-    def _file(self, table: Mapping[str, Any]) -> Path | None:
-        return self.folder / self._text("file", table["file"]) if "file" in table else None
+    def _file(self, table: Mapping[str, Any]) -> str | None:
+        if "file" not in table:
+            return None
+        text = self._text("file", table["file"])
+        return text if is_address(text) else str(self.folder / text)
 
     def _keys(self, table: Mapping[str, Any]) -> dict[str, str]:
         """The public keys of columns, as --keys takes them."""
@@ -130,8 +137,11 @@ class _Reader:
             return pairs if name == "csv" else ",".join(pairs)
         if isinstance(value, list) and name in ("csv", "unpivot") and all(isinstance(each, str) for each in value):
             return value if name == "csv" else ",".join(value)
-        if kind is Path:
-            return self.folder / self._text(name, value)
+        if name == "ledger" and "://" in self._text(name, value):
+            return value
+        if kind is Path or name == "ledger":
+            made = self.folder / self._text(name, value)
+            return made if kind is Path else str(made)
         if kind is str:
             return self._text(name, value)
         if type(value) is not kind:
@@ -145,7 +155,7 @@ class _Reader:
 
 
 _EXAMPLES: Final[dict[Any, str]] = {bool: "true", int: "1", list[str]: '["delimiter=;"]'}
-KNOWN: Final = {*KINDS, "keys", "plots"}
+KNOWN: Final = {*KINDS, "keys", "plots", "shares", "share_answers"}
 # Of these one is said: whichever is typed, or said of one file, puts the others out of force.
 INSTEAD: Final = ({"unit", "each_row", "series"}, {"columns", "infer_types"})
 
@@ -162,9 +172,9 @@ def _parsed(place: Path) -> dict[str, Any]:
         raise InvalidParameter(f"{place} is no TOML {where[0] if where else ''}".rstrip()) from None
 
 
-def _by_name(name: str, file: Path) -> bool:
+def _by_name(name: str, file: str) -> bool:
     """Whether a dataset is called by its name; a file of that name comes first."""
-    return str(file) == name and not file.exists()
+    return file == name and not Path(file).exists()
 
 
 def _tables(value: Any) -> bool:

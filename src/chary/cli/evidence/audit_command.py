@@ -1,5 +1,6 @@
 """`chary audit`: lower bounds on the epsilon of every kind of call, beside what it claims."""
 
+import os
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Every kind.")]
 Quick = Annotated[bool, typer.Option("--quick", help="One kind of each sort, in a minute.")]
 Transcripts = Annotated[int | None, typer.Option(help="Transcripts on each neighbour, where outcomes are sampled.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same figures.")]
-Jobs = Annotated[int, typer.Option(help="Processes that share the work.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes that share the work (default: one a processor for --all).")]
 COLUMNS = ["kind", "claimed", "delta", "measured", "half the noise", "", "transcripts", "seconds"]
 # As for a ledger that does not verify: something is wrong with what was asked about, and nothing was refused.
 BROKEN = 2
@@ -30,7 +31,7 @@ def audit(
     quick: Quick = False,
     transcripts: Transcripts = None,
     seed: Seed = 0,
-    jobs: Jobs = 1,
+    jobs: Jobs = None,
 ) -> Found:
     """Try to show that kinds of calls are less private than they claim; exit code 2 if one is.
 
@@ -39,10 +40,10 @@ def audit(
     the noise. "a hit" is the price of a hit, in log-moment, which is audited at the filter's order.
     """
     wanted = _wanted(kinds or [], everything, quick)
-    found = []
+    found, shared = [], jobs or (os.cpu_count() or 1 if everything else 1)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as progress:
         task = progress.add_task("auditing", total=len(wanted))
-        for each in audit_kinds(wanted, transcripts=transcripts, seed=seed, jobs=jobs):
+        for each in audit_kinds(wanted, transcripts=transcripts, seed=seed, jobs=shared):
             found.append(each)
             progress.update(task, advance=1, description=f"auditing: {each.kind} done")
     yield Shown({"audits": [each.as_dict() for each in found]}, lambda _: _show(found))
@@ -61,6 +62,9 @@ def _wanted(kinds: Sequence[str], everything: bool, quick: bool) -> list[str]:
 
 def _show(found: Sequence[Audited]) -> None:
     show_table(COLUMNS, [_row(each) for each in found], "Epsilon that was claimed, and that was shown")
+    for each in found:
+        if each.caught is False and each.why:
+            console.print(f"{each.kind}: {each.why}.")
     wrong = [each.kind for each in found if not each.passed]
     console.print(f"Less private than claimed: {', '.join(wrong)}" if wrong else "Nothing was shown against any claim.")
 

@@ -1,5 +1,6 @@
 """`chary reproduce`: the figures of the papers, computed again, and whether their trends hold."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from chary.cli.asking.options import AsJson
 from chary.cli.output import console, errors, show_json, show_table
 from chary.errors import InvalidParameter
-from chary.experiments import EXPERIMENTS, DataFolder, Experiment, Reproduced, experiment, reproduce
+from chary.experiments import EXPERIMENTS, DataFolder, Experiment, Reproduced, experiment, reproduce, workers
 from chary.experiments.data_folder import ENVIRONMENT
 from chary.experiments.reproducing import check
 
@@ -22,6 +23,7 @@ Listed = Annotated[bool, typer.Option("--list", help="Tell all experiments and w
 Every = Annotated[bool, typer.Option("--all", help="Run all; those whose data are absent are skipped and told.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer settings and repetitions: minutes instead of hours.")]
 Out = Annotated[Path, typer.Option(help="Where CSV files, pictures and finished pieces go.")]
+Jobs = Annotated[int, typer.Option(min=0, help="Processes that measure side by side; 0 is one for each processor.")]
 Data = Annotated[Path | None, typer.Option(envvar=ENVIRONMENT, help="Folder of the data sets that are not shipped.")]
 
 
@@ -32,11 +34,13 @@ def reproduce_command(
     quick: Quick = False,
     out: Out = Path("reproduced"),
     data: Data = None,
+    jobs: Jobs = 0,
     as_json: AsJson = False,
 ) -> None:
     """Run experiments: a CSV file and a picture each, and whether each trend holds; exit code 4 if one does not.
 
-    A run that was stopped goes on where it was: finished pieces are kept in the output folder.
+    A run that was stopped goes on where it was: finished pieces are kept in the output folder. Pieces are measured by
+    several processes at a time; which ones does not change what they find.
     """
     known = DataFolder(data)
     if listed:
@@ -46,7 +50,7 @@ def reproduce_command(
     if not (names or every):
         raise InvalidParameter(f"name an experiment, or say --all or --list: {', '.join(EXPERIMENTS)}")
     skipped = {each.name: each.absent(known) for each in chosen if every and each.absent(known)}
-    found = _run([each for each in chosen if each.name not in skipped], out, known, quick)
+    found = _run([each for each in chosen if each.name not in skipped], out, known, quick, jobs or cores())
     if as_json:
         show_json({"experiments": [each.as_dict() for each in found], "skipped": skipped})
     else:
@@ -55,13 +59,18 @@ def reproduce_command(
         raise typer.Exit(TREND_BROKEN)
 
 
-def _run(chosen: list[Experiment], out: Path, data: DataFolder, quick: bool) -> list[Reproduced]:
+def cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _run(chosen: list[Experiment], out: Path, data: DataFolder, quick: bool, jobs: int) -> list[Reproduced]:
     for each in chosen:
         check(each, data)
     found = []
-    with _bar() as told:
+    with _bar() as told, workers(jobs) as pool:
         for each in chosen:
-            found.append(reproduce(each, out, data=data, quick=quick, on_progress=told(each.name)))
+            found.append(reproduce(each, out, data=data, quick=quick, on_progress=told(each.name), pool=pool))
     return found
 
 

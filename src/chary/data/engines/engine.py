@@ -116,6 +116,10 @@ class EngineRows(Protocol):
         """Counts living units, or adds up what they contribute; only of rows with a unit column."""
         ...
 
+    def one_state(self) -> AbstractContextManager[None]:
+        """Within it, all that this thread reads is of one state of the rows, and nobody adds any."""
+        ...
+
     def check_units(self) -> None:
         """`InvalidQuery` where units are of a type that cannot be recognised when they are met again."""
         ...

@@ -28,10 +28,11 @@ MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True)
 class Scope:
-    """An Ibis table and the classes of its columns."""
+    """An Ibis table, the classes of its columns, and how its engine says LIKE of a text, a pattern, and folding."""
 
     table: Any
     schema: Schema
+    like: Callable[[Any, str, bool], Any]
 
     def operand(self, name: str) -> Operand:
         """The column of that name; `InvalidQuery` when there is none."""
@@ -133,7 +134,7 @@ class Like:
         operand = scope.operand(self.column)
         if operand.kind is not TypeClass.STRING:
             raise InvalidQuery(f"LIKE needs a string column; {self.column!r} is {operand.kind.words}")
-        return operand.value.ilike(self.pattern) if self.fold else operand.value.like(self.pattern)
+        return scope.like(operand.value, self.pattern, self.fold)
 
 
 @dataclass(frozen=True)

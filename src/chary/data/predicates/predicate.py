@@ -1,5 +1,6 @@
 """The predicate language: a safe, total subset of SQL conditions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,13 +56,14 @@ class Predicate:
     def __hash__(self) -> int:
         return hash(self.text)
 
-    def expression(self, table: Any, schema: Schema) -> Any:
+    def expression(self, table: Any, schema: Schema, like: Callable[[Any, str, bool], Any]) -> Any:
         """A Boolean Ibis expression over `table`, whose columns have the classes of `schema` and hold no NaN.
 
-        It is NULL where SQL says unknown: filter with it, and unknown rows drop out. `InvalidQuery` when a column is
-        missing or is met by something of another class.
+        It is NULL where SQL says unknown: filter with it, and unknown rows drop out. `like` is how the engine says
+        LIKE: of text, pattern, and whether to fold. `InvalidQuery` when a column is missing or is met by something of
+        another class.
         """
-        return self.condition.compile(Scope(table, schema))
+        return self.condition.compile(Scope(table, schema, like))
 
     def __str__(self) -> str:
         return self.text

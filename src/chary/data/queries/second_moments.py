@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-import ibis
-
 from chary.answer import NoisyNumbers
-from chary.data.columns import Schema, TypeClass, classify, declare
 from chary.data.neighbouring import Neighbouring
-from chary.data.predicates.literals import double
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.contribution import Contribution, per_unit
 from chary.data.queries.query import Query
@@ -116,55 +112,6 @@ class SecondMoments(Query[NoisyNumbers]):
         told = [f"{name} in [{written(low)}, {written(high)}]" for name, (low, high) in self.bounds]
         where = "" if self.where is None else f" where {self.where.text}"
         return f"second moments of {', '.join(told)}{where}"
-
-    def collected(self, rows: Any, schema: Schema, unit: str | None) -> Any:
-        """From rows that satisfy the condition to one answer for each position."""
-        parts = [f"s{k}" for k in range(len(self.bounds))]
-        steps = {part: self._steps(rows, schema, *each) for part, each in zip(parts, self.bounds, strict=True)}
-        known = rows.filter(*(rows[name].notnull() for name in self.names))
-        chosen = known.select(**({} if unit is None else {"unit": known[unit]}), **steps)
-        if self.squared < len(parts) * self.steps**2:
-            chosen = self._shortened(chosen, parts)
-        if unit is not None:
-            ranked = chosen.mutate(rank=ibis.row_number().over(group_by="unit", order_by=parts))
-            chosen = ranked.filter(ranked["rank"] < self.rows_per_unit)
-        pairs = [(one, other) for k, one in enumerate(parts) for other in parts[k:]]
-        sums = [chosen.count(), *(chosen[s].sum() for s in parts), *((chosen[a] * chosen[b]).sum() for a, b in pairs)]
-        named = {f"a{place}": value.fill_null(0) for place, value in enumerate(sums)}
-        line = chosen.aggregate(**named)
-        answers = ibis.array([line[name].cast("int64") for name in named])
-        return line.select(position=ibis.range(0, len(named)).unnest(), answer=answers.unnest())
-
-    def _steps(self, rows: Any, schema: Schema, name: str, bounds: Bounds) -> Any:
-        kind = classify(schema, name)
-        if kind not in (TypeClass.INTEGER, TypeClass.FLOAT):
-            raise InvalidQuery(
-                f"moments need columns of numbers; {name!r} is {kind.words}{declare(name, kind, 'DOUBLE')}"
-            )
-        low, high = bounds
-        middle, half = double(float((low + high) / 2)), double(float((high - low) / 2))
-        scaled = (rows[name].cast("float64") - middle) / half * double(self.steps)
-        inside = ibis.least(ibis.greatest(scaled, double(-self.steps)), double(self.steps))
-        # The edges are whole steps, so rounding what is clipped cannot leave them.
-        return inside.round().cast("int64")
-
-    def _shortened(self, chosen: Any, parts: list[str]) -> Any:
-        """Rows that are too long, shortened towards zero; should a float's last bit leave one too long, to zeros."""
-        squares = sum((chosen[s] * chosen[s] for s in parts[1:]), chosen[parts[0]] * chosen[parts[0]])
-        long = chosen.mutate(size=squares)
-        factor = ibis.ifelse(
-            long["size"] > self.squared, (double(self.squared) / long["size"].cast("float64")).sqrt(), double(1)
-        )
-        short = long.mutate(factor=factor)
-        cut = short.mutate(
-            **{
-                s: ((short[s].cast("float64") * short.factor).abs().floor().cast("int64") * short[s].sign())
-                for s in parts
-            }
-        )
-        again = sum((cut[s] * cut[s] for s in parts[1:]), cut[parts[0]] * cut[parts[0]])
-        fits = again <= self.squared
-        return cut.mutate(**{s: ibis.ifelse(fits, cut[s], ibis.literal(0, "int64")) for s in parts})
 
 
 def second_moments(

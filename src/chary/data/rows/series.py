@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chary.data.columns import TypeClass, known_columns
-from chary.data.engines.chosen import ENGINE
+from chary.data.engines.chosen import EMBEDDED, engine_of
 from chary.data.files.dialect import CSV
 from chary.data.files.sources import RowSource
 from chary.data.neighbouring import Neighbouring, Relation
@@ -39,8 +39,10 @@ class Series:
         order_by: str | None = None,
         labels: str | None = None,
         csv: CSV | None = None,
+        table: str | None = None,
     ) -> "Series":
-        """Read a CSV, a Parquet file or a frame; each value of `column` may change by at most `sensitivity`.
+        """Read a CSV, a Parquet file, a frame, or the `table` of a server; each value of `column` may change by at most
+        `sensitivity`.
 
         Rows keep their order, or are sorted by `order_by`. `order_by` and `labels` (shown beside the positions) are
         public columns; so is the number of rows. A CSV is read as `csv` says; the types of the public columns are
@@ -49,7 +51,8 @@ class Series:
         """
         step = whole(sensitivity, "sensitivity")
         asked = StepColumns(column, order_by, labels)
-        return cls(asked, step, csv, ENGINE.steps(_source(source, csv), asked, None))
+        found = _source(source, csv, table)
+        return cls(asked, step, csv, engine_of(found).steps(found, asked, None))
 
     @property
     def schema(self) -> dict[str, str]:
@@ -101,7 +104,7 @@ class Series:
         With `order_by`, all of them must come after the last step there is, else `SchemaMismatch`.
         """
         now = self._now()
-        self._steps = now.then(ENGINE.steps(_source(rows, self._csv), self._columns, now.types))
+        self._steps = now.then(EMBEDDED.steps(_source(rows, self._csv), self._columns, now.types))
 
     def close(self) -> None:
         """Forget the values; plans raise `EngineFailure` afterwards."""
@@ -122,8 +125,8 @@ class Series:
         return f"Series({self._columns.column}: sensitivity {self._sensitivity})"
 
 
-def _source(rows: Any, csv: CSV | None) -> RowSource:
-    source = RowSource.of(rows, said=csv)
-    if source.kind == "duckdb":
-        raise InvalidParameter("a series is a CSV, a Parquet file or a frame")
+def _source(rows: Any, csv: CSV | None, table: str | None = None) -> RowSource:
+    source = RowSource.of(rows, table, said=csv)
+    if source.kind not in ("csv", "parquet", "frame", "postgresql"):
+        raise InvalidParameter("a series is a CSV, a Parquet file, a frame or a table of a server")
     return source

@@ -3,10 +3,11 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
 from chary.data.columns import known_columns
-from chary.data.engines.chosen import ENGINE
+from chary.data.engines.chosen import engine_of
 from chary.data.engines.engine import ElementReading, EngineRows
 from chary.data.files.dialect import CSV
 from chary.data.files.sources import RowSource
@@ -62,15 +63,22 @@ class RowTable:
         csv: CSV | None = None,
         infer_types: bool = False,
         limit: EntryLimit | None = None,
+        engine: Any = None,
     ) -> "RowTable":
-        """Open a CSV (also .gz), a Parquet file, a list of either, a DuckDB file, or a pandas, Polars or Arrow table.
+        """Open a CSV (also .gz), a Parquet file, a list of either, a folder or pattern of Parquet files, a DuckDB file,
+        or a pandas, Polars or Arrow table.
 
         - A CSV is read line by line as its dialect says (`csv=CSV(delimiter=";")`, see there), the batches that are
           appended too. Its columns are texts but for those declared, as in `columns={"age": "BIGINT"}`; so are the
           object columns of pandas. `infer_types=True` finds the other types in all values, which makes them public.
         - Parquet and DuckDB files stay in place and are opened read-only; a DuckDB file needs `table="name"`.
+        - A folder ("visits/") stands for the Parquet files in it, a pattern ("visits/2026-*.parquet") for those of such
+          names: the ones there are at the opening, in the order of their names. A file that comes later is no row until
+          it is appended; then it is read in place too.
         - `unpivot=("day", "kwh")` turns a wide table (the unit column and one column a day) into rows of unit, day and
           kwh, without empty cells. `columns={"kwh": "DOUBLE"}` declares the type of all cells of a CSV.
+        - `engine="spark"`, or an open session of Spark's, reads them there, also a folder or a pattern of Parquet files
+          (see docs/spark.md); a session as the source needs `table="name"`.
         - `limit=EntryLimit("patient", 3)` refuses rows of a unit beyond its limit, here and in `append`.
 
         NaN is read as NULL, decimals and integers above 64 bits as floats (not in the unit column), categories as
@@ -80,8 +88,8 @@ class RowTable:
         if not isinstance(neighbouring, Neighbouring) or neighbouring.relation is Relation.BOUNDED_CHANGE:
             raise InvalidParameter("a table needs neighbouring=Neighbouring('add/remove' or 'replace', unit)")
         pair = _checked_unpivot(unpivot, neighbouring.unit)
-        found = RowSource.of(source, table, columns, said=csv, infers=infer_types)
-        return cls(ENGINE.open(found, neighbouring.unit, pair, limit), found, neighbouring, limit)
+        found = RowSource.of(source, table, columns, said=csv, infers=infer_types, engine=engine)
+        return cls(engine_of(found).open(found, neighbouring.unit, pair, limit), found, neighbouring, limit)
 
     @property
     def schema(self) -> dict[str, str]:
@@ -153,6 +161,10 @@ class RowTable:
         if source.kind == "duckdb":
             raise SchemaMismatch("append rows from a CSV, a Parquet file or a frame")
         return self.held.append(source, request, arrive)
+
+    def one_state(self) -> AbstractContextManager[None]:
+        """Within it, all that this thread reads is of one state of the rows; `EngineFailure` once they are closed."""
+        return self.held.one_state()
 
     @property
     def keeps_batches(self) -> bool:

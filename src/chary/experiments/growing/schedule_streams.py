@@ -28,6 +28,7 @@ NOISES: Final[dict[str, dict[str, Any]]] = {
     "Gaussian, rho 0.02": {"rho": "0.02"},
 }
 _ROWS: Final = Neighbouring("replace", None)
+Floats = NDArray[np.float64]
 
 
 def box(noise: str) -> CountsBox:
@@ -35,24 +36,25 @@ def box(noise: str) -> CountsBox:
     return CountsBox(count().by("key", range(KEYS)), gaussian=noise.startswith("Gaussian"))
 
 
-def worst(counts: CountsBox, runs: ScheduleRuns, source: Source) -> float:
-    """The largest error of one stream, a share of the rows: at each run, and just before the next one."""
-    found, run, end = 0.0, 0, FACTOR * runs.size(0)
+def worst(counts: CountsBox, runs: ScheduleRuns, streams: int, source: Source) -> Floats:
+    """The largest error of each stream, a share of the rows: at each run, and just before the next one."""
+    found, run, end = np.zeros(streams), 0, FACTOR * runs.size(0)
     while (size := runs.size(run)) < end:
         truth = rows_by_key(runs.size(0), size)
-        told = _told(counts, runs, run, truth, source) / size
+        told = _told(counts, runs, run, truth, streams, source) / size
         later = min(runs.size(run + 1) - 1, end)
-        truths = (truth / size, rows_by_key(runs.size(0), later) / later)
-        found = max(found, *(float(np.abs(told - each).max()) for each in truths))
+        for true in (truth / size, rows_by_key(runs.size(0), later) / later):
+            found = np.maximum(found, np.abs(told - true).max(axis=1))
         run += 1
     return found
 
 
-def at_size(counts: CountsBox, runs: ScheduleRuns, size: int, source: Source) -> float:
-    """The largest error of the run at this size, a share of the rows."""
+def at_size(counts: CountsBox, runs: ScheduleRuns, size: int, streams: int, source: Source) -> Floats:
+    """The largest error of the run at this size in each stream, a share of the rows."""
     truth = rows_by_key(runs.size(0), size)
-    told = _told(counts, runs, size - runs.size(0), truth, source)
-    return float(np.abs(told - truth).max()) / size
+    told = _told(counts, runs, size - runs.size(0), truth, streams, source)
+    largest: Floats = np.abs(told - truth).max(axis=1) / size
+    return largest
 
 
 def rows_by_key(start: int, size: int) -> NDArray[np.int64]:
@@ -66,9 +68,13 @@ def rows_by_key(start: int, size: int) -> NDArray[np.int64]:
     return found
 
 
-def _told(counts: CountsBox, runs: ScheduleRuns, run: int, truth: NDArray[np.int64], source: Source) -> Any:
+def _told(
+    counts: CountsBox, runs: ScheduleRuns, run: int, truth: NDArray[np.int64], streams: int, source: Source
+) -> NDArray[np.int64]:
+    """The noisy counts of one run in every stream, a row each."""
     due: Any = counts.interaction(runs.epsilon_down(run, run), _ROWS)
-    return due.asked.noises[0].apply(truth, source)
+    noisy: NDArray[np.int64] = due.asked.noises[0].apply(np.tile(truth, streams), source)
+    return noisy.reshape(streams, len(truth))
 
 
 class ScheduleStreams(Experiment):
@@ -97,7 +103,7 @@ class ScheduleStreams(Experiment):
         runs = EpochRuns(growth=growth, **total)
         delta = None if "epsilon" in total else DELTA
         published = published_growth(counts.law, start=start, beta=BETA, epsilon=1, delta=delta)
-        found = [worst(counts, runs, Seeded(seed + stream)) for stream in range(settings["streams"])]
+        found = worst(counts, runs, settings["streams"], Seeded(seed))
         promised = epochs_error(counts.law, growth=growth, **total)
         by_published = epochs_error(counts.law, growth=published, **total)
         return {**settings, "runs": "epochs", **_summary(found, promised), "at_published_growth": by_published}
@@ -106,7 +112,7 @@ class ScheduleStreams(Experiment):
         counts, size = box("Gaussian"), settings["start"] * settings["factor"]
         runs = EveryRun(start=settings["start"], exponent="0.1", beta=BETA, rho="0.02")
         promised = runs.error(counts.law, size - settings["start"])
-        found = [at_size(counts, runs, size, Seeded(seed + stream)) for stream in range(settings["streams"])]
+        found = at_size(counts, runs, size, settings["streams"], Seeded(seed))
         return {**settings, "runs": "every size", **_summary(found, promised)}
 
     def draw(self, found: Measurements, figure: Figure) -> None:
@@ -149,7 +155,7 @@ class ScheduleStreams(Experiment):
         ]
 
 
-def _summary(found: list[float], promised: float) -> dict[str, float]:
+def _summary(found: Floats, promised: float) -> dict[str, float]:
     quantile = float(np.quantile(found, 0.95, method="inverted_cdf"))
-    above = sum(each > promised for each in found)
+    above = int(np.count_nonzero(found > promised))
     return {"promised": promised, "median": float(np.median(found)), "most": quantile, "above": above}

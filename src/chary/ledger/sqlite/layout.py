@@ -10,7 +10,7 @@ from sqlalchemy.exc import ArgumentError
 
 from chary.errors import LedgerError
 from chary.ledger.entries import GENESIS
-from chary.ledger.sqlite.schema import FORMAT, chain, imprint, metadata, seals, secrets
+from chary.ledger.sql.schema import FORMAT, chain, imprint, metadata, seals, secrets
 from chary.ledger.sqlite.sqlite_engine import engine_of
 
 SEAL = select(
@@ -42,6 +42,8 @@ def add_seal(connection: Connection) -> None:
 
 def file_of(target: str | Path) -> Path:
     """The file behind a path or a URL; only SQLite files so far."""
+    if "\0" in str(target):
+        raise LedgerError("there is no file with a NUL in its name")
     if isinstance(target, Path) or "://" not in target:
         return Path(target)
     try:

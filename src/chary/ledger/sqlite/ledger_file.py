@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
-from typing import cast
 
-from chary.amounts import Amount
-from chary.errors import InvalidParameter, LedgerBroken
-from chary.ledger.accounts import fitting_share
-from chary.ledger.checks import count, unchanged
+from chary.errors import InvalidParameter
 from chary.ledger.claims import Claims
-from chary.ledger.drafts import noting, reserving, settling, sharing, voiding
 from chary.ledger.head import Head
-from chary.ledger.protocol import Progress
-from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Verification
+from chary.ledger.sql.bookmark import Bookmark
+from chary.ledger.sql.kept_ledger import KeptLedger
 from chary.ledger.sqlite import ledger_files as files
-from chary.ledger.sqlite import sql_reads, sql_writes
-from chary.ledger.sqlite.bookmark import Bookmark, holds
 from chary.ledger.sqlite.layout import file_of, lay_out
 from chary.ledger.sqlite.preparing import prepare
-from chary.ledger.sqlite.sql_audit import audit
-from chary.ledger.sqlite.statements import read_head
+from chary.ledger.sqlite.sqlite_upkeep import SqliteUpkeep
 from chary.ledger.sqlite.store import Store
-from chary.ledger.terms import Terms, agree
-from chary.ledger.witness import Witness, check_apart
+from chary.ledger.witness import check_apart
 
 
-class SqlLedger:
+class SqlLedger(KeptLedger):
     """See `Ledger` for what every method guarantees. It is kept in one SQLite file of mode 0600.
 
     The target is a path or a URL such as `sqlite:////data/visits.ledger`. A new file is created; an existing
@@ -40,6 +30,7 @@ class SqlLedger:
     moved, deleted or has a second name (hard link) raises `LedgerError` at the next transaction.
 
     >>> import tempfile
+    >>> from chary.ledger import Amount, Terms
     >>> path = tempfile.mkdtemp() + "/visits.ledger"
     >>> ledger = SqlLedger(path)
     >>> ledger.open(Terms("visits", "ab12", '{"unit": "patient"}', Amount(10)))
@@ -55,186 +46,16 @@ class SqlLedger:
         path = file_of(target)
         check_apart(path, witness)
         files.create(path, timeout, lambda new: lay_out(new, timeout))
-        self._store = Store(path, timeout, Bookmark(witness))
-        self._claims = Claims(self._store.path)
+        self._store: Store = Store(path, timeout, Bookmark(witness))
+        super().__init__(self._store, Claims(path), SqliteUpkeep())
         try:
-            prepare(self._store)
+            prepare(self._store, self._upkeep)
         except BaseException:
             self._store.close()
             raise
 
     def __repr__(self) -> str:
         return f"SqlLedger({str(self._store.path)!r})"
-
-    def open(self, terms: Terms) -> None:
-        """Create the dataset or check its terms."""
-        with self._store.writing() as connection:
-            held = {each.name: each for each in sql_reads.terms(connection)}.get(terms.name)
-            if held:
-                agree(held, terms)
-            else:
-                sql_writes.create(connection, terms)
-
-    def set_share(self, dataset: str, analyst: str, cap: Amount) -> None:
-        """Cap one analyst."""
-        with self._store.writing() as connection:
-            at = sql_writes.standing(connection, dataset, analyst)
-            entry = sharing(at.number + 1, dataset, analyst, cap)
-            fitting_share(at.capacity, at.analyst, cap)
-            sql_writes.share(connection, at, entry)
-
-    def reserve(
-        self, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None = None
-    ) -> Reservation:
-        """Charge the worst price before any data are touched."""
-        with ExitStack() as undo:
-            with self._store.writing() as connection:
-                at = sql_writes.standing(connection, dataset, analyst)
-                entry = reserving(at.number + 1, dataset, analyst, kind, body, worst, request)
-                sql_writes.unclaimed(connection, entry, self._claims.held)
-                at.dataset.admit(worst, "dataset")
-                at.analyst.admit(worst, "analyst")
-                sealed = sql_writes.reserve(connection, at, entry)
-                # Claimed before the commit: nobody ever sees the key without its claim. A failed commit leaves it.
-                made = Reservation(entry.number, None if request is None else self._claims.take(sealed))
-                undo.callback(made.leave)
-            undo.pop_all()
-        return made
-
-    def settle(
-        self,
-        reservation: Reservation,
-        price: Amount,
-        hits: int,
-        tests: int,
-        answer: str,
-        secret: bytes | None = None,
-        secrets: Mapping[int, bytes | None] | None = None,
-        seen: Mapping[int, bytes | None] | None = None,
-    ) -> None:
-        """Replace the worst price by the actual one and store the public answer."""
-        with self._store.writing() as connection:
-            number, head, held = sql_writes.reserved(connection, reservation.call)
-            entry = settling(number + 1, held, price, hits, tests, answer)
-            sql_writes.unmoved(connection, seen or {})
-            sql_writes.keep_settled(connection, secrets or {}, seen or {}, held.dataset)
-            sql_writes.close(connection, head, held, entry)
-            sql_writes.answered(connection, entry, answer)
-            if secret is not None:
-                sql_writes.keep(connection, held.number, secret)
-
-    def void(self, reservation: Reservation) -> None:
-        """Give the whole reservation back."""
-        with self._store.writing() as connection:
-            number, head, held = sql_writes.reserved(connection, reservation.call)
-            sql_writes.close(connection, head, held, voiding(number + 1, held))
-
-    def note(self, dataset: str, kind: str, body: str, after: int | None = None) -> int:
-        """Record something about the dataset and raise its version."""
-        with self._store.writing() as connection:
-            version = sql_reads.account(connection, dataset).version
-            unchanged(version, after)
-            sql_writes.noted(connection, dataset)
-            number, head = connection.execute(read_head).one()
-            sql_writes.append(connection, head, noting(number + 1, dataset, kind, body))
-            return version + 1
-
-    def notes(self, dataset: str) -> list[Note]:
-        """Everything recorded about the dataset."""
-        with self._store.reading() as connection:
-            return sql_reads.notes(connection, dataset)
-
-    def last_note(self, dataset: str) -> Note | None:
-        """What was recorded last about the dataset."""
-        with self._store.reading() as connection:
-            return sql_reads.last_note(connection, dataset)
-
-    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> CallRecord | None:
-        """The call first settled under this key, once the witness knows it: whoever settled it may have died before."""
-        key = {"dataset": dataset, "analyst": analyst, "request": request}
-        with self._store.witnessed() as connection:
-            return sql_reads.replay(connection, key, kind, body)
-
-    def last_settled(self, dataset: str, kind: str, body: str) -> CallRecord | None:
-        """The latest call that was settled for this question."""
-        with self._store.reading() as connection:
-            return sql_reads.last_settled(connection, dataset, kind, body)
-
-    def secret(self, call: int) -> bytes | None:
-        """The secret of a call; `LedgerBroken` if it is not what was stored."""
-        with self._store.reading() as connection:
-            return sql_reads.secret(connection, call)
-
-    def balance(self, dataset: str) -> Balance:
-        """What is spent of the dataset's capacity."""
-        with self._store.reading() as connection:
-            return sql_reads.account(connection, dataset).purse.balance()
-
-    def analyst_balance(self, dataset: str, analyst: str) -> Balance:
-        """What one analyst has spent."""
-        with self._store.reading() as connection:
-            return sql_reads.analyst(connection, dataset, analyst).balance()
-
-    def tally(self, dataset: str) -> dict[str, Tally]:
-        """Sums over the settled calls by kind of call."""
-        with self._store.reading() as connection:
-            return sql_reads.tally(connection, dataset)
-
-    def version(self, dataset: str) -> int:
-        """How many notes the dataset has."""
-        with self._store.reading() as connection:
-            return sql_reads.account(connection, dataset).version
-
-    def call(self, number: int) -> CallRecord:
-        """One call."""
-        with self._store.reading() as connection:
-            return sql_reads.call(connection, number)
-
-    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[CallRecord]:
-        """The dataset's calls in ascending order, read page by page."""
-        left = limit if limit is None else count(limit, "limit")
-        while True:
-            size = sql_reads.PAGE if left is None else min(left, sql_reads.PAGE)
-            with self._store.reading() as connection:
-                page = sql_reads.page(connection, dataset, after, size)
-            yield from page
-            if len(page) < sql_reads.PAGE:
-                return
-            after, left = page[-1].number, None if left is None else left - size
-
-    def datasets(self) -> list[Terms]:
-        """The terms of every dataset."""
-        with self._store.reading() as connection:
-            return sql_reads.terms(connection)
-
-    def export(self, dataset: str) -> Iterator[dict[str, object]]:
-        """Every entry of the dataset with its hash and answer, read page by page."""
-        after = 0
-        while True:
-            with self._store.reading() as connection:
-                lines = sql_reads.lines(connection, dataset, after)
-            yield from lines
-            if len(lines) < sql_reads.PAGE:
-                return
-            after = cast("int", lines[-1]["number"])
-
-    def verify(self, progress: Progress | None = None) -> Verification:
-        """Recompute everything, on a copy: charging goes on meanwhile. Damage of any kind is listed, not raised."""
-        try:
-            with self._store.copied() as connection:
-                return audit(connection, progress)
-        except LedgerBroken as error:
-            return Verification(0, [str(error)])
-
-    def head(self) -> Head:
-        """How many entries there are and the hash of the last: keep it elsewhere, and an old copy can be told."""
-        with self._store.reading() as connection:
-            return self._store.bookmark.read(connection)
-
-    def holds(self, head: Head) -> bool:
-        """Whether the ledger goes on from this head; an older copy does not."""
-        with self._store.reading() as connection:
-            return holds(connection, head)
 
     def backup(self, to: str | Path) -> Head:
         """Write a consistent, durable copy of mode 0600, while others go on charging, and return its head.
@@ -254,10 +75,4 @@ class SqlLedger:
         It takes the place of a witness; any other file that is there raises `InvalidParameter`.
         """
         check_apart(self._store.path, path)
-        with self._store.writing() as connection:
-            Witness(path).start(head := self._store.bookmark.read(connection))
-            return head
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._store.close()
+        return super().witness(path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from chary.ledger.sqlite import soundness
+from chary.ledger.sql import soundness
+from chary.ledger.sql.upkeep import Upkeep
 from chary.ledger.sqlite.layout import add_seal, sealed
 from chary.ledger.sqlite.store import Store
 
 
-def prepare(store: Store) -> None:
+def prepare(store: Store, upkeep: Upkeep) -> None:
     """Make the ledger ready to be charged; `LedgerBroken` if it is damaged or an older copy than was witnessed."""
     with store.reading() as connection:
         done = sealed(connection)
@@ -15,7 +16,7 @@ def prepare(store: Store) -> None:
         with store.writing() as connection:
             add_seal(connection)
     with store.reading() as connection:
-        soundness.check(connection)
+        soundness.check(upkeep, connection)
         store.bookmark.follow(connection)
     if store.bookmark.witness is not None:
         with store.writing() as connection:

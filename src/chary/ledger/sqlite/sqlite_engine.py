@@ -74,6 +74,8 @@ def _meaning(code: int) -> LedgerError:
         return LedgerBroken("the file is not a ledger, or its beginning is damaged")
     if primary == sqlite3.SQLITE_CORRUPT:
         return LedgerBroken("the ledger's file is damaged")
+    if code == sqlite3.SQLITE_CONSTRAINT_TRIGGER:
+        return LedgerError("this ledger was moved, and nothing is charged here any more")
     if code == _MOVED:
         return LedgerError("the ledger's file was moved or deleted while it was open: nothing is charged")
     return LedgerError("the ledger's file cannot be read or written")

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, StaticPool, create_engine
 
 from chary.errors import CharyError, LedgerBusy, LedgerError
 from chary.interruption import Uninterrupted
+from chary.ledger.sql.bookmark import Bookmark, raw
 from chary.ledger.sqlite import ledger_files as files
-from chary.ledger.sqlite.bookmark import Bookmark, raw
 from chary.ledger.sqlite.inode import Inode, forget_inherited
 from chary.ledger.sqlite.sqlite_engine import engine_of, translated
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from chary.errors import InvalidParameter, LedgerBroken
-from chary.ledger import Ledger, SqlLedger
+from chary.ledger import Ledger, ledger_exists, open_ledger
 from chary.ledger.entries import now
+from chary.ledger.sql.kept_ledger import KeptLedger
 from chary.numbers import Number, probability
 from chary.pictures.files import writable
 from chary.session.public_report.gathering import ReportedCall, ReportedDataset, Tell, gathered
@@ -126,9 +127,9 @@ def report(
         return _report(spine.ledger, each, spine.dataset, {spine.dataset: ledger.statement()}, tell or _quiet)
     if isinstance(ledger, Ledger):
         return _report(ledger, each, dataset, {}, tell or _quiet)
-    if not Path(ledger).is_file():
+    if not ledger_exists(ledger):
         raise InvalidParameter(f"there is no ledger {ledger}")
-    opened = SqlLedger(ledger)
+    opened = open_ledger(ledger)
     try:
         return _report(opened, each, dataset, {}, tell or _quiet)
     finally:
@@ -152,7 +153,7 @@ def _report(
 
 def _head(ledger: Ledger) -> str:
     """How far the ledger went, by which anyone can tell a newer one that goes on from it."""
-    return str(ledger.head()) if isinstance(ledger, SqlLedger) else ""
+    return str(ledger.head()) if isinstance(ledger, KeptLedger) else ""
 
 
 def _quiet(doing: str, done: int, total: int) -> None:

@@ -29,7 +29,8 @@ _HELD_FOR_WRITING: Final = "the file cannot be opened for writing: another conne
 
 @dataclass(frozen=True)
 class Access:
-    """What a connection may touch: a DuckDB file, or else memory with `files` and an attached DuckDB file to read.
+    """What a connection may touch: a DuckDB file, or else memory with `files`, those in a `folder` that come later, and
+    an attached DuckDB file to read.
 
     `lossless`: Arrow tables that come out of it keep the types of the engine.
 
@@ -41,6 +42,7 @@ class Access:
     files: tuple[str, ...] = ()
     attached: str | None = None
     lossless: bool = False
+    folder: str | None = None
 
     def connect(self, *, writing: bool = False) -> duckdb.DuckDBPyConnection:
         """Open a connection; `EngineFailure` if this process holds the file open by a connection of its own.
@@ -56,6 +58,8 @@ class Access:
             connection.execute(f"ATTACH {text(os.path.abspath(self.attached))} AS {ATTACHED} (TYPE duckdb, READ_ONLY)")
         allowed = ", ".join(text(path) for name in self.files for path in (os.path.abspath(name), as_pattern(name)))
         connection.execute(f"SET allowed_paths = [{allowed}]")
+        if self.folder is not None:
+            connection.execute(f"SET allowed_directories = [{text(os.path.abspath(self.folder))}]")
         for setting, value in _SEALED.items():
             connection.execute(f"SET {setting} = {value}")
         return connection

@@ -45,6 +45,7 @@ class Database:
         self._lock = threading.RLock()
         self._unused: deque[str] = deque()
         self._closed = False
+        self._writing = False
         self._connection: duckdb.DuckDBPyConnection | None = self._connect()
 
     @contextmanager
@@ -58,15 +59,20 @@ class Database:
             yield self._connection
 
     def ask(self, work: Work, doing: str) -> Any:
-        """What `work` finds on the connection; if it fails, `EngineFailure` tells what it was doing, and no value."""
+        """What `work` finds on the connection; if it fails, `EngineFailure` tells what it was doing, and no value.
+
+        So it does within `write`: rows that are not there yet, and may never be, are in no answer.
+        """
         with self.connection() as connection:
+            if self._writing:
+                raise EngineFailure("rows are being added: ask when they are there")
             return quietly(lambda: work(connection), EngineFailure(f"the engine failed while it {doing}"))
 
     def write(self, work: Work) -> Any:
         """Run `work` in one transaction on a connection that may write: all of it happens, or nothing does."""
         with self.connection() as connection:
             if self.access.path is None:
-                return _transaction(connection, work)
+                return self._add(connection, work)
             # The engine opens no file twice in one process with different rights.
             connection.close()
             self._connection = None
@@ -95,6 +101,13 @@ class Database:
             self._closed = True
             if self._connection is not None:
                 self._connection.close()
+
+    def _add(self, connection: duckdb.DuckDBPyConnection, work: Work) -> Any:
+        self._writing = True
+        try:
+            return _transaction(connection, work)
+        finally:
+            self._writing = False
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         connection = self.access.connect()

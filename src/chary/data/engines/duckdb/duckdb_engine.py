@@ -1,8 +1,8 @@
 """DuckDB as an engine: what it opens, and the rows it holds."""
 
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class DuckRows:
         return self._loader.path is not None
 
     def compile(self, query: Query) -> EnginePlan:
-        return EnginePlan(self.database, query, self.schema, self._loader.unit)
+        return EnginePlan(self.database, self._loader, query)
 
     def snapshot(self, columns: Sequence[str]) -> Deferred:
         sql = f"SELECT {', '.join(map(quote, columns))} FROM temp.main.{ROWS}"
@@ -66,13 +66,19 @@ class DuckRows:
         )
 
     def ordered(self, asked: Ordered) -> Deferred:
-        return ordering(self.database, asked, self.schema, self._loader.unit)
+        return ordering(self.database, asked, self._loader)
 
     def elements(self, asked: Elements) -> ElementReader:
         return ElementReader(self.database, self._loader, asked, self._name)
 
     def living(self, query: Count | Total) -> Living:
         return Living(self._rooms, query, self.schema, str(self._loader.unit))
+
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        # Whoever adds rows takes the same lock; a file that is open for reading is written by no other process.
+        with self.database.connection():
+            yield
 
     def check_units(self) -> None:
         identity(self.schema, str(self._loader.unit))

@@ -1,17 +1,18 @@
 """Reading elements as keyed 64-bit words."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import duckdb
-import ibis
 import numpy as np
 
 from chary.data.columns import Schema, TypeClass, classify
-from chary.data.engines.duckdb.asking.evaluation import QueryPlace, sql_of
 from chary.data.engines.duckdb.database import ROWS, Database
-from chary.data.engines.duckdb.growing.appending import growing
+from chary.data.engines.duckdb.duck_dialect import DUCK
+from chary.data.engines.duckdb.growing.growth import growing
 from chary.data.engines.duckdb.reading.loading import Loader
+from chary.data.engines.expressions.dialect import QueryPlace
+from chary.data.engines.expressions.element_rows import element_column, element_rows
 from chary.data.queries.elements import Elements, Mark, Words
 from chary.errors import InvalidQuery
 
@@ -71,11 +72,9 @@ class ElementReader:
 
 def _sql(asked: Elements, schema: Schema, unit: str | None, rows: str) -> str:
     """SQL with the key as its parameter; `word` is the first 64 bits of SHA-256 of key, kind and text."""
-    column = unit if asked.of is None else asked.of
-    if column is None:
-        raise InvalidQuery("where each row is a unit of its own, name the column whose values are counted: of='column'")
-    text = _text(schema, column)
-    chosen = sql_of(_chosen(asked, schema, unit, column, rows))
+    text = _text(schema, element_column(asked, unit))
+    place = QueryPlace(rows, "", DUCK)
+    chosen = place.sql(element_rows(asked, schema, unit, place))
     return f"SELECT CAST('0x' || substr(sha256($1 || {text}), 1, 16) AS UBIGINT) AS word FROM ({chosen})"
 
 
@@ -86,16 +85,3 @@ def _text(schema: Schema, column: str) -> str:
     if not _TOLD_APART.fullmatch(schema[column]):
         raise InvalidQuery(f"the values of column {column!r} cannot be counted as distinct elements")
     return "'o' || CAST(element AS VARCHAR)"
-
-
-def _chosen(asked: Elements, schema: Schema, unit: str | None, column: str, rows: str) -> Any:
-    table = QueryPlace(rows, "").table(rows, schema)
-    if asked.where is not None:
-        table = table.filter(asked.where.expression(table, schema))
-    for needed in {column, unit} - {None}:
-        table = table.filter(table[needed].notnull())
-    if asked.keep_per_unit is None or unit is None:
-        return table.select(element=table[column]).distinct()
-    pairs = table.select(unit=table[unit], element=table[column]).distinct()
-    ranked = pairs.mutate(rank=ibis.row_number().over(group_by="unit", order_by="element"))
-    return ranked.filter(ranked["rank"] < asked.keep_per_unit).select("element").distinct()

@@ -1,71 +1,45 @@
 """Reading the values of a column in order."""
 
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-import duckdb
-import ibis
-import numpy as np
-
-from chary.data.columns import Schema
-from chary.data.engines.duckdb.asking.evaluation import QueryPlace, chosen, sql_of
+from chary.data.engines.duckdb.asking.adding import Adding, adds_up
 from chary.data.engines.duckdb.database import ROWS, Database
-from chary.data.queries.ordered_values import Occurring, Ordered, UnitValues
+from chary.data.engines.duckdb.duck_dialect import DUCK
+from chary.data.engines.duckdb.growing.growth import GROWN
+from chary.data.engines.duckdb.reading.loading import Loader
+from chary.data.engines.expressions.dialect import QueryPlace
+from chary.data.engines.expressions.value_order import in_order, ordered_rows
+from chary.data.queries.ordered_values import Ordered
 from chary.data.rows.rows import Deferred
 
-
-def ordering(database: Database, asked: Ordered, schema: Schema, unit: str | None) -> Deferred:
-    """Reads, in one scan, the values that occur; `InvalidQuery` when that does not fit the schema."""
-    sql, first = _sql(asked, schema, unit), asked.total.steps[0]
-
-    def occurring(connection: duckdb.DuckDBPyConnection) -> Occurring | UnitValues:
-        found = connection.execute(sql).fetchnumpy()
-        places, counts = (np.asarray(found[name], dtype=np.int64) for name in ("value", "times"))
-        if asked.of_unit == "random":
-            return UnitValues(places - first, np.cumsum(counts == 1))
-        return Occurring(places - first, counts)
-
-    return Deferred(asked, lambda: database.ask(occurring, "put the values in order"))
+_DOING: Final = "put the values in order"
 
 
-def _sql(asked: Ordered, schema: Schema, unit: str | None) -> str:
-    values = chosen(asked.total, schema, unit, QueryPlace(ROWS, "")).expression
-    if unit is None or asked.rows_per_unit is None:
-        return _counted(values)
-    if asked.of_unit == "random":
-        return sql_of(_ranked(values).order_by(["unit", "times"]).select("value", "times"))
-    if asked.of_unit == "mean":
-        return _counted(_means(values, asked.total.steps[0]))
-    return _counted(_spread(values, asked.rows_per_unit), weighted=asked.of_unit == "weighted")
+def ordering(database: Database, asked: Ordered, loader: Loader) -> Deferred:
+    """Reads, in one scan, the values that occur; `InvalidQuery` when that does not fit the schema.
 
-
-def _counted(values: Any, *, weighted: bool = False) -> str:
-    times = values.weight.sum().cast("int64") if weighted else values.count()
-    return sql_of(values.group_by("value").aggregate(times=times).order_by("value"))
-
-
-def _ranked(values: Any) -> Any:
-    """With the number of each value among those of its unit, from 1."""
-    return values.mutate(times=ibis.row_number().over(group_by="unit", order_by="value") + 1)
-
-
-def _means(values: Any, first: int) -> Any:
-    """One value for each unit: the mean in whole steps, halves upwards; counted from the first step, so from 0."""
-    shifted = values.mutate(above=values["value"] - ibis.literal(first, "int64"))
-    summed = shifted.group_by("unit").aggregate(total=shifted.above.sum(), size=shifted.count())
-    nearest = (2 * summed["total"] + summed["size"]) // (2 * summed["size"])
-    return summed.select(value=nearest.cast("int64") + ibis.literal(first, "int64"))
-
-
-def _spread(values: Any, kept: int) -> Any:
-    """The rank r of the m values of a unit has as much weight as `(2 k r + m) // (2 m)` rises by: k in all.
-
-    Of more than k values k have a weight, of 1.
+    Where each row is a unit of its own, how often each value occurs adds up over batches (`Adding`).
     """
-    ranked = values.mutate(
-        rank=ibis.row_number().over(group_by="unit", order_by="value"),
-        size=values.count().over(group_by="unit"),
-    )
-    at, after = (
-        (2 * kept * place + ranked["size"]) // (2 * ranked["size"]) for place in (ranked["rank"], ranked["rank"] + 1)
-    )
-    return ranked.mutate(weight=after - at).filter(after > at)
+    whole = partial(_occurring, asked, _sql(asked, loader, ROWS))
+    if not adds_up(loader.unit):
+        return Deferred(asked, lambda: database.ask(whole, _DOING))
+    grown: list[str] = []
+
+    def what_came(connection: Any) -> Any:
+        if not grown:
+            grown.append(_sql(asked, loader, GROWN))
+        return _occurring(asked, grown[0], connection)
+
+    added = partial(Adding(loader).answer, whole, what_came)
+    return Deferred(asked, lambda: database.ask(added, _DOING))
+
+
+def _occurring(asked: Ordered, sql: str, connection: Any) -> Any:
+    found = connection.execute(sql).fetchnumpy()
+    return in_order(asked, found["value"], found["times"])
+
+
+def _sql(asked: Ordered, loader: Loader, rows: str) -> str:
+    place = QueryPlace(rows, "", DUCK)
+    return place.sql(ordered_rows(asked, loader.schema, loader.unit, place))

@@ -54,10 +54,12 @@ class Batches:
 
     def _found(self, connection: duckdb.DuckDBPyConnection, condition: str) -> list[Batch]:
         known = connection.execute(
-            f"SELECT 1 FROM duckdb_tables() WHERE table_name = '{KEPT}' AND temporary = {not self.in_file}"
+            f"SELECT 1 FROM duckdb_tables() WHERE table_name = '{KEPT}' AND schema_name = 'main' "
+            f"AND temporary = {not self.in_file}"
         )
         if not known.fetchall():
             return []
-        ours = f"of_table = {text(self.name)} AND {condition}"
+        # The engine finds a table in whatever case its name is written.
+        ours = f"lower(of_table) = lower({text(self.name)}) AND {condition}"
         rows = connection.execute(f"SELECT number, request, rows FROM {self._kept} WHERE {ours}")
         return [Batch(*row) for row in rows.fetchall()]

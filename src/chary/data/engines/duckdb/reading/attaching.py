@@ -20,7 +20,7 @@ def relation_of(source: RowSource) -> str:
     """What to write after FROM, in a connection that may read the source in place or had it attached."""
     match source.kind:
         case "parquet":
-            return _parquet(source.paths)
+            return parquet(source.paths)
         case "duckdb":
             return quote(str(source.table))
         case _:
@@ -72,7 +72,7 @@ def typed(
 
 def check_alike(connection: duckdb.DuckDBPyConnection, source: RowSource) -> None:
     """`SchemaMismatch` for Parquet files of different types: a value of one might not fit the type of another."""
-    kinds = [describe(connection, _parquet([path])) for path in source.paths] if source.kind == "parquet" else []
+    kinds = [describe(connection, parquet([path])) for path in source.paths] if source.kind == "parquet" else []
     if any(kind != kinds[0] for kind in kinds):
         raise SchemaMismatch("the files do not have the same columns of the same types")
 
@@ -92,6 +92,10 @@ def describe(connection: duckdb.DuckDBPyConnection, relation: str) -> dict[str, 
     return {row[0]: row[1] for row in rows}
 
 
-def _parquet(paths: Sequence[str]) -> str:
+def parquet(paths: Sequence[str]) -> str:
+    """What to write after FROM for Parquet files that the connection may read in place."""
     # Names of folders such as day=1 would become columns, and tell of rows what nobody declared.
-    return f"read_parquet({literals([as_pattern(path) for path in paths])}, hive_partitioning = false)"
+    # Writers leave NaN out of the least and greatest value that they note. Told to expect it, the engine believes no
+    # such note: what a row becomes must not follow from the others of its group.
+    files = literals([as_pattern(path) for path in paths])
+    return f"read_parquet({files}, hive_partitioning = false, can_have_nan = true)"

@@ -53,7 +53,8 @@ class Loader:
         """What the engine may touch to read these rows."""
         paths, kind = self.source.paths, self.source.kind
         attached = paths[0] if kind == "duckdb" and self.path is None else None
-        return Access(self.path, paths if kind == "parquet" else (), attached)
+        folder = None if self.source.folder is None or self.unpivot is not None else self.source.folder.path
+        return Access(self.path, paths if kind == "parquet" else (), attached, folder=folder)
 
     @property
     def is_view(self) -> bool:
@@ -89,8 +90,7 @@ class Loader:
         kind = "VIEW" if self.is_view else "TABLE"
         connection.execute(f"CREATE TEMP {kind} {ROWS} AS {select(self.columns, relation)}")
         if self.is_view and self.source.kind == "parquet":
-            # Text that is no UTF-8 would fail in a query, and so tell of its row: read every cell once.
-            connection.execute(f"SELECT bit_xor(hash(COLUMNS(*))) FROM {ROWS}").fetchall()
+            check_cells(connection, ROWS)
         detach(connection, self.source)
 
     def types(self, batch: RowSource) -> dict[str, str]:
@@ -121,6 +121,11 @@ class Loader:
         rows = f"SELECT {quote(unit)}, {cells} FROM {relation}"
         long = f"UNPIVOT ({rows}) ON COLUMNS(* EXCLUDE ({quote(unit)})) INTO NAME {quote(name)} VALUE {quote(value)}"
         return f"({long})"
+
+
+def check_cells(connection: duckdb.DuckDBPyConnection, relation: str) -> None:
+    """Read every cell once: text that is no UTF-8 would fail in a query later, and so tell of its row."""
+    connection.execute(f"SELECT bit_xor(hash(COLUMNS(*))) FROM {relation}").fetchall()
 
 
 def read_columns(found: dict[str, str], unit: str | None) -> tuple[Column, ...]:

@@ -1,0 +1,1 @@
+"""Spark: a session of the user, or one on this machine."""

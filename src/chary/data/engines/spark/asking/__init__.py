@@ -1,0 +1,1 @@
+"""Questions to Spark: plans, values in order, elements, living units."""

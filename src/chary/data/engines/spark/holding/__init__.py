@@ -1,0 +1,1 @@
+"""Where rows lie that Spark reads: files, folders, tables, and what is sent to it."""

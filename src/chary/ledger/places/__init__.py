@@ -1,0 +1,1 @@
+"""Where ledgers are, and how they get elsewhere."""

@@ -1,0 +1,182 @@
+"""The tables of a ledger: append-only entries, and what is derived from them so that a charge is O(1)."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    event,
+)
+from sqlalchemy.schema import SchemaItem
+
+# Raised only where an earlier version could misread a ledger; tables and triggers that it can ignore are added as is.
+FORMAT = 1
+
+metadata = MetaData()
+# For tables that only some ledgers have.
+apart = MetaData()
+_whole = BigInteger().with_variant(Integer(), "sqlite")
+# By bytes, as SQLite compares: names are in the same order everywhere.
+_words = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+def number_column(name: str, *, null: bool = False) -> Column[int]:
+    """A whole number of 64 bits."""
+    return Column(name, _whole, nullable=null)
+
+
+def text_column(name: str, *, null: bool = False, key: bool = False) -> Column[str]:
+    """A text, compared by its bytes."""
+    return Column(name, _words, nullable=null, primary_key=key)
+
+
+def _table(name: str, *items: SchemaItem) -> Table:
+    return Table(name, metadata, *items, sqlite_strict=True)
+
+
+def _totals() -> list[Column[int]]:
+    return [number_column(name) for name in ("spent_main", "spent_delta", "open_main", "open_delta")]
+
+
+chain = _table(
+    "chain",
+    Column("id", _whole, primary_key=True, autoincrement=False),
+    number_column("format"),
+    number_column("entries"),
+    text_column("head"),
+    CheckConstraint("id = 1"),
+)
+
+entries = _table(
+    "entries",
+    Column("number", _whole, primary_key=True, autoincrement=False),
+    text_column("kind"),
+    text_column("dataset"),
+    text_column("analyst"),
+    number_column("call"),
+    text_column("label"),
+    text_column("body"),
+    text_column("request", null=True),
+    *[number_column(name) for name in ("main", "delta", "back_main", "back_delta", "hits", "tests")],
+    text_column("answer_hash"),
+    text_column("created"),
+    text_column("hash"),
+)
+
+datasets = _table(
+    "datasets",
+    text_column("name", key=True),
+    text_column("fingerprint"),
+    text_column("conditions"),
+    number_column("capacity_main"),
+    number_column("capacity_delta"),
+    *_totals(),
+    number_column("version"),
+)
+
+analysts = _table(
+    "analysts",
+    Column("dataset", _words, ForeignKey("datasets.name"), primary_key=True),
+    text_column("analyst", key=True),
+    number_column("cap_main", null=True),
+    number_column("cap_delta", null=True),
+    *_totals(),
+)
+
+tallies = _table(
+    "tallies",
+    Column("dataset", _words, ForeignKey("datasets.name"), primary_key=True),
+    text_column("kind", key=True),
+    *[number_column(name) for name in ("calls", "hits", "tests", "main", "delta")],
+)
+
+calls = _table(
+    "calls",
+    Column("number", _whole, ForeignKey("entries.number"), primary_key=True, autoincrement=False),
+    text_column("dataset"),
+    text_column("analyst"),
+    text_column("request", null=True),
+    text_column("state"),
+    Column("closing", _whole, ForeignKey("entries.number"), nullable=True),
+    number_column("charged_main"),
+    number_column("charged_delta"),
+    ForeignKeyConstraint(["dataset", "analyst"], ["analysts.dataset", "analysts.analyst"]),
+)
+
+answers = _table(
+    "answers",
+    Column("call", _whole, ForeignKey("calls.number"), primary_key=True, autoincrement=False),
+    text_column("answer"),
+)
+
+secrets = _table(
+    "secrets",
+    Column("call", _whole, ForeignKey("calls.number"), primary_key=True, autoincrement=False),
+    Column("secret", LargeBinary, nullable=False),
+    text_column("digest"),
+)
+
+# The secrets are no part of the chain, so this ties them to its head: pages of another moment do not fit together.
+seals = _table(
+    "seals",
+    Column("id", _whole, primary_key=True, autoincrement=False),
+    number_column("entries"),
+    number_column("secrets"),
+    CheckConstraint("id = 1"),
+)
+
+# On SQLite an index ends with the row's number, so this one also serves "of this dataset, above that number".
+Index("calls_of_dataset", calls.c.dataset)
+# Covers the sums of the check at every opening: they never read the table itself.
+Index(
+    "charges",
+    calls.c.dataset,
+    calls.c.analyst,
+    calls.c.state,
+    calls.c.charged_main,
+    calls.c.charged_delta,
+)
+Index(
+    "requests",
+    calls.c.dataset,
+    calls.c.analyst,
+    calls.c.request,
+    sqlite_where=calls.c.request.is_not(None),
+    postgresql_where=calls.c.request.is_not(None),
+)
+
+for _change in ("UPDATE", "DELETE"):
+    _final = DDL(  # type: ignore[no-untyped-call]
+        f"CREATE TRIGGER entries_are_final_{_change.lower()} BEFORE {_change} ON entries "
+        "BEGIN SELECT RAISE(ABORT, 'entries are final'); END"
+    )
+    event.listen(entries, "after_create", _final.execute_if(dialect="sqlite"))
+
+# Six digits tell 2^24 states apart, which is enough against accidents, and two million of their sums fit into 2^63.
+_DIGITS = 6
+
+
+def imprint(digest: str) -> str:
+    """SQL for a number that a digest in this column has; a sum of them says which secrets there are."""
+    return " + ".join(f"(unicode(substr({digest}, {place + 1}, 1)) << {7 * place})" for place in range(_DIGITS))
+
+
+_SEALING = {
+    "secrets_added": f"AFTER INSERT ON secrets BEGIN UPDATE seals SET secrets = secrets + {imprint('NEW.digest')}",
+    "secrets_dropped": f"AFTER DELETE ON secrets BEGIN UPDATE seals SET secrets = secrets - ({imprint('OLD.digest')})",
+    "seal_follows": "AFTER UPDATE ON chain BEGIN UPDATE seals SET entries = NEW.entries",
+}
+for _name, _body in _SEALING.items():
+    # Triggers, so that an earlier version, which knows nothing of the seal, keeps it as well.
+    _kept = DDL(f"CREATE TRIGGER {_name} {_body}; END")  # type: ignore[no-untyped-call]
+    event.listen(metadata, "after_create", _kept.execute_if(dialect="sqlite"))

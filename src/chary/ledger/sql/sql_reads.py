@@ -1,0 +1,185 @@
+"""What each reading transaction asks of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, bindparam, select
+
+from chary.amounts import Amount
+from chary.errors import LedgerBroken
+from chary.ledger.accounts import Account, CallCount, Purse
+from chary.ledger.checks import label
+from chary.ledger.drafts import call_of, not_held, not_open, note_of, same_question
+from chary.ledger.entries import GENESIS, ChainEntry, exported
+from chary.ledger.records import CallRecord, Note, State, Tally
+from chary.ledger.sql import statements as do
+from chary.ledger.sql.schema import analysts, answers, calls, datasets, entries, tallies
+from chary.ledger.sql.sql_writes import cap_of, entry_of, secret_digest
+from chary.ledger.sql.upkeep import Upkeep
+from chary.ledger.terms import Terms
+
+# A page is a short transaction of its own, so that reading a long history stops no charge.
+PAGE = 500
+AnyRow = Row[*tuple[Any, ...]]
+_WIDTH = len(ChainEntry._fields)
+
+_closing = entries.alias("closing_entry")
+_page = calls.c.dataset == bindparam("dataset"), calls.c.number > bindparam("after")
+_whole_call = (
+    select(*do.entry_columns, *[_closing.c[name] for name in ChainEntry._fields], answers.c.answer)
+    .select_from(calls)
+    .join(entries, entries.c.number == calls.c.number)
+    .outerjoin(_closing, _closing.c.number == calls.c.closing)
+    .outerjoin(answers, answers.c.call == calls.c.number)
+)
+_one_call = _whole_call.where(calls.c.number == bindparam("call"))
+_page_of_calls = _whole_call.where(*_page).order_by(calls.c.number).limit(bindparam("limit"))
+_last_settled = (
+    _whole_call.where(
+        calls.c.dataset == bindparam("dataset"),
+        calls.c.state == "settled",
+        entries.c.label == bindparam("kind"),
+        entries.c.body == bindparam("body"),
+    )
+    .order_by(calls.c.number.desc())
+    .limit(1)
+)
+_before = entries.alias("before")
+_page_of_entries = (
+    select(*do.entry_columns, entries.c.hash, _before.c.hash.label("previous"), answers.c.answer)
+    .select_from(entries)
+    .outerjoin(_before, _before.c.number == entries.c.number - 1)
+    .outerjoin(answers, and_(answers.c.call == entries.c.call, entries.c.kind == "settle"))
+    .where(entries.c.number > bindparam("after"), entries.c.dataset == bindparam("dataset"))
+    .order_by(entries.c.number)
+    .limit(bindparam("limit"))
+)
+_one_dataset = select(datasets).where(datasets.c.name == bindparam("dataset"))
+_one_analyst = select(analysts).where(
+    analysts.c.dataset == bindparam("dataset"), analysts.c.analyst == bindparam("analyst")
+)
+_tallies = select(tallies).where(tallies.c.dataset == bindparam("dataset")).order_by(tallies.c.kind)
+_noted = (
+    select(*do.entry_columns)
+    .where(entries.c.kind == "note", entries.c.dataset == bindparam("dataset"))
+    .order_by(entries.c.number)
+)
+_last_noted = _noted.order_by(None).order_by(entries.c.number.desc()).limit(1)
+
+
+def account(connection: Connection, dataset: str) -> Account:
+    """A dataset's terms, totals and version, without analysts and tallies."""
+    row = connection.execute(_one_dataset, {"dataset": label(dataset, "dataset")}).one_or_none()
+    if row is None:
+        raise not_held(dataset)
+    return account_of(row)
+
+
+def account_of(row: AnyRow) -> Account:
+    """The account in a row of the datasets."""
+    capacity = Amount(row.capacity_main, row.capacity_delta)
+    terms = Terms(row.name, row.fingerprint, row.conditions, capacity)
+    return Account(terms, Purse(capacity, *row[5:9]), row.version)
+
+
+def purse_of(row: AnyRow) -> Purse:
+    """The purse in a row of the analysts."""
+    return Purse(cap_of(row), *row[4:8])
+
+
+def count_of(row: AnyRow) -> CallCount:
+    """The running tally in a row of the tallies."""
+    return CallCount(*row[2:])
+
+
+def analyst(connection: Connection, dataset: str, name: str) -> Purse:
+    """An analyst's purse; an empty one for an analyst never seen."""
+    account(connection, dataset)
+    row = connection.execute(_one_analyst, {"dataset": dataset, "analyst": label(name, "analyst")}).one_or_none()
+    return Purse() if row is None else purse_of(row)
+
+
+def tally(connection: Connection, dataset: str) -> dict[str, Tally]:
+    """The tallies of a dataset by kind."""
+    account(connection, dataset)
+    return {row.kind: count_of(row).tally() for row in connection.execute(_tallies, {"dataset": dataset})}
+
+
+def terms(connection: Connection) -> list[Terms]:
+    """The terms of all datasets, by name."""
+    return [account_of(row).terms for row in connection.execute(select(datasets).order_by(datasets.c.name))]
+
+
+def notes(connection: Connection, dataset: str) -> list[Note]:
+    """Everything recorded about a dataset."""
+    account(connection, dataset)
+    rows = connection.execute(_noted, {"dataset": dataset})
+    return [note_of(version, entry_of(row)) for version, row in enumerate(rows, 1)]
+
+
+def last_note(connection: Connection, dataset: str) -> Note | None:
+    """What was recorded last about a dataset."""
+    version = account(connection, dataset).version
+    if not version:
+        return None
+    row = connection.execute(_last_noted, {"dataset": dataset}).one_or_none()
+    if row is None:
+        raise LedgerBroken("the notes of the dataset are missing")
+    return note_of(version, entry_of(row))
+
+
+def call(connection: Connection, number: int) -> CallRecord:
+    """One call."""
+    row = connection.execute(_one_call, {"call": number}).one_or_none()
+    if row is None:
+        raise not_open(number, None)
+    return _call_of(row)
+
+
+def page(connection: Connection, dataset: str, after: int, limit: int) -> list[CallRecord]:
+    """The next calls of a dataset."""
+    account(connection, dataset)
+    rows = connection.execute(_page_of_calls, {"dataset": dataset, "after": after, "limit": limit})
+    return [_call_of(row) for row in rows]
+
+
+def lines(connection: Connection, dataset: str, after: int) -> list[dict[str, object]]:
+    """The next exported entries of a dataset."""
+    account(connection, dataset)
+    rows = connection.execute(_page_of_entries, {"dataset": dataset, "after": after, "limit": PAGE})
+    return [exported(entry_of(row), row.previous or GENESIS, row.hash, row.answer) for row in rows]
+
+
+def replay(connection: Connection, key: dict[str, str], kind: str, body: str) -> CallRecord | None:
+    """The call first settled under a request key."""
+    account(connection, key["dataset"])
+    label(key["analyst"], "analyst"), label(key["request"], "request")
+    held = connection.execute(do.read_asked, key).one_or_none()
+    if held is None:
+        return None
+    same_question(entry_of(held), kind, body)
+    return call(connection, held.number) if held.state == State.SETTLED else None
+
+
+def last_settled(connection: Connection, dataset: str, kind: str, body: str) -> CallRecord | None:
+    """The latest call that was settled for a question."""
+    account(connection, dataset)
+    asked = {"dataset": dataset, "kind": kind, "body": body}
+    row = connection.execute(_last_settled, asked).one_or_none()
+    return None if row is None else _call_of(row)
+
+
+def secret(upkeep: Upkeep, connection: Connection, number: int) -> bytes | None:
+    """The secret of a call; `LedgerBroken` if it is not the one that was stored."""
+    call(connection, number)
+    kept = upkeep.secret(connection, number)
+    if kept is not None and kept.digest != secret_digest(number, kept.secret):
+        raise LedgerBroken(f"the secret of call {number} was changed")
+    return None if kept is None else kept.secret
+
+
+def _call_of(row: Sequence[Any]) -> CallRecord:
+    reserved, closed = ChainEntry(*row[:_WIDTH]), ChainEntry(*row[_WIDTH : 2 * _WIDTH])
+    return call_of(reserved, closed if closed.number is not None else None, row[2 * _WIDTH])

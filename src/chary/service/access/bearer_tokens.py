@@ -1,0 +1,140 @@
+"""Tokens: shown once, kept as argon2 hashes, expiring, revocable, for some datasets."""
+
+import hashlib
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from sqlalchemy import insert, select, update
+
+from chary.errors import InvalidParameter
+from chary.ledger.checks import label
+from chary.numbers import whole
+from chary.service.access.roles import Principal, Role, roles_of
+from chary.service.keeping.service_store import ServiceStore
+from chary.service.keeping.service_tables import TOKENS
+
+PREFIX: Final = "chary"
+_DAY: Final = 86_400
+_LONGEST_DAYS: Final = 3_650
+# A secret of 256 random bits cannot be guessed however fast a hash is, so that this one may be quick: 5 ms, 8 MiB.
+_HASHER: Final = PasswordHasher(time_cost=1, memory_cost=8_192, parallelism=1)
+_SECRET_BYTES: Final = 32
+_NAME_BYTES: Final = 8
+# What was verified is not hashed again for so many tokens; whether one was revoked is looked up every time.
+_REMEMBERED: Final = 1_000
+
+
+@dataclass(frozen=True)
+class TokenRecord:
+    """What is known of a token: everything but its secret. Times are seconds since 1970."""
+
+    token: str
+    analyst: str
+    roles: tuple[str, ...]
+    datasets: tuple[str, ...]
+    created: float
+    expires: float
+    revoked: float | None
+
+
+class BearerTokens:
+    """Makes, lists, revokes and recognises tokens.
+
+    A token reads `chary_NAME_SECRET`; its name is public, its secret is shown once and nowhere kept. Guarantee: a
+    token that is unknown, expired, revoked or has another secret is recognised by nobody, and all of these take alike
+    long.
+    """
+
+    def __init__(self, store: ServiceStore, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
+        self._known: dict[bytes, str] = {}
+        self._lock = threading.Lock()
+        self._nobody = _HASHER.hash(secrets.token_urlsafe(_SECRET_BYTES))
+
+    def make(self, analyst: str, *, roles: Any, datasets: Iterable[str], days: int) -> str:
+        """A new token; the only time that it is shown. `datasets` may hold "*"."""
+        label(analyst, "analyst")
+        kept = sorted({label(name, "dataset") for name in datasets})
+        if not kept:
+            raise InvalidParameter('a token is for some datasets, such as datasets=["visits"]')
+        if whole(days, "days") > _LONGEST_DAYS:
+            raise InvalidParameter(f"days are at most {_LONGEST_DAYS}")
+        name, secret, now = secrets.token_hex(_NAME_BYTES), secrets.token_urlsafe(_SECRET_BYTES), self._clock()
+        row = {"token": name, "hashed": _HASHER.hash(secret), "analyst": analyst, "created": now}
+        row |= {"roles": json.dumps(sorted(roles_of(roles))), "datasets": json.dumps(kept)}
+        self._store.change(insert(TOKENS).values(**row, expires=now + days * _DAY))
+        return f"{PREFIX}_{name}_{secret}"
+
+    def recognise(self, token: str) -> Principal | None:
+        """Who a token stands for now; None for nobody."""
+        prefix, _, rest = token.partition("_")
+        name, _, secret = rest.partition("_")
+        found = self._found(name)
+        genuine = self._genuine(token, secret, found)
+        if prefix != PREFIX or found is None or not genuine or not self._valid(found):
+            return None
+        return _principal(found)
+
+    def remembers(self, token: str) -> bool:
+        """Whether this token was verified before, so that recognising it takes no hash."""
+        return hashlib.sha256(token.encode("utf-8", "replace")).digest() in self._known
+
+    def all(self) -> list[TokenRecord]:
+        """Every token that was made, oldest first."""
+        return [_record(row) for row in self._store.rows(select(TOKENS).order_by(TOKENS.c.created, TOKENS.c.token))]
+
+    def holder(self, name: str) -> Principal | None:
+        """Who the token of that name stands for, while it is valid."""
+        found = self._found(name)
+        if found is None or not self._valid(found):
+            return None
+        return _principal(found)
+
+    def revoke(self, name: str) -> bool:
+        """End a token now; whether there was one."""
+        statement = update(TOKENS).where(TOKENS.c.token == name, TOKENS.c.revoked.is_(None))
+        return self._store.change(statement.values(revoked=self._clock())) > 0
+
+    def _found(self, name: str) -> Any:
+        found = self._store.rows(select(TOKENS).where(TOKENS.c.token == name)) if name.isascii() else []
+        return found[0] if found else None
+
+    def _valid(self, found: Any) -> bool:
+        return found.revoked is None and self._clock() < found.expires
+
+    def _genuine(self, token: str, secret: str, found: Any) -> bool:
+        """Whether the secret is that of the token: of an unknown one as long as of a known one."""
+        seen = hashlib.sha256(token.encode("utf-8", "replace")).digest()
+        if found is not None and self._known.get(seen) == found.hashed:
+            return True
+        try:
+            _HASHER.verify(self._nobody if found is None else found.hashed, secret)
+        except (VerificationError, InvalidHashError):
+            return False
+        self._remember(seen, found)
+        return found is not None
+
+    def _remember(self, seen: bytes, found: Any) -> None:
+        with self._lock:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            if found is not None:
+                self._known[seen] = found.hashed
+
+
+def _principal(row: Any) -> Principal:
+    return Principal(row.token, row.analyst, roles_of(json.loads(row.roles)), frozenset(json.loads(row.datasets)))
+
+
+def _record(row: Any) -> TokenRecord:
+    roles = tuple(str(Role(role)) for role in json.loads(row.roles))
+    return TokenRecord(
+        row.token, row.analyst, roles, tuple(json.loads(row.datasets)), row.created, row.expires, row.revoked
+    )

@@ -1,0 +1,1 @@
+"""The HTTP interface: routes made from the calls."""

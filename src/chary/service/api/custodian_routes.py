@@ -1,0 +1,108 @@
+"""What a custodian does: rows that arrive, shares of the budget, the report; and the report for everybody."""
+
+import asyncio
+import json
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from sqlalchemy import insert, select
+
+from chary.errors import InvalidParameter
+from chary.ledger.entries import now
+from chary.service.api.admission import JSON, media_of, read_body, strict_body
+from chary.service.api.places import Asking, On, request_key
+from chary.service.api.service_state import Service, Shared
+from chary.service.keeping.service_tables import PUBLISHED
+from chary.service.serving.brought_rows import ARROW, brought_rows
+from chary.service.wire.problems import Refusal
+from chary.service.wire.strict_json import finite
+from chary.service.wire.typed_values import in_typed, of_typed
+from chary.session import PublicReport, report
+
+router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["custodians"])
+Form = Annotated[Literal["json", "html", "markdown", "csv", "typed"], Query()]
+# The page needs nothing from elsewhere, and is given nothing.
+_ALONE: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
+_ROWS: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"type": "object", "required": ["rows"], "properties": {"rows": {"type": "array"}}}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+@router.post("/appends", openapi_extra=_ROWS)
+async def append(request: Request, on: Annotated[Asking, Depends(On("append"))], service: Shared) -> JSONResponse:
+    """Add a batch of rows; its version. Under an `Idempotency-Key` that came before, nothing is added.
+
+    Where several processes serve the same data, each has rows of its own, so that none takes any.
+    """
+    if service.config.service.workers > 1:
+        raise Refusal(409, "this service has several processes: append rows through one of a single process")
+    media = media_of(request, [JSON, ARROW])
+    raw, key = await read_body(request, service.config.service.rows_bytes), request_key(request)
+    version = await asyncio.to_thread(_appended, service, on, media, raw, key)
+    service.woken.set()
+    return JSONResponse({"version": version})
+
+
+@router.put("/shares/{analyst}")
+def share(
+    analyst: str,
+    on: Annotated[Asking, Depends(On("cap"))],
+    body: Annotated[dict[str, Any], Depends(strict_body)],
+    service: Shared,
+) -> JSONResponse:
+    """Cap an analyst at a share of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
+    if body.keys() != {"share"}:
+        raise InvalidParameter('a share is said as {"share": "0.5"}')
+    service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(body["share"])}, None)
+    on.served.session.set_share(analyst, body["share"])
+    return JSONResponse({"analyst": analyst, "share": str(body["share"])})
+
+
+@router.get("/report/draft")
+def draft(on: Annotated[Asking, Depends(On("publish"))], form: Form = "json") -> Response:
+    """What would be published now."""
+    return _shown(report(on.served.session), form)
+
+
+@router.post("/report", status_code=201)
+def publish(on: Annotated[Asking, Depends(On("publish"))], service: Shared) -> JSONResponse:
+    """Publish the report of now: from then on, whoever has a token for the dataset may read it."""
+    made = report(on.served.session)
+    service.trail.add(on.who, on.served.name, "publish", {"head": made.head}, None)
+    row = {"dataset": on.served.name, "time": now(), "report": json.dumps(in_typed(made))}
+    service.store.change(insert(PUBLISHED).values(**row))
+    return JSONResponse({"made": made.made, "head": made.head}, 201)
+
+
+@router.get("/report")
+def published(on: Annotated[Asking, Depends(On("look"))], service: Shared, form: Form = "json") -> Response:
+    """The report that was published last."""
+    here = PUBLISHED.c.dataset == on.served.name
+    found = service.store.rows(select(PUBLISHED.c.report).where(here).order_by(PUBLISHED.c.number.desc()).limit(1))
+    if not found:
+        raise Refusal(404, "no report of this dataset was published")
+    return _shown(of_typed(json.loads(found[0].report)), form)
+
+
+def _shown(made: PublicReport, form: str) -> Response:
+    if form == "html":
+        return HTMLResponse(made.html(), headers=_ALONE)
+    if form in ("markdown", "csv"):
+        text = made.markdown() if form == "markdown" else made.csv()
+        return PlainTextResponse(text, media_type=f"text/{form}")
+    return JSONResponse(in_typed(made) if form == "typed" else finite(made.to_dict()))
+
+
+def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
+    table = brought_rows(media, raw, on.served.session.schema)
+    # How many rows came may be secret, so the trail says that some came, and under which key.
+    service.trail.add(on.who, on.served.name, "append", {}, key)
+    with on.served.growing:
+        return on.served.session.append(table, request=key)

@@ -1,0 +1,61 @@
+"""Jobs: calls that take long, and how far they are."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from chary.service.access.roles import Principal
+from chary.service.api.admission import May
+from chary.service.api.places import Typed, key_header
+from chary.service.api.service_state import Service, Shared
+from chary.service.api.streams import Followed, looks
+from chary.service.serving.jobs import JobState
+from chary.service.serving.told_results import told_result
+from chary.service.serving.wishes import fulfilled
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+Asker = Annotated[Principal, Depends(May("ask"))]
+Name = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
+LOOK_EVERY: Final = 0.25
+
+
+@router.get("/{job}")
+def job(job: Name, who: Asker, service: Shared, typed: Typed = False) -> JSONResponse:
+    """How far a call is; its answer, or its problem, once it ended. One that was interrupted is asked again under its
+    key."""
+    state = service.jobs.found(job, who)
+    return JSONResponse(_told(state, who, service, typed), headers={"Idempotency-Key": key_header(state.request)})
+
+
+def _state(job: Name, who: Asker, service: Shared) -> JobState:
+    return service.jobs.found(job, who)
+
+
+@router.get("/{job}/events", response_class=EventSourceResponse)
+async def job_events(
+    first: Annotated[JobState, Depends(_state)], who: Asker, service: Shared, _: Followed
+) -> AsyncIterator[ServerSentEvent]:
+    """The steps of a call as they are reached: `step` events, then one named `done`, `failed` or `interrupted`."""
+    told = ""
+    async for _ in looks(service, who.token, LOOK_EVERY):
+        state = await asyncio.to_thread(service.jobs.found, first.name, who)
+        if state.state != "running":
+            yield ServerSentEvent(event=state.state, data={"job": state.name, "problem": state.problem})
+            return
+        if state.step != told:
+            told = state.step
+            yield ServerSentEvent(event="step", data={"job": state.name, "step": told})
+
+
+def _told(state: JobState, who: Principal, service: Service, typed: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {"job": state.name, "state": state.state, "step": state.step, "dataset": state.dataset}
+    if state.state == "done":
+        served = service.datasets.for_(who, state.dataset)
+        session = served.asked_by(who.analyst)
+        found = fulfilled(service.jobs.answers, served, who, session, state.wish, state.request)
+        told["result"] = told_result(found, session, typed=typed)
+    return told if state.problem is None else told | {"problem": state.problem}

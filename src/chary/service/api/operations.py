@@ -1,0 +1,55 @@
+"""What operators look at: health, readiness, metrics; and what programs look at: the kinds of call."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from chary.errors import CharyError
+from chary.service.access.roles import Principal
+from chary.service.api.admission import May
+from chary.service.api.service_state import Service, Shared
+from chary.service.wire.call_schemas import call_schemas
+from chary.service.wire.problems import Refusal
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/health")
+async def health() -> JSONResponse:
+    """Whether the process answers."""
+    return JSONResponse({"healthy": True})
+
+
+@router.get("/ready")
+def ready(service: Shared) -> JSONResponse:
+    """Whether calls can be asked: all ledgers and the service's database answer, and it is not stopping."""
+    found = not service.stopping.is_set() and _answers(service)
+    return JSONResponse({"ready": found}, 200 if found else 503)
+
+
+@router.get("/metrics")
+def metrics(who: Annotated[Principal, Depends(May("metrics"))], service: Shared) -> Response:
+    """Prometheus metrics of this process: calls by kind, refusals, latencies, budgets left, of all datasets."""
+    if not who.everywhere:
+        raise Refusal(403, "metrics are of all datasets, and so for tokens that are for all")
+    for name, served in service.datasets.items():
+        service.figures.left.labels(name).set(1 - served.session.spent.share)
+    return Response(generate_latest(service.figures.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/v1/kinds")
+def kinds(who: Annotated[Principal, Depends(May("look"))]) -> JSONResponse:
+    """A JSON schema for each kind of call."""
+    return JSONResponse({"schemas": call_schemas()})
+
+
+def _answers(service: Service) -> bool:
+    try:
+        service.tokens.holder("nobody")
+        for served in service.datasets.values():
+            served.session.spine.ledger.balance(served.session.spine.dataset)
+    except CharyError:
+        return False
+    return True

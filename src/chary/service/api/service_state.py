@@ -1,0 +1,89 @@
+"""What the routes of one process share."""
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+from fastapi import Depends, Request
+
+from chary.service.access.audit_trail import AuditTrail
+from chary.service.access.bearer_tokens import BearerTokens
+from chary.service.access.open_streams import OpenStreams
+from chary.service.access.rates import Rates
+from chary.service.api.figures_kept import Figures
+from chary.service.keeping.service_store import ServiceStore
+from chary.service.serving.jobs import Jobs
+from chary.service.serving.served_datasets import ServedDatasets, opened_datasets
+from chary.service.serving.service_config import ServiceConfig
+from chary.service.standing.standing_book import StandingBook
+from chary.service.standing.standing_runner import StandingRunner
+from chary.service.telling.feed import Feed
+from chary.service.telling.webhooks import Webhooks
+
+# Set when this process was asked to stop: streams end then, since they would end at no time of their own.
+STOPPING: Final = threading.Event()
+
+
+@dataclass
+class Service:
+    """Datasets, tokens, the trail, what is under way: everything a route needs."""
+
+    config: ServiceConfig
+    datasets: ServedDatasets
+    store: ServiceStore
+    tokens: BearerTokens
+    trail: AuditTrail
+    jobs: Jobs
+    rates: Rates
+    failures: Rates
+    standing: StandingRunner
+    webhooks: Webhooks
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: OpenStreams = field(default_factory=OpenStreams)
+    figures: Figures = field(default_factory=Figures)
+    stopping: threading.Event = field(default_factory=lambda: STOPPING)
+
+    def close(self) -> int:
+        """Let calls end and close everything; returns how many did not end in time: their reservations are kept."""
+        running = self.jobs.close(self.config.service.stop_seconds)
+        if not running:
+            self.datasets.close()
+            self.store.close()
+        return running
+
+
+def opened_service(config: ServiceConfig) -> Service:
+    """Open what a configuration names. Errors: those of opening sessions, before anything listens."""
+    said = config.service
+    for webhook in said.webhook:
+        config.secret(webhook)
+    store = ServiceStore(config.place(said.store))
+    return service_with(config, store, opened_datasets(config))
+
+
+def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:
+    """A service of datasets that are open, and of a database."""
+    said, tokens, jobs = config.service, BearerTokens(store), Jobs(store, config.service.threads)
+    return Service(
+        config=config,
+        datasets=datasets,
+        store=store,
+        tokens=tokens,
+        trail=AuditTrail(store),
+        jobs=jobs,
+        rates=Rates(said.rate, said.burst),
+        # Ten wrong tokens at once, then one every ten seconds, from one address.
+        failures=Rates(each_second=0.1, burst=10),
+        standing=StandingRunner(datasets, tokens, StandingBook(store), Feed(store), jobs.answers),
+        webhooks=Webhooks(config, store),
+    )
+
+
+def service_of(request: Request) -> Service:
+    """The service of a request."""
+    found: Service = request.app.state.service
+    return found
+
+
+Shared = Annotated[Service, Depends(service_of)]

@@ -1,0 +1,122 @@
+"""Standing questions and what they found."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from chary.errors import InvalidParameter
+from chary.service.api.admission import header, strict_body
+from chary.service.api.places import After, Asking, Limit, On, paged
+from chary.service.api.service_state import Service, Shared
+from chary.service.api.streams import Followed, looks
+from chary.service.serving.wishes import Wish
+from chary.service.standing.standing_book import ENDED, StandingQuestion
+from chary.service.standing.standing_runner import quote_of
+from chary.service.wire.problems import Refusal
+
+router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["standing"])
+Stander = Annotated[Asking, Depends(On("stand"))]
+Historian = Annotated[Asking, Depends(On("history"))]
+Name = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
+LOOK_EVERY: Final = 0.5
+_KNOWN: Final = frozenset({"call", "run", "question", "every", "share", "tell", "webhook"})
+_BODY: Final = {
+    "type": "object",
+    "required": ["every", "share"],
+    "additionalProperties": False,
+    "properties": {
+        "call": {"type": "object", "description": "A call to ask; or a run with a question to it."},
+        "run": {"type": "integer"},
+        "question": {"type": "object"},
+        "every": {"type": "string", "description": 'append, or a crontab in UTC such as "0 6 * * mon".'},
+        "share": {"type": ["number", "string"], "description": "What all its calls may cost together."},
+        "tell": {"enum": ["hits", "all"]},
+        "webhook": {"type": ["string", "null"], "description": "The name of one in the chary.toml."},
+    },
+}
+
+
+@router.post(
+    "/standing",
+    status_code=201,
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _BODY}}}},
+)
+def stand(on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared) -> JSONResponse:
+    """Ask something at every append, or at a time, once about every version of the rows, within a share of the budget.
+
+    It is checked as if it were asked now, and not asked before there is a version that is new.
+    """
+    wish = _wish(body)
+    quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
+    said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
+    said |= {"share": body.get("share"), "webhook": body.get("webhook")}
+    if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
+        raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
+    if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
+        raise InvalidParameter("there is no webhook of that name in the chary.toml")
+    made = service.standing.stand(on.served, on.who, wish, quoted.most_charged, **said)
+    service.trail.add(on.who, on.served.name, "stand", {"standing": made.standing, "asked": wish.written()}, None)
+    return JSONResponse(made.as_dict(), 201)
+
+
+@router.get("/standing")
+def standing(on: Historian, service: Shared) -> JSONResponse:
+    """The standing questions that are shown to this token, with what they cost so far."""
+    return JSONResponse({"items": [each.as_dict() for each in _shown(on, service)]})
+
+
+@router.delete("/standing/{name}")
+def end(name: Name, on: Stander, service: Shared) -> JSONResponse:
+    """End a standing question of one's own."""
+    if not any(each.standing == name and each.analyst == on.who.analyst for each in _shown(on, service)):
+        raise Refusal(404, "there is no standing question of that name")
+    service.trail.add(on.who, on.served.name, "stand", {"ended": name}, None)
+    service.standing.book.keep(name, state=ENDED)
+    return JSONResponse({"standing": name, "state": ENDED})
+
+
+@router.get("/feed")
+def feed(request: Request, on: Historian, service: Shared, after: After = 0, limit: Limit = 100) -> JSONResponse:
+    """What standing questions found, oldest first: which call has the answer, never the answer itself."""
+    found = service.standing.feed.since(on.served.name, after, limit, analyst=_alone(on))
+    last = found[-1]["number"] if len(found) == limit else None
+    return paged(request, found, last)
+
+
+def _begin(request: Request) -> int:
+    """Where a stream goes on: after the last event that was heard."""
+    said = header(request, "last-event-id")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
+
+
+@router.get("/feed/events", response_class=EventSourceResponse)
+async def feed_events(
+    on: Historian, service: Shared, after: Annotated[int, Depends(_begin)], _: Followed
+) -> AsyncIterator[ServerSentEvent]:
+    """The feed as it grows; `Last-Event-ID` goes on where one stopped."""
+    async for _ in looks(service, on.who.token, LOOK_EVERY):
+        for each in await asyncio.to_thread(service.standing.feed.since, on.served.name, after, analyst=_alone(on)):
+            after = each["number"]
+            yield ServerSentEvent(event=each["kind"], id=str(after), data=each)
+
+
+def _alone(on: Asking) -> str | None:
+    """Whose news alone are shown; None for those of all. What is not shown is not counted in pages either."""
+    return None if on.served.shared or on.who.custodian else on.who.analyst
+
+
+def _wish(body: dict[str, Any]) -> Wish:
+    call, run, question = (body.get(name) for name in ("call", "run", "question"))
+    if set(body) <= _KNOWN and isinstance(call, dict) and run is None and question is None:
+        return Wish("ask", call)
+    if set(body) <= _KNOWN and call is None and type(run) is int and run > 0 and isinstance(question, dict):
+        return Wish("question", question, run)
+    raise InvalidParameter("what stands is a call, or a run with a question; with every, share, tell and webhook")
+
+
+def _shown(on: Asking, service: Service) -> list[StandingQuestion]:
+    return [each for each in service.standing.book.all(on.served.name) if on.served.shows(on.who, each.analyst)]

@@ -1,0 +1,73 @@
+"""Tokens and the audit trail: what custodians look after."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.responses import JSONResponse
+
+from chary.errors import InvalidParameter
+from chary.service.access.bearer_tokens import TokenRecord
+from chary.service.access.roles import Principal
+from chary.service.api.admission import May, strict_body
+from chary.service.api.places import After, Limit, paged
+from chary.service.api.service_state import Shared
+from chary.service.wire.problems import Refusal
+
+router = APIRouter(prefix="/v1", tags=["custodians"])
+Keeper = Annotated[Principal, Depends(May("tokens"))]
+_SAID = frozenset({"analyst", "roles", "datasets", "days"})
+
+
+@router.post("/tokens", status_code=201)
+def make(who: Keeper, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared) -> JSONResponse:
+    """A new token, shown this once: `{"analyst": "al", "roles": ["analyst"], "datasets": ["visits"], "days": 9}`."""
+    if body.keys() != _SAID or not all(isinstance(body[name], list) for name in ("roles", "datasets")):
+        raise InvalidParameter("a token is of an analyst, with roles, datasets (lists) and days")
+    if not all(isinstance(name, str) and (who.everywhere or who.sees(name)) for name in body["datasets"]):
+        raise Refusal(403, "a token is at most for the datasets of its maker")
+    service.trail.add(who, "", "tokens", {name: body[name] for name in sorted(_SAID)}, None)
+    return JSONResponse({"token": service.tokens.make(**body)}, 201)
+
+
+@router.get("/tokens")
+def tokens(who: Keeper, service: Shared) -> JSONResponse:
+    """The tokens for datasets of this one, without their secrets."""
+    return JSONResponse({"items": [asdict(each) for each in service.tokens.all() if _kept_by(who, each)]})
+
+
+@router.delete("/tokens/{token}")
+def revoke(token: Annotated[str, Path(pattern="^[0-9a-f]{16}$")], who: Keeper, service: Shared) -> JSONResponse:
+    """End a token now."""
+    if not any(each.token == token and _kept_by(who, each) for each in service.tokens.all()):
+        raise Refusal(404, "there is no token of that name")
+    service.trail.add(who, "", "tokens", {"revoked": token}, None)
+    return JSONResponse({"revoked": service.tokens.revoke(token)})
+
+
+@router.get("/trail")
+def trail(
+    request: Request,
+    who: Annotated[Principal, Depends(May("trail"))],
+    service: Shared,
+    after: After = 0,
+    limit: Limit = 100,
+) -> JSONResponse:
+    """Who asked what, from which token, when: entries of the datasets of this token, oldest first."""
+    found = service.trail.entries(after, limit)
+    last = found[-1].number if len(found) == limit else None
+    return paged(request, [asdict(each) for each in found if _in_trail(who, each.dataset)], last)
+
+
+@router.get("/trail/checked")
+def checked(who: Annotated[Principal, Depends(May("trail"))], service: Shared) -> JSONResponse:
+    """Whether every entry is as it was written: the number of the first that is not, or nothing."""
+    return JSONResponse({"broken": service.trail.broken()})
+
+
+def _kept_by(who: Principal, token: TokenRecord) -> bool:
+    return who.everywhere or all(name != "*" and who.sees(name) for name in token.datasets)
+
+
+def _in_trail(who: Principal, dataset: str) -> bool:
+    return who.everywhere if dataset == "" else who.sees(dataset)

@@ -1,0 +1,235 @@
+"""A session whose rows and ledger are elsewhere: the same questions, the same answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote as in_path
+
+import httpx
+from typing_extensions import Unpack
+
+from chary.answer import Spending, handed_out
+from chary.calls.answers import Conditional
+from chary.calls.call import AnswerT, Call
+from chary.calls.numbers.releasing import Release
+from chary.calls.run import Opening, OpenRun
+from chary.calls.thresholds.conditional_release import ReleaseIf, Revise
+from chary.calls.thresholds.how_sharply import How, HowValued
+from chary.calls.thresholds.tested_keys import WatchResult
+from chary.calls.thresholds.testing import Test
+from chary.calls.thresholds.watching import Watch
+from chary.data.queries.query import AnsweredT
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.numbers import Number
+from chary.service.client.remote_figures import RemoteFigures
+from chary.service.client.remote_run import RemoteRun
+from chary.service.client.said import call_said, words_said
+from chary.service.client.sent_rows import ARROW, arrow_stream
+from chary.service.client.transport import Transport
+from chary.service.wire.typed_values import of_typed
+from chary.session import Quote
+from chary.spine.interaction import Question
+from chary.spine.quote import Alternative, compared_with
+
+_PATIENCE: Final = 60.0
+
+
+def connect(
+    url: str,
+    token: str,
+    *,
+    dataset: str | None = None,
+    patience: float = _PATIENCE,
+    on_step: Callable[[str], None] | None = None,
+    client: httpx.Client | None = None,
+) -> "Remote":
+    """Ask a service: `chary.connect("http://127.0.0.1:8321", token).ask(call)`, as a session is asked.
+
+    `dataset` is needed where the token is for several. A request is sent again for `patience` seconds while the service
+    does not answer; since each goes under a request key, nothing is paid twice. `on_step` is told the steps of calls
+    that take long. `client` is an `httpx.Client` of yours, with the address, for proxies and certificates.
+
+    Errors: those of sessions; `CharyError` for a token that is not valid.
+    """
+    transport = Transport(url, token, patience=patience, on_step=on_step or _quiet, client=client)
+    try:
+        return Remote(
+            transport, _chosen([each["dataset"] for each in transport.read("/v1/datasets")["items"]], dataset)
+        )
+    except BaseException:
+        transport.close()
+        raise
+
+
+@dataclass(frozen=True)
+class Remote(RemoteFigures):
+    """Questions to one dataset of a service; made by `chary.connect`.
+
+    What is asked, quoted, started and resumed, and every answer, is as in a `Session` by the name of the token's
+    analyst; see there. A call without `request` has a key of its own. Calls that bring code, such as algorithms, are
+    for sessions alone (`InvalidQuery`).
+    """
+
+    def ask(self, call: Call[AnswerT], *, request: str | None = None) -> AnswerT:
+        """Ask any call; as `Session.ask`."""
+        if isinstance(call, Opening):
+            raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...)")
+        answer: AnswerT = self._answered(self._transport.asked(self._at("calls"), call_said(call), request))
+        return answer
+
+    def quote(self, call: Call[Any], **terms: Any) -> Quote:
+        """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
+        said = {name: None if value is None else str(value) for name, value in terms.items()}
+        said |= {name: terms[name] for name in ("tests", "hits") if name in terms}
+        return self.quoted("quotes", {"call": call_said(call)} | said)
+
+    def start(self, opening: Opening[Any], *, request: str | None = None, follow: bool = False) -> RemoteRun:
+        """Open what stays open; as `Session.start`, but that nothing follows."""
+        if follow:
+            raise InvalidParameter("a service asks again by itself where a question stands: leave follow= out")
+        if not isinstance(opening, Opening):
+            raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...); ask other calls")
+        return RemoteRun(self, self._transport.asked(self._at("runs"), call_said(opening), request))
+
+    def resume(self, call: int) -> RemoteRun:
+        """Go on with a run; `UnknownHeld` for a call that opened none, or one that is not yours."""
+        return RemoteRun(self, self.told_run(call))
+
+    @property
+    def runs(self) -> list[OpenRun]:
+        """The runs that can be gone on with, oldest first."""
+        found = self._transport.read(self._at("runs"))["items"]
+        return [OpenRun(each["run"], each["kind"]) for each in found]
+
+    def release(
+        self,
+        query: Question[AnsweredT],
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        request: str | None = None,
+    ) -> AnsweredT:
+        """An ordinary noisy answer, always charged; as `Session.release`."""
+        return self.ask(Release(query, epsilon=epsilon, rho=rho, delta=delta), request=request)
+
+    def test(self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[How]) -> bool:
+        """Whether a query is at or above a bar: True is charged, False is free; as `Session.test`."""
+        return bool(self.ask(Test(query, above=above, **how), request=request))
+
+    def release_if(
+        self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[HowValued]
+    ) -> Conditional:
+        """The noisy value if it is at or above the bar, otherwise nothing, free; as `Session.release_if`."""
+        return self.ask(ReleaseIf(query, above=above, **how), request=request)
+
+    def watch(
+        self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[HowValued]
+    ) -> WatchResult:
+        """Every key of a keyed query against a bar, in one scan; as `Session.watch`."""
+        return self.ask(Watch(query, above=above, **how), request=request)
+
+    def stand(
+        self,
+        call: Call[Any] | None = None,
+        *,
+        run: RemoteRun | None = None,
+        question: Mapping[str, Any] | None = None,
+        every: str,
+        share: Number,
+        tell: str = "hits",
+        webhook: str | None = None,
+    ) -> dict[str, Any]:
+        """Let the service ask by itself: a call, or a `question` (its words) to a `run`; what stands then, as figures.
+
+        `every` is "append" or a crontab in UTC, such as "0 6 * * mon". It is asked once about each version of the rows,
+        and all its calls together are charged at most `share` of the budget. `tell="all"` tells of misses too. What it
+        finds is in `news`, and is sent to a `webhook` that the service's chary.toml names.
+        """
+        said: dict[str, Any] = {"every": every, "share": str(share), "tell": tell, "webhook": webhook}
+        if call is not None:
+            said["call"] = call_said(call)
+        if run is not None:
+            said |= {"run": run.call, "question": words_said(run.words, (), question or {})}
+        found: dict[str, Any] = self._transport.send("POST", self._at("standing"), said)
+        return found
+
+    def end(self, standing: str) -> None:
+        """End a standing question of your own."""
+        self._transport.send("DELETE", self._at(f"standing/{in_path(standing, safe='')}"), None)
+
+    def append(self, rows: Any, *, request: str | None = None) -> int:
+        """Add a batch of rows, a frame or an Arrow table; its version. For custodians; as `Session.append`."""
+        body = {"content": arrow_stream(rows), "headers": {"Content-Type": ARROW}}
+        return int(self._transport.keyed(self._at("appends"), request, **body)["version"])
+
+    def set_share(self, analyst: str, share: Number) -> None:
+        """Cap one analyst at a share of the budget. For custodians."""
+        self._transport.once("PUT", self._at(f"shares/{in_path(analyst, safe='')}"), {"share": str(share)})
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
+    def question(self, run: int, body: Mapping[str, Any], request: str | None) -> Any:
+        """Ask a run: `RemoteRun.ask`."""
+        return self._answered(self._transport.asked(self._at(f"runs/{run}/questions"), body, request))
+
+    def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
+        """A quote, whose alternatives are asked for when they are wanted."""
+        found: Quote = of_typed(self._transport.once("POST", self._at(path), body)["typed"])
+        return compared_with(found, partial(self._alternatives, path, body))
+
+    def told_run(self, run: int) -> dict[str, Any]:
+        """What is public of a run now."""
+        told: dict[str, Any] = self._transport.read(self._at(f"runs/{run}"), typed="true")
+        return told
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _answered(self, told: Mapping[str, Any]) -> Any:
+        answer = of_typed(told["typed"])
+        if isinstance(answer, Conditional):
+            object.__setattr__(answer, "reviser", self._revised)
+        return handed_out(answer, _RemoteCashier(of_typed(told["price"]["charged"]), self))
+
+    def _revised(self, held: int, *, above: Number, request: str | None = None) -> Conditional:
+        return self.ask(Revise(held, above=above), request=request)
+
+    def _alternatives(self, path: str, body: Mapping[str, Any]) -> list[Alternative]:
+        told = self._transport.once("POST", self._at(path), dict(body) | {"alternatives": True})
+        return [Alternative(**each) for each in told["alternatives"]]
+
+
+@dataclass(frozen=True)
+class _RemoteCashier:
+    """Knows what an answer was charged, and asks what is left."""
+
+    paid: Spending
+    session: Remote
+
+    def charged(self, calls: Sequence[int]) -> Spending:
+        """What was told with the answer: it never changes."""
+        return self.paid
+
+    def remaining(self) -> Spending:
+        """What is left now."""
+        return self.session.remaining
+
+
+def _chosen(known: list[str], dataset: str | None) -> str:
+    if dataset is None and len(known) == 1:
+        return known[0]
+    if dataset not in known:
+        raise InvalidParameter(f"name a dataset of this token: {', '.join(known) or 'it has none'}")
+    return dataset
+
+
+def _quiet(step: str) -> None:
+    """Nobody wants to know."""

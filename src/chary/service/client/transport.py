@@ -1,0 +1,140 @@
+"""Requests to a service: sent again while that is safe; long calls waited for; problems raised as chary's errors."""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import httpx
+
+from chary.errors import InvalidParameter, LedgerBusy, LedgerError, RequestInFlight
+from chary.service.wire.problems import Refusal, error_of
+
+_AGAIN: Final = frozenset({429, 503})
+_SHORTEST, _LONGEST = 0.05, 2.0
+# How long the service is asked to wait for an answer before it makes a job of the call.
+_WAIT: Final = 20
+
+
+class Transport:
+    """A connection to a service under one token.
+
+    Guarantee: what could be charged twice is sent under a request key, again and again under the same one until it is
+    answered or `patience` seconds have passed: then `LedgerBusy`, and the same key goes on later. Nothing else is
+    repeated but reading.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        patience: float,
+        on_step: Callable[[str], None],
+        client: httpx.Client | None = None,
+    ) -> None:
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise InvalidParameter("a token is the text that chary token new has shown")
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        self._client = client or httpx.Client(base_url=url, timeout=_WAIT + 10, follow_redirects=False)
+        self._client.headers.update(headers)
+        self._patience, self._on_step = patience, on_step
+
+    def read(self, path: str, **query: Any) -> Any:
+        """What is there."""
+        return self._repeated("GET", path, query, {})
+
+    def pages(self, path: str) -> list[dict[str, Any]]:
+        """All items of a list that comes in pages."""
+        found: list[dict[str, Any]] = []
+        after: int | None = 0
+        while after is not None:
+            page = self.read(path, after=after, limit=500)
+            found += page["items"]
+            after = page["next"]
+        return found
+
+    def once(self, method: str, path: str, body: Any) -> Any:
+        """Do something that is the same done twice, or free."""
+        return self._repeated(method, path, {"typed": "true"}, {}, json=body)
+
+    def send(self, method: str, path: str, body: Any) -> Any:
+        """Do something that two times are not the same: sent once, whatever becomes of it."""
+        return self._repeated(method, path, {}, {}, patience=0, **({} if body is None else {"json": body}))
+
+    def asked(self, path: str, body: Any, request: str | None) -> dict[str, Any]:
+        """Ask under a request key, until there is an answer."""
+        return self.keyed(path, request, json=body)
+
+    def keyed(self, path: str, request: str | None, **body: Any) -> dict[str, Any]:
+        """Send a body under a request key, one of its own where none is given."""
+        key = f"client {secrets.token_hex(16)}" if request is None else request
+        headers = {"Idempotency-Key": _key(key), "Prefer": f"wait={_WAIT}"} | body.pop("headers", {})
+        until = time.monotonic() + self._patience
+        while True:
+            told: dict[str, Any] = self._repeated("POST", path, {"typed": "true"}, headers, **body)
+            found = told if "job" not in told else self._waited(told["job"])
+            if found is not None:
+                return found
+            if time.monotonic() > until:
+                raise LedgerBusy("the call was interrupted again and again: ask again under its request key")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _waited(self, job: str) -> dict[str, Any] | None:
+        """The result of a job; None for one that was interrupted."""
+        pause, step = _SHORTEST, ""
+        while True:
+            state = self.read(f"/v1/jobs/{job}", typed="true")
+            if state["step"] != step:
+                step = state["step"]
+                self._on_step(step)
+            if state["state"] == "failed":
+                raise error_of(state["problem"], state["problem"].get("status", 500))
+            if state["state"] != "running":
+                result: dict[str, Any] | None = state.get("result")
+                return result
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+
+    def _repeated(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        headers: Mapping[str, Any],
+        patience: float | None = None,
+        **body: Any,
+    ) -> Any:
+        until, pause = time.monotonic() + (self._patience if patience is None else patience), _SHORTEST
+        while True:
+            try:
+                response = self._client.request(method, path, params=dict(query), headers=dict(headers), **body)
+            except httpx.TransportError:
+                error: Exception = LedgerError("the service does not answer; what was asked goes on under its key")
+            else:
+                if response.is_success:
+                    return _parsed(response)
+                error = error_of(_parsed(response), response.status_code)
+                if response.status_code not in _AGAIN and not isinstance(error, RequestInFlight):
+                    raise error
+            if time.monotonic() + pause > until:
+                raise error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+
+
+def _parsed(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        raise Refusal(response.status_code, "this is no answer of a chary service") from None
+
+
+def _key(request: str) -> bytes:
+    if not isinstance(request, str) or not request or not request.isprintable():
+        raise InvalidParameter("a request key for a service is a printable text")
+    quoted = request.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'.encode()

@@ -1,0 +1,1 @@
+"""What the service keeps beside the ledgers: its own small database."""

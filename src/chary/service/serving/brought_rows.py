@@ -1,0 +1,56 @@
+"""Rows that a custodian sends: an Arrow stream, or JSON objects. What is wrong with them is told without them."""
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from chary.errors import SchemaMismatch
+from chary.service.wire.strict_json import parsed_body
+
+ARROW: Final = "application/vnd.apache.arrow.stream"
+# What JSON has no word for comes as text.
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
+
+
+def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> pa.Table:
+    """The rows of a body; `SchemaMismatch` for what is no table of these columns.
+
+    >>> brought_rows("application/json", b'{"rows": [{"age": 70}]}', {"age": "int64"}).num_rows
+    1
+    """
+    return _of_arrow(raw) if media == ARROW else _of_json(raw, schema)
+
+
+def _of_arrow(raw: bytes) -> pa.Table:
+    try:
+        with pa.ipc.open_stream(raw) as stream:
+            table: pa.Table = stream.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError):
+        table = None
+    if table is None:
+        raise SchemaMismatch("the body is no Arrow stream of one table")
+    return table
+
+
+def _of_json(raw: bytes, schema: Mapping[str, str]) -> pa.Table:
+    body = parsed_body(raw)
+    rows = body.get("rows")
+    if body.keys() != {"rows"} or not isinstance(rows, list) or not rows:
+        raise SchemaMismatch('rows are sent as {"rows": [{...}, ...]}')
+    if not all(isinstance(row, dict) and row.keys() == schema.keys() for row in rows):
+        raise SchemaMismatch(f"each row has the columns {', '.join(schema)}, and no other")
+    try:
+        table = pa.table({name: [_cell(row[name], kind) for row in rows] for name, kind in schema.items()})
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        table = None
+    if table is None:
+        raise SchemaMismatch("a column of these rows has values of several types, or of another one than declared")
+    return table
+
+
+def _cell(value: Any, kind: str) -> Any:
+    read = _READ.get(kind)
+    return value if read is None or value is None else read(value)

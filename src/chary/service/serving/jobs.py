@@ -1,0 +1,152 @@
+"""Calls under way: each runs in a thread to its end, whoever waits for it; one that takes long becomes a job.
+
+A job is a request key with a name: its answer is that of the ledger, in whichever process, also after a restart.
+"""
+
+import asyncio
+import json
+import secrets
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import delete, insert, select, update
+
+from chary.service.access.roles import Principal
+from chary.service.keeping.service_store import ServiceStore
+from chary.service.keeping.service_tables import JOBS
+from chary.service.serving.served_datasets import Served
+from chary.service.serving.shared_answers import SharedAnswers
+from chary.service.serving.wishes import Wish, fulfilled
+from chary.service.wire.problems import Refusal, problem
+
+# So many calls may wait for each thread before further ones are sent away.
+_WAITING: Final = 32
+# A process says so often that its jobs live; one that was silent three times is gone.
+BEAT: Final = 5.0
+_FORGOTTEN: Final = 86_400.0
+
+
+@dataclass
+class Job:
+    """One call under way: its name, whose it is, what is asked, how far it is."""
+
+    name: str
+    who: Principal
+    served: Served
+    wish: Wish
+    request: str
+    step: str = "waiting"
+    future: "Future[Any]" = field(default_factory=Future, repr=False)
+
+    def reached(self, step: str) -> None:
+        """What the spine tells of its progress."""
+        self.step = step
+
+
+@dataclass(frozen=True)
+class JobState:
+    """What is told of a job: "running", "done", "failed" or "interrupted"."""
+
+    name: str
+    dataset: str
+    state: str
+    step: str
+    wish: Wish
+    request: str
+    problem: dict[str, Any] | None
+
+
+class Jobs:
+    """Runs calls, so many at once.
+
+    Guarantee: a call that has begun goes on when its client is gone; nothing is kept of an answer but what the ledger
+    keeps. Errors: `Refusal` with status 503 for more calls than may wait.
+    """
+
+    def __init__(self, store: ServiceStore, threads: int) -> None:
+        self._store, self._closed = store, False
+        self.answers = SharedAnswers(store)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="chary-call")
+        self._most = threads * (_WAITING + 1)
+        self._running: dict[str, Job] = {}
+        self._kept: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, who: Principal, served: Served, wish: Wish, request: str) -> Job:
+        """Begin a call."""
+        job = Job(secrets.token_hex(8), who, served, wish, request)
+        with self._lock:
+            if self._closed or len(self._running) >= self._most:
+                told = "the service stops" if self._closed else "too many calls wait already"
+                raise Refusal(503, f"{told}; ask again later under the same key", Retry_After="2")
+            self._running[job.name] = job
+            job.future = self._pool.submit(self._run, job)
+        job.future.add_done_callback(lambda _: self._ended(job))
+        return job
+
+    async def settled(self, job: Job, seconds: float) -> bool:
+        """Wait so long; whether it ended. A job that did not can be found by its name from now on."""
+        waiting = asyncio.wrap_future(job.future)
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait({waiting}, timeout=seconds)
+        if not done:
+            await asyncio.to_thread(self._keep, job)
+        return bool(done)
+
+    def found(self, name: str, who: Principal) -> JobState:
+        """A job of this analyst's, of a dataset that the token is for; `Refusal` with status 404 for any other."""
+        rows = self._store.rows(select(JOBS).where(JOBS.c.job == name, JOBS.c.analyst == who.analyst))
+        if not rows or not who.sees(rows[0].dataset):
+            raise Refusal(404, "there is no job of that name")
+        row, here = rows[0], self._kept.get(name)
+        lost = here is None and row.state == "running" and time.time() - row.touched > 3 * BEAT
+        state = "interrupted" if lost else row.state
+        step = row.step if here is None else here.step
+        told = None if row.problem is None else json.loads(row.problem)
+        return JobState(name, row.dataset, state, step, Wish.of_written(row.asked), row.request, told)
+
+    def beat(self) -> None:
+        """Say that the jobs of this process live, and forget those that ended a day ago."""
+        for job in list(self._kept.values()):
+            self._told(job, step=job.step)
+        self._store.change(delete(JOBS).where(JOBS.c.touched < time.time() - _FORGOTTEN))
+
+    def close(self, seconds: float) -> int:
+        """Begin nothing more and wait so long for what runs; returns how many calls are still running."""
+        with self._lock:
+            self._closed = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            futures = [job.future for job in self._running.values()]
+        return len(wait(futures, timeout=seconds).not_done)
+
+    def _run(self, job: Job) -> Any:
+        session = job.served.asked_by(job.who.analyst, job.reached)
+        return fulfilled(self.answers, job.served, job.who, session, job.wish, job.request)
+
+    def _keep(self, job: Job) -> None:
+        row = {"job": job.name, "analyst": job.who.analyst, "dataset": job.served.name, "request": job.request}
+        row |= {"asked": json.dumps(job.wish.written()), "state": "running", "step": job.step}
+        self._store.change(insert(JOBS).values(**row, touched=time.time()))
+        with self._lock:
+            self._kept[job.name] = job
+        if job.future.done():
+            self._ended(job)
+
+    def _ended(self, job: Job) -> None:
+        with self._lock:
+            self._running.pop(job.name, None)
+            kept = self._kept.pop(job.name, None)
+        if kept is None:
+            return
+        error = None if job.future.cancelled() else job.future.exception()
+        failed = isinstance(error, Exception)
+        told = json.dumps(problem(error)) if isinstance(error, Exception) else None
+        state = "interrupted" if job.future.cancelled() else "failed" if failed else "done"
+        self._told(job, state=state, step=job.step, problem=told)
+
+    def _told(self, job: Job, **row: Any) -> None:
+        self._store.change(update(JOBS).where(JOBS.c.job == job.name).values(**row, touched=time.time()))

@@ -1,0 +1,145 @@
+"""What a chary.toml says of a service: where it listens, whom it tells, and which datasets it serves.
+
+    [service]
+    port = 8321
+    store = "service.db"                  # its own database: tokens, audit trail, standing questions
+
+    [service.webhook.ops]
+    url = "https://ops.example.org/chary"
+    secret-file = "ops.secret"            # at least 24 bytes
+
+    [dataset.visits]
+    file = "visits.csv"
+    unit = "patient_id"
+    epsilon = 1
+    delta = "1e-6"
+    share-answers = true                  # whoever repeats a question has its answer, for free
+    shares = {alice = "0.5"}
+
+Names of datasets' options are those of the command line. Paths are relative to the folder of the chary.toml.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from chary.errors import InvalidParameter
+
+_SCALAR = str | int
+_SHORTEST_SECRET: Final = 24
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
+
+
+class Webhook(_Strict):
+    """A place that may be told of hits, and the file that holds the secret for its signatures."""
+
+    url: str = Field(pattern=r"^https?://[^\s]+$")
+    secret_file: Path
+
+
+class ServiceOptions(_Strict):
+    """Where and how the service runs. Sizes in bytes, times in seconds, rates in requests a second."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8321, ge=0, le=65_535)
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+    store: str = "chary-service.db"
+    ledger: str | None = None
+    workers: int = Field(default=1, ge=1, le=64)
+    threads: int = Field(default=4, ge=1, le=64)
+    patience: float = Field(default=1.0, ge=0, le=60)
+    body_bytes: int = Field(default=1_000_000, ge=1_000)
+    rows_bytes: int = Field(default=50_000_000, ge=1_000)
+    body_seconds: float = Field(default=10.0, gt=0)
+    rate: float = Field(default=50.0, gt=0)
+    burst: float = Field(default=200.0, ge=1)
+    stop_seconds: float = Field(default=20.0, ge=0)
+    webhook: Mapping[str, Webhook] = Field(default_factory=dict)
+
+
+class DatasetOptions(_Strict):
+    """What is served under one name: options of the command line, and who shares what. `keys` and `plots` are for the
+    command alone."""
+
+    file: str
+    unit: str | None = None
+    each_row: bool = False
+    relation: str = "add/remove"
+    table: str | None = None
+    columns: Mapping[str, str] | None = None
+    csv: Mapping[str, Any] | None = None
+    infer_types: bool = False
+    unpivot: tuple[str, str] | None = None
+    series: str | None = None
+    sensitivity: int | None = None
+    order_by: str | None = None
+    labels: str | None = None
+    epsilon: _SCALAR | None = None
+    delta: _SCALAR = 0
+    filter: str | None = None
+    grain: _SCALAR | None = None
+    approximate_delta: _SCALAR = 0
+    ledger: str | None = None
+    witness: str | None = None
+    share_answers: bool = False
+    shares: Mapping[str, _SCALAR] = Field(default_factory=dict)
+    keys: Any = None
+    plots: Any = None
+
+
+class ServiceConfig(_Strict):
+    """A whole chary.toml, as the service reads it."""
+
+    folder: Path
+    service: ServiceOptions = Field(default_factory=lambda: ServiceOptions())
+    dataset: Mapping[str, DatasetOptions]
+
+    def place(self, said: str) -> str:
+        """A path relative to the folder of the chary.toml; URLs are as they are."""
+        return said if "://" in said else str(self.folder / said)
+
+    def secret(self, webhook: str) -> bytes:
+        """The secret for the signatures of a webhook; `InvalidParameter` for a short or missing one."""
+        file = self.folder / self.service.webhook[webhook].secret_file
+        secret = file.read_bytes().strip() if file.is_file() else b""
+        if len(secret) < _SHORTEST_SECRET:
+            raise InvalidParameter(f"the secret of webhook {webhook!r} is a file of at least {_SHORTEST_SECRET} bytes")
+        return secret
+
+
+def service_config(place: Path) -> ServiceConfig:
+    """Read a chary.toml; `InvalidParameter` that names the option for what it cannot say."""
+    try:
+        # Floats stay as they are written: a budget is exact.
+        table = tomllib.loads(place.read_text(encoding="utf-8"), parse_float=str)
+    except (OSError, UnicodeDecodeError):
+        raise InvalidParameter(f"there is no chary.toml at {place}") from None
+    except tomllib.TOMLDecodeError as error:
+        where = re.search(r"\(at [a-z0-9, ]*\)", str(error))
+        raise InvalidParameter(f"{place} is no TOML {where[0] if where else ''}".rstrip()) from None
+    service, datasets = table.pop("service", {}), table.pop("dataset", {})
+    if not isinstance(datasets, dict) or not all(isinstance(each, dict) for each in datasets.values()):
+        raise InvalidParameter(f"{place}: datasets are tables, such as [dataset.visits]")
+    merged = {name: _dashed(table) | _dashed(each) for name, each in datasets.items()}
+    return configured({"folder": place.absolute().parent, "service": service, "dataset": merged}, str(place))
+
+
+def configured(said: Mapping[str, Any], place: str) -> ServiceConfig:
+    """What was said, checked."""
+    try:
+        return ServiceConfig.model_validate(dict(said))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+    raise InvalidParameter(f"{place}: {where}: {first['msg'].lower()}")
+
+
+def _dashed(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "-"): value for name, value in table.items()}

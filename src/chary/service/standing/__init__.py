@@ -1,0 +1,1 @@
+"""Standing questions: asked again by the service itself, at every append or at a time."""

@@ -1,0 +1,154 @@
+"""The standing questions that there are: what is asked, whose, when, for how much, and what became of it so far."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Any, Final
+
+from apscheduler.triggers.cron import CronTrigger
+from sqlalchemy import insert, select, update
+
+from chary.errors import InvalidParameter
+from chary.numbers import exact
+from chary.service.access.roles import Principal
+from chary.service.keeping.service_store import ServiceStore
+from chary.service.keeping.service_tables import STANDING
+from chary.service.serving.wishes import Wish
+
+APPEND: Final = "append"
+ACTIVE, ENDED = "active", "ended"
+TELL: Final = ("hits", "all")
+# Whoever asks a standing question has so long before another process may take it for dead.
+_LEASE: Final = 300.0
+# All of them are looked at again and again, so nobody has more on one dataset.
+MOST: Final = 100
+
+
+@dataclass(frozen=True)
+class StandingQuestion:
+    """One standing question. `every` is "append" or the five fields of a crontab, in UTC; `share` the most that all its
+    calls may be charged together; `version` the last one of the dataset about which it was asked."""
+
+    standing: str
+    analyst: str
+    token: str
+    dataset: str
+    wish: Wish
+    every: str
+    share: Fraction
+    tell: str
+    webhook: str | None
+    created: float
+    state: str
+    version: int
+    looked: float
+    charged: float
+    hits: int
+    runs: int
+
+    def came(self, now: float) -> bool:
+        """Whether its time has come since somebody last looked; that of an append always has."""
+        if self.every == APPEND:
+            return True
+        after = datetime.fromtimestamp(self.looked, UTC) + timedelta(microseconds=1)
+        coming = trigger_of(self.every).get_next_fire_time(None, after)
+        return coming is not None and coming.timestamp() <= now
+
+    def due(self, version: int, now: float) -> bool:
+        """Whether it is asked now: at a time that has come, about rows that it was not asked about."""
+        return self.state == ACTIVE and version > self.version and self.came(now)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that is told of it."""
+        told = {name: value for name, value in vars(self).items() if name not in ("wish", "share", "token")}
+        return told | {"asked": self.wish.written(), "share": str(self.share)}
+
+
+class StandingBook:
+    """Keeps standing questions in the service's database, so that they outlive it."""
+
+    def __init__(self, store: ServiceStore, clock: Callable[[], float] = time.time) -> None:
+        self._store, self.clock = store, clock
+
+    def add(
+        self,
+        who: Principal,
+        dataset: str,
+        wish: Wish,
+        version: int,
+        *,
+        every: str,
+        share: Any,
+        tell: str,
+        webhook: str | None,
+    ) -> StandingQuestion:
+        """A new one, as if it had been asked about this version.
+
+        Errors: `InvalidParameter` for what is no time, no share, or nothing to be told, and above `MOST`.
+        """
+        part = exact(share, "share")
+        if not 0 < part <= 1:
+            raise InvalidParameter("share must lie between 0 and 1, such as 0.1")
+        if tell not in TELL:
+            raise InvalidParameter(f"tell is one of {', '.join(TELL)}")
+        name, now = secrets.token_hex(8), self.clock()
+        # One that never comes, such as 31 February, would be searched for through all years at every look.
+        if every != APPEND and trigger_of(every).get_next_fire_time(None, datetime.fromtimestamp(now, UTC)) is None:
+            raise InvalidParameter("every is a time that never comes")
+        if sum(each.analyst == who.analyst for each in self.all(dataset, active=True)) >= MOST:
+            raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
+        row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
+        row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
+        row |= {"webhook": webhook, "created": now, "state": ACTIVE, "version": version, "looked": now}
+        self._store.change(insert(STANDING).values(**row, charged=0.0, hits=0, runs=0, busy=0.0))
+        return self.found(name)
+
+    def found(self, name: str) -> StandingQuestion:
+        """The standing question of that name, which there is."""
+        return _standing(self._store.rows(select(STANDING).where(STANDING.c.standing == name))[0])
+
+    def all(self, dataset: str | None = None, *, active: bool = False) -> list[StandingQuestion]:
+        """All of them, oldest first."""
+        statement = select(STANDING).order_by(STANDING.c.created, STANDING.c.standing)
+        if dataset is not None:
+            statement = statement.where(STANDING.c.dataset == dataset)
+        if active:
+            statement = statement.where(STANDING.c.state == ACTIVE)
+        return [_standing(row) for row in self._store.rows(statement)]
+
+    def take(self, name: str) -> StandingQuestion | None:
+        """Take one to ask it, as it is now; None while somebody else has it."""
+        now = self.clock()
+        free = update(STANDING).where(STANDING.c.standing == name, STANDING.c.busy < now)
+        return self.found(name) if self._store.change(free.values(busy=now + _LEASE)) else None
+
+    def look(self, standing: StandingQuestion, now: float) -> None:
+        """Its time has come and nothing was new: it waits for its next time. Whoever has it keeps it."""
+        if standing.every != APPEND:
+            self._store.change(update(STANDING).where(STANDING.c.standing == standing.standing).values(looked=now))
+
+    def keep(self, name: str, **changed: Any) -> None:
+        """Write down what became of one, and let it go."""
+        self._store.change(update(STANDING).where(STANDING.c.standing == name).values(busy=0.0, **changed))
+
+
+def trigger_of(every: str) -> CronTrigger:
+    """The times of a crontab, in UTC; `InvalidParameter` for what is none.
+
+    >>> str(trigger_of("0 6 * * mon"))
+    "cron[month='*', day='*', day_of_week='mon', hour='6', minute='0']"
+    """
+    try:
+        return CronTrigger.from_crontab(every, timezone=UTC)
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise InvalidParameter('every is "append", or the five fields of a crontab, such as "0 6 * * mon"')
+
+
+def _standing(row: Any) -> StandingQuestion:
+    said = {name: value for name, value in row._mapping.items() if name not in ("asked", "share", "busy")}
+    return StandingQuestion(**said, wish=Wish.of_written(row.asked), share=Fraction(row.share))

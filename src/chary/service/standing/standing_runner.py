@@ -1,0 +1,149 @@
+"""Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+from chary.answer import Answer
+from chary.calls.call import read
+from chary.calls.run import Opening
+from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
+from chary.numbers import exact
+from chary.service.access.bearer_tokens import BearerTokens
+from chary.service.access.roles import Principal
+from chary.service.serving.served_datasets import Served, ServedDatasets
+from chary.service.serving.shared_answers import SharedAnswers
+from chary.service.serving.wishes import Wish, fulfilled, run_shown, shown_call, words_of
+from chary.service.standing.standing_book import APPEND, ENDED, StandingBook, StandingQuestion
+from chary.service.telling.feed import Feed, News
+from chary.session import Quote, Session
+
+LOG: Final = logging.getLogger("chary.service")
+WEEK: Final = 7 * 86_400.0
+# It says that it runs out when so many weeks are left at the rate so far, which takes some hits to be one.
+WARNING_WEEKS: Final = 8.0
+_HITS_FOR_RATE: Final = 3
+
+
+@dataclass(frozen=True)
+class StandingRunner:
+    """Asks what is due.
+
+    Guarantee: under a request key made of the question and the version, so that two processes, or one that was killed
+    in between, ask and pay once; and what it found is told once. It never takes more than the share of the question:
+    what could cost more ends it.
+    """
+
+    datasets: ServedDatasets
+    tokens: BearerTokens
+    book: StandingBook
+    feed: Feed
+    answers: SharedAnswers
+
+    def stand(self, served: Served, who: Principal, wish: Wish, price: float, **said: Any) -> StandingQuestion:
+        """A new standing question: at appends about every version after the one of now, at times also about that.
+
+        Errors: `InvalidParameter` where not even one answer fits into its share.
+        """
+        if wish.action == "ask":
+            read_asked(wish)
+        if price > exact(said["share"], "share"):
+            raise InvalidParameter("one answer could cost more than this share: give it a larger one")
+        known = version_of(served) if said["every"] == APPEND else 0
+        return self.book.add(who, served.name, wish, known, **said)
+
+    def tick(self) -> int:
+        """Ask everything that is due; returns how many were asked."""
+        return sum(self._asked(each) for each in self.book.all(active=True))
+
+    def _asked(self, standing: StandingQuestion) -> bool:
+        served = self.datasets.get(standing.dataset)
+        now = self.book.clock()
+        if served is None or not standing.came(now):
+            return False
+        if not standing.due(version_of(served), now):
+            self.book.look(standing, now)
+            return False
+        taken = self.book.take(standing.standing)
+        if taken is None:
+            return False
+        # No rows arrive meanwhile: it is asked about the version under which it is written down.
+        with served.growing:
+            return self._asked_about(served, taken, version_of(served))
+
+    def _asked_about(self, served: Served, taken: StandingQuestion, version: int) -> bool:
+        if not taken.due(version, self.book.clock()):
+            self.book.keep(taken.standing)
+            return False
+        try:
+            self._ask(served, taken, version)
+        except Exception as error:  # the next ones have their turn, and nothing is told of it but its kind
+            LOG.error('{"event": "standing", "error": "%s"}', type(error).__name__)
+            self.book.keep(taken.standing)
+        return True
+
+    def _ask(self, served: Served, standing: StandingQuestion, version: int) -> None:
+        who = self.tokens.holder(standing.token)
+        if who is None or not who.may("stand") or not who.sees(served.name):
+            self._end(standing, version, "its token is not valid any more")
+            return
+        session = served.asked_by(who.analyst)
+        try:
+            quoted = quote_of(served, who, session, standing.wish)
+            if standing.charged + quoted.most_charged > standing.share:
+                self._end(standing, version, "the next answer could cost more than is left of its share")
+                return
+            key = f"standing {standing.standing} at {version}"
+            answer = fulfilled(self.answers, served, who, session, standing.wish, key)
+        except (BudgetRefused, InvalidInput) as error:
+            self._end(standing, version, str(error))
+        except CharyError:
+            self.book.keep(standing.standing)  # it is asked again with the next tick
+        else:
+            self._answered(standing, version, answer, quoted)
+
+    def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
+        if answer.hit or standing.tell == "all":
+            kind = "hit" if answer.hit else "answer"
+            self.feed.add(standing, News(kind, version, answer.call, ""))
+        charged, hits = standing.charged + answer.charged.share, standing.hits + answer.hit
+        if told := running_out(standing, quoted, charged, hits, self.book.clock()):
+            self.feed.add(standing, News("running out", 0, None, told))
+        done: dict[str, Any] = {"charged": charged, "hits": hits, "runs": standing.runs + 1}
+        self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
+
+    def _end(self, standing: StandingQuestion, version: int, why: str) -> None:
+        self.feed.add(standing, News("ended", version, None, why))
+        self.book.keep(standing.standing, state=ENDED)
+
+
+def read_asked(wish: Wish) -> None:
+    """Refuse a call that opens a run: what stands is asked again and again."""
+    if isinstance(read(wish.body), Opening):
+        raise InvalidParameter("this opens a run: start it, and let a question to it stand")
+
+
+def version_of(served: Served) -> int:
+    """The version of the rows; a dataset that never grew has the first."""
+    versions = served.session.versions
+    return versions[-1].number if versions else 1
+
+
+def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:
+    """What it would cost to ask it now; what cannot be asked is refused as if it were."""
+    if wish.action == "question":
+        run = run_shown(served, who, session, wish.run or 0)
+        return run.quote(**words_of(run, wish.body))
+    return session.quote(shown_call(served, who, session, wish.body))
+
+
+def running_out(standing: StandingQuestion, quoted: Quote, charged: float, hits: int, now: float) -> str:
+    """What is said of a question that will run out within weeks at the rate so far; empty for one that will not."""
+    if hits < _HITS_FOR_RATE or not quoted.price_if_hit:
+        return ""
+    own = int((float(standing.share) - charged) / quoted.price_if_hit)
+    left = own if quoted.hits_left is None else min(own, quoted.hits_left - 1)
+    weeks = max(0, left) * (now - standing.created) / WEEK / hits
+    if weeks > WARNING_WEEKS:
+        return ""
+    return f"{max(0, left)} hits are left, which last {weeks:.3g} weeks at the rate so far"

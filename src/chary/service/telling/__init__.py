@@ -1,0 +1,1 @@
+"""Telling: what standing questions found, in a feed and by webhooks."""

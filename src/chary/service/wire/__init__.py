@@ -1,0 +1,1 @@
+"""What goes over the wire: strict JSON, typed values, problems, the schema of the calls."""

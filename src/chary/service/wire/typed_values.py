@@ -1,0 +1,148 @@
+"""Answers and other public values as JSON from which equal ones are made: types are kept, sessions are not.
+
+What JSON has is itself; everything else is an object with one name:
+
+| object | value |
+|---|---|
+| `{"list": [...]}`, `{"dict": [[name, value], ...]}` | a list, a dictionary; a plain array is a tuple |
+| `{"ratio": "1/3"}`, `{"real": "inf"}` | an exact number, a float that is not finite |
+| `{"date": ...}`, `{"time": ...}`, `{"decimal": ...}` | dates, timestamps, decimals as texts |
+| `{"predicate": ...}`, `{"universe": ...}` | what a question was made of, by its own text |
+| `{"of": "NoisyNumber", "fields": {...}}` | a frozen value of that class, made by its constructor |
+
+Only the classes of public values are made, whatever a text says. What is code, such as how an answer is revised, stays
+behind.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from chary.data import Predicate, Universe
+from chary.errors import InvalidParameter
+
+# Where the classes of public values are: all of them hold figures and texts alone.
+_ROOMS: Final = (
+    "chary.accounting",
+    "chary.amounts",
+    "chary.answer",
+    "chary.calls",
+    "chary.data",
+    "chary.filters",
+    "chary.mechanisms",
+    "chary.session",
+    "chary.spine",
+)
+_LEFT_OUT: Final = frozenset({"_cashier"})
+_TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (
+    ("ratio", Fraction, str, Fraction),
+    ("decimal", Decimal, str, Decimal),
+    ("time", datetime, datetime.isoformat, datetime.fromisoformat),
+    ("date", date, date.isoformat, date.fromisoformat),
+    ("predicate", Predicate, lambda predicate: predicate.text, Predicate.parse),
+    (
+        "universe",
+        Universe,
+        lambda universe: json.dumps(universe.body()),
+        lambda text: Universe.of_body(json.loads(text)),
+    ),
+)
+
+_READERS: Final = {name: read for name, _, _, read in _TEXTS}
+
+
+def in_typed(value: Any) -> Any:
+    """A public value as JSON.
+
+    >>> in_typed((1, Fraction(1, 3), {"a": [2.5]}))
+    [1, {'ratio': '1/3'}, {'dict': [['a', {'list': [2.5]}]]}]
+    """
+    if isinstance(value, Enum):
+        return {"of": type(value).__name__, "fields": {"value": value.value}}
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"real": str(value)}
+    if isinstance(value, np.generic):
+        return in_typed(value.item())
+    for name, kind, write, _ in _TEXTS:
+        if isinstance(value, kind):
+            return {name: write(value)}
+    return _composed(value)
+
+
+def of_typed(written: Any) -> Any:
+    """The value that was written; `InvalidParameter` for what `in_typed` does not write.
+
+    >>> of_typed(in_typed({("a", 1): Fraction(1, 3)}))
+    {('a', 1): Fraction(1, 3)}
+    """
+    if isinstance(written, list):
+        return tuple(map(of_typed, written))
+    if not isinstance(written, dict):
+        return written
+    try:
+        return _read(written)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidParameter("this is no value of chary: do the service and the client have one version?") from None
+
+
+def _composed(value: Any) -> Any:
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        return {"of": type(value).__name__, "fields": {name: _field(value, name) for name in _made_of(type(value))}}
+    if isinstance(value, tuple):
+        return [in_typed(inner) for inner in value]
+    if isinstance(value, Mapping):
+        return {"dict": [[in_typed(name), in_typed(inner)] for name, inner in value.items()]}
+    if isinstance(value, (list, np.ndarray)):
+        return {"list": [in_typed(inner) for inner in value]}
+    raise InvalidParameter(f"a {type(value).__name__} is no public value")
+
+
+def _field(value: Any, name: str) -> Any:
+    found = getattr(value, name)
+    return None if callable(found) and not is_dataclass(found) else in_typed(found)
+
+
+def _made_of(kind: Any) -> list[str]:
+    if is_dataclass(kind):
+        return [each.name for each in fields(kind) if each.init and each.name not in _LEFT_OUT]
+    return list(kind._fields)
+
+
+def _read(written: dict[str, Any]) -> Any:
+    if written.keys() == {"of", "fields"}:
+        kind = _classes()[written["of"]]
+        return kind(**{name: of_typed(inner) for name, inner in written["fields"].items()})
+    ((name, inner),) = written.items()
+    if name == "list":
+        return [of_typed(each) for each in inner]
+    if name == "dict":
+        return {of_typed(key): of_typed(value) for key, value in inner}
+    return float(inner) if name == "real" else _READERS[name](inner)
+
+
+@cache
+def _classes() -> Mapping[str, Any]:
+    """The classes of public values by name; no two in the house have the same."""
+    import_module("chary.calls"), import_module("chary.session")
+    rooms = [sys.modules[name] for name in sorted(sys.modules) if ".".join(name.split(".")[:2]) in _ROOMS]
+    found = [kind for room in rooms for kind in vars(room).values() if isinstance(kind, type)]
+    return {kind.__name__: kind for kind in found if kind.__module__.startswith(_ROOMS) and _is_value(kind)}
+
+
+def _is_value(kind: Any) -> bool:
+    made: Any = kind
+    frozen = is_dataclass(kind) and made.__dataclass_params__.frozen
+    return frozen or issubclass(kind, Enum) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))

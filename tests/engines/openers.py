@@ -1,0 +1,130 @@
+"""The engines that the suite runs on. To add one: a function that opens rows, and a line in `ENGINES`."""
+
+import importlib
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from chary.data import RowTable
+from chary.data.engines.duckdb.duck_dialect import DUCK
+from chary.data.engines.duckdb.duckdb_engine import DuckDB
+from chary.data.engines.expressions.dialect import QueryPlace
+from chary.data.engines.postgresql.server_plan import place_of
+from chary.data.engines.postgresql.statement import Statement
+from tests.servers.stored import stored
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Place:
+    """Where an engine puts the rows of a test: a folder, and what else it asked for."""
+
+    folder: Any
+    get: Callable[[str], Any] = field(repr=False)
+
+    def fresh(self, ending):
+        """A path that nobody used."""
+        return self.folder / f"rows{next(_numbers)}{ending}"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """An engine under test.
+
+    `opened(place, arrow, neighbouring=..., limit=...)` puts the rows where the engine reads them and opens them.
+    `together(table, predicates)` is what each of the conditions is of each row, by columns p0, p1, ... and `n`.
+    `effort` is which part of the random cases it is asked, `keeps` whether appended rows outlive the table, `grows`
+    whether rows can be appended at all. `differs` is where the engine says of itself that it differs, which is in
+    docs/engines.md: "doubles" are neither elements nor units that are met again, "zones" make moments those of UTC.
+    Of an engine that starts work slowly a `share` of the tests is run, the same every time.
+    """
+
+    name: str
+    opened: Callable[..., RowTable]
+    together: Callable[..., Any] | None = None
+    effort: float = 1.0
+    keeps: bool = False
+    grows: bool = True
+    differs: frozenset[str] = frozenset()
+    share: float = 1.0
+    marks: tuple[Any, ...] = ()
+
+    def times(self, usual):
+        """How many random cases there are, where there are usually so many."""
+        return max(1, round(usual * self.effort))
+
+
+def in_memory(place, arrow, **said):
+    return RowTable.open(arrow, **said)
+
+
+def in_a_file(place, arrow, **said):
+    path = place.fresh(".duckdb")
+    DuckDB().store(path, "rows", arrow)
+    return RowTable.open(path, table="rows", **said)
+
+
+def in_parquet(place, arrow, **said):
+    path = place.fresh(".parquet")
+    pq.write_table(arrow, path)
+    return RowTable.open(path, **said)
+
+
+def duck_together(table, predicates):
+    found = verdicts(QueryPlace("chary_rows", "", DUCK), table.schema, predicates)
+    return table.held.database.ask(lambda connection: connection.sql(found).to_arrow_table(), "compared")
+
+
+def verdicts(place, schema, predicates):
+    """The SQL that asks many conditions of each row at once."""
+    rows = place.table(place.rows, schema)
+    asked = {f"p{number}": each.expression(rows, schema, place.dialect.like) for number, each in enumerate(predicates)}
+    return place.sql(rows.select(n=rows["n"], **asked))
+
+
+def on_a_server(place, arrow, **said):
+    server = place.get("postgres")
+    url = server.url()
+    return RowTable.open(url, table=stored(server, arrow), **said)
+
+
+def server_together(table, predicates):
+    held = table.held
+    found = verdicts(place_of(), table.schema, predicates)
+    rows = held.server.ask(lambda cursor: Statement(held.rows.sql).execute(cursor, found), "compared")
+    names = ["n", *(f"p{number}" for number in range(len(predicates)))]
+    return pa.table([pa.array([row[place] for row in rows]) for place in range(len(names))], names)
+
+
+def on_spark(place, arrow, **said):
+    return RowTable.open(arrow, engine=place.get("spark"), **said)
+
+
+def spark_together(table, predicates):
+    place = QueryPlace("chary_rows", "", importlib.import_module("chary.data.engines.spark.spark_dialect").SPARK)
+    return table.held.read(verdicts(place, table.schema, predicates), "compared")
+
+
+ASKED_FOR = (pytest.mark.engines,)
+SPARK_DIFFERS = frozenset({"doubles", "zones"})
+ENGINES = [
+    Tested("DuckDB", in_memory, duck_together),
+    Tested("DuckDB file", in_a_file, effort=0.25, keeps=True),
+    Tested("Parquet", in_parquet, effort=0.25),
+    Tested("PostgreSQL", on_a_server, server_together, effort=0.5, keeps=True),
+    Tested("Spark", on_spark, spark_together, effort=0.25, differs=SPARK_DIFFERS, share=0.15, marks=ASKED_FOR),
+]
+PARAMETERS = [pytest.param(each, id=each.name, marks=each.marks) for each in ENGINES]
+# Other sources of the same engine are another way to its rows: what is made of rows need not be asked of each.
+DIFFERENT = pytest.mark.parametrize(
+    "engine",
+    [pytest.param(each, id=each.name, marks=each.marks) for each in ENGINES if each.together],
+    indirect=True,
+    scope="session",
+)

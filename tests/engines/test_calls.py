@@ -1,0 +1,65 @@
+"""Every kind of call on every engine: with equal rows and equal noise, the answer that DuckDB gives."""
+
+import functools
+
+import pyarrow as pa
+import pytest
+
+from chary import Budget
+from chary.data import Neighbouring, RowTable
+from chary.noise import Seeded
+from chary.session import open_rows
+from tests.engines.openers import ENGINES
+from tests.session.kit import visits
+from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
+
+ROOM = {"dataset": "data", "ledger": ":memory:", "grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
+KINDS = [kind for kind in EVERY if kind not in OF_VOTES]
+pytestmark = pytest.mark.parametrize(
+    "engine",
+    # The first is what the others are compared with; files of both kinds are the same engine on one kind of rows.
+    [pytest.param(each, id=each.name, marks=each.marks) for each in ENGINES[1:] if each.name != "Parquet"],
+    indirect=True,
+    scope="session",
+)
+
+
+def neighbours(kind):
+    if kind in OF_ROWS:
+        return "replace", None
+    return ("replace" if kind in OF_REPLACED else "add/remove"), "patient"
+
+
+def frame():
+    columns = visits()
+    return pa.table({name: pa.array(columns[name].tolist()) for name in columns})
+
+
+def told(table, kind):
+    """All that was published when this kind was asked."""
+    session = open_rows(table, unsafe_noise=Seeded(7), **ROOM)
+    answer = repr(EVERY[kind](session, "one")("asked"))
+    published = [(entry.kind, repr(entry.answer), entry.share, entry.hits) for entry in session.history]
+    session.close()
+    return answer, published
+
+
+@functools.cache
+def usual(kind):
+    """The same in memory."""
+    relation, unit = neighbours(kind)
+    return told(RowTable.open(frame(), neighbouring=Neighbouring(relation, unit)), kind)
+
+
+@pytest.fixture(scope="module")
+def tables(opened):
+    return functools.cache(lambda relation, unit: opened(frame(), relation, unit))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_rows_and_equal_noise_make_equal_answers(tables, tally, monkeypatch, kind):
+    table = tables(*neighbours(kind))
+    # A session closes its rows, which the next kind is asked of.
+    monkeypatch.setattr(table, "close", lambda: None)
+    assert told(table, kind) == usual(kind)
+    tally("kinds of calls with equal noise", 1)

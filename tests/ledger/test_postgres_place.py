@@ -1,0 +1,342 @@
+"""The schema: made, recognised, migrated; a server that keeps its promise; forks, threads and older states."""
+
+import gc
+import os
+import threading
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+import chary
+from chary.cli.app import run
+from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, LedgerError, RequestInFlight
+from chary.ledger import Amount, CapReached, ledger_exists, open_ledger
+from chary.ledger.places.moving import _TABLES, _rows
+from chary.ledger.places.whereabouts import bare
+from chary.ledger.postgresql.address import Address
+from chary.ledger.postgresql.layouts import LAYOUTS, laid_out, prepare
+from chary.ledger.postgresql.postgres_ledger import PostgresLedger
+from chary.ledger.postgresql.wire import Wire
+from chary.ledger.sql.departing import departures
+from chary.ledger.sql.schema import chain, metadata
+from tests.servers.postgres import running
+from tests.session.kit import PUBLIC, USUAL, visits
+
+from .damage_kit import told
+from .kit import QUESTION, ask, filled, terms
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgresql:///",
+        "postgresql://host/base?schema=Upper",
+        "postgresql://host/base?schema=a-b",
+        "postgresql://host/base?schema=public",
+        "postgresql://host/base?schema=pg_x",
+        "postgresql://host:port/base",
+        "mysql://host/base",
+    ],
+)
+def test_other_urls_are_refused(url):
+    with pytest.raises(LedgerError):
+        Address.parse(url)
+
+
+def test_a_password_is_never_shown():
+    address = Address.parse("postgresql://ann:pw4711@host/base?sslmode=require&password=pw4711")
+    assert "4711" not in f"{address!r} {address} {address.shown}"
+    assert address.options["password"] == "pw4711"
+
+
+def test_a_server_that_is_not_there_is_told_at_once():
+    with pytest.raises(LedgerError, match="cannot be reached") as told:
+        PostgresLedger("postgresql://ann:pw4711@127.0.0.1:1/base")
+    assert "4711" not in repr(told.value.__context__)
+    with pytest.raises(LedgerError, match="cannot be reached"):
+        ledger_exists("postgresql://127.0.0.1:1/base")
+
+
+def test_a_ledger_is_made_once_and_found_again(postgres):
+    url = postgres.schema()
+    assert (laid_out(url), ledger_exists(url)) == (False, False)
+    made = []
+    threads = [threading.Thread(target=lambda: made.append(open_ledger(url))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    made[0].open(terms())
+    assert [ledger.verify().entries for ledger in made] == [1] * 4
+    for ledger in made:
+        ledger.close()
+    assert laid_out(url)
+    assert "PostgresLedger" in repr(made[0])
+
+
+def test_ledgers_in_one_database_know_nothing_of_each_other(postgres):
+    one, two = (PostgresLedger(postgres.schema()) for _ in range(2))
+    one.open(terms())
+    assert (len(one.datasets()), len(two.datasets())) == (1, 0)
+    one.close()
+    two.close()
+
+
+def test_the_newest_layout_has_the_tables_that_the_statements_use(postgres):
+    ledger = PostgresLedger(postgres.schema())
+    core = ledger._store.wire.core
+    found = compare_metadata(MigrationContext.configure(core), metadata)
+    # That index ends with the number here; on SQLite every index does.
+    assert {(change[0], change[1].name) for change in found} == {
+        ("remove_index", "calls_of_dataset"),
+        ("add_index", "calls_of_dataset"),
+        ("remove_table", departures.name),
+    }
+    ledger.close()
+
+
+def test_an_older_layout_is_migrated_with_everything_in_it(postgres, tmp_path):
+    old = filled(tmp_path / "test.ledger")
+    url, expected = postgres.schema(), told(old)
+    address = Address.parse(url)
+    wire = Wire(address, 10)
+    prepare(wire, address, 10, LAYOUTS[0])
+    source, _ = bare(tmp_path / "test.ledger")
+    with source.reading() as connection:
+        for table in _TABLES:
+            _rows(connection, wire.core, table)
+        wire.core.execute(chain.update(), {"entries": old.head().entries, "head": old.head().hash})
+    wire.close()
+    source.close()
+    postgres.execute("DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    postgres.execute(f"GRANT USAGE ON SCHEMA {address.schema} TO reader")
+    postgres.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {address.schema} TO reader")
+    with pytest.raises(LedgerError, match="may not do this"):
+        PostgresLedger(url.replace("admin@", "reader@"))
+    new = PostgresLedger(url)
+    assert (told(new), new.verify().problems) == (expected, [])
+    ask(new, dataset="trips")
+    new.close()
+    old.close()
+
+
+def test_a_newer_layout_is_refused(postgres):
+    url = postgres.schema()
+    PostgresLedger(url).close()
+    postgres.execute(f"UPDATE {Address.parse(url).schema}.alembic_version SET version_num = '999'")
+    with pytest.raises(LedgerError, match="newer version of chary"):
+        PostgresLedger(url)
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ("UPDATE datasets SET spent_main = spent_main + 1 WHERE name = 'trips'", "running totals"),
+        ("UPDATE chain SET head = repeat('a', 64)", "does not end in the recorded head"),
+        ("DELETE FROM entries WHERE number = 11", "numbering"),
+        ("UPDATE entries SET main = main + 1 WHERE number = 3", "chain breaks|sums"),
+        ("UPDATE secrets SET secret = 'x', digest = repeat('b', 64)", "different moments"),
+        ("UPDATE calls SET charged_main = 9223372036854775807", "running totals|overflow"),
+        ("DELETE FROM chain", "head of the chain is missing"),
+        ("UPDATE chain SET format = 7", "format 7"),
+    ],
+)
+def test_damage_by_whoever_may_do_everything_is_found_at_opening(postgres, damage, why):
+    url = postgres.schema()
+    filled(url).close()
+    with postgres.connect() as admin:
+        admin.execute(f"SET search_path = {Address.parse(url).schema}; SET session_replication_role = replica")
+        admin.execute(damage)
+    with pytest.raises(LedgerError, match=why):
+        PostgresLedger(url)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ("UPDATE answers SET answer = 'no' WHERE call = 4", "call 4: its answer was changed, removed or added"),
+        (
+            "DELETE FROM tallies WHERE dataset = 'trips'",
+            "dataset 'trips': its tallies differ from what the entries say",
+        ),
+        ("UPDATE secrets SET secret = 'x'", "call 4: its secret was changed"),
+        (
+            "UPDATE calls SET request = 'm' WHERE number = 4",
+            "call 4: it is missing or differs from what the entries say",
+        ),
+    ],
+)
+def test_the_rest_of_it_is_found_by_a_verification(postgres, damage, problem):
+    url = postgres.schema()
+    filled(url).close()
+    with postgres.connect() as admin:
+        admin.execute(f"SET search_path = {Address.parse(url).schema}; SET session_replication_role = replica")
+        admin.execute(damage)
+    ledger = PostgresLedger(url)
+    assert ledger.verify().problems == [problem]
+    ledger.close()
+
+
+def test_a_server_restored_to_an_older_state_is_refused(postgres, tmp_path):
+    """By the process that has it open, and by the witness for others."""
+    old, witness = postgres.database(), tmp_path / "visits.witness"
+    ledger = PostgresLedger(postgres.url(old), witness=witness)
+    ledger.open(terms("visits", 100, 100))
+    ledger._store.disconnect()
+    kept = postgres.database()
+    postgres.execute(f"DROP DATABASE {kept}")
+    postgres.execute(f"CREATE DATABASE {kept} TEMPLATE {old}")
+    ask(ledger)
+    PostgresLedger(postgres.url(old), witness=witness).close()
+    ledger._store.disconnect()
+    postgres.execute(f"ALTER DATABASE {old} RENAME TO {old}_lost")
+    postgres.execute(f"ALTER DATABASE {kept} RENAME TO {old}")
+    for act in (lambda: ask(ledger), lambda: ledger.balance("visits")):
+        with pytest.raises(LedgerBroken, match="older or another copy"):
+            act()
+    with pytest.raises(LedgerBroken, match="older or another copy"):
+        PostgresLedger(postgres.url(old), witness=witness)
+    PostgresLedger(postgres.url(old)).close()
+    ledger.close()
+
+
+def test_the_witness_is_behind_nobody(postgres, tmp_path):
+    """Several processes tell it after their commits, in any order."""
+    url, witness = postgres.schema(), tmp_path / "visits.witness"
+    ledgers = [PostgresLedger(url, witness=witness) for _ in range(3)]
+    ledgers[0].open(terms("visits", 1000, 1000))
+    threads = [threading.Thread(target=lambda each=each: [ask(each) for _ in range(8)]) for each in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ledgers[0]._store.bookmark.witness.read() == ledgers[0].head()
+    for each in ledgers:
+        each.close()
+
+
+def test_commits_are_durable_whatever_the_role_is_used_to(postgres):
+    url = postgres.schema()
+    postgres.execute("ALTER ROLE admin SET synchronous_commit = off")
+    ledger = PostgresLedger(url)
+    asked = "SELECT current_setting('synchronous_commit'), current_setting('lock_timeout')"
+    assert ledger._store.wire.driver.execute(asked).fetchone() == ("on", "2s")
+    ledger.close()
+    postgres.execute("ALTER ROLE admin RESET synchronous_commit")
+
+
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+def test_a_server_that_may_forget_is_refused(setting):
+    with running(**{setting: "off"}) as server, pytest.raises(LedgerError, match="does not write durably"):
+        PostgresLedger(server.url())
+
+
+def test_a_database_of_another_encoding_is_refused(postgres):
+    postgres.execute("DROP DATABASE IF EXISTS latin")
+    postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    with pytest.raises(LedgerError, match="UTF8"):
+        PostgresLedger(postgres.url("latin"))
+
+
+def test_refusals_one_after_another_do_no_harm(postgres):
+    ledger = PostgresLedger(postgres.schema())
+    ledger.open(terms())
+    for _ in range(12):
+        with pytest.raises(CapReached):
+            ledger.reserve("visits", "ann", "count", QUESTION, Amount(11))
+    ask(ledger)
+    ledger.close()
+
+
+def test_threads_share_a_ledger(postgres):
+    ledger = PostgresLedger(postgres.schema())
+    ledger.open(terms("visits", 1000, 1000))
+    threads = [threading.Thread(target=lambda: [ask(ledger) for _ in range(5)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (ledger.balance("visits").spent, ledger.verify().ok) == (Amount(20), True)
+    ledger.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_connects_anew_and_ends_no_call_of_its_parent(postgres):
+    ledger = PostgresLedger(postgres.schema())
+    ledger.open(terms("visits", 100, 100))
+    call = ledger.reserve("visits", "ann", "count", QUESTION, Amount(1), "key")
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            ask(ledger, analyst="bob")
+            call.leave()
+            gc.collect()
+            ledger.close()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    other = PostgresLedger(postgres.url(schema=ledger._store.address.schema))
+    with pytest.raises(RequestInFlight):
+        other.reserve("visits", "ann", "count", QUESTION, Amount(1), "key")
+    ledger.settle(call, Amount(1), 1, 1, "true")
+    assert ledger.balance("visits").spent == Amount(2)
+    assert ledger.verify().ok
+    for each in (ledger, other):
+        each.close()
+    with pytest.raises(LedgerError, match="closed"):
+        ledger.balance("visits")
+
+
+def test_a_thread_that_holds_it_for_too_long_is_told_of(postgres):
+    ledger = PostgresLedger(postgres.schema(), timeout=0.2)
+    ledger.open(terms())
+    inside, done = threading.Event(), threading.Event()
+
+    def hold():
+        with ledger._store.reading():
+            inside.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait(20)
+    with pytest.raises(LedgerBusy, match="another thread"):
+        ledger.balance("visits")
+    done.set()
+    thread.join()
+    ledger.close()
+
+
+def test_a_session_and_the_commands_take_its_url(postgres, tmp_path, capsys):
+    url = postgres.schema()
+    with chary.open(visits(), ledger=url, dataset="visits", budget=USUAL, **PUBLIC) as session:
+        session.quote(chary.calls.Test(chary.count(), above=1, epsilon="0.1"))
+        assert not ledger_exists(url)
+        found = session.test(chary.count(), above=1, epsilon="0.1", request="monday")
+    with chary.open(visits(), ledger=url, dataset="visits", **PUBLIC) as session:
+        assert session.test(chary.count(), above=1, epsilon="0.1", request="monday") == found
+    for command in (["ledger", "show"], ["ledger", "verify"], ["ledger", "head"], ["ledger", "export"]):
+        assert run([*command, url]) == 0
+    assert run(["report", url, "--md", "--out", str(tmp_path / "out.md")]) == 0
+    assert run(["ledger", "roles", url, "ann"]) == 0
+    assert "GRANT EXECUTE" in capsys.readouterr().out
+    assert run(["ledger", "backup", url, str(tmp_path / "x")]) == 2
+    assert run(["ledger", "verify", url + "x"]) == 2
+    assert run(["ledger", "move", url, str(tmp_path / "visits.ledger")]) == 0
+    assert run(["ledger", "verify", str(tmp_path / "visits.ledger")]) == 0
+    assert run(["ledger", "show", url]) == 2
+    with pytest.raises(LedgerError, match="moved to"):
+        chary.open(visits(), ledger=url, dataset="visits", **PUBLIC)
+
+
+def test_a_witness_without_its_ledger_is_told(postgres, tmp_path):
+    url = postgres.schema()
+    (tmp_path / "w").write_bytes(b"")
+    with pytest.raises(LedgerBroken, match="the ledger is gone"):
+        chary.open(visits(), ledger=url, dataset="visits", witness=tmp_path / "w", budget=USUAL, **PUBLIC)
+    with pytest.raises(InvalidParameter):
+        chary.open(visits(), ledger=":memory:", witness=tmp_path / "w", budget=USUAL, **PUBLIC)

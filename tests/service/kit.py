@@ -1,0 +1,82 @@
+"""Shared by the tests of the service: a service on a port of its own, and datasets that are put into it."""
+
+import asyncio
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import uvicorn
+
+import chary
+from chary.service.api.application import application
+from chary.service.api.service_state import service_with
+from chary.service.keeping.service_store import ServiceStore
+from chary.service.serving.served_datasets import Served, ServedDatasets
+from chary.service.serving.service_config import configured
+from tests.session.kit import USUAL, visits
+
+# As often as one likes, and no call becomes a job because the machine is slow.
+MANY = {"rate": 10_000, "burst": 10_000, "patience": 60}
+
+
+def service_at(folder, **options):
+    """A service without any dataset."""
+    config = configured({"folder": folder, "service": MANY | options, "dataset": {}}, "a test")
+    made = service_with(config, ServiceStore(folder / "service.db"), ServedDatasets({}))
+    made.stopping = threading.Event()
+    return made
+
+
+def serve_dataset(service, name, session, *, shared=False):
+    """Put an open session into a service."""
+    service.datasets._served[name] = Served(name, session, shared, threading.Lock())
+
+
+def serve_visits(service, name="visits", *, shared=False, **options):
+    """The visits of the sessions' tests."""
+    usual = {"privacy_unit": "patient", "ledger": ":memory:", "budget": USUAL, "dataset": name}
+    serve_dataset(service, name, chary.open(visits(), **(usual | options)), shared=shared)
+
+
+def token_of(service, analyst="alice", roles=("analyst",), datasets=("*",), days=1):
+    """A token."""
+    return service.tokens.make(analyst, roles=list(roles), datasets=list(datasets), days=days)
+
+
+def bearing(token):
+    """The header of a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+@contextmanager
+def listening(service):
+    """Serve it from a thread; the address."""
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    server = uvicorn.Server(uvicorn.Config(application(service), log_level="critical", access_log=False))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[taken])))
+    thread.start()
+    try:
+        wait_for(lambda: server.started)
+        yield address
+    finally:
+        service.stopping.set()
+        server.should_exit = True
+        thread.join()
+        taken.close()
+
+
+def wait_for(found, seconds=30.0):
+    """Until it holds."""
+    until = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < until, "this took too long"
+        time.sleep(0.01)
+
+
+def client_of(address, token=None):
+    """An HTTP client."""
+    return httpx.Client(base_url=address, headers={} if token is None else bearing(token), timeout=60)

@@ -1,0 +1,208 @@
+"""Analysts apart: whose answers are shown to whom, caps, shared answers that are free, reports for readers."""
+
+import pyarrow as pa
+import pytest
+
+from chary import BudgetRefused, UnknownHeld, count
+from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
+from chary.errors import CharyError, InvalidQuery, RequestConflict
+from chary.service import connect
+from chary.service.wire.problems import Refusal
+from chary.session import report
+from tests.service.kit import serve_visits, token_of
+from tests.session.kit import PUBLIC
+
+QUESTION = Release(count("age >= 44"), epsilon="0.01")
+
+
+@pytest.fixture
+def asking(service, address):
+    """Clients by name, all of the same dataset."""
+    opened = []
+
+    def make(name, dataset="visits", roles=("analyst",)):
+        opened.append(connect(address, token_of(service, name, roles), dataset=dataset, patience=5))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+def test_nobody_sees_what_others_asked(asking):
+    alice, bob = asking("alice"), asking("bob")
+    answer, run = alice.ask(QUESTION), alice.start(SparseVector(above=10, hits=2, epsilon="0.01"))
+    assert {answer.call, run.call} <= {entry.call for entry in alice.history}
+    assert not {answer.call, run.call} & {entry.call for entry in bob.history}
+    assert run.call not in {each.call for each in bob.runs}
+    for attempt in (lambda: bob.resume(run.call), lambda: bob.question(run.call, {"query": {"kind": "count"}}, None)):
+        with pytest.raises(UnknownHeld, match="opened no run of this dataset"):
+            attempt()
+    assert bob.spent == alice.spent
+    custodian = asking("carol", roles=["custodian"])
+    assert {answer.call, run.call} <= {entry.call for entry in custodian.history}
+
+
+def test_a_question_that_was_answered_is_free_where_answers_are_shared(service, asking):
+    serve_visits(service, "shared", shared=True, **PUBLIC)
+    alice, bob, carol = (asking(name, "shared") for name in ("alice", "bob", "carol"))
+    answer = alice.ask(QUESTION)
+    before = alice.spent
+    assert bob.ask(QUESTION) == answer
+    assert alice.spent == before
+    assert answer.call in {entry.call for entry in bob.history}
+    keeper = asking("dora", "shared", ["custodian"])
+    keeper.append(pa.table(service.datasets["shared"].session.spine.rows.schema and rows_like(service)))
+    after = carol.ask(QUESTION)
+    assert after.call != answer.call
+    assert carol.spent.share > before.share
+
+
+def test_a_request_key_has_one_answer_where_answers_are_shared_too(service, asking):
+    serve_visits(service, "keyed", shared=True, **PUBLIC)
+    alice, bob, keeper = asking("alice", "keyed"), asking("bob", "keyed"), asking("dora", "keyed", ["custodian"])
+    own = bob.ask(QUESTION, request="own")
+    told = alice.ask(QUESTION, request="told")
+    assert told == own
+    keeper.append(pa.table(rows_like(service)))
+    newer = alice.ask(QUESTION, request="newer")
+    spent = alice.spent
+    assert newer.call != own.call
+    assert (bob.ask(QUESTION, request="own"), alice.ask(QUESTION, request="told")) == (own, own)
+    assert alice.spent == spent
+    other = Release(count("age >= 45"), epsilon="0.01")
+    alice.ask(other)
+    for key, asker in (("own", bob), ("told", alice)):
+        with pytest.raises(RequestConflict):
+            asker.ask(other, request=key)
+
+
+def test_what_an_analyst_held_back_is_taken_by_nobody_else(asking):
+    alice, bob = asking("alice"), asking("bob")
+    held = alice.ask(ReleaseIf(count(), above=10**6, epsilon="0.01"))
+    for attempt in (bob.ask, bob.quote):
+        said = []
+        for number in (held.call, 10**6):
+            with pytest.raises(UnknownHeld) as refused:
+                attempt(Revise(number, above=0))
+            said.append(str(refused.value))
+        assert said[0] == said[1]
+    with pytest.raises(UnknownHeld):
+        bob.stand(Revise(held.call, above=0), every="append", share="0.5")
+    assert alice.ask(Revise(held.call, above=-(10**6))).hit
+
+
+def test_a_run_of_somebody_else_is_told_of_like_one_that_is_not_there(asking):
+    alice, bob = asking("alice"), asking("bob")
+    run, said = alice.start(SparseVector(above=10, hits=2, epsilon="0.01")), []
+    for number in (run.call, 10**6):
+        with pytest.raises(UnknownHeld) as refused:
+            bob.resume(number)
+        said.append(str(refused.value).replace(str(number), "N"))
+    assert said[0] == said[1]
+
+
+def rows_like(service):
+    """One more row of the visits."""
+    schema = service.datasets["shared"].session.schema
+    return {name: ["north" if kind == "string" else 1.0 if kind == "float64" else 44] for name, kind in schema.items()}
+
+
+def test_answers_that_are_not_shared_are_paid_by_each(asking):
+    alice, bob = asking("alice"), asking("bob")
+    before = alice.spent
+    assert alice.ask(QUESTION).call != bob.ask(QUESTION).call
+    assert alice.spent.share > before.share
+
+
+def test_a_cap_holds_for_one_analyst(asking):
+    custodian, erin, bob = asking("carol", roles=["custodian"]), asking("erin"), asking("bob")
+    custodian.set_share("erin", "0.001")
+    with pytest.raises(BudgetRefused, match="would fit") as refused:
+        erin.ask(Release(count(), epsilon="0.1"))
+    assert refused.value.figures["left"] == pytest.approx(0.001)
+    assert 0 < refused.value.figures["epsilon"] < 0.1 < refused.value.figures["asked"] * 100
+    assert bob.ask(Release(count(), epsilon="0.1")).charged.share > 0
+    assert erin.history == []
+
+
+def test_a_request_key_is_one_question(asking):
+    alice = asking("alice")
+    key = 'zoë "1" \\'
+    first = alice.ask(QUESTION, request=key)
+    assert alice.ask(QUESTION, request=key) == first
+    with pytest.raises(RequestConflict):
+        alice.ask(Test(count(), above=1, epsilon="0.01"), request=key)
+    assert asking("bob").ask(QUESTION, request=key) != first
+
+
+def test_what_opens_a_run_is_started_and_what_does_not_is_asked(http):
+    run, call = {"kind": "sparse_vector", "above": 1, "hits": 1, "epsilon": "0.01"}, QUESTION.body()
+    assert http.post("/v1/datasets/visits/calls", json=run).json()["detail"] == "this opens a run: start it"
+    assert http.post("/v1/datasets/visits/runs", json=call).json()["detail"] == "this opens no run: ask it"
+
+
+def test_a_report_is_read_once_it_was_published(service, asking):
+    reader, custodian = asking("rae", roles=["reader"]), asking("carol", roles=["custodian"])
+    asking("alice").ask(QUESTION)
+    with pytest.raises(Refusal, match="no report of this dataset was published"):
+        reader.report()
+    with pytest.raises(Refusal, match="custodian"):
+        reader.report(draft=True)
+    draft = custodian.report(draft=True)
+    assert draft.csv() == report(service.datasets["visits"].session).csv()
+    assert custodian._transport.once("POST", custodian._at("report"), {})["head"] == draft.head
+    assert reader.report().csv() == draft.csv()
+    with pytest.raises(CharyError, match="analyst"):
+        reader.ask(QUESTION)
+    page = reader._transport._client.get("/v1/datasets/visits/report", params={"form": "html"})
+    assert page.text == reader.report().html()
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_rows_arrive_whole_and_once(service, asking):
+    serve_visits(service, "growing", **PUBLIC)
+    keeper = asking("carol", "growing", ["custodian"])
+    rows = [{"patient": 1, "clinic": "north", "age": 44, "cost": 1.5, "note": "none"}] * 3
+    version = keeper.append(pa.Table.from_pylist(rows), request="monday")
+    assert keeper.append(pa.Table.from_pylist(rows), request="monday") == version
+    assert keeper.size == 123
+    told = keeper._transport._client.post("/v1/datasets/growing/appends", json={"rows": rows})
+    assert told.json() == {"version": version + 1}
+    assert [each.number for each in keeper.versions] == list(range(1, version + 2))
+    for wrong in (
+        {"rows": [{"patient": 1}]},
+        {"rows": []},
+        {"rows": [rows[0] | {"age": "x"}]},
+        {"rows": rows, "more": 1},
+    ):
+        assert keeper._transport._client.post("/v1/datasets/growing/appends", json=wrong).status_code == 422
+    torn = keeper._transport._client.post(
+        "/v1/datasets/growing/appends",
+        content=b"x" * 99,
+        headers={"Content-Type": "application/vnd.apache.arrow.stream"},
+    )
+    assert torn.json()["detail"] == "the body is no Arrow stream of one table"
+    assert keeper.size == 126
+    with pytest.raises(InvalidQuery, match="secret"):
+        asking("alice").size  # noqa: B018
+
+
+def test_a_token_is_made_by_a_custodian_for_less_than_its_own(service, address, http):
+    keeper = connect(address, token_of(service, "carol", ["custodian"], ["visits"]))
+    client = keeper._transport._client
+    said = {"analyst": "fay", "roles": ["analyst"], "datasets": ["visits"], "days": 1}
+    token = client.post("/v1/tokens", json=said).json()["token"]
+    with connect(address, token, patience=1) as fay:
+        assert fay.dataset == "visits"
+        name = token.split("_")[1]
+        assert name in {each["token"] for each in client.get("/v1/tokens").json()["items"]}
+        assert client.delete(f"/v1/tokens/{name}").json() == {"revoked": True}
+        with pytest.raises(Refusal, match="revoked"):
+            fay.schema  # noqa: B018
+    assert client.post("/v1/tokens", json=said | {"datasets": ["*"]}).status_code == 403
+    assert client.post("/v1/tokens", json=said | {"datasets": ["growing"]}).status_code == 403
+    assert client.post("/v1/tokens", json=said | {"roles": ["root"]}).status_code == 422
+    everywhere = service.tokens.recognise(token_of(service, "gil")).token
+    assert client.delete(f"/v1/tokens/{everywhere}").status_code == 404
+    keeper.close()

@@ -1,0 +1,95 @@
+"""One suite for both: what a session answers, the client of a service answers, for every kind of call."""
+
+import pytest
+
+import chary
+from chary import Budget, InvalidQuery
+from chary.answer import Answer
+from chary.calls import Run
+from chary.data import Ballots
+from chary.noise import Seeded
+from chary.service import connect
+from chary.session import open_rows
+from tests.service.kit import serve_dataset, token_of
+from tests.session.kit import PUBLIC, visits
+from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
+
+ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6), "ledger": ":memory:", "dataset": "data"}
+# What brings code of its author's, which no service runs.
+OF_CODE = {
+    "best_of_call",
+    "boundary",
+    "boundary of runs",
+    "call",
+    "call of a rho",
+    "call_twice",
+    "exponential_mechanism of a function",
+    "extend",
+    "inverse_sensitivity of a function",
+    "publish_if",
+    "reselect",
+    "schedule",
+    "scheduled_run",
+    "select",
+    "top of algorithms",
+}
+
+
+def session_for(kind):
+    """A session with noise that is known, and that can answer this kind."""
+    options = ROOM | {"unsafe_noise": Seeded(7), "analyst": "alice"}
+    if kind in OF_VOTES:
+        return open_rows(Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher"), **options)
+    if kind in OF_ROWS:
+        return chary.open(visits(), **PUBLIC, **options)
+    return chary.open(
+        visits(), privacy_unit="patient", **options, **({"relation": "replace"} if kind in OF_REPLACED else {})
+    )
+
+
+@pytest.fixture
+def both(request, service, address):
+    """A session, and the client of a service that serves such another one."""
+    kind = request.node.callspec.params["kind"]
+    local, served = session_for(kind), session_for(kind)
+    serve_dataset(service, "compared", served)
+    with connect(address, token_of(service, "alice", datasets=["compared"])) as remote:
+        yield local, remote
+    local.close()
+    served.close()
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_it_answers_as_a_session_does(both, kind):
+    local, remote = both
+    expected = EVERY[kind](local, "one")("monday")
+    if kind in OF_CODE:
+        with pytest.raises(InvalidQuery):
+            EVERY[kind](remote, "one")("monday")
+        return
+    found = EVERY[kind](remote, "one")("monday")
+    again = EVERY[kind](remote, "one")("monday")
+    if isinstance(expected, (int, Run)):
+        assert found == again == expected
+    else:
+        compare(expected, found, again)
+    assert remote.spent == local.spent
+    assert remote.remaining == local.remaining
+    assert [entry.answer for entry in remote.history] == [entry.answer for entry in local.history]
+
+
+def compare(expected, found, again):
+    """Equal in all that an answer says, its price included."""
+    assert isinstance(expected, Answer)
+    assert type(found) is type(expected)
+    assert found == again == expected
+    for answer in (found, again):
+        assert answer.to_dict() == expected.to_dict()
+        assert (str(answer), repr(answer), answer._repr_html_()) == (
+            str(expected),
+            repr(expected),
+            expected._repr_html_(),
+        )
+        assert answer.charged == expected.charged
+    assert found.findings.rows() == expected.findings.rows()
+    assert found.interval_says == expected.interval_says

@@ -1,0 +1,109 @@
+"""What an operator types, and the chary.toml that command and service both read."""
+
+import json
+
+import pytest
+
+import chary
+import chary.service
+from chary.cli import run
+from chary.errors import InvalidParameter
+from chary.service.access.bearer_tokens import BearerTokens
+from chary.service.keeping.service_store import ServiceStore
+from chary.service.serving.served_datasets import opened_datasets
+from chary.service.serving.service_config import service_config
+from tests.session.kit import visits
+
+CONFIG = """
+delta = "1e-6"
+
+[service]
+store = "kept.db"
+
+[dataset.visits]
+file = "visits.csv"
+unit = "patient"
+epsilon = 1
+columns = {age = "BIGINT", patient = "BIGINT", cost = "DOUBLE"}
+share-answers = true
+shares = {alice = "0.25"}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    (tmp_path / "chary.toml").write_text(CONFIG)
+    return tmp_path / "chary.toml"
+
+
+def test_a_token_is_made_listed_and_revoked(config, capsys):
+    new = ["token", "new", "--analyst", "alice", "--role", "analyst", "--dataset", "visits", "--toml", str(config)]
+    assert run([*new, "--json"]) == 0
+    token = json.loads(capsys.readouterr().out)["token"]
+    tokens = BearerTokens(ServiceStore(config.parent / "kept.db"))
+    assert tokens.recognise(token).analyst == "alice"
+    assert run(["token", "list", "--toml", str(config)]) == 0
+    told = capsys.readouterr().out
+    name = token.split("_")[1]
+    assert name in told
+    assert token.split("_", 2)[2] not in told
+    assert [run(["token", "revoke", name, "--toml", str(config)]) for _ in range(2)] == [0, 2]
+    assert tokens.recognise(token) is None
+    assert run([*new[:-4], "--dataset", "other", "--toml", str(config)]) == 2
+    assert run([*new[:4], "--role", "root", "--dataset", "visits", "--toml", str(config)]) == 2
+
+
+def test_datasets_are_opened_as_the_file_says_and_share_the_ledger_of_the_command(config, capsys):
+    with chary.open(
+        str(config.parent / "visits.csv"),
+        privacy_unit="patient",
+        columns={"age": "BIGINT", "patient": "BIGINT", "cost": "DOUBLE"},
+        budget=chary.Budget(epsilon=1, delta="1e-6"),
+        ledger=config.parent / "visits.csv.ledger",
+    ) as session:
+        session.release(chary.count(), epsilon="0.1", request="before")
+    served = opened_datasets(service_config(config))
+    assert len(served["visits"].session.history) == 1
+    assert served["visits"].shared
+    assert served["visits"].asked_by("alice").remaining.share == pytest.approx(0.25)
+    served.close()
+    line = [
+        "release",
+        str(config.parent / "visits.csv"),
+        "--count",
+        "--epsilon-per-call",
+        "0.01",
+        "--config",
+        str(config),
+    ]
+    assert run(line) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("[service]\nprot = 1", "service.prot"),
+        ("[service]\nport = 99999", "service.port"),
+        ("[dataset.visits]\nfile = 'x.csv'\nepsilom = 1", "epsilom"),
+        ("[dataset.visits]\nunit = 'x'", "file"),
+        ("dataset = 1", "datasets are tables"),
+        ("[service", "no TOML"),
+        ("[service.webhook.ops]\nurl = 'file:///etc/passwd'\nsecret-file = 'x'", "service.webhook.ops.url"),
+    ],
+)
+def test_what_a_file_cannot_say_is_named(tmp_path, said, words):
+    (tmp_path / "chary.toml").write_text(said)
+    with pytest.raises(InvalidParameter, match=words):
+        service_config(tmp_path / "chary.toml")
+    with pytest.raises(InvalidParameter, match="there is no"):
+        service_config(tmp_path / "missing.toml")
+
+
+def test_the_client_is_found_where_it_is_looked_for():
+    assert chary.connect is chary.service.connect
+    for name in chary.service.__all__:
+        assert getattr(chary.service, name).__doc__
+    with pytest.raises(AttributeError):
+        chary.service.conect  # noqa: B018

@@ -1,0 +1,375 @@
+"""Standing questions: once about each version, within their share, told once, through restarts and kills."""
+
+import base64
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import duckdb
+import pandas as pd
+import pytest
+
+import chary
+from chary import Budget, count
+from chary.calls import Release, SparseVector, Test
+from chary.errors import CharyError, InvalidParameter
+from chary.service import check_webhook, connect
+from chary.service.serving.served_datasets import ServedDatasets
+from chary.service.serving.wishes import Wish
+from chary.service.standing.standing_book import StandingBook
+from chary.service.standing.standing_runner import StandingRunner
+from chary.service.telling.signatures import signed
+from chary.service.telling.webhooks import Webhooks
+from tests.service.kit import client_of, listening, serve_dataset, serve_visits, service_at, token_of, wait_for
+from tests.session.kit import PUBLIC, visits
+
+ALWAYS = Test(count(), above=-(10**9), epsilon="0.01")
+NEVER = Test(count(), above=10**9, epsilon="0.01")
+MONDAY = 4 * 86_400.0  # the first one after 1970 began
+WEEK = 7 * 86_400.0
+SECRET = b"a secret of more than twenty-four bytes"
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A service without a server, whose clock stands, and how to ask it."""
+    service = service_at(tmp_path)
+    serve_visits(service, **PUBLIC, budget=Budget(epsilon=1, delta=1e-6))
+    clock = [service.standing.book.clock()]
+    service.standing.book.clock = lambda: clock[0]
+    yield service, clock
+    service.jobs.close(5)
+    service.datasets.close()
+    service.store.close()
+
+
+def stand(service, call=ALWAYS, share=1, tell="hits", every="append", webhook=None, roles=("analyst",)):
+    """A standing question of alice's."""
+    who = service.tokens.recognise(token_of(service, "alice", roles))
+    terms = {"every": every, "share": share, "tell": tell, "webhook": webhook}
+    return service.standing.stand(service.datasets["visits"], who, Wish("ask", call.body()), 0.0, **terms)
+
+
+def grow(service):
+    """One more row, and what is asked then."""
+    service.datasets["visits"].session.append(visits().head(1))
+    return service.standing.tick()
+
+
+def news(service):
+    return [(each["kind"], each["version"]) for each in service.standing.feed.since("visits")]
+
+
+def asked(service):
+    return [entry for entry in service.datasets["visits"].session.history if entry.analyst == "alice"]
+
+
+def test_it_is_asked_once_about_each_version(made):
+    service, _ = made
+    standing = stand(service)
+    assert service.standing.tick() == 0
+    assert [grow(service), service.standing.tick(), grow(service)] == [1, 0, 1]
+    assert news(service) == [("hit", 2), ("hit", 3)]
+    now = service.standing.book.found(standing.standing)
+    assert (now.version, now.hits, now.runs) == (3, 2, 2)
+    assert now.charged == pytest.approx(service.datasets["visits"].session.spent.share)
+    assert [each["call"] for each in service.standing.feed.since("visits")] == [entry.call for entry in asked(service)]
+
+
+def test_rows_wait_while_it_is_asked(made, monkeypatch):
+    service, _ = made
+    held = []
+    monkeypatch.setattr(StandingRunner, "_ask", lambda *_: held.append(service.datasets["visits"].growing.locked()))
+    stand(service)
+    grow(service)
+    assert held == [True]
+    assert not service.datasets["visits"].growing.locked()
+
+
+def test_a_time_that_never_comes_and_more_than_are_looked_at_are_refused(made, monkeypatch):
+    service, _ = made
+    with pytest.raises(InvalidParameter, match="never comes"):
+        stand(service, every="0 0 31 2 *")
+    monkeypatch.setattr("chary.service.standing.standing_book.MOST", 2)
+    standing = [stand(service) for _ in range(2)]
+    with pytest.raises(InvalidParameter, match="at most 2"):
+        stand(service)
+    service.standing.book.keep(standing[0].standing, state="ended")
+    stand(service)
+
+
+def test_news_of_others_make_no_pages(made):
+    service, _ = made
+    bob = service.tokens.recognise(token_of(service, "bob"))
+    terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
+    service.standing.stand(service.datasets["visits"], bob, Wish("ask", ALWAYS.body()), 0.0, **terms)
+    grow(service)
+    with listening(service) as address, client_of(address, token_of(service)) as alice:
+        told = alice.get("/v1/datasets/visits/feed", params={"limit": 1})
+    assert told.json() == {"items": [], "next": None}
+
+
+def test_misses_are_told_only_where_all_is(made):
+    service, _ = made
+    stand(service, NEVER)
+    stand(service, NEVER, tell="all")
+    assert grow(service) == 2
+    assert news(service) == [("answer", 2)]
+
+
+def test_two_processes_ask_once(made):
+    service, _ = made
+    stand(service, Release(count(), epsilon="0.01"))
+    service.datasets["visits"].session.append(visits().head(1))
+    runners = [
+        StandingRunner(
+            service.datasets,
+            service.tokens,
+            StandingBook(service.store),
+            service.standing.feed,
+            service.jobs.answers,
+        )
+        for _ in range(4)
+    ]
+    threads = [threading.Thread(target=runner.tick) for runner in runners]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(asked(service)) == 1
+    assert news(service) == [("hit", 2)]
+
+
+def test_what_was_killed_before_it_was_written_down_is_free_and_told_once(made, monkeypatch):
+    service, clock = made
+    standing = stand(service)
+
+    def killed(*_, **changed):
+        raise SystemExit
+
+    monkeypatch.setattr(service.standing.book, "keep", killed)
+    with pytest.raises(SystemExit):
+        grow(service)
+    monkeypatch.undo()
+    spent = service.datasets["visits"].session.spent
+    service.standing.book.clock = lambda: clock[0]
+    assert service.standing.tick() == 0  # whoever was killed may live
+    clock[0] += 301
+    assert service.standing.tick() == 1
+    assert service.datasets["visits"].session.spent == spent
+    assert news(service) == [("hit", 2)]
+    assert service.standing.book.found(standing.standing).runs == 1
+
+
+def test_a_restart_goes_on(tmp_path):
+    file, ledger = tmp_path / "visits.duckdb", tmp_path / "visits.ledger"
+    store_visits(file)
+    options = {"table": "visits", **PUBLIC, "ledger": ledger, "budget": Budget(epsilon=1, delta=1e-6)}
+    first = service_at(tmp_path)
+    serve_dataset(first, "visits", chary.open(str(file), **options))
+    stand(first)
+    assert grow(first) == 1
+    first.datasets["visits"].session.append(visits().head(1))
+    first.datasets.close(), first.store.close(), first.jobs.close(1)
+    again = service_at(tmp_path)
+    serve_dataset(again, "visits", chary.open(str(file), **options))
+    assert [again.standing.tick(), again.standing.tick()] == [1, 0]
+    assert news(again) == [("hit", 2), ("hit", 3)]
+    again.datasets.close(), again.store.close(), again.jobs.close(1)
+
+
+def store_visits(file):
+    rows = visits()
+    with duckdb.connect(str(file)) as database:
+        database.register("given", rows)
+        database.execute("CREATE TABLE visits AS SELECT * FROM given")
+
+
+def test_a_question_of_mondays_is_asked_then_if_the_rows_are_new(made):
+    service, clock = made
+    clock[0] = MONDAY - 3_600
+    standing = stand(service, every="0 6 * * mon")
+    assert service.standing.tick() == 0
+    clock[0] = MONDAY + 6 * 3_600
+    assert [service.standing.tick(), service.standing.tick()] == [1, 0]
+    clock[0] += WEEK
+    assert service.standing.tick() == 0  # nothing is new
+    assert grow(service) == 0  # it is Monday no more
+    clock[0] += WEEK
+    assert service.standing.tick() == 1
+    clock[0] += 86_400
+    assert grow(service) == 0
+    clock[0] += 2 * WEEK
+    assert service.standing.tick() == 1
+    assert service.standing.book.found(standing.standing).runs == 3
+
+
+def test_it_takes_no_more_than_its_share(made):
+    service, _ = made
+    price = service.datasets["visits"].session.quote(ALWAYS).most_charged
+    standing = stand(service, share=str(2.5 * price))
+    assert [grow(service) for _ in range(4)] == [1, 1, 1, 0]
+    assert news(service) == [("hit", 2), ("hit", 3), ("ended", 4)]
+    now = service.standing.book.found(standing.standing)
+    assert now.state == "ended"
+    assert now.charged == pytest.approx(2 * price)
+
+
+def test_it_says_weeks_ahead_that_it_runs_out(made):
+    service, clock = made
+    price = service.datasets["visits"].session.quote(ALWAYS).price_if_hit
+    stand(service, share=str(12.5 * price))
+    told = []
+    for _ in range(9):
+        clock[0] += WEEK
+        grow(service)
+        told.append([each["detail"] for each in service.standing.feed.since("visits") if each["kind"] == "running out"])
+    first = next(number for number, each in enumerate(told) if each)
+    assert told[first] == told[-1] == ["8 hits are left, which last 8 weeks at the rate so far"]
+
+
+def test_it_ends_with_its_token(made):
+    service, _ = made
+    standing = stand(service)
+    service.tokens.revoke(standing.token)
+    assert grow(service) == 1
+    assert news(service) == [("ended", 2)]
+    assert asked(service) == []
+
+
+@pytest.mark.parametrize("every", ["", "always", "* * *", "61 * * * *", "append ", "0 6 * * someday"])
+def test_what_is_no_time_is_refused(made, every):
+    with pytest.raises(InvalidParameter, match="crontab"):
+        stand(made[0], every=every)
+
+
+@pytest.mark.parametrize("share", [0, -1, 2, "x", None])
+def test_what_is_no_share_is_refused(made, share):
+    with pytest.raises(InvalidParameter, match="share"):
+        stand(made[0], share=share)
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Keeps what it was sent, and answers as it was told."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.taken.append((dict(self.headers), body))
+        self.send_response(self.server.answers.pop(0) if self.server.answers else 204)
+        self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Nothing."""
+
+
+@pytest.fixture
+def receiver():
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    server.taken, server.answers = [], []
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def hooked(tmp_path, receiver):
+    """A service that may tell the receiver."""
+    (tmp_path / "secret").write_bytes(SECRET)
+    place = {"url": f"http://127.0.0.1:{receiver.server_port}/hook", "secret-file": "secret"}
+    service = service_at(tmp_path, webhook={"ops": place})
+    serve_visits(service, **PUBLIC)
+    yield service
+    service.jobs.close(5)
+    service.datasets.close()
+    service.store.close()
+
+
+def test_a_webhook_is_signed_and_sent_until_it_is_taken(hooked, receiver):
+    clock = [hooked.standing.book.clock()]
+    webhooks = Webhooks(hooked.config, hooked.store, lambda: clock[0])
+    stand(hooked, webhook="ops")
+    grow(hooked)
+    receiver.answers[:] = [500, 302]
+    assert [webhooks.tick(), webhooks.tick()] == [0, 0]
+    assert len(receiver.taken) == 1
+    for _ in range(2):
+        clock[0] += 30
+        webhooks.tick()
+    assert webhooks.tick() == 0
+    assert len(receiver.taken) == 3
+    headers, body = receiver.taken[-1]
+    assert check_webhook(SECRET, headers, body, now=clock[0]) == "chary_1"
+    told = json.loads(body)
+    assert (told["kind"], told["version"], told["call"]) == ("hit", 2, asked(hooked)[0].call)
+    assert "answer" not in told
+    assert "value" not in told
+
+
+def test_forged_old_and_changed_messages_are_refused():
+    headers = signed(SECRET, "chary_1", 1000, b"{}")
+    assert check_webhook(SECRET, headers, b"{}", now=1299.0) == "chary_1"
+    wrong = [
+        (b"another secret", headers, b"{}", 1000.0),
+        (SECRET, headers, b"{ }", 1000.0),
+        (SECRET, headers, b"{}", 1301.0),
+        (SECRET, headers, b"{}", 699.0),
+        (SECRET, headers | {"webhook-id": "chary_2"}, b"{}", 1000.0),
+        (SECRET, headers | {"webhook-timestamp": "1001"}, b"{}", 1000.0),
+        (SECRET, headers | {"webhook-timestamp": "x"}, b"{}", 1000.0),
+        (SECRET, {}, b"{}", 1000.0),
+    ]
+    for secret, said, body, now in wrong:
+        with pytest.raises(InvalidParameter):
+            check_webhook(secret, said, body, now=now)
+
+
+def test_the_signature_is_that_of_the_specification():
+    """The example of Standard Webhooks, whose secret is the base64 of these bytes."""
+    secret = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    body = b'{"test": 2432232314}'
+    told = signed(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
+    assert told["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_over_http_it_is_asked_at_an_append_and_heard(tmp_path):
+    service = service_at(tmp_path)
+    serve_visits(service, **PUBLIC)
+    with (
+        listening(service) as address,
+        connect(address, token_of(service, "alice")) as alice,
+        connect(address, token_of(service, "bob")) as bob,
+        connect(address, token_of(service, "carol", ["custodian"])) as carol,
+    ):
+        standing = alice.stand(ALWAYS, every="append", share="0.5")
+        run = alice.start(SparseVector(above=10, hits=3, epsilon="0.1"))
+        alice.stand(run=run, question={"query": count()}, every="append", share="0.1", tell="all")
+        carol.append(pd.DataFrame(visits().head(1)))
+        wait_for(lambda: len(alice.news) >= 2)
+        assert {each["version"] for each in alice.news} == {2}
+        assert {each["call"] for each in alice.news} <= {entry.call for entry in alice.history}
+        assert (bob.news, bob.standing) == ([], [])
+        assert len(carol.standing) == 2
+        with pytest.raises(CharyError, match="no standing question"):
+            bob.end(standing["standing"])
+        alice.end(standing["standing"])
+        assert [each["state"] for each in alice.standing] == ["ended", "active"]
+        with alice._transport._client.stream("GET", "/v1/datasets/visits/feed/events") as stream:
+            assert next(stream.iter_lines()).startswith("event: ")
+        for wrong, words in (
+            ({"every": "never"}, "crontab"),
+            ({"share": "0.001"}, "larger"),
+            ({"webhook": "http://evil.example"}, "no webhook of that name"),
+            ({"call": SparseVector(above=1, hits=1, epsilon="0.01")}, "opens a run"),
+        ):
+            with pytest.raises(CharyError, match=words):
+                alice.stand(**({"call": ALWAYS, "every": "append", "share": "0.5"} | wrong))
+
+
+def test_a_webhook_without_a_secret_is_refused_before_anything_listens(tmp_path):
+    with pytest.raises(InvalidParameter, match="secret of webhook 'ops'"):
+        service_at(tmp_path, webhook={"ops": {"url": "http://127.0.0.1/", "secret-file": "missing"}})
+    assert ServedDatasets({}).get("visits") is None
