@@ -73,13 +73,15 @@ def test_other_options_open_another_histogram(call, visits, other):
 
 @pytest.mark.parametrize("how", ["--price 0.05", "--hits 20 --value-share 0.3", "--tests 10 --hits 20 --sure 0.9"])
 def test_sharp_tests_tell_hard_from_easy(call, visits, how):
-    line = f"weights {visits} {ROWS.replace('--epsilon-per-call 0.02', how)} {CELLS} --json"
-    first = json.loads(call(line, *WOMEN)[1])
-    again = json.loads(call(line.replace("0.05", "0.050").replace("0.3", "3/10"), *WOMEN)[1])
+    def line(how):
+        return f"weights {visits} {ROWS.replace('--epsilon-per-call 0.02', how)} {CELLS} --json"
+
+    first = json.loads(call(line(how), *WOMEN)[1])
+    again = json.loads(call(line(how.replace("0.05", "0.050").replace("0.3", "3/10")), *WOMEN)[1])
     assert (again["call"], again["epsilon_per_call"], again["spent"]) == (first["call"], None, first["spent"])
     assert (first["answers"][0]["hard"], again["answers"][0]["hard"]) == (True, False)
     assert first["spent"]["share"] == pytest.approx(0.05)
-    other = json.loads(call(line.replace("0.05", "0.06").replace("20", "21"), *WOMEN)[1])
+    other = json.loads(call(line(how.replace("0.05", "0.06").replace("20", "21")), *WOMEN)[1])
     assert other["call"] != first["call"]
 
 
