@@ -9,7 +9,7 @@ from chary.audit.auditing.audit_findings import Audited
 from chary.audit.auditing.composed import of_run
 from chary.audit.auditing.distinguishing import Proof, most_shown
 from chary.audit.auditing.enumeration import TooMany
-from chary.audit.auditing.exactly import exactly
+from chary.audit.auditing.exactly import by_own_law, exactly
 from chary.audit.auditing.outcome_numbers import matrices
 from chary.audit.auditing.promises import claimed
 from chary.audit.auditing.transcripts import Chained, Played, opened_alike, played
@@ -37,9 +37,9 @@ def audit_case(case: WorstCase, *, transcripts: int | None = None, seed: int | N
 
 def _enumerated(case: WorstCase, pair: tuple[Rows, Rows], power: bool) -> Audited:
     asked = case.ask(1)
-    if not isinstance(asked, Call) and not (case.priced and isinstance(asked, Chained)):
+    if not isinstance(asked, Call) and not ((case.priced or case.law) and isinstance(asked, Chained)):
         raise TooMany("whole sessions are sampled")
-    exact = exactly if isinstance(asked, Call) else of_run
+    exact = exactly if isinstance(asked, Call) else of_run if case.priced else by_own_law
     found = exact(case, pair, 1)
     weaker = exact(case, pair, case.weaker).measured if power else None
     return Audited(case.kind, found.claimed, found.delta, found.measured, weaker, True, found.event, 0, 0)
@@ -57,7 +57,9 @@ def _sampled(case: WorstCase, pair: tuple[Rows, Rows], times: int, seed: int | N
 def sampled(case: WorstCase, strength: int, pair: tuple[Rows, Rows], source: noise.Source, times: int) -> list[Played]:
     """The transcripts on both neighbours."""
     asked, terms = case.ask(strength), case.terms(strength)
-    return [played(asked, rows, terms, source, times) for rows in pair]
+    sides = [played(asked, rows, terms, source, times) for rows in pair]
+    look = case.seen
+    return sides if look is None else [replace(side, outcomes=[look(told) for told in side.outcomes]) for side in sides]
 
 
 def promised(case: WorstCase, sides: list[Played]) -> tuple[float, float]:

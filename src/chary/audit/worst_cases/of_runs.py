@@ -20,7 +20,6 @@ from chary.calls import (
     Race,
     Schedule,
     SelfReporting,
-    Sketch,
     SparseVector,
     SparseWeights,
     Weights,
@@ -42,15 +41,20 @@ ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}
 UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}, "alpha": "0.1"}
 IN_A, IN_B = "place = 'a'", "place = 'b'"
 A, B = count(IN_A), count(IN_B)
-
-
+# A histogram that answers a third of the rows everywhere; up to so many of 151 are as near to that as alpha says.
+EASY = 70
+WIDE: dict[str, Any] = {"universe": {"place": [*PLACES, "c"]}, "alpha": "0.2"}
+TIPPED = Tables(
+    {"place": ["a"] * EASY + ["b"] * 10 + ["c"] * (EASY + 1)},
+    {"place": ["a"] * (EASY + 1) + ["b"] * 10 + ["c"] * EASY},
+    unit=None,
+    relation="replace",
+)
 KEYS = 5
 # At this noise, as at half of it, a halt at the fourth key is nearly what the budget can pay.
 HALTING, RUN_NOISE = 3, 0.81
 # So often that what misses tell is told.
 ASKED = 24
-# How often two questions are asked in turn.
-ROUNDS = 3
 
 
 def halves(keys: int) -> Tables:
@@ -65,27 +69,38 @@ def halved(keys: int) -> Query:
     return count().by("place", range(2 * keys), keep_per_unit=keys)
 
 
-HALVES, HALVED = halves(KEYS), halved(KEYS)
+# Below the bar is a key where the one unit is not, and where it is one is at the bar: it is in the last key, or in all
+# before it. Another unit is in every key.
+MISSED, AT = 2, 2
+EACH = list(range(MISSED + 1))
+CROSSING = Tables(
+    {"unit": [1] * len(EACH) + [0], "place": [*EACH, MISSED]},
+    {"unit": [1] * len(EACH) + [0] * MISSED, "place": [*EACH, *EACH[:MISSED]]},
+    relation="replace",
+)
+CROSSED_KEYS = count().by("place", EACH, keep_per_unit=len(EACH))
 # A unit at which two keys are above, which would be below without it.
 ABOVE = Tables(
     {"unit": [1, 1], "place": PLACES}, {"unit": pa.array([], pa.int64()), "place": pa.array([], pa.string())}
 )
 # Two hits are nearly what the total can pay, at this noise and at half of it.
 HIT_NOISE = 0.85
-# Which half of the keys hit is told by a third of all transcripts.
-OF_HALTS = 20_000
-RARE = "the event that uses up epsilon is many misses in a row before a hit, too rare for so many transcripts"
 # One unit that is in one of two keys.
 MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, relation="replace")
 PAIRED = count().by("place", range(2), keep_per_unit=1)
-ONE_OR_NONE = Tables({"unit": [1]}, {"unit": pa.array([], pa.int64())})
 
 
 def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chained:
-    """Which of some keys is above, where one unit moves each by one: half of them up, half down. The bar is where some
-    are above and some are not."""
-    opening = SparseVector(above=2 // k, hits=1, epsilon=k, form=form, **options)
-    return Chained(opening, (lambda run: run.question(HALVED),))
+    """Which of some keys is above, where one unit moves the first ones up and the last one down: that they miss and it
+    hits is what uses up the noise of the threshold and that of a test."""
+    opening = SparseVector(above=AT, hits=1, epsilon=2 * k, form=form, **options)
+    return Chained(opening, (lambda run: run.question(CROSSED_KEYS),))
+
+
+def last_is_high(told: Any) -> bool:
+    """Whether only the last key was above, with a value at the bar or higher, which uses up the noise of values too."""
+    found = told[1]
+    return found["positions"] == [MISSED] and found["values"][0] >= AT
 
 
 def one_sided(k: int, *, values: bool = False) -> Chained:
@@ -154,9 +169,21 @@ def individual(k: int) -> Chained:
 
 
 def sparse_weights(k: int) -> Chained:
-    """A whole budget for one round, in which one row makes one question harder and the other easier."""
-    asked = [lambda run: run.question(IN_A), lambda run: run.question(IN_B)] * ROUNDS
-    return Chained(SparseWeights(**UNIVERSE, epsilon=k, rounds=1), tuple(asked))
+    """A whole budget for one round: of the first questions the count comes up to the most that is easy, of the last
+    it comes down to it."""
+    asked = [partial(_weighed, place) for place in [PLACES[0]] * MISSED + ["c"]]
+    return Chained(SparseWeights(**WIDE, epsilon=3 * k, rounds=1), tuple(asked))
+
+
+def _weighed(place: str, run: Kept[Any, Any]) -> Interaction:
+    question: Interaction = run.question(f"place = '{place}'")
+    return question
+
+
+def last_is_hard(told: Any) -> bool:
+    """Whether only the last question was hard, with a count that is higher than any easy one."""
+    last = told[-1]
+    return bool(len(told) == MISSED + 2 and last["hard"] and last["count"] > EASY)
 
 
 def self_reporting(k: int) -> Script:
@@ -189,17 +216,11 @@ CASES = [
     WorstCase(
         "sparse_watch in the tuned form with values",
         lambda k: sparse(k, "tuned", values=True),
-        HALVES.opened,
-        weaker=4,
-        why=RARE,
+        CROSSING.opened,
+        seen=last_is_high,
     ),
-    WorstCase(
-        "sparse_watch in the published form",
-        lambda k: sparse(k, "published"),
-        HALVES.opened,
-        transcripts=OF_HALTS,
-    ),
-    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), HALVES.opened, transcripts=OF_HALTS),
+    WorstCase("sparse_watch in the published form", lambda k: sparse(k, "published"), CROSSING.opened),
+    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), CROSSING.opened),
     WorstCase("growing_sparse_test", growing_sparse, ROWS.opened, transcripts=10_000),
     WorstCase(
         "above_threshold_test",
@@ -209,14 +230,7 @@ CASES = [
         whole=True,
     ),
     WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
-    WorstCase("sparse_weights_ask", sparse_weights, ROWS.opened, transcripts=1500, weaker=4, why=RARE),
-    WorstCase(
-        "sketch_release_if",
-        lambda k: once(Sketch(epsilon=k, registers=16)),
-        ONE_OR_NONE.opened,
-        transcripts=500,
-        why="at epsilon 1 as at 2 a register has one phantom and a least value of 1, and tells ln 2 of a unit at most",
-    ),
+    WorstCase("sparse_weights_ask", sparse_weights, TIPPED.opened, transcripts=6000, seen=last_is_hard),
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
