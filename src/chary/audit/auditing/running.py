@@ -49,22 +49,22 @@ def _sampled(case: WorstCase, pair: tuple[Rows, Rows], times: int, seed: int | N
     source = source_of(seed)
     sides = sampled(case, 1, pair, source, times)
     epsilon, delta = promised(case, sides)
-    shown = against(sides, delta)
-    weaker = against(sampled(case, case.weaker, pair, source, times), delta).epsilon if power else None
+    shown = against(case, sides, delta)
+    weaker = against(case, sampled(case, case.weaker, pair, source, times), delta).epsilon if power else None
     return Audited(case.kind, epsilon, delta, max(0.0, shown.epsilon), weaker, False, shown.score, times, 0)
 
 
 def sampled(case: WorstCase, strength: int, pair: tuple[Rows, Rows], source: noise.Source, times: int) -> list[Played]:
     """The transcripts on both neighbours."""
     asked, terms = case.ask(strength), case.terms(strength)
-    sides = [played(asked, rows, terms, source, times) for rows in pair]
-    look = case.seen
-    return sides if look is None else [replace(side, outcomes=[look(told) for told in side.outcomes]) for side in sides]
+    return [played(asked, rows, terms, source, times) for rows in pair]
 
 
 def promised(case: WorstCase, sides: list[Played]) -> tuple[float, float]:
-    """What is claimed: the whole budget, or the more that was charged on either neighbour."""
+    """What is claimed: the whole budget, or the more that was charged on either neighbour, or what an outcome says."""
     filter_ = sides[0].filter
+    if case.says is not None:
+        return case.says(sides[0].outcomes[0]), 0.0
     if case.whole:
         epsilon, delta = filter_.budget.exact
         return float(epsilon), float(delta)
@@ -72,9 +72,10 @@ def promised(case: WorstCase, sides: list[Played]) -> tuple[float, float]:
     return claimed(filter_, main, failure)
 
 
-def against(sides: list[Played], delta: float) -> Proof:
+def against(case: WorstCase, sides: list[Played], delta: float) -> Proof:
     """What the transcripts show."""
-    return most_shown(*matrices(*(side.outcomes for side in sides)), delta)
+    here, there = (side.outcomes if case.seen is None else [*map(case.seen, side.outcomes)] for side in sides)
+    return most_shown(*matrices(here, there), delta)
 
 
 def source_of(seed: int | None) -> noise.Source:
