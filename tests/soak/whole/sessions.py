@@ -1,7 +1,8 @@
 """Adaptive analysts play whole sessions on two neighbours; what they learn is held against the budget.
 
-All kinds of moves are mixed, with growth, revisions, runs, restarts and refusals among what is seen. Four analysts: one
-asks anything, one what tells most for its price, one looks at every way to go on, one spends all on one question. A
+All kinds of moves are mixed, with growth, revisions, runs, restarts and refusals among what is seen. Five analysts: one
+asks anything, one what tells most for its price, one looks at every way to go on, one likewise with two bits by which
+the exact curve is reached, one spends all on one question. A
 coin says at which neighbour each session is. Of each game a lower bound on epsilon is taken from transcripts, which
 must not exceed what the session was opened with.
 """
@@ -25,6 +26,8 @@ PROMISES = {
     "pure": Promise(Budget("1.8"), "pure"),
 }
 PLAYED, STUDIED, STEPS = 2000, 100, 8
+# Bits are known well: few are asked, and they are cheap to study.
+OF_BITS = 400
 # A session is left after so many refusals: the next ones tell no more.
 PATIENCE = 3
 # So often it is looked whether a game is decided.
@@ -36,6 +39,7 @@ MENUS = {
     "roaming": (tuple(MOVES), 8),
     "greedy": (tuple(move for move in MOVES if move != "append"), 4),
     "best": (SIMPLE, 4),
+    "betting": (("here", "away"), 2),
     "spending": (tuple(SIZED), len(SIZED)),
 }
 
@@ -133,10 +137,11 @@ def _prepared(who: str, menu: list[str], promise: Promise, tables: Tables, rando
     moves = {move: MOVES[move] for move in menu}
     if who == "roaming":
         return moves, roaming(menu)
-    laws = study(moves, promise, tables, STUDIED)
+    betting, epsilon = who == "betting", float(promise.budget.exact[0])
+    laws = study(moves, promise, tables, OF_BITS if betting else STUDIED)
     if who == "greedy":
         return moves, greedy(laws)
-    return moves, Best(laws, float(promise.budget.exact[0]) / 2, STEPS, flipped=random.random() < 0.5)
+    return moves, Best(laws, epsilon if betting else epsilon / 2, STEPS, flipped=random.random() < 0.5)
 
 
 def _spending(menu: list[str], promise: Promise, tables: Tables) -> tuple[Menu, Player]:
