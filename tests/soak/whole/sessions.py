@@ -4,7 +4,7 @@ All kinds of moves are mixed, with growth, revisions, runs, restarts and refusal
 asks anything, one what tells most for its price, one looks at every way to go on, one likewise with two bits by which
 the exact curve is reached, one spends all on one question. A
 coin says at which neighbour each session is. Of each game a lower bound on epsilon is taken from transcripts, which
-must not exceed what the session was opened with.
+must not exceed what the session was opened with. What the best analyst of an exact filter reaches is worked out besides.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from chary.noise import Source
 from tests.soak.figures import Figures, Until
 from tests.soak.whole.desks import MOVES, NEAR, SIZED, Desk, Promise, ReadOnce, largest, rows_of
 from tests.soak.whole.evidence import Evidence
+from tests.soak.whole.exact_sessions import reached
 from tests.soak.whole.players import REFUSED, Best, Menu, Player, Transcript, greedy, insisting, roaming, study
 
 # With a delta this large, a filter by Renyi order leaves little of what a fault would show.
@@ -64,7 +65,10 @@ class Played:
 
 def whole_sessions(until: Until, random: Random, played: int = PLAYED) -> Figures:
     """The attack."""
-    figures = Figures()
+    figures, exact = Figures(), PROMISES["exact"]
+    delta, allowed = reached(exact), float(exact.budget.exact[1])
+    figures.counts["% of an exact filter's delta reached, exactly"] = round(100 * delta / allowed)
+    figures.expect(delta <= allowed, f"delta {delta:.4f} is reached where {allowed:g} is promised", "promise")
     for _ in until:
         game = play(random, played)
         figures.count("transcripts", game.transcripts)

@@ -24,7 +24,7 @@ def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
     """
     session, interaction = _bound(case, 1, pair[0])
     promise = interaction.price(session.spine.filter)
-    laws = _laws(case, strength, pair)
+    laws = laws_of(case, strength, pair)
     if case.priced:
         ways = [_priced(session, promise, (laws[side], laws[1 - side])) for side in (0, 1)]
         return max(ways, key=lambda found: found.measured)
@@ -69,7 +69,7 @@ def _bound(case: WorstCase, strength: int, rows: Rows) -> tuple[Session, Interac
     return session, asked.bind(session.spine)
 
 
-def _laws(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law]:
+def laws_of(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law]:
     """The exact laws of what is published, and whether it hit; of prices at least those of whether it hit."""
     try:
         return [Enumeration(_publishing(case, strength, rows)).law() for rows in pair]

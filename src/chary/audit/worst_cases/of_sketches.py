@@ -21,8 +21,8 @@ REGISTERS: Final = 16
 # of twice this, ln(8/7).
 EPSILON: Final = 0.0668
 ELEMENT: Final = 1
-# Registers from here on are one outcome: a value is there with chance 1/2,048.
-HIGHEST: Final = 12
+# Registers from here on are one outcome: a value is there with chance 1/128.
+HIGHEST: Final = 8
 ONE_OR_NONE = Tables({"unit": [ELEMENT]}, {"unit": pa.array([], pa.int64())})
 
 
