@@ -32,7 +32,7 @@ def audit_case(case: WorstCase, *, transcripts: int | None = None, seed: int | N
                 raise
             times = whole(case.usual if transcripts is None else transcripts, "transcripts", least=8)
             found = _sampled(case, pair, times, seed, power)
-    return replace(found, seconds=time.perf_counter() - began, why=case.why)
+    return replace(found, seconds=time.perf_counter() - began)
 
 
 def _enumerated(case: WorstCase, pair: tuple[Rows, Rows], power: bool) -> Audited:
@@ -41,7 +41,7 @@ def _enumerated(case: WorstCase, pair: tuple[Rows, Rows], power: bool) -> Audite
         raise TooMany("whole sessions are sampled")
     exact = exactly if isinstance(asked, Call) else of_run if case.priced else by_own_law
     found = exact(case, pair, 1)
-    weaker = exact(case, pair, case.weaker).measured if power else None
+    weaker = exact(case, pair, 2).measured if power else None
     return Audited(case.kind, found.claimed, found.delta, found.measured, weaker, True, found.event, 0, 0)
 
 
@@ -50,7 +50,7 @@ def _sampled(case: WorstCase, pair: tuple[Rows, Rows], times: int, seed: int | N
     sides = sampled(case, 1, pair, source, times)
     epsilon, delta = promised(case, sides)
     shown = against(case, sides, delta)
-    weaker = against(case, sampled(case, case.weaker, pair, source, times), delta).epsilon if power else None
+    weaker = against(case, sampled(case, 2, pair, source, times), delta).epsilon if power else None
     return Audited(case.kind, epsilon, delta, max(0.0, shown.epsilon), weaker, False, shown.score, times, 0)
 
 

@@ -49,8 +49,7 @@ class WorstCase:
     `hits_only` no more is looked at than which questions hit. `law` is the exact law of what a run makes of its one
     question, by its own code, where only a part of its words needs to be followed. `seen` is what is looked at of a
     sampled outcome, where it says too much to be learned from; `says` is the epsilon that an outcome says it may spend
-    of what was charged, where the rest is kept for what is not asked: that is claimed then. `weaker` is the k that must be caught; where half the
-    noise is not, `why` says why not.
+    of what was charged, where the rest is kept for what is not asked: that is claimed then.
     """
 
     kind: str
@@ -64,8 +63,6 @@ class WorstCase:
     seen: Callable[[Any], Any] | None = None
     says: Callable[[Any], float] | None = None
     transcripts: int = 0
-    weaker: int = 2
-    why: str = ""
 
     @property
     def usual(self) -> int:
