@@ -4,8 +4,8 @@ Every session is at one of two neighbours, drawn by a coin. An analyst who has s
 passes. Under (epsilon, delta) he is right with a chance of at most `e^epsilon` times that of being wrong, plus delta.
 So whoever stakes a part of what he has, wins as much by a right guess, loses `e^epsilon` times as much by a wrong one
 and pays delta of it for each session, or half of it if he guesses one side only, does not get richer on average: he has
-a million times his 1 once in 10^6 at most, whenever he looks. How he guesses and what he stakes follows from earlier sessions only; each is bet on but the
-first ones.
+a million times his 1 once in 10^6 at most, whenever he looks. How he guesses and what he stakes follows from earlier
+sessions only; each is bet on but the first ones.
 """
 
 import math
@@ -133,8 +133,9 @@ def _weights(sessions: Sequence[Session]) -> dict[tuple[str, str], float]:
     nothing that was not seen before."""
     counts = [Counter(pair for at, seen in sessions if at == side for pair in seen) for side in (0, 1)]
     made: list[Counter[str]] = [Counter(), Counter()]
-    for (move, symbol), side in ((pair, side) for side in (0, 1) for pair in counts[side]):
-        made[side][move] += counts[side][move, symbol]
+    for times, found in zip(made, counts, strict=True):
+        for (move, _), often in found.items():
+            times[move] += often
 
     def chance(pair: tuple[str, str], side: int) -> float:
         return math.log((counts[side][pair] + 0.5) / (made[side][pair[0]] + 1))

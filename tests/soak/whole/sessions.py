@@ -2,9 +2,9 @@
 
 All kinds of moves are mixed, with growth, revisions, runs, restarts and refusals among what is seen. Five analysts: one
 asks anything, one what tells most for its price, one looks at every way to go on, one likewise with two bits by which
-the exact curve is reached, one spends all on one question. A
-coin says at which neighbour each session is. Of each game a lower bound on epsilon is taken from transcripts, which
-must not exceed what the session was opened with. What the best analyst of an exact filter reaches is worked out besides.
+the exact curve is reached, one spends all on one question. A coin says at which neighbour each session is. Of each game
+a lower bound on epsilon is taken from transcripts, which must not exceed what the session was opened with. What the
+best analyst reaches under an exact filter is worked out without a sample.
 """
 
 from dataclasses import dataclass

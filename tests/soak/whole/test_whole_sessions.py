@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from chary.amounts import Amount
-from chary.filters import exact
-from chary.filters import Price, PureFilter, RenyiFilter
+from chary.filters import Price, PureFilter, RenyiFilter, exact
 from chary.mechanisms import Laplace
 from chary.noise import Seeded
 from tests.soak.figures import Until
