@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,9 @@ from chary.data.engines.postgresql.statement import Statement
 from tests.servers.stored import stored
 
 _numbers = itertools.count()
+
+# Which part of the tests an engine is asked that starts work slowly; `make test-engines SHARE=1` asks it all.
+SHARE = float(os.environ.get("SHARE", "0.15"))
 
 
 @dataclass
@@ -118,7 +122,7 @@ ENGINES = [
     Tested("DuckDB file", in_a_file, effort=0.25, keeps=True),
     Tested("Parquet", in_parquet, effort=0.25),
     Tested("PostgreSQL", on_a_server, server_together, effort=0.5, keeps=True),
-    Tested("Spark", on_spark, spark_together, effort=0.25, differs=SPARK_DIFFERS, share=0.15, marks=ASKED_FOR),
+    Tested("Spark", on_spark, spark_together, effort=0.25, differs=SPARK_DIFFERS, share=SHARE, marks=ASKED_FOR),
 ]
 PARAMETERS = [pytest.param(each, id=each.name, marks=each.marks) for each in ENGINES]
 # Other sources of the same engine are another way to its rows: what is made of rows need not be asked of each.
