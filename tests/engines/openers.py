@@ -45,7 +45,8 @@ class Tested:
     `together(table, predicates)` is what each of the conditions is of each row, by columns p0, p1, ... and `n`.
     `effort` is which part of the random cases it is asked, `keeps` whether appended rows outlive the table, `grows`
     whether rows can be appended at all. `differs` is where the engine says of itself that it differs, which is in
-    docs/engines.md: "doubles" are neither elements nor units that are met again, "zones" make moments those of UTC.
+    docs/engines.md: "doubles" are neither elements nor units that are met again, "uuids" are texts, "zones"
+    make moments those of UTC.
     Of an engine that starts work slowly a `share` of the tests is run, the same every time.
     """
 
@@ -116,7 +117,7 @@ def spark_together(table, predicates):
 
 
 ASKED_FOR = (pytest.mark.engines,)
-SPARK_DIFFERS = frozenset({"doubles", "zones"})
+SPARK_DIFFERS = frozenset({"doubles", "uuids", "zones"})
 ENGINES = [
     Tested("DuckDB", in_memory, duck_together),
     Tested("DuckDB file", in_a_file, effort=0.25, keeps=True),
