@@ -12,7 +12,7 @@ import chary
 from chary.cli.app import run
 from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, LedgerError, RequestInFlight
 from chary.ledger import Amount, CapReached, ledger_exists, open_ledger
-from chary.ledger.places.moving import _TABLES, _rows
+from chary.ledger.places.copying import _TABLES, _rows
 from chary.ledger.places.whereabouts import bare
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.layouts import LAYOUTS, laid_out, prepare
