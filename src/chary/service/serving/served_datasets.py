@@ -9,6 +9,7 @@ from typing import Any
 from chary.data import CSV
 from chary.errors import InvalidParameter
 from chary.filters import Budget
+from chary.ledger import asked_through
 from chary.service.access.roles import Principal
 from chary.service.serving.service_config import DatasetOptions, ServiceConfig
 from chary.service.wire.problems import Refusal
@@ -27,10 +28,11 @@ class Served:
     shared: bool
     growing: threading.Lock
 
-    def asked_by(self, analyst: str, on_step: Callable[[str], None] | None = None) -> Session:
-        """A session of one analyst on the same rows and the same ledger; it is not closed."""
+    def asked_by(self, who: Principal, on_step: Callable[[str], None] | None = None) -> Session:
+        """A session of one analyst on the same rows and the same ledger, whose entries name the token; not closed."""
         spine = self.session.spine
-        return Session(replace(spine, analyst=analyst, on_step=on_step or spine.on_step))
+        through = asked_through(spine.ledger, who.origin)
+        return Session(replace(spine, analyst=who.analyst, ledger=through, on_step=on_step or spine.on_step))
 
     def shows(self, who: Principal, analyst: str) -> bool:
         """Whether somebody is shown the questions and answers of an analyst."""
