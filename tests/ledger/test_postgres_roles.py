@@ -156,7 +156,9 @@ def test_a_reservation_keeps_to_the_rules(desk, changed, why):
     assert desk.owner.balance("visits").spent == Amount(10)
 
 
-@pytest.mark.parametrize("missing", ["kind", "analyst", "call", "main", "back_main", "hits", "answer_hash", "created", "origin"])
+@pytest.mark.parametrize(
+    "missing", ["kind", "analyst", "call", "main", "back_main", "hits", "answer_hash", "created", "origin"]
+)
 def test_what_is_missing_is_refused_also_with_the_hash_that_the_server_gives_it(desk, missing):
     at = desk.owner.head()
     told = {**reserved(desk)(at.entries + 1)._asdict(), "kind": "reserve", missing: None}

@@ -43,7 +43,9 @@ def test_calls_caps_and_appends_name_the_token(asked):
     lines = list(ledger.export(ledger.datasets()[0].name))
     assert ledger.verify().ok
     ledger.close()
-    origins = [(line["kind"], line["label"], line["origin"]) for line in lines if line["kind"] not in ("open", "settle")]
+    origins = [
+        (line["kind"], line["label"], line["origin"]) for line in lines if line["kind"] not in ("open", "settle")
+    ]
     assert origins == [
         ("note", "found", ""),  # what was there at the opening
         ("share", "", named["carol"]),

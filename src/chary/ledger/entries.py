@@ -66,7 +66,8 @@ _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
 def seal(previous: str, entry: ChainEntry) -> str:
     """The hash of an entry: SHA-256 of the previous hash and of the JSON list of all fields, in hexadecimal.
 
-    An empty origin is left out of the list. The chain starts from `GENESIS`. Equal entries after equal chains have equal hashes on every machine.
+    An empty origin is left out of the list. The chain starts from `GENESIS`. Equal entries after equal chains have
+    equal hashes on every machine.
 
     >>> seal(GENESIS, ChainEntry(1, Kind.NOTE, "visits", label="rows"))[:16]
     '...'

@@ -51,8 +51,9 @@ class Ledger(Protocol):
         """Charge the worst price before any data are touched.
 
         `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the
-        answer can be had again, `origin` what it is asked through (see `asked_through`). Raises `CapReached` (a `BudgetRefused`) if the dataset or the analyst cannot
-        afford the price, and `RequestConflict` if the key belongs to another question.
+        answer can be had again, `origin` what it is asked through (see `asked_through`). Raises `CapReached` (a
+        `BudgetRefused`) if the dataset or the analyst cannot afford the price, and `RequestConflict` if the key belongs
+        to another question.
 
         The key is reserved with the price: while the reservation is not left (`Reservation.leave`) and its process
         lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call

@@ -1,4 +1,4 @@
-"""What happens whenever a ledger is opened: it gets what earlier versions lack, is checked, and held against its witness."""
+"""What happens whenever a ledger is opened: it gets what it lacks, is checked, and held against its witness."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import parsed_body
 
 JSON: Final = "application/json"
-_LONGEST_TOKEN: Final = 256
+# Those of an issuer hold claims; longer headers are refused before.
+_LONGEST_TOKEN: Final = 8192
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
+from chary.errors import InvalidParameter
 from chary.service.access.audit_trail import AuditTrail
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.open_streams import OpenStreams
@@ -64,7 +65,7 @@ def opened_service(config: ServiceConfig) -> Service:
 
 def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:
     """A service of datasets that are open, and of a database."""
-    said, tokens, jobs = config.service, BearerTokens(store), Jobs(store, config.service.threads)
+    said, tokens, jobs = config.service, _tokens(config, store), Jobs(store, config.service.threads)
     return Service(
         config=config,
         datasets=datasets,
@@ -78,6 +79,17 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
         standing=StandingRunner(datasets, tokens, StandingBook(store), Feed(store), jobs.answers),
         webhooks=Webhooks(config, store),
     )
+
+
+def _tokens(config: ServiceConfig, store: ServiceStore) -> BearerTokens:
+    said = config.service.openid
+    if said is None:
+        return BearerTokens(store)
+    try:
+        from chary.service.access.openid_tokens import OpenIdTokens  # noqa: PLC0415
+    except ImportError:
+        raise InvalidParameter("tokens of an issuer need the extra oidc: pip install 'chary[oidc]'") from None
+    return OpenIdTokens(store, said)
 
 
 def service_of(request: Request) -> Service:

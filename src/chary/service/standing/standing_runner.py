@@ -43,8 +43,13 @@ class StandingRunner:
     def stand(self, served: Served, who: Principal, wish: Wish, price: float, **said: Any) -> StandingQuestion:
         """A new standing question: at appends about every version after the one of now, at times also about that.
 
-        Errors: `InvalidParameter` where not even one answer fits into its share.
+        Errors: `InvalidParameter` where not even one answer fits into its share, and for a token of an issuer.
         """
+        if not self.tokens.keeps(who.token):
+            raise InvalidParameter(
+                "a standing question lives as long as its token: let it stand with one that a custodian made here, since "
+                "one of an issuer ends within minutes"
+            )
         if wish.action == "ask":
             read_asked(wish)
         if price > exact(said["share"], "share"):
