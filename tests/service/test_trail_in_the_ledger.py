@@ -20,7 +20,7 @@ def asked(tmp_path):
     """The place of a ledger after a cap, a call, an append and a standing question, each by a token."""
     place = tmp_path / "visits.ledger"
     service = service_at(tmp_path)
-    serve_visits(service, ledger=place, **{name: value for name, value in PUBLIC.items()})
+    serve_visits(service, ledger=place, **PUBLIC)
     tokens = {"alice": token_of(service), "carol": token_of(service, "carol", ["custodian"])}
     with listening(service) as address, client_of(address, tokens["carol"]) as carol:
         assert carol.put("/v1/datasets/visits/shares/alice", json={"share": "0.9"}).is_success

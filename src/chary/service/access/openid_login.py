@@ -43,8 +43,8 @@ class OpenIdLogIn:
     """Takes somebody to the issuer and back.
 
     Guarantee: `finish` lets in only the browser in which it was begun, once (the issuer takes a code once), and only
-    somebody whom a grant fits; what the issuer says is checked like any token, with the nonce of this log-in. Whoever is
-    in has a token of the service's own for a day, which custodians see in their list and may revoke.
+    somebody whom a grant fits; what the issuer says is checked like any token, with the nonce of this log-in. Whoever
+    is in has a token of the service's own for a day, which custodians see in their list and may revoke.
     """
 
     def __init__(
