@@ -47,8 +47,8 @@ class StandingRunner:
         """
         if not self.tokens.keeps(who.token):
             raise InvalidParameter(
-                "a standing question lives as long as its token, and one of an issuer ends within minutes: let it stand "
-                "with one that a custodian made here"
+                "a standing question lives as long as its token, and one of an issuer ends within minutes: let it "
+                "stand with one that a custodian made here"
             )
         if wish.action == "ask":
             read_asked(wish)
