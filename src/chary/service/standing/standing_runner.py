@@ -54,7 +54,7 @@ class StandingRunner:
             read_asked(wish)
         if price > exact(said["share"], "share"):
             raise InvalidParameter("one answer could cost more than this share: give it a larger one")
-        known = version_of(served) if said["every"] == APPEND else 0
+        known = version_of(served) if said["every"] == APPEND else -1
         return self.book.add(who, served.name, wish, known, **said)
 
     def tick(self) -> int:
@@ -129,9 +129,9 @@ def read_asked(wish: Wish) -> None:
 
 
 def version_of(served: Served) -> int:
-    """The version of the rows; a dataset that never grew has the first."""
+    """The version of the rows; 0 before the first batch where how many rows there are is secret."""
     versions = served.session.versions
-    return versions[-1].number if versions else 1
+    return versions[-1].number if versions else 0
 
 
 def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:
