@@ -6,11 +6,12 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from chary.errors import InvalidParameter
-from chary.service.access.openid_login import OpenIdLogIn
+from chary.service.access.openid_login import OpenIdLogIn, log_in_of
 from chary.service.access.openid_tokens import OpenIdTokens
 from chary.service.access.roles import Role
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.openid_options import OpenIdOptions
+from chary.service.serving.service_config import configured
 from chary.service.wire.problems import Refusal
 from tests.service.small_issuer import CLIENT, NOW, OTHER, REDIRECT, SECRET, issuing, options
 
@@ -108,6 +109,17 @@ def test_an_issuer_that_is_away_or_names_no_place_is_said(door, issuer):
     door._tokens.issuer._tried = 0.0
     with pytest.raises(Refusal, match="names no authorization_endpoint"):
         door.begin()
+
+
+def test_a_chary_toml_names_it_with_its_secret(door, issuer, tmp_path):
+    said = options(issuer) | {"client-id": CLIENT, "redirect": REDIRECT, "client-secret-file": "page.secret"}
+    config = configured({"folder": tmp_path, "service": {"openid": said}, "dataset": {}}, "a test")
+    with pytest.raises(InvalidParameter, match="client-secret-file"):
+        log_in_of(config, door._tokens)
+    (tmp_path / "page.secret").write_text(f"{SECRET}\n")
+    assert log_in_of(config, door._tokens)._secret == SECRET
+    plain = configured({"folder": tmp_path, "service": {"openid": options(issuer)}, "dataset": {}}, "a test")
+    assert log_in_of(plain, door._tokens) is None
 
 
 def test_without_a_client_there_is_no_log_in(door, issuer):

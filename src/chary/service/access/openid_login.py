@@ -14,9 +14,11 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from chary.errors import InvalidParameter
+from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.openid_tokens import OpenIdTokens, checked_claims, granted
 from chary.service.access.roles import Principal
 from chary.service.serving.openid_options import OpenIdOptions
+from chary.service.serving.service_config import ServiceConfig
 from chary.service.wire.problems import Refusal
 
 _BYTES: Final = 32
@@ -123,6 +125,20 @@ class OpenIdLogIn:
         if claims is None or claims.get("nonce") != nonce or claims.get("azp", self._client) != self._client:
             raise Refusal(403, "what the issuer says of this log-in is not valid: begin again")
         return claims
+
+
+def log_in_of(config: ServiceConfig, tokens: BearerTokens) -> OpenIdLogIn | None:
+    """The log-in that a chary.toml names; None where it names none. `InvalidParameter` for a secret that is missing."""
+    said = config.service.openid
+    if said is None or said.client_id is None or not isinstance(tokens, OpenIdTokens):
+        return None
+    secret = None
+    if said.client_secret_file is not None:
+        file = config.folder / said.client_secret_file
+        secret = file.read_text().strip() if file.is_file() else ""
+        if not secret:
+            raise InvalidParameter("client-secret-file of [service.openid] is no file with a secret")
+    return OpenIdLogIn(said, tokens, secret)
 
 
 def challenge(verifier: str) -> str:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from chary.errors import CharyError
 from chary.service.api import (
@@ -60,6 +61,8 @@ def application(service: Service) -> FastAPI:
     for kind in (CharyError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, told_problem)
     app.add_middleware(Observing, service=service)
+    if proxies := service.config.service.proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

@@ -22,10 +22,11 @@ Names of datasets' options are those of the command line. Paths are relative to 
 import re
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from chary.errors import InvalidParameter
 from chary.service.serving.openid_options import OpenIdOptions
@@ -61,6 +62,15 @@ class ServiceOptions(StrictOptions):
     stop_seconds: float = Field(default=20.0, ge=0)
     webhook: Mapping[str, Webhook] = Field(default_factory=dict)
     openid: OpenIdOptions | None = None
+    proxies: tuple[str, ...] = ()
+
+    @field_validator("proxies")
+    @classmethod
+    def _few(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        """Addresses and networks; not all of the world, since whoever is trusted may say where a request came from."""
+        if any(ip_network(each).prefixlen == 0 for each in proxies):
+            raise ValueError("name the addresses of your own proxies")
+        return proxies
 
 
 class DatasetOptions(StrictOptions):
