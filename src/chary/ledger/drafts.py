@@ -32,8 +32,8 @@ def terms_of(entry: ChainEntry) -> Terms:
 def sharing(number: int, dataset: str, analyst: str, cap: Amount, origin: str = "") -> ChainEntry:
     """The entry that caps an analyst."""
     main, delta = parts(cap, "cap")
-    said = {"main": main, "delta": delta, "created": now(), "origin": text(origin, "origin")}
-    return ChainEntry(number, Kind.SHARE, dataset, label(analyst, "analyst"), **said)
+    label(analyst, "analyst"), text(origin, "origin")
+    return ChainEntry(number, Kind.SHARE, dataset, analyst, main=main, delta=delta, created=now(), origin=origin)
 
 
 def reserving(
@@ -74,8 +74,8 @@ def voiding(number: int, reserved: ChainEntry) -> ChainEntry:
 
 def noting(number: int, dataset: str, kind: str, body: str, origin: str = "") -> ChainEntry:
     """The entry that records something about a dataset."""
-    said = {"label": label(kind, "kind"), "body": text(body, "body"), "origin": text(origin, "origin")}
-    return ChainEntry(number, Kind.NOTE, dataset, created=now(), **said)
+    label(kind, "kind"), text(body, "body"), text(origin, "origin")
+    return ChainEntry(number, Kind.NOTE, dataset, label=kind, body=body, created=now(), origin=origin)
 
 
 def note_of(version: int, entry: ChainEntry) -> Note:
@@ -90,8 +90,8 @@ def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None)
     if closed is None:
         return CallRecord(*owner, State.RESERVED, worst, reserved.created, origin=reserved.origin)
     if closed.kind == Kind.VOID:
-        begun = {"settled": closed.created, "origin": reserved.origin}
-        return CallRecord(*owner, State.VOIDED, worst, reserved.created, **begun)
+        ended, origin = closed.created, reserved.origin
+        return CallRecord(*owner, State.VOIDED, worst, reserved.created, settled=ended, origin=origin)
     outcome = (Amount(closed.main, closed.delta), closed.hits, closed.tests, answer, closed.created, reserved.origin)
     return CallRecord(*owner, State.SETTLED, worst, reserved.created, *outcome)
 

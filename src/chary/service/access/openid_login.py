@@ -110,8 +110,8 @@ class OpenIdLogIn:
         # As RFC 6749 wants both parts, encoded before they are joined.
         known = None if self._secret is None else (quote(self._client, safe=""), quote(self._secret, safe=""))
         try:
-            with httpx.Client(timeout=_SECONDS, follow_redirects=False, trust_env=False) as client:
-                answer = client.post(place, data=sent, **({} if known is None else {"auth": known}))
+            with httpx.Client(auth=known, timeout=_SECONDS, follow_redirects=False, trust_env=False) as client:
+                answer = client.post(place, data=sent)
                 told = answer.json()
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
             raise Refusal(503, "the issuer does not answer: begin again later") from None
