@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from chary.errors import CharyError
 from chary.service.api.observing import foreseen
 from chary.service.api.service_state import Service
-from chary.service.page import ask_page, history_page, log_in_page, overview_page, report_page
+from chary.service.page import ask_page, history_page, log_in_page, overview_page, report_page, run_page
 from chary.service.page.frame.posted_forms import guarded
 from chary.service.page.frame.shown_pages import ROOT, Page, shown
 from chary.service.page.frame.visiting import NotLoggedIn
@@ -39,7 +39,7 @@ def page_application(service: Service) -> "Enclosed":
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.service, app.state.pages = service, PAGES
-    for router in (log_in_page.router, overview_page.router, *(page.router for page in PAGES)):
+    for router in (log_in_page.router, overview_page.router, run_page.router, *(page.router for page in PAGES)):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     for kind in (CharyError, RequestValidationError, HTTPException):
