@@ -1,6 +1,5 @@
 """Logging in with a browser at an issuer: only the browser that began, once, and what the issuer says is checked."""
 
-import json
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -39,7 +38,7 @@ def test_somebody_goes_to_the_issuer_and_comes_back(door, issuer):
     begun = door.begin()
     asked = dict(parse_qsl(urlsplit(begun.address).query))
     assert (asked["response_type"], asked["code_challenge_method"], asked["scope"]) == ("code", "S256", "openid")
-    assert not any(json.loads(begun.kept)[2] in value for value in asked.values())
+    assert not any(begun.kept.split(".")[2] in value for value in asked.values())
     who = door.finish(begun.kept, issuer.log_in(begun.address))
     assert (who.analyst, who.roles, who.datasets) == ("alice", {Role.ANALYST}, {"visits"})
     assert door._tokens.holder(who.token) == who
@@ -53,7 +52,7 @@ def test_a_code_is_taken_once_and_only_where_it_was_begun(door, issuer, clock):
     for kept, said in (
         (other.kept, back),  # another browser, or somebody else's code
         ("", back),
-        ("[]", back),
+        ("...", back),
         (mine.kept, back | {"state": ""}),
         (mine.kept, back | {"iss": "https://login.example.org"}),
         (mine.kept, back | {"error": "access_denied"}),

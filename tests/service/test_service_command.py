@@ -9,13 +9,11 @@ import chary.service
 from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.access.roles import Principal, roles_of
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.served_datasets import opened_datasets
 from chary.service.serving.service_config import service_config
 from tests.session.kit import visits
 
-ALICE = Principal("1f", "alice", roles_of(["analyst"]), frozenset({"visits"}))
 CONFIG = """
 delta = "1e-6"
 
@@ -68,7 +66,7 @@ def test_datasets_are_opened_as_the_file_says_and_share_the_ledger_of_the_comman
     served = opened_datasets(service_config(config))
     assert len(served["visits"].session.history) == 1
     assert served["visits"].shared
-    assert served["visits"].asked_by(ALICE).remaining.share == pytest.approx(0.25)
+    assert served["visits"].asked_by("alice").remaining.share == pytest.approx(0.25)
     served.close()
     line = [
         "release",

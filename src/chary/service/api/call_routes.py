@@ -69,7 +69,7 @@ async def question(
 @router.get("/runs")
 def runs(on: Asker) -> JSONResponse:
     """The runs that can be asked, oldest first."""
-    session = on.served.asked_by(on.who)
+    session = on.served.asked_by(on.who.analyst)
     opened = session.runs
     shown = [run for run in opened if on.served.shows(on.who, session.spine.ledger.call(run.call).analyst)]
     return JSONResponse({"items": [{"run": run.call, "kind": run.kind} for run in shown]})
@@ -78,7 +78,7 @@ def runs(on: Asker) -> JSONResponse:
 @router.get("/runs/{number}")
 def run(on: Asker, number: Number, typed: Typed = False) -> JSONResponse:
     """A run: how it is asked and what is public of it."""
-    session = on.served.asked_by(on.who)
+    session = on.served.asked_by(on.who.analyst)
     return JSONResponse(told_run(run_shown(on.served, on.who, session, number), session, typed=typed))
 
 
@@ -86,7 +86,7 @@ def run(on: Asker, number: Number, typed: Typed = False) -> JSONResponse:
 def quote(on: Asker, body: Body, typed: Typed = False) -> JSONResponse:
     """What a call would cost and how accurate it would be; nothing is charged, read or written."""
     call, terms, alternatives = _quoted(body)
-    session = on.served.asked_by(on.who)
+    session = on.served.asked_by(on.who.analyst)
     found = session.quote(shown_call(on.served, on.who, session, call), **terms)
     return JSONResponse(told_quote(found, alternatives=alternatives, typed=typed))
 
@@ -94,7 +94,7 @@ def quote(on: Asker, body: Body, typed: Typed = False) -> JSONResponse:
 @router.post("/runs/{number}/quotes", openapi_extra=_of(_WORDS))
 def quote_question(on: Asker, number: Number, body: Body, typed: Typed = False) -> JSONResponse:
     """What a question to a run would cost now."""
-    session = on.served.asked_by(on.who)
+    session = on.served.asked_by(on.who.analyst)
     asked = run_shown(on.served, on.who, session, number)
     return JSONResponse(told_quote(asked.quote(**words_of(asked, body)), alternatives=False, typed=typed))
 
@@ -102,9 +102,7 @@ def quote_question(on: Asker, number: Number, body: Body, typed: Typed = False) 
 async def answered(request: Request, service: Service, on: Asking, wish: Wish, typed: bool) -> JSONResponse:
     """Do what was asked, after it is in the trail; a job where it takes longer than its asker waits."""
     key, patience = request_key(request), _patience(request, service)
-    await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
-    service.figures.calls.labels(on.served.name, wish.kind).inc()
-    job = service.jobs.start(on.who, on.served, wish, key)
+    job = await begun(service, on, wish, key)
     headers = {"Idempotency-Key": key_header(key)}
     if not await service.jobs.settled(job, patience):
         place = f"/v1/jobs/{job.name}"
@@ -113,9 +111,16 @@ async def answered(request: Request, service: Service, on: Asking, wish: Wish, t
     return JSONResponse(await asyncio.to_thread(_told, job, typed), headers=headers)
 
 
+async def begun(service: Service, on: Asking, wish: Wish, key: str) -> Job:
+    """Begin what was asked, after it is in the trail."""
+    await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
+    service.figures.calls.labels(on.served.name, wish.kind).inc()
+    return service.jobs.start(on.who, on.served, wish, key)
+
+
 def _told(job: Job, typed: bool) -> dict[str, Any]:
     found = job.future.result()
-    return told_result(found, job.served.asked_by(job.who), typed=typed)
+    return told_result(found, job.served.asked_by(job.who.analyst), typed=typed)
 
 
 def _patience(request: Request, service: Service) -> float:

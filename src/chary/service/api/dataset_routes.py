@@ -106,7 +106,7 @@ def call(on: Historian, number: Number) -> JSONResponse:
 
 def budget_of(on: Asking, typed: bool) -> dict[str, Any]:
     """What is spent and what is left, as shares of the budget."""
-    session = on.served.asked_by(on.who)
+    session = on.served.asked_by(on.who.analyst)
     spent, left = session.spent, session.remaining
     told = {"spent": spent.share, "left": left.share}
     return told | ({"typed": {"spent": in_typed(spent), "left": in_typed(left)}} if typed else {})

@@ -55,7 +55,7 @@ def _told(state: JobState, who: Principal, service: Service, typed: bool) -> dic
     told: dict[str, Any] = {"job": state.name, "state": state.state, "step": state.step, "dataset": state.dataset}
     if state.state == "done":
         served = service.datasets.for_(who, state.dataset)
-        session = served.asked_by(who)
+        session = served.asked_by(who.analyst)
         found = fulfilled(service.jobs.answers, served, who, session, state.wish, state.request)
         told["result"] = told_result(found, session, typed=typed)
     return told if state.problem is None else told | {"problem": state.problem}

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 
@@ -22,6 +22,9 @@ from chary.service.standing.standing_runner import StandingRunner
 from chary.service.telling.feed import Feed
 from chary.service.telling.webhooks import Webhooks
 
+if TYPE_CHECKING:
+    from chary.service.access.openid_login import OpenIdLogIn
+
 # Set when this process was asked to stop: streams end then, since they would end at no time of their own.
 STOPPING: Final = threading.Event()
 
@@ -34,6 +37,7 @@ class Service:
     datasets: ServedDatasets
     store: ServiceStore
     tokens: BearerTokens
+    log_in: "OpenIdLogIn | None"
     trail: AuditTrail
     jobs: Jobs
     rates: Rates
@@ -65,12 +69,14 @@ def opened_service(config: ServiceConfig) -> Service:
 
 def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:
     """A service of datasets that are open, and of a database."""
-    said, tokens, jobs = config.service, _tokens(config, store), Jobs(store, config.service.threads)
+    said, jobs = config.service, Jobs(store, config.service.threads)
+    tokens, log_in = _known(config, store)
     return Service(
         config=config,
         datasets=datasets,
         store=store,
         tokens=tokens,
+        log_in=log_in,
         trail=AuditTrail(store),
         jobs=jobs,
         rates=Rates(said.rate, said.burst),
@@ -81,15 +87,18 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
     )
 
 
-def _tokens(config: ServiceConfig, store: ServiceStore) -> BearerTokens:
+def _known(config: ServiceConfig, store: ServiceStore) -> tuple[BearerTokens, "OpenIdLogIn | None"]:
+    """The tokens that are known, and how somebody logs in at an issuer, if the chary.toml names one."""
     said = config.service.openid
     if said is None:
-        return BearerTokens(store)
+        return BearerTokens(store), None
     try:
+        from chary.service.access.openid_login import log_in_of  # noqa: PLC0415
         from chary.service.access.openid_tokens import OpenIdTokens  # noqa: PLC0415
     except ImportError:
         raise InvalidParameter("tokens of an issuer need the extra oidc: pip install 'chary[oidc]'") from None
-    return OpenIdTokens(store, said)
+    tokens = OpenIdTokens(store, said)
+    return tokens, log_in_of(config, tokens)
 
 
 def service_of(request: Request) -> Service:

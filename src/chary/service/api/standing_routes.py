@@ -51,7 +51,7 @@ def stand(on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], se
     It is checked as if it were asked now, and not asked before there is a version that is new.
     """
     wish = _wish(body)
-    quoted = quote_of(on.served, on.who, on.served.asked_by(on.who), wish)
+    quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
     said |= {"share": body.get("share"), "webhook": body.get("webhook")}
     if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):

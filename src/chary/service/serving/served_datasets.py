@@ -28,11 +28,15 @@ class Served:
     shared: bool
     growing: threading.Lock
 
-    def asked_by(self, who: Principal, on_step: Callable[[str], None] | None = None) -> Session:
-        """A session of one analyst on the same rows and the same ledger, whose entries name the token; not closed."""
+    def asked_by(self, analyst: str, on_step: Callable[[str], None] | None = None) -> Session:
+        """A session of one analyst on the same rows and the same ledger; it is not closed."""
         spine = self.session.spine
-        through = asked_through(spine.ledger, who.origin)
-        return Session(replace(spine, analyst=who.analyst, ledger=through, on_step=on_step or spine.on_step))
+        return Session(replace(spine, analyst=analyst, on_step=on_step or spine.on_step))
+
+    def acting(self, who: Principal, on_step: Callable[[str], None] | None = None) -> Session:
+        """The same for whatever is written: what it charges, caps or appends names the token in the ledger."""
+        spine = self.asked_by(who.analyst, on_step).spine
+        return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin)))
 
     def shows(self, who: Principal, analyst: str) -> bool:
         """Whether somebody is shown the questions and answers of an analyst."""

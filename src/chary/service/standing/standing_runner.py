@@ -92,7 +92,7 @@ class StandingRunner:
         if who is None or not who.may("stand") or not who.sees(served.name):
             self._end(standing, version, "its token is not valid any more")
             return
-        session = served.asked_by(who)
+        session = served.acting(who)
         try:
             quoted = quote_of(served, who, session, standing.wish)
             if standing.charged + quoted.most_charged > standing.share:
