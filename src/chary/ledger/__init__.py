@@ -9,7 +9,6 @@ from chary.amounts import Amount
 from chary.ledger.checks import canonical
 from chary.ledger.head import Head
 from chary.ledger.memory import MemoryLedger
-from chary.ledger.origins import asked_through
 from chary.ledger.places.whereabouts import ledger_exists, open_ledger, whereabouts
 from chary.ledger.protocol import Ledger
 from chary.ledger.records import (
@@ -46,7 +45,6 @@ __all__ = [
     "Terms",
     "Verification",
     "VersionMoved",
-    "asked_through",
     "canonical",
     "ledger_exists",
     "open_ledger",

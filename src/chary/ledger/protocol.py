@@ -51,7 +51,7 @@ class Ledger(Protocol):
         """Charge the worst price before any data are touched.
 
         `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the
-        answer can be had again, `origin` what it is asked through (see `asked_through`). Raises `CapReached` (a
+        answer can be had again, `origin` what it is asked through (a token of the service, say). Raises `CapReached` (a
         `BudgetRefused`) if the dataset or the analyst cannot afford the price, and `RequestConflict` if the key belongs
         to another question.
 

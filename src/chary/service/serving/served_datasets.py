@@ -9,7 +9,7 @@ from typing import Any
 from chary.data import CSV
 from chary.errors import InvalidParameter
 from chary.filters import Budget
-from chary.ledger import asked_through
+from chary.service.access.origins import asked_through
 from chary.service.access.roles import Principal
 from chary.service.serving.service_config import DatasetOptions, ServiceConfig
 from chary.service.wire.problems import Refusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from chary.ledger.protocol import Ledger
+from chary.ledger import Ledger
 
 _MARKED: Final = frozenset({"reserve", "set_share", "note"})
 
