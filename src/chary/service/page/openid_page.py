@@ -26,9 +26,8 @@ def there(request: Request) -> Response:
     door = _door(request)
     begun = door.begin()
     response = RedirectResponse(begun.address, 303)
-    how = {"path": _PLACE, "httponly": True, "secure": door.by_https, "max_age": _SECONDS}
     # A browser that comes back from the issuer sends no strict cookie.
-    response.set_cookie(_KEPT, begun.kept, samesite="lax", **how)
+    response.set_cookie(_KEPT, begun.kept, _SECONDS, path=_PLACE, secure=door.by_https, httponly=True, samesite="lax")
     return response
 
 

@@ -39,8 +39,9 @@ def page_application(service: Service) -> "Enclosed":
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.service, app.state.pages = service, PAGES
-    for module in (log_in_page, openid_page, overview_page, run_page, *PAGES):
-        app.include_router(module.router)
+    apart = (log_in_page.router, openid_page.router, overview_page.router, run_page.router)
+    for router in (*apart, *(page.router for page in PAGES)):
+        app.include_router(router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     for kind in (CharyError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _told)
