@@ -54,7 +54,7 @@ class Newcomer:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert done.returncode == 0, f"{said}\n{done.stdout}{done.stderr}"
         self.told.setdefault(said.strip().splitlines()[0], []).append(done.stdout)
@@ -66,7 +66,7 @@ class Newcomer:
             said.split(), cwd=self.folder, env=self.environment, stdout=log, stderr=subprocess.STDOUT
         )
         log.close()
-        until = time.monotonic() + 120
+        until = time.monotonic() + 600
         while not self.ready():
             assert self.service.poll() is None, (self.folder / "service.log").read_text()
             assert time.monotonic() < until
@@ -81,7 +81,7 @@ class Newcomer:
     def leave(self):
         """Ctrl-C in the second terminal."""
         self.service.send_signal(signal.SIGINT)
-        self.service.wait(60)
+        self.service.wait(300)
 
 
 @pytest.fixture
