@@ -168,3 +168,11 @@ def test_what_nobody_foresaw_is_a_page_that_tells_nothing(service, visit, monkey
     assert told.status_code == 500
     assert "division" not in told.text
     assert told.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_of_strangers_nothing_but_a_token_is_read(service, visit):
+    stranger = visit(None)
+    assert stranger.http.post("/page/log-in", data={"token": "x" * 5_000}).status_code == 413
+    files = {"file": ("rows.csv", b"x" * 5_000_000)}
+    assert stranger.http.post("/page/log-in", files=files).status_code == 415
+    assert stranger.http.post("/page/datasets/visits/ask", files=files).headers["location"].startswith("/page/log-in")
