@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.service.api.service_state import service_of
+from chary.service.page.frame.log_ins import log_ins
 from chary.service.page.frame.posted_forms import COOKIES
 from chary.service.page.frame.shown_pages import ROOT, shown
-from chary.service.page.frame.visiting import log_ins
 from chary.service.wire.problems import Refusal
 
 if TYPE_CHECKING:  # it needs the extra oidc

@@ -15,9 +15,9 @@ from chary.errors import CharyError
 from chary.service.api.observing import foreseen
 from chary.service.api.service_state import Service
 from chary.service.page import ask_page, history_page, log_in_page, openid_page, overview_page, report_page, run_page
+from chary.service.page.frame.log_ins import NotLoggedIn
 from chary.service.page.frame.posted_forms import guarded
 from chary.service.page.frame.shown_pages import ROOT, Page, shown
-from chary.service.page.frame.visiting import NotLoggedIn
 from chary.service.wire.problems import problem
 
 # In the order of the navigation.
