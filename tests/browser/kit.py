@@ -1,13 +1,11 @@
 """A real browser at a real service: the system's Chromium by Playwright, and `chary serve` in a process of its own."""
 
 import importlib.util
-import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import httpx
@@ -149,5 +147,3 @@ def batch(folder, rows, age):
     lines = [f'{age},0,1,1,"none"'] * rows
     place.write_text("\n".join(["age,female,site,plan,visits", *lines]) + "\n")
     return place
-
-

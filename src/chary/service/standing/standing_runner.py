@@ -1,8 +1,8 @@
 """Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
 
 import logging
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 from chary.answer import Answer
 from chary.calls.call import read
@@ -107,7 +107,10 @@ class StandingRunner:
             kind = "hit" if answer.hit else "answer"
             self.feed.add(standing, News(kind, version, answer.call, ""))
         charged, hits = standing.charged + answer.charged.share, standing.hits + answer.hit
-        if told := running_out(standing, quoted, charged, hits, self.book.clock()):
+        left = None if quoted.hits_left is None else quoted.hits_left - 1
+        if told := running_out(
+            replace(standing, charged=charged, hits=hits), replace(quoted, hits_left=left), self.book.clock()
+        ):
             self.feed.add(standing, News("running out", 0, None, told))
         done: dict[str, Any] = {"charged": charged, "hits": hits, "runs": standing.runs + 1}
         self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
@@ -137,13 +140,26 @@ def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Qu
     return session.quote(shown_call(served, who, session, wish.body))
 
 
-def running_out(standing: StandingQuestion, quoted: Quote, charged: float, hits: int, now: float) -> str:
+class Lasting(NamedTuple):
+    """How many hits are left of a standing question, and how many weeks they last at the rate so far."""
+
+    hits: int
+    weeks: float | None
+
+
+def lasting(standing: StandingQuestion, quoted: Quote, now: float) -> Lasting | None:
+    """How long it lasts; None for one whose hits are free."""
+    if not quoted.price_if_hit:
+        return None
+    own = int((float(standing.share) - standing.charged) / quoted.price_if_hit)
+    left = max(0, own if quoted.hits_left is None else min(own, quoted.hits_left))
+    rate = standing.hits / (now - standing.created) if standing.hits >= _HITS_FOR_RATE else 0.0
+    return Lasting(left, left / rate / WEEK if rate else None)
+
+
+def running_out(standing: StandingQuestion, quoted: Quote, now: float) -> str:
     """What is said of a question that will run out within weeks at the rate so far; empty for one that will not."""
-    if hits < _HITS_FOR_RATE or not quoted.price_if_hit:
+    last = lasting(standing, quoted, now)
+    if last is None or last.weeks is None or last.weeks > WARNING_WEEKS:
         return ""
-    own = int((float(standing.share) - charged) / quoted.price_if_hit)
-    left = own if quoted.hits_left is None else min(own, quoted.hits_left - 1)
-    weeks = max(0, left) * (now - standing.created) / WEEK / hits
-    if weeks > WARNING_WEEKS:
-        return ""
-    return f"{max(0, left)} hits are left, which last {weeks:.3g} weeks at the rate so far"
+    return f"{last.hits} hits are left, which last {last.weeks:.3g} weeks at the rate so far"
