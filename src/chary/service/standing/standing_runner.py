@@ -93,7 +93,7 @@ class StandingRunner:
             if standing.charged + quoted.most_charged > standing.share:
                 self._end(standing, version, "the next answer could cost more than is left of its share")
                 return
-            key = f"standing {standing.standing} at {version}"
+            key = key_of(standing, version)
             answer = fulfilled(self.answers, served, who, session, standing.wish, key)
         except (BudgetRefused, InvalidInput) as error:
             self._end(standing, version, str(error))
@@ -130,6 +130,11 @@ def version_of(served: Served) -> int:
     """The version of the rows; a dataset that never grew has the first."""
     versions = served.session.versions
     return versions[-1].number if versions else 1
+
+
+def key_of(standing: StandingQuestion, version: int) -> str:
+    """The request key under which it is asked about a version of its rows."""
+    return f"standing {standing.standing} at {version}"
 
 
 def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:

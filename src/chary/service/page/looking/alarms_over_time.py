@@ -1,0 +1,188 @@
+"""What standing questions found over time: about each version of the rows one answer."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from chary.service.page.asking.replays import Replay, replays
+
+from chary.errors import CharyError
+from chary.ledger import CallRecord
+from chary.numbers import plain
+from chary.service.api.places import Asking
+from chary.service.api.service_state import Service
+from chary.service.api.standing_routes import standing_shown
+from chary.service.serving.wishes import Wish
+from chary.service.standing.standing_book import ACTIVE, APPEND, StandingQuestion
+from chary.service.standing.standing_runner import Lasting, key_of, lasting, quote_of
+from chary.session.public_report.published_values import USUAL, PublishedValue, values_of_answer
+from chary.session.public_report.rebuilding import Rebuilt
+from chary.session.public_report.wording import question_told, titled
+
+# The latest are drawn and listed; all are in the history.
+MOST: Final = 40
+_ALL: Final = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was found about one version of the rows. `bar` is the threshold, if it is known."""
+
+    version: int
+    replay: Replay
+    values: tuple[PublishedValue, ...]
+    bar: float | None
+
+    @property
+    def hits(self) -> int:
+        """How many of its tests were alarms."""
+        return self.replay.entry.hits
+
+    @property
+    def told(self) -> str:
+        """The values with their intervals, in words; what came out where there are none."""
+        return "; ".join(map(_told, self.values)) or self.replay.outcome
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A standing question with what it found so far, oldest first, and how long its share lasts."""
+
+    standing: StandingQuestion
+    looks: tuple[Look, ...]
+    lasting: Lasting | None
+    says: str
+    own: bool
+
+    @property
+    def title(self) -> str:
+        """Its kind, as people read it."""
+        return titled(str(self.standing.wish.body.get("kind", "question")))
+
+    @property
+    def question(self) -> str:
+        """What is asked, in a line."""
+        return asked_told(self.standing.wish)
+
+    @property
+    def when(self) -> str:
+        """When it is asked."""
+        return (
+            "at every append" if self.standing.every == APPEND else f"at {self.standing.every} (UTC), if rows are new"
+        )
+
+    @property
+    def keyed(self) -> bool:
+        """Whether its values are those of several keys."""
+        return any(value.key for look in self.looks for value in look.values)
+
+    @property
+    def alt(self) -> str:
+        """What its picture shows, for who cannot see it."""
+        alarms = sum(look.hits > 0 for look in self.looks)
+        last = f" The last one: {self.looks[-1].told}." if self.looks else ""
+        return f"{self.title}: {alarms} of {len(self.looks)} versions of the rows gave an alarm.{last}"
+
+    def bars(self) -> list[dict[str, Any]]:
+        """A line for each bar of its picture: the version, and the value with its interval, or the number of alarms."""
+        valued = any(look.values for look in self.looks)
+        return [row for look in self.looks for row in (_valued(look) if valued else _counted(look))]
+
+
+def watched(service: Service, on: Asking) -> list[Watched]:
+    """The standing questions that are shown to somebody, newest first."""
+    standing = standing_shown(service, on)
+    looks = _looks(service, on, standing)
+    said = _last_words(service, on)
+    return [
+        _watched(service, on, each, looks[each.standing], said.get(each.standing, "")) for each in reversed(standing)
+    ]
+
+
+def asked_told(wish: Wish) -> str:
+    """What a wish asks, in a line.
+
+    >>> asked_told(Wish("ask", {"kind": "test", "query": {"kind": "count", "where": "age >= 65"}, "above": 500}))
+    'count where age >= 65, above 500'
+    """
+    told = question_told(dict(wish.body))
+    return told if wish.run is None else f"{told}, of the run of call {wish.run}"
+
+
+def _watched(service: Service, on: Asking, standing: StandingQuestion, looks: list[Look], said: str) -> Watched:
+    own = standing.analyst == on.who.analyst
+    return Watched(standing, tuple(looks), _lasting(service, on, standing), said, own)
+
+
+def _lasting(service: Service, on: Asking, standing: StandingQuestion) -> Lasting | None:
+    """How long it lasts; None also for one that could not be asked now, which ends when it is due."""
+    if standing.state != ACTIVE:
+        return None
+    try:
+        quoted = quote_of(on.served, on.who, on.served.asked_by(standing.analyst), standing.wish)
+    except CharyError:
+        return None
+    return lasting(standing, quoted, service.standing.book.clock())
+
+
+def _looks(service: Service, on: Asking, standing: Iterable[StandingQuestion]) -> Mapping[str, list[Look]]:
+    """The latest answers of each standing question, by its name."""
+    spine = on.served.session.spine
+    wanted = {(each.analyst, key_of(each, version)): (each, version) for each in standing for version in _latest(each)}
+    found: dict[str, dict[int, CallRecord]] = defaultdict(dict)
+    for record in spine.ledger.calls(spine.dataset) if wanted else ():
+        each, version = wanted.get((record.analyst, record.request or ""), (None, 0))
+        if each is not None and record.answer is not None:
+            found[each.standing][version] = record
+    return defaultdict(list, {name: _replayed(on, records) for name, records in found.items()})
+
+
+def _latest(standing: StandingQuestion) -> range:
+    return range(max(1, standing.version - MOST + 1), standing.version + 1)
+
+
+def _replayed(on: Asking, records: Mapping[int, CallRecord]) -> list[Look]:
+    versions = sorted(records)
+    told = replays(on.served, [records[version] for version in versions])
+    return [_look(version, replay) for version, replay in zip(versions, told, strict=True)]
+
+
+def _look(version: int, replay: Replay) -> Look:
+    values = values_of_answer(Rebuilt(None, replay.answer), USUAL)
+    above = replay.entry.question.get("above")
+    return Look(version, replay, values, None if above is None else float(Fraction(str(above))))
+
+
+def _last_words(service: Service, on: Asking) -> dict[str, str]:
+    """What was said last of each standing question: why it ended, that it runs out."""
+    news = service.standing.feed.since(on.served.name, limit=_ALL)
+    return {each["standing"]: each["detail"] for each in news if each["detail"]}
+
+
+def _valued(look: Look) -> Iterator[dict[str, Any]]:
+    for value in look.values or (None,):
+        told = {"version": look.version, "bar": look.bar, "key": value.key if value else ""}
+        ends = {"value": value.value, "low": value.low, "high": value.high} if value else {}
+        yield (
+            told
+            | {"doubtful": bool(value and value.may_be_false)}
+            | {name: float(end) for name, end in ends.items() if end is not None}
+        )
+
+
+def _counted(look: Look) -> Iterator[dict[str, Any]]:
+    yield {"version": look.version, "key": "", "value": float(look.hits), "doubtful": False}
+
+
+def _told(value: PublishedValue) -> str:
+    """A value with its interval.
+
+    >>> _told(PublishedValue("north", 512, None, 570.0, True, "may be a false alarm"))
+    'north 512 (up to 570), may be a false alarm'
+    """
+    low, high = ("" if end is None else plain(end) for end in (value.low, value.high))
+    ends = f"{low} to {high}" if low and high else f"from {low}" if low else f"up to {high}" if high else ""
+    told = f"{value.key} {plain(value.value)}".strip() + (f" ({ends})" if ends else "")
+    return f"{told}, may be a false alarm" if value.may_be_false else told
