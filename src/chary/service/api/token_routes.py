@@ -16,6 +16,7 @@ from chary.service.wire.problems import Refusal
 
 router = APIRouter(prefix="/v1", tags=["custodians"])
 Keeper = Annotated[Principal, Depends(May("tokens"))]
+TokenName = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 _SAID = frozenset({"analyst", "roles", "datasets", "days"})
 
 
@@ -32,7 +33,7 @@ def tokens(who: Keeper, service: Shared) -> JSONResponse:
 
 
 @router.delete("/tokens/{token}")
-def revoke(token: Annotated[str, Path(pattern="^[0-9a-f]{16}$")], who: Keeper, service: Shared) -> JSONResponse:
+def revoke(token: TokenName, who: Keeper, service: Shared) -> JSONResponse:
     """End a token now."""
     return JSONResponse({"revoked": token_ended(service, who, token)})
 

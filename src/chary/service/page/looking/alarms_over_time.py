@@ -1,12 +1,10 @@
 """What standing questions found over time: about each version of the rows one answer."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
-
-from chary.service.page.asking.replays import Replay, replays
 
 from chary.errors import CharyError
 from chary.ledger import CallRecord
@@ -14,6 +12,7 @@ from chary.numbers import plain
 from chary.service.api.places import Asking
 from chary.service.api.service_state import Service
 from chary.service.api.standing_routes import standing_shown
+from chary.service.page.asking.replays import Replay, replays
 from chary.service.serving.wishes import Wish
 from chary.service.standing.standing_book import ACTIVE, APPEND, StandingQuestion
 from chary.service.standing.standing_runner import Lasting, key_of, lasting, quote_of
@@ -86,9 +85,9 @@ class Watched:
         return f"{self.title}: {alarms} of {len(self.looks)} versions of the rows gave an alarm.{last}"
 
     def bars(self) -> list[dict[str, Any]]:
-        """A line for each bar of its picture: the version, and the value with its interval, or the number of alarms."""
+        """What its picture is drawn from: for each version its values with intervals, or its number of alarms."""
         valued = any(look.values for look in self.looks)
-        return [row for look in self.looks for row in (_valued(look) if valued else _counted(look))]
+        return [row for look in self.looks for row in (_valued(look) if valued else counted(look))]
 
 
 def watched(service: Service, on: Asking) -> list[Watched]:
@@ -161,19 +160,27 @@ def _last_words(service: Service, on: Asking) -> dict[str, str]:
     return {each["standing"]: each["detail"] for each in news if each["detail"]}
 
 
-def _valued(look: Look) -> Iterator[dict[str, Any]]:
-    for value in look.values or (None,):
-        told = {"version": look.version, "bar": look.bar, "key": value.key if value else ""}
-        ends = {"value": value.value, "low": value.low, "high": value.high} if value else {}
-        yield (
-            told
-            | {"doubtful": bool(value and value.may_be_false)}
-            | {name: float(end) for name, end in ends.items() if end is not None}
-        )
+def counted(look: Look) -> list[dict[str, Any]]:
+    """One bar for a version: its number of alarms."""
+    return [
+        {"version": look.version, "key": "", "value": look.hits} if look.hits else {"version": look.version, "key": ""}
+    ]
 
 
-def _counted(look: Look) -> Iterator[dict[str, Any]]:
-    yield {"version": look.version, "key": "", "value": float(look.hits), "doubtful": False}
+def _valued(look: Look) -> list[dict[str, Any]]:
+    """A bar for each value of a version with its interval; without a lower end it reaches down to nothing."""
+    if not look.values:
+        return [{"version": look.version, "key": ""}]
+    told = {"version": look.version, "bar": look.bar}
+    return [told | _bar(value) for value in look.values]
+
+
+def _bar(value: PublishedValue) -> dict[str, Any]:
+    known = {"key": value.key, "value": float(value.value), "doubtful": value.may_be_false}
+    if not value.bounded:
+        return known
+    low, high = (float(given if end is None else end) for given, end in ((0, value.low), (value.value, value.high)))
+    return known | {"low": low, "high": high, "open": value.low is None or value.high is None}
 
 
 def _told(value: PublishedValue) -> str:
