@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
 from chary.errors import CharyError
@@ -22,6 +23,8 @@ from chary.service.api import (
 )
 from chary.service.api.observing import LOG, Observing, told_problem
 from chary.service.api.service_state import Service
+from chary.service.page.frame.shown_pages import ROOT
+from chary.service.page.page_application import page_application
 from chary.service.serving.jobs import BEAT
 from chary.service.wire.call_schemas import call_schemas
 from chary.service.wire.problems import MEDIA
@@ -59,9 +62,15 @@ def application(service: Service) -> FastAPI:
         app.include_router(module.router)
     for kind in (CharyError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, told_problem)
+    app.mount(ROOT, page_application(service))
+    app.add_route("/", _to_the_page, include_in_schema=False)
     app.add_middleware(Observing, service=service)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
+
+
+def _to_the_page(_: Request) -> RedirectResponse:
+    return RedirectResponse(f"{ROOT}/", 303)
 
 
 @asynccontextmanager
