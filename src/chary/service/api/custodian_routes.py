@@ -44,9 +44,7 @@ async def append(request: Request, on: Annotated[Asking, Depends(On("append"))],
     """
     media = media_of(request, [JSON, ARROW, CSV_TEXT])
     raw, key = await read_body(request, service.config.service.rows_bytes), request_key(request)
-    version = await asyncio.to_thread(appended, service, on, media, raw, key)
-    service.woken.set()
-    return JSONResponse({"version": version})
+    return JSONResponse({"version": await appended(service, on, media, raw, key)})
 
 
 @router.put("/shares/{analyst}")
@@ -82,15 +80,21 @@ def published(on: Annotated[Asking, Depends(On("look"))], service: Shared, form:
     return _shown(last_report(service, on), form)
 
 
-def appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
-    """Add the rows of a body; their version. In the trail, which says that some came, and under which key.
+async def appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
+    """Add the rows of a body, and let what stands be asked about them; their version. In the trail.
 
     Errors: `Refusal` with status 409 where several processes serve the same data; those of `Session.append`.
     """
     if service.config.service.workers > 1:
         raise Refusal(409, "this service has several processes: append rows through one of a single process")
+    version = await asyncio.to_thread(_appended, service, on, media, raw, key)
+    service.woken.set()
+    return version
+
+
+def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
     with brought_rows(media, raw, on.served.session.schema) as rows:
-        # How many rows came may be secret, so the trail does not say it.
+        # How many rows came may be secret, so the trail says that some came, and under which key.
         service.trail.add(on.who, on.served.name, "append", {}, key)
         with on.served.growing:
             return on.served.session.append(rows, request=key)

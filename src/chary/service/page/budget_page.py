@@ -28,4 +28,4 @@ def budget_page(request: Request, on: Looker) -> Response:
 @router.get("/picture.svg")
 def picture(on: Looker, dark: bool = False) -> Response:
     """What each kind of call had taken, over time."""
-    return drawn(budget_spec(budget_so_far(on)), dark=dark)
+    return drawn(budget_spec(budget_so_far(on), now()), dark=dark)

@@ -1,5 +1,6 @@
 """What custodians do: rows that arrive, caps, tokens, copies of the ledger."""
 
+import asyncio
 import secrets
 from typing import Annotated, Any, Final
 
@@ -34,7 +35,7 @@ def custodian(request: Request, on: Capping, service: Shared) -> Response:
 
 
 @router.post("/rows")
-def append(
+async def append(
     request: Request, on: Annotated[Asking, Depends(Visiting("append"))], service: Shared, form: Form
 ) -> Response:
     """Append a CSV. A form that is sent twice adds its rows once: it has the request key."""
@@ -42,9 +43,9 @@ def append(
     try:
         if not raw or not key:
             raise InvalidParameter("choose a CSV file with a header line")
-        appended(service, on, CSV_TEXT, raw, key)
+        await appended(service, on, CSV_TEXT, raw, key)
     except CharyError as error:
-        return _refused(request, on, service, error, "rows")
+        return await asyncio.to_thread(_refused, request, on, service, error, "rows")
     return _done(on, "rows")
 
 
@@ -63,7 +64,7 @@ def make(request: Request, on: Keeping, service: Shared, form: Form) -> Response
     """Make a token and show it: this is the only time."""
     days = form.text("days")
     said: dict[str, Any] = {"analyst": form.text("analyst"), "datasets": [on.served.name]}
-    said |= {"roles": [role for role in Role if form.text(role)]}
+    said |= {"roles": [role for role in Role if form.text(f"role-{role}")]}
     try:
         token = token_made(service, on.who, said | {"days": int(days) if days.isascii() and days.isdigit() else 0})
     except CharyError as error:

@@ -1,6 +1,6 @@
 """Where a budget went: over time, by kind and by analyst; and how long what is left will last."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -68,8 +68,8 @@ class BudgetSoFar:
             return None
         return (1 - self.spent) / (self.spent / days)
 
-    def steps(self) -> list[dict[str, Any]]:
-        """What each kind had taken in all after each charge, in per cent of the budget."""
+    def steps(self, until: datetime) -> list[dict[str, Any]]:
+        """What each kind had taken in all after each charge, in per cent of the budget; the last one until then."""
         taken = {portion.name: 0.0 for portion in self.by_kind if portion.share}
         found: list[dict[str, Any]] = []
         paid = [charge for charge in self.charges if charge.share]
@@ -77,8 +77,8 @@ class BudgetSoFar:
         for place, charge in enumerate(paid, 1):
             taken[charge.kind] += 100 * charge.share
             if place % every == 0 or place == len(paid):
-                found += [{"time": charge.time, "kind": kind, "taken": share} for kind, share in taken.items()]
-        return found
+                found += _step(charge.time, taken)
+        return found + _step(until.isoformat(), taken)
 
 
 def budget_so_far(on: Asking) -> BudgetSoFar:
@@ -106,6 +106,10 @@ def lasts(days: float) -> str:
 def now() -> datetime:
     """The time that rates are told of."""
     return datetime.now(UTC)
+
+
+def _step(time: str, taken: Mapping[str, float]) -> list[dict[str, Any]]:
+    return [{"time": time, "kind": kind, "taken": share} for kind, share in taken.items()]
 
 
 def _charge(record: CallRecord, whole: int, shown: bool) -> Charge:

@@ -1,6 +1,7 @@
 """Pictures of what is looked at over time, as Vega-Lite specifications without colours of their own."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from chary.service.page.looking.alarms_over_time import Watched, counted
@@ -14,14 +15,20 @@ _SIZE: Final = {"width": 520, "height": 190}
 _VERSION: Final = {"field": "version", "type": "ordinal", "title": "version of the rows", "axis": {"labelAngle": 0}}
 
 
-def budget_spec(found: BudgetSoFar) -> dict[str, Any]:
+def budget_spec(found: BudgetSoFar, until: datetime) -> dict[str, Any]:
     """What each kind of call had taken, stacked over time."""
     kinds = [portion.name for portion in found.by_kind if portion.share]
     return _SIZE | {
-        "data": {"values": found.steps()},
+        "data": {"values": found.steps(until)},
         "mark": {"type": "area", "interpolate": "step-after", "line": True, "opacity": 0.75},
         "encoding": {
-            "x": {"field": "time", "type": "temporal", "title": None, "scale": {"type": "utc"}},
+            "x": {
+                "field": "time",
+                "type": "temporal",
+                "title": "UTC",
+                "scale": {"type": "utc"},
+                "axis": {"tickCount": 5},
+            },
             "y": {
                 "field": "taken",
                 "type": "quantitative",

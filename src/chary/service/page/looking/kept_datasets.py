@@ -1,10 +1,11 @@
 """What a custodian looks after: who may take how much, under which tokens; and how a ledger is copied."""
 
+import json
 import shlex
 from dataclasses import dataclass
 from typing import Final
 
-from chary.errors import LedgerError
+from chary.errors import InvalidParameter, LedgerError
 from chary.service.access.bearer_tokens import TokenRecord
 from chary.service.access.roles import Role
 from chary.service.api.places import Asking
@@ -32,11 +33,12 @@ class KeptToken:
 
 
 def analysts_capped(service: Service, on: Asking) -> list[Capped]:
-    """Whoever asked, has a token to ask, or is named in the chary.toml, by name."""
+    """Whoever asked, has a token to ask, or was capped, by name."""
     options = service.config.dataset.get(on.served.name)
     names = set(options.shares) if options else set()
     spine = on.served.session.spine
     names |= {record.analyst for record in spine.ledger.calls(spine.dataset)}
+    names |= {str(json.loads(entry.asked)["analyst"]) for entry in service.trail.done(on.served.name, "cap")}
     names |= {each.record.analyst for each in kept_tokens(service, on) if Role.ANALYST in each.record.roles}
     return [_capped(on, name) for name in sorted(names)]
 
@@ -68,7 +70,7 @@ def _capped(on: Asking, analyst: str) -> Capped:
     whole = max(1, spine.filter.capacity.main)
     try:
         balance = spine.ledger.analyst_balance(spine.dataset, analyst)
-    except LedgerError:  # the ledger has not heard of somebody yet
+    except (LedgerError, InvalidParameter):  # no name, or one that the ledger has not heard of
         return Capped(analyst, 0.0, None)
     share = None if balance.capacity is None else balance.capacity.main / whole
     return Capped(analyst, balance.spent.main / whole, share)
