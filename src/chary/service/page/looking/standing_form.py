@@ -1,6 +1,5 @@
 """The form by which a question is left standing: its fields as the body that the interface takes."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ _ABOUT: Final[tuple[tuple[str, str], ...]] = (
     ("never comes", "at"),
     ("share", "share"),
     ("webhook", "webhook"),
+    ("unknown column", "where"),
     ("keys", "keys"),
     ("above", "above"),
     ("hits", "hits"),
@@ -89,8 +89,3 @@ def _keys(form: Posted, schema: Mapping[str, str]) -> list[list[str | int]]:
     except ValueError:
         pass
     raise InvalidParameter("the keys of this column are whole numbers, such as 1, 2, 3")
-
-
-def as_json(body: Mapping[str, Any]) -> str:
-    """A call as it may be written into the form."""
-    return json.dumps(body, ensure_ascii=False)
