@@ -38,6 +38,7 @@ _PROBLEM: Final = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
+        "field": {"type": "string", "description": "The field of the call that it is about."},
         "asked": {"type": "number", "description": "The share of the budget that was asked for."},
         "left": {"type": "number", "description": "The share that is left."},
         "epsilon": {"type": "number", "description": "The epsilon with which the same question would fit."},

@@ -8,8 +8,10 @@ from fastapi.responses import Response
 from chary.errors import UnknownHeld
 from chary.ledger.sql.kept_ledger import KeptLedger
 from chary.service.api.places import Asking, Number
+from chary.service.page.asking.answer_pictures import specification
 from chary.service.page.asking.replays import Replay, newest, replays
 from chary.service.page.frame.shown_pages import Page, shown
+from chary.service.page.frame.vega_pictures import drawn
 from chary.service.page.frame.visiting import Historian
 from chary.spine.earlier import numbered
 
@@ -35,6 +37,15 @@ def history(request: Request, on: Historian, before: Before = None, check: bool 
 def call(request: Request, on: Historian, number: Number) -> Response:
     """One call; one that is not shown is not there."""
     return shown(request, "call", call=shown_replay(on, number))
+
+
+@router.get("/{number}/picture.svg")
+def call_picture(on: Historian, number: Number, dark: bool = False) -> Response:
+    """The answer drawn."""
+    chart = shown_replay(on, number).chart
+    if chart is None:
+        raise UnknownHeld("nothing of that call can be drawn")
+    return drawn(specification(chart, dark=dark), dark=dark)
 
 
 def shown_replay(on: Asking, number: int) -> Replay:

@@ -15,6 +15,7 @@ from chary.errors import CharyError
 from chary.service.api.observing import foreseen
 from chary.service.api.service_state import Service
 from chary.service.page import (
+    ask_page,
     budget_page,
     custodian_page,
     history_page,
@@ -30,6 +31,7 @@ from chary.service.wire.problems import problem
 
 # In the order of the navigation.
 PAGES: Final[tuple[Page, ...]] = (
+    ask_page.PAGE,
     standing_page.PAGE,
     budget_page.PAGE,
     history_page.PAGE,

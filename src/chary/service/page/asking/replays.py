@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 from chary.answer import Answer
+from chary.calls.run import run_kinds
 from chary.ledger import CallRecord
 from chary.ledger.sql.kept_ledger import KeptLedger
-from chary.pictures import Chart
+from chary.pictures import Chart, Spot
 from chary.service.access.roles import Principal
 from chary.service.serving.served_datasets import Served
+from chary.session.public_report.published_values import USUAL, PublishedValue, values_of_answer
 from chary.session.public_report.rebuilding import Rebuilder
 from chary.session.public_report.wording import outcome_told, question_told, titled
 from chary.session.reporting import Entry, entry_of
@@ -27,11 +31,28 @@ class Replay:
     question: str
     outcome: str
     answer: Any
+    values: tuple[PublishedValue, ...]
+    opens: bool
 
     @property
+    def bar(self) -> float | None:
+        """The threshold that was asked for, where there is one."""
+        said = self.entry.question.get("above")
+        return None if said is None else float(Fraction(said))
+
+    @cached_property
     def chart(self) -> Chart | None:
-        """What a picture of the answer shows."""
-        return self.answer.chart() if isinstance(self.answer, Answer) else None
+        """What a picture of the answer shows; None where nothing was published that could be seen."""
+        if not self.values:
+            return None
+        spots = tuple(_spot(value, self.title) for value in self.values)
+        ordered = len(spots) > 1 and all(value.key.startswith("[") or value.key.isdigit() for value in self.values)
+        return Chart("columns" if ordered else "dots", f"{self.title}: {self.question}", spots, self.bar)
+
+    @property
+    def says(self) -> str:
+        """What its interval holds for, in words."""
+        return self.answer.interval_says if isinstance(self.answer, Answer) else ""
 
     @property
     def hit(self) -> bool | None:
@@ -78,12 +99,21 @@ def _end(spine: Spine) -> int:
     return 1 + max((call.number for call in spine.ledger.calls(spine.dataset)), default=0)
 
 
+def _spot(value: PublishedValue, title: str) -> Spot:
+    low, high = (None if end is None else float(end) for end in (value.low, value.high))
+    return Spot(value.key or title, float(value.value), low, high, value.may_be_false)
+
+
 def _replay(served: Served, rebuilder: Rebuilder, record: CallRecord) -> Replay:
     body = rebuilder.body(record)
-    answer = None if record.answer is None else rebuilder.rebuilt(record).answer
-    outcome = "" if record.answer is None else outcome_told(answer, body)
     entry = entry_of(record, served.session.spine.filter)
-    return Replay(entry, titled(record.kind), question_told(body), outcome, answer)
+    asked = (entry, titled(record.kind), question_told(body))
+    opens = record.kind in run_kinds()
+    if record.answer is None:
+        return Replay(*asked, "", None, (), opens)
+    rebuilt = rebuilder.rebuilt(record)
+    values = values_of_answer(rebuilt, USUAL)
+    return Replay(*asked, outcome_told(rebuilt.answer, body), rebuilt.answer, values, opens)
 
 
 def _rebuilder(served: Served) -> Rebuilder:

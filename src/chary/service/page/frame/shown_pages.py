@@ -19,6 +19,7 @@ from chary.service.api.places import Asking
 from chary.service.api.service_state import service_of
 from chary.service.page.frame.log_ins import form_token
 from chary.service.page.frame.posted_forms import FORM_TOKEN, cookie_of
+from chary.session.public_report.report_pages import interval, number
 from chary.words import percent
 
 ROOT: Final = "/page"
@@ -102,9 +103,11 @@ def json_of(value: Any) -> str:
 
 
 _FILTERS: Final[Mapping[str, Any]] = {
+    "day": day_of,
+    "interval": interval,
+    "json": json_of,
+    "minute": minute_of,
+    "number": number,
     "percent": percent,
     "plain": plain,
-    "day": day_of,
-    "minute": minute_of,
-    "tojson_plain": json_of,
 }

@@ -11,6 +11,8 @@ from chary.service.page.looking.budget_over_time import BudgetSoFar
 MOST_KEYS: Final = 6
 # Told apart by people who see few colours, by day and by night (Okabe and Ito 2008).
 _COLOURS: Final = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999"]
+# So many versions have bars of one breadth; more of them share the picture.
+_FEW: Final = 8
 _SIZE: Final = {"width": 520, "height": 190}
 _VERSION: Final = {"field": "version", "type": "ordinal", "title": "version of the rows", "axis": {"labelAngle": 0}}
 
@@ -53,7 +55,9 @@ def alarms_spec(found: Watched) -> dict[str, Any]:
     layers = [_bars(place, "value" if valued else "alarms", keys)]
     if valued:
         layers += [_intervals(place), _threshold()]
-    return _SIZE | {"data": {"values": rows}, "layer": [*layers, _misses()]}
+    few = len(found.looks) < _FEW
+    size = _SIZE | ({"width": {"step": 72, "for": "position"}} if few else {})
+    return size | {"data": {"values": rows}, "layer": [*layers, _misses()]}
 
 
 def _bars(place: dict[str, Any], title: str, keys: Sequence[str]) -> dict[str, Any]:

@@ -28,6 +28,62 @@ if (left) {
   look();
 }
 
+// The quote beside a form, while it is filled in; the latest answer counts.
+const form = document.querySelector("form[data-live]");
+let turn = 0;
+let timer = 0;
+
+async function quote(asked) {
+  const mine = ++turn;
+  const fields = new URLSearchParams(new FormData(form));
+  fields.set("do", asked);
+  const sent = await fetch(form.dataset.live, { method: "POST", body: fields, redirect: "manual" }).catch(() => null);
+  if (mine !== turn || !sent) return;
+  if (sent.type === "opaqueredirect") return location.reload();
+  const told = new DOMParser().parseFromString(await sent.text(), "text/html").getElementById("quote");
+  if (!told || mine !== turn) return;
+  document.getElementById("quote").replaceChildren(...told.childNodes);
+  mark(told.dataset.field);
+}
+
+// What is wrong is marked where it stands; nothing is marked that was left empty.
+function mark(field) {
+  for (const old of form.querySelectorAll("[aria-invalid]")) {
+    old.removeAttribute("aria-invalid");
+    old.removeAttribute("aria-errormessage");
+  }
+  for (const old of form.querySelectorAll(".wrong")) old.remove();
+  const control = field && form.elements[`ask.${field}`];
+  if (control && control.value) {
+    control.setAttribute("aria-invalid", "true");
+    control.setAttribute("aria-errormessage", "quote-problem");
+  }
+}
+
+function soon() {
+  clearTimeout(timer);
+  timer = setTimeout(quote, 400, "quote");
+}
+
+if (form) {
+  document.addEventListener("input", (event) => {
+    if (event.target.form === form) soon();
+  });
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[value=quote], button[value=compare]");
+    if (!button || button.form !== form) return;
+    event.preventDefault();
+    clearTimeout(timer);
+    quote(button.value);
+  });
+  soon();
+}
+
+for (const select of document.querySelectorAll("select[data-submits]")) {
+  select.addEventListener("change", () => select.form.requestSubmit());
+  select.form.querySelector("button").hidden = true;
+}
+
 document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll(".menu[open]")) {
     if (!menu.contains(event.target)) menu.open = false;
