@@ -111,7 +111,7 @@ class Visitor:
     def __init__(self, browser, address, **options):
         self.address, self.complaints = address, []
         self.context = browser.new_context(base_url=address, **options)
-        self.context.set_default_timeout(1_000 * PATIENCE)
+        self.context.set_default_timeout(500 * PATIENCE)
         self.page = self.context.new_page()
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
@@ -126,6 +126,19 @@ class Visitor:
         self.page.get_by_label("Token").fill(token)
         self.page.get_by_role("button", name="Log in").click()
         self.page.wait_for_url(lambda url: "log-in" not in url)
+
+    def refused(self, status):
+        """What was done just now was refused, which the console says of every page with such a status."""
+        assert f"the server responded with a status of {status}" in self.complaints.pop()
+
+    def until(self, found, place):
+        """Load a page until something is there."""
+
+        def again():
+            self.page.goto(place)
+            return found()
+
+        wait_for(again, PATIENCE)
 
     def too_wide(self):
         """By how many pixels the page is wider than its window."""

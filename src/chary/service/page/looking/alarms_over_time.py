@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final
 
 from chary.errors import CharyError
@@ -16,8 +15,8 @@ from chary.service.page.asking.replays import Replay, replays
 from chary.service.serving.wishes import Wish
 from chary.service.standing.standing_book import ACTIVE, APPEND, StandingQuestion
 from chary.service.standing.standing_runner import Lasting, key_of, lasting, quote_of
-from chary.session.public_report.published_values import USUAL, PublishedValue, values_of_answer
-from chary.session.public_report.rebuilding import Rebuilt
+from chary.session.public_report.published_values import PublishedValue
+from chary.session.public_report.report_pages import interval
 from chary.session.public_report.wording import question_told, titled
 
 # The latest are drawn and listed; all are in the history.
@@ -27,12 +26,10 @@ _ALL: Final = 2**31 - 1
 
 @dataclass(frozen=True)
 class Look:
-    """What was found about one version of the rows. `bar` is the threshold, if it is known."""
+    """What was found about one version of the rows."""
 
     version: int
     replay: Replay
-    values: tuple[PublishedValue, ...]
-    bar: float | None
 
     @property
     def hits(self) -> int:
@@ -42,7 +39,7 @@ class Look:
     @property
     def told(self) -> str:
         """The values with their intervals, in words; what came out where there are none."""
-        return "; ".join(map(_told, self.values)) or self.replay.outcome
+        return "; ".join(map(_told, self.replay.values)) or self.replay.outcome
 
 
 @dataclass(frozen=True)
@@ -73,11 +70,6 @@ class Watched:
         )
 
     @property
-    def keyed(self) -> bool:
-        """Whether its values are those of several keys."""
-        return any(value.key for look in self.looks for value in look.values)
-
-    @property
     def alt(self) -> str:
         """What its picture shows, for who cannot see it."""
         alarms = sum(look.hits > 0 for look in self.looks)
@@ -86,7 +78,7 @@ class Watched:
 
     def bars(self) -> list[dict[str, Any]]:
         """What its picture is drawn from: for each version its values with intervals, or its number of alarms."""
-        valued = any(look.values for look in self.looks)
+        valued = any(look.replay.values for look in self.looks)
         return [row for look in self.looks for row in (_valued(look) if valued else counted(look))]
 
 
@@ -145,13 +137,7 @@ def _latest(standing: StandingQuestion) -> range:
 def _replayed(on: Asking, records: Mapping[int, CallRecord]) -> list[Look]:
     versions = sorted(records)
     told = replays(on.served, [records[version] for version in versions])
-    return [_look(version, replay) for version, replay in zip(versions, told, strict=True)]
-
-
-def _look(version: int, replay: Replay) -> Look:
-    values = values_of_answer(Rebuilt(None, replay.answer), USUAL)
-    above = replay.entry.question.get("above")
-    return Look(version, replay, values, None if above is None else float(Fraction(str(above))))
+    return [Look(version, replay) for version, replay in zip(versions, told, strict=True)]
 
 
 def _last_words(service: Service, on: Asking) -> dict[str, str]:
@@ -169,10 +155,10 @@ def counted(look: Look) -> list[dict[str, Any]]:
 
 def _valued(look: Look) -> list[dict[str, Any]]:
     """A bar for each value of a version with its interval; without a lower end it reaches down to nothing."""
-    if not look.values:
+    if not look.replay.values:
         return [{"version": look.version, "key": ""}]
-    told = {"version": look.version, "bar": look.bar}
-    return [told | _bar(value) for value in look.values]
+    told = {"version": look.version, "bar": look.replay.bar}
+    return [told | _bar(value) for value in look.replay.values]
 
 
 def _bar(value: PublishedValue) -> dict[str, Any]:
@@ -187,9 +173,8 @@ def _told(value: PublishedValue) -> str:
     """A value with its interval.
 
     >>> _told(PublishedValue("north", 512, None, 570.0, True, "may be a false alarm"))
-    'north 512 (up to 570), may be a false alarm'
+    'north 512 (no lower end, up to 570), may be a false alarm'
     """
-    low, high = ("" if end is None else plain(end) for end in (value.low, value.high))
-    ends = f"{low} to {high}" if low and high else f"from {low}" if low else f"up to {high}" if high else ""
-    told = f"{value.key} {plain(value.value)}".strip() + (f" ({ends})" if ends else "")
-    return f"{told}, may be a false alarm" if value.may_be_false else told
+    ends = f" ({interval(value)})" if value.bounded else ""
+    told = f"{value.key} {plain(value.value)}".strip() + ends
+    return f"{told}, {value.caution}" if value.caution else told
