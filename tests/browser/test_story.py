@@ -1,4 +1,4 @@
-"""The page in a real browser: what analysts and custodians do, by mouse and by keyboard, by day and night, on a phone."""
+"""The page in a real browser: what analysts and custodians do, by mouse and by keyboard, day and night, on a phone."""
 
 import re
 

@@ -173,7 +173,7 @@ def _told(value: PublishedValue) -> str:
     """A value with its interval.
 
     >>> _told(PublishedValue("north", 512, None, 570.0, True, "may be a false alarm"))
-    'north 512 (no lower end, up to 570), may be a false alarm'
+    'north 512 (up to 570), may be a false alarm'
     """
     ends = f" ({interval(value)})" if value.bounded else ""
     told = f"{value.key} {plain(value.value)}".strip() + ends

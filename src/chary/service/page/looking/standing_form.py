@@ -39,7 +39,7 @@ def standing_body(form: Posted) -> dict[str, Any]:
 def field_about(error: CharyError) -> str:
     """The field that an error is about.
 
-    >>> field_about(InvalidParameter("share must lie between 0 and 1")), field_about(InvalidQuery("unknown column"))
+    >>> field_about(CharyError("share must lie between 0 and 1")), field_about(CharyError("unknown column"))
     ('share', 'call')
     """
     return next((field for word, field in _ABOUT if word in str(error)), "call")
