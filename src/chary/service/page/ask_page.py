@@ -7,11 +7,12 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from chary.calls.call import kinds
+from chary.data import Series
 from chary.errors import CharyError
 from chary.service.api.job_routes import Name as JobName
 from chary.service.api.places import Asking
 from chary.service.api.service_state import Shared
-from chary.service.page.asking.beginning import asked, led_on, once, page_key
+from chary.service.page.asking.beginning import led_on, once, page_key, settled
 from chary.service.page.asking.call_forms import USUAL, CallForm, form_of, menu, texts_of
 from chary.service.page.asking.form_fields import Texts
 from chary.service.page.asking.quoted import Quoted, quoted, refused
@@ -48,7 +49,7 @@ async def post(request: Request, on: Asker, form: Form, service: Shared) -> Resp
     try:
         body = made.body(texts, on.served.session.schema)
         wish = Wish("start" if made.begun else "ask", body)
-        return await asked(service, on, wish, page_key(form.text("once"), body))
+        return await settled(service, on, wish, page_key(form.text("once"), body))
     except CharyError as error:
         told, status = refused(made, texts, error), status_of(error)
         return await asyncio.to_thread(_form, request, on, made, texts, told, status, said=form)
@@ -82,12 +83,18 @@ def _again(on: Asking, call: Replay | None, kind: str | None) -> tuple[CallForm,
     """The form that asked a call, filled as it was; the empty one of a kind otherwise."""
     if call is None or call.entry.kind not in readable_kinds():
         form = form_of(USUAL if kind is None else kind)
-        return form, form.usual
+        return form, form.usual(_series(on))
     form = form_of(call.entry.kind)
     try:
         return form, form.filled(kinds()[form.kind].recorded(call.entry.question), on.served.session.schema)
     except CharyError:
-        return form, form.usual
+        return form, form.usual(_series(on))
+
+
+def _series(on: Asking) -> dict[str, Any] | None:
+    """The question for all values, where the dataset is a series."""
+    session = on.served.session
+    return session.series().body() if isinstance(session.spine.rows, Series) else None
 
 
 def _form(

@@ -40,12 +40,12 @@ def call(request: Request, on: Historian, number: Number) -> Response:
 
 
 @router.get("/{number}/picture.svg")
-def call_picture(on: Historian, number: Number, dark: bool = False) -> Response:
+def call_picture(on: Historian, number: Number, dark: bool = False, narrow: bool = False) -> Response:
     """The answer drawn."""
     chart = shown_replay(on, number).chart
     if chart is None:
         raise UnknownHeld("nothing of that call can be drawn")
-    return drawn(specification(chart, dark=dark), dark=dark)
+    return drawn(specification(chart, dark=dark, narrow=narrow), dark=dark)
 
 
 def shown_replay(on: Asking, number: int) -> Replay:

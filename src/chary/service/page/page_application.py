@@ -22,6 +22,7 @@ from chary.service.page import (
     log_in_page,
     overview_page,
     report_page,
+    run_page,
     standing_page,
 )
 from chary.service.page.frame.posted_forms import guarded
@@ -55,7 +56,7 @@ def page_application(service: Service) -> "Enclosed":
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.service, app.state.pages = service, PAGES
-    for router in (log_in_page.router, overview_page.router, *(page.router for page in PAGES)):
+    for router in (log_in_page.router, overview_page.router, run_page.router, *(page.router for page in PAGES)):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     for kind in (CharyError, RequestValidationError, HTTPException):

@@ -9,19 +9,22 @@ from chary.service.page.frame.vega_pictures import colours
 # Rows that can be read side by side; the largest are drawn, all stand in the table.
 MOST: Final = 40
 _LONGEST: Final = 40
-_WIDTH: Final = 520
+_UPRIGHT: Final = 12
+_WIDTH: Final = 480
+_NARROW: Final = 230
 
 
-def specification(chart: Chart, *, dark: bool) -> Mapping[str, Any]:
+def specification(chart: Chart, *, dark: bool, narrow: bool = False) -> Mapping[str, Any]:
     """The picture as a Vega-Lite specification."""
     named = colours(dark=dark)
     shown = chart.spots if chart.shape == "columns" else _largest(chart.spots)
     rows = [_row(spot) for spot in shown[:MOST]]
     upright = chart.shape == "columns"
     along, across = ("x", "y") if upright else ("y", "x")
-    label = {"field": "label", "type": "ordinal", "sort": None, "title": None}
-    scale = {"zero": True}
-    value = {"field": "value", "type": "quantitative", "title": chart.scale or None, "scale": scale}
+    few = upright and len(rows) <= _UPRIGHT and max(len(row["label"]) for row in rows) <= _UPRIGHT
+    axis = {"labelAngle": 0 if few or not upright else -60}
+    label = {"field": "label", "type": "ordinal", "sort": None, "title": None, "axis": axis}
+    value = {"field": "value", "type": "quantitative", "title": chart.scale or None, "axis": {"tickCount": 5}}
     doubt = {"condition": {"test": "datum.doubt", "value": named["doubt"]}, "value": named["spot"]}
     layers: list[dict[str, Any]] = [
         {"mark": {"type": "bar", "opacity": 0.75}, "encoding": {along: label, across: value, "color": doubt}},
@@ -35,10 +38,11 @@ def specification(chart: Chart, *, dark: bool) -> Mapping[str, Any]:
             },
         },
     ]
-    layers += [_end(name, along, across, label) for name in ("low", "high")]
+    layers += [_end(name, along, across, label, named["ink"]) for name in ("low", "high")]
     if chart.bar is not None:
         layers.append(_line(chart.bar, across, named["doubt"]))
-    size = {"width": _WIDTH, "height": 240} if upright else {"width": _WIDTH, "height": {"step": 26}}
+    width = _NARROW if narrow else _WIDTH
+    size: dict[str, Any] = {"width": width, "height": 240} if upright else {"width": width, "height": {"step": 28}}
     return {"data": {"values": rows}, "layer": layers} | size
 
 
@@ -54,11 +58,12 @@ def _row(spot: Spot) -> dict[str, Any]:
     return {"label": label, "value": spot.value, "doubt": spot.may_be_false} | ends
 
 
-def _end(name: str, along: str, across: str, label: Mapping[str, Any]) -> dict[str, Any]:
+def _end(name: str, along: str, across: str, label: Mapping[str, Any], colour: str) -> dict[str, Any]:
     """The stroke at an end of an interval, where there is one."""
+    stroke = {"type": "tick", "thickness": 1.6, "size": 10, "color": colour}
     return {
         "transform": [{"filter": f"datum.{name} != null"}],
-        "mark": {"type": "tick", "thickness": 1.6, "size": 10, "orient": "vertical" if across == "x" else "horizontal"},
+        "mark": stroke | {"orient": "vertical" if across == "x" else "horizontal"},
         "encoding": {along: label, across: {"field": name, "type": "quantitative"}},
     }
 

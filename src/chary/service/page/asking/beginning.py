@@ -32,7 +32,7 @@ def page_key(said: str, body: Mapping[str, Any]) -> str:
     return f"page {kept} {digest[:16]}"
 
 
-async def asked(service: Service, on: Asking, wish: Wish, key: str) -> Response:
+async def settled(service: Service, on: Asking, wish: Wish, key: str) -> Response:
     """Ask it and lead on: to the answer, to the run, or to where one waits. Errors: those of the call."""
     job = await begun(service, on, wish, key)
     if not await service.jobs.settled(job, service.config.service.patience):

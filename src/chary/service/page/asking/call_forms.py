@@ -51,10 +51,13 @@ class CallForm:
         """The kind as people read it."""
         return self.kind.replace("_", " ").capitalize()
 
-    @property
-    def usual(self) -> Texts:
-        """The texts of an empty form."""
-        return {field.name: "on" for field in self.fields if field.control == "flag" and field.usual is True}
+    def usual(self, series: dict[str, Any] | None = None) -> Texts:
+        """The texts of an empty form; of a series it is asked as a whole."""
+        texts = {field.name: "on" for field in self.fields if field.control == "flag" and field.usual is True}
+        asked = (
+            [] if series is None else [field for field in self.fields if field.control == "query" and field.required]
+        )
+        return texts | {name: text for field in asked for name, text in field.as_json(series).items()}
 
     @property
     def rare(self) -> list[str]:

@@ -37,7 +37,7 @@ def quoted(on: Asking, form: CallForm, texts: Texts, said: Mapping[str, str], *,
     """The quote of what a form says; nothing is charged or read."""
     types = on.served.session.schema
     try:
-        reads = tuple(_conditions(on, form, texts))
+        reads = tuple(conditions_read(on, form.fields, texts))
         missing = tuple(form.missing(texts, types))
         if missing:
             return Quoted(missing=missing, reads=reads)
@@ -76,10 +76,10 @@ def _part(field: FormField, texts: Texts, told: str) -> str:
     return "where" if texts.get(f"{field.name}.where") else "kind"
 
 
-def _conditions(on: Asking, form: CallForm, texts: Texts) -> list[str]:
+def conditions_read(on: Asking, fields: tuple[FormField, ...], texts: Texts) -> list[str]:
     """How each condition is read; the first that cannot be is refused, with its control."""
-    names = [field.name for field in form.fields if field.control == "predicate"]
-    names += [f"{field.name}.where" for field in form.fields if field.control == "query"]
+    names = [field.name for field in fields if field.control == "predicate"]
+    names += [f"{field.name}.where" for field in fields if field.control == "query"]
     return [_read(on, name, texts[name].strip()) for name in names if texts.get(name, "").strip()]
 
 

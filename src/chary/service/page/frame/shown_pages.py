@@ -19,7 +19,7 @@ from chary.service.api.places import Asking
 from chary.service.api.service_state import service_of
 from chary.service.page.frame.log_ins import form_token
 from chary.service.page.frame.posted_forms import FORM_TOKEN, cookie_of
-from chary.session.public_report.report_pages import interval, number
+from chary.session.public_report.report_pages import interval, moment, number
 from chary.words import percent
 
 ROOT: Final = "/page"
@@ -97,6 +97,15 @@ def minute_of(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
+def short(value: float) -> str:
+    """A figure in three digits, never a small one as nothing.
+
+    >>> short(3.95903e-8), short(144)
+    ('3.96e-08', '144')
+    """
+    return plain(float(f"{value:.3g}")) if value < 1000 else number(round(value))
+
+
 def json_of(value: Any) -> str:
     """A value as JSON that people can read; the template escapes it like any text."""
     return json.dumps(value, indent=2, ensure_ascii=False)
@@ -107,7 +116,9 @@ _FILTERS: Final[Mapping[str, Any]] = {
     "interval": interval,
     "json": json_of,
     "minute": minute_of,
+    "moment": moment,
     "number": number,
     "percent": percent,
     "plain": plain,
+    "short": short,
 }

@@ -66,3 +66,4 @@ class Visiting:
 Looker = Annotated[Asking, Depends(Visiting("look"))]
 Asker = Annotated[Asking, Depends(Visiting("ask"))]
 Historian = Annotated[Asking, Depends(Visiting("history"))]
+Publisher = Annotated[Asking, Depends(Visiting("publish"))]
