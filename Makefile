@@ -3,6 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 MINUTES ?= 60
 ENGINES ?= spark
+export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 

@@ -32,7 +32,7 @@ class Visitor:
 
 def fields_of(text, action):
     """The fields of the form with this action, as a browser would send them."""
-    form = re.search(rf'<form[^>]*action="{re.escape(action)}"[^>]*>(.*?)</form>', text, re.DOTALL)[1]
+    form = re.search(rf'<form method="post" action="{re.escape(action)}"[^>]*>(.*?)</form>', text, re.DOTALL)[1]
     found = {}
     for tag in re.findall(r"<input[^>]*>", form):
         kind, name = _attribute(tag, "type") or "text", _attribute(tag, "name")

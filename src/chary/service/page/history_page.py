@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from chary.errors import UnknownHeld
-from chary.ledger.sql.kept_ledger import KeptLedger
+from chary.ledger.head import head_of
 from chary.service.api.places import Asking, Number
 from chary.service.page.asking.answer_pictures import specification
 from chary.service.page.asking.replays import Replay, newest, replays
@@ -29,8 +29,9 @@ def history(request: Request, on: Historian, before: Before = None, check: bool 
     following = calls[-1].entry.call if more else None
     ledger = on.served.session.spine.ledger
     verdict = ledger.verify() if check else None
-    head = ledger.head() if isinstance(ledger, KeptLedger) else None
-    return shown(request, "history", calls=calls, before=before, following=following, verdict=verdict, head=head)
+    return shown(
+        request, "history", calls=calls, before=before, following=following, verdict=verdict, head=head_of(ledger)
+    )
 
 
 @router.get("/{number}")

@@ -1,7 +1,7 @@
 """The public report as it was published last; for custodians also how it is published."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
@@ -46,7 +46,7 @@ def alone(on: Looker, service: Shared, form: Format = "html") -> Response:
 
 def _shown(request: Request, on: Asking, service: Service, error: CharyError | None = None) -> Response:
     found = _published(on, service)
-    told = {"report": found, "found": None if found is None else found.datasets[0]}
+    told: dict[str, Any] = {"report": found, "found": None if found is None else found.datasets[0]}
     told |= {"statement": on.served.session.statement(), "problem": None if error is None else problem(error)}
     return shown(request, "report", 200 if error is None else status_of(error), **told)
 

@@ -1,11 +1,12 @@
 """Quotes beside a form: what is missing yet, what is wrong and where, or the price."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from chary.data import Predicate, count
-from chary.errors import CharyError, InvalidParameter, InvalidQuery
+from chary.errors import BudgetRefused, CharyError, InvalidParameter, InvalidQuery
 from chary.service.api.places import Asking
 from chary.service.page.asking.call_forms import CallForm
 from chary.service.page.asking.form_fields import FormField, Texts
@@ -13,6 +14,9 @@ from chary.service.serving.wishes import shown_call
 from chary.service.wire.problems import problem
 from chary.spine.quote import Quote, warns
 
+# By what a call that does not fit can be made smaller.
+_SIZES: Final = ("epsilon", "rho", "hits", "price")
+_ASKING: Final = ("query", "predicate")
 _TERMS: Final = ("tests", "truth")
 
 
@@ -56,9 +60,13 @@ def refused(form: CallForm, texts: Texts, error: Exception) -> Quoted:
 def control_of(fields: tuple[FormField, ...], texts: Texts, error: Exception) -> str | None:
     """The control that an error is about: that of its field; of a query, the part that it speaks of."""
     named = error.field if isinstance(error, CharyError) else None
+    if isinstance(error, BudgetRefused):
+        named = next((name for name in _SIZES if texts.get(name)), None)
     field = next((each for each in fields if each.name == named), None)
-    if field is None and isinstance(error, InvalidQuery):
-        field = next((each for each in fields if each.control in ("query", "predicate")), None)
+    if named is None and isinstance(error, InvalidQuery):
+        asked = [each for each in fields if each.control == "query" or texts.get(each.name)]
+        spoken = [each for each in asked if re.search(rf"\b{each.name}\b", str(error))]
+        field = next((each for each in (*spoken, *asked) if each in spoken or each.control in _ASKING), None)
     if field is None:
         return None
     return field.name if field.control != "query" else f"{field.name}.{_part(field, texts, str(error))}"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from chary.answer import Answer
 from chary.calls.run import run_kinds
 from chary.ledger import CallRecord
-from chary.ledger.sql.kept_ledger import KeptLedger
+from chary.ledger.head import head_of
 from chary.pictures import Chart, Spot
 from chary.service.access.roles import Principal
 from chary.service.serving.served_datasets import Served
@@ -94,8 +94,9 @@ def _backwards(served: Served, before: int | None) -> Iterator[CallRecord]:
 
 def _end(spine: Spine) -> int:
     """A number above those of all calls."""
-    if isinstance(spine.ledger, KeptLedger):
-        return spine.ledger.head().entries + 1
+    head = head_of(spine.ledger)
+    if head is not None:
+        return head.entries + 1
     return 1 + max((call.number for call in spine.ledger.calls(spine.dataset)), default=0)
 
 

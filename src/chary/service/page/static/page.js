@@ -47,18 +47,19 @@ async function quote(asked) {
   mark(told.dataset.field);
 }
 
-// What is wrong is marked where it stands; nothing is marked that was left empty.
+// What is wrong is told where it stands, but not of what was left empty.
 function mark(field) {
-  for (const old of form.querySelectorAll("[aria-invalid]")) {
-    old.removeAttribute("aria-invalid");
-    old.removeAttribute("aria-errormessage");
-  }
+  for (const old of form.querySelectorAll("[aria-invalid]")) old.removeAttribute("aria-invalid");
   for (const old of form.querySelectorAll(".wrong")) old.remove();
   const control = field && form.elements[`ask.${field}`];
-  if (control && control.value) {
-    control.setAttribute("aria-invalid", "true");
-    control.setAttribute("aria-errormessage", "quote-problem");
-  }
+  if (!control || !control.value) return;
+  const told = document.createElement("p");
+  told.className = "wrong";
+  told.id = "wrong";
+  told.textContent = document.querySelector("#quote-problem [data-detail]").textContent;
+  control.after(told);
+  control.setAttribute("aria-invalid", "true");
+  control.setAttribute("aria-errormessage", "wrong");
 }
 
 function soon() {
@@ -77,7 +78,7 @@ if (form) {
     clearTimeout(timer);
     quote(button.value);
   });
-  soon();
+  if (!document.getElementById("quote-problem")) soon();
 }
 
 for (const select of document.querySelectorAll("select[data-submits]")) {
