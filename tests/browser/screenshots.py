@@ -1,9 +1,12 @@
 """Writes the pictures of the page that the documentation shows: python -m tests.browser.screenshots."""
 
+import io
 import os
 import re
 import tempfile
 from pathlib import Path
+
+from PIL import Image
 
 from tests.browser.kit import DATASET, Visitor, batch, browsing, missing, serving
 from tests.paths import ROOT
@@ -13,6 +16,8 @@ FIGURES = ROOT / "docs" / "figures"
 WIDE, PHONE = {"width": 1120, "height": 800}, {"width": 360, "height": 740}
 # So large pictures would make the documentation slow.
 MOST_BYTES = 150_000
+# The page has few colours, so that these tell all of it.
+COLOURS = 128
 BATCHES = ((220, 61), (180, 62), (40, 30), (260, 60))
 
 
@@ -86,14 +91,14 @@ def ask(page):
     fill(page, {"For each value of": "plan", "Its public values": "1..19", "Above": "200", "Hits": "40"})
     page.get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_url(re.compile("answer="))
-    page.get_by_text("A hit costs").wait_for()
+    page.get_by_text("A hit costs", exact=True).wait_for()
 
 
 def publish(page):
     """The report of now."""
     page.goto(f"{PLACE}/report")
     page.get_by_role("button", name="Publish").click()
-    page.get_by_text("Budget charged").wait_for()
+    page.get_by_text("Budget charged", exact=True).wait_for()
 
 
 def by_night_on_a_phone(browser, site):
@@ -108,7 +113,8 @@ def take(page, name, *, whole=True):
     """A picture of the page, once its own pictures are there."""
     page.wait_for_function("[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
     place = FIGURES / f"page-{name}.png"
-    page.screenshot(path=place, full_page=whole, animations="disabled", caret="hide")
+    taken = page.screenshot(full_page=whole, animations="disabled", caret="hide")
+    Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(place, optimize=True)
     size = os.path.getsize(place)
     if size > MOST_BYTES:
         raise SystemExit(f"{place.name} has {size:,} bytes, more than {MOST_BYTES:,}")

@@ -1,6 +1,6 @@
 """The budget: what is left and for how long, and where it went over time, by kind and by analyst."""
 
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -20,7 +20,7 @@ def budget_page(request: Request, on: Looker) -> Response:
     """What is spent and left, and what took it."""
     found = budget_so_far(on)
     spine = on.served.session.spine
-    told = {"found": found, "promise": spine.filter.budget, "accounting": spine.filter.describe()}
+    told: dict[str, Any] = {"found": found, "promise": spine.filter.budget, "accounting": spine.filter.describe()}
     days = found.days_left(now())
     return shown(request, "budget", **told, lasts=None if days is None else lasts(days))
 

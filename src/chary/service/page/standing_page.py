@@ -39,7 +39,7 @@ def stand(request: Request, on: Stander, service: Shared, form: Form) -> Respons
         stood(service, on, standing_body(form))
     except CharyError as error:
         told = {"problem": problem(error), "about": field_about(error)}
-        return _page(request, on, service, status_of(error), said=USUAL | form.fields, **told)
+        return _page(request, on, service, status_of(error), said={**USUAL, **form.fields}, **told)
     return RedirectResponse(place_of(on.served.name, "standing"), 303)
 
 
@@ -47,7 +47,7 @@ def stand(request: Request, on: Stander, service: Shared, form: Form) -> Respons
 def begin(request: Request, on: Stander, service: Shared, form: Form) -> Response:
     """What the form of a call says, to be left standing: when, and for how much, is asked next."""
     body = form_of(form.text("kind")).body(texts_of(form.fields), on.served.session.schema)
-    return _page(request, on, service, said=USUAL | {"call": json.dumps(body, ensure_ascii=False)})
+    return _page(request, on, service, said={**USUAL, "call": json.dumps(body, ensure_ascii=False)})
 
 
 @router.post("/{name}")
