@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.errors import CharyError, InvalidParameter
-from chary.ledger.sql.kept_ledger import KeptLedger
+from chary.ledger.head import head_of
 from chary.service.access.roles import Role
 from chary.service.api.custodian_routes import appended, capped
 from chary.service.api.places import Asking
@@ -93,10 +93,10 @@ def _refused(
 
 def _page(request: Request, on: Asking, service: Service, status: int = 200, **more: Any) -> Response:
     session = on.served.session
-    ledger, versions = session.spine.ledger, session.versions
+    versions = session.versions
     told: dict[str, Any] = {"versions": versions[-_VERSIONS:][::-1], "earlier": max(0, len(versions) - _VERSIONS)}
     told |= {"columns": session.schema, "key": f"page {secrets.token_hex(16)}", "roles": list(Role)}
-    told |= {"head": ledger.head() if isinstance(ledger, KeptLedger) else None}
+    told |= {"head": head_of(session.spine.ledger)}
     told |= {"several": service.config.service.workers > 1, "analysts": analysts_capped(service, on)}
     told |= {"tokens": kept_tokens(service, on), "commands": backup_commands(service, on)}
     told |= {"problem": None, "about": "", "said": {}, "token": None}

@@ -20,9 +20,10 @@ from chary.session import Quote, Session
 
 LOG: Final = logging.getLogger("chary.service")
 WEEK: Final = 7 * 86_400.0
-# It says that it runs out when so many weeks are left at the rate so far, which takes some hits to be one.
+# It says that it runs out when so many weeks are left at the rate so far, which takes some hits, and some time, to be one.
 WARNING_WEEKS: Final = 8.0
 _HITS_FOR_RATE: Final = 3
+_SECONDS_FOR_RATE: Final = 3_600.0
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,9 @@ def lasting(standing: StandingQuestion, quoted: Quote, now: float) -> Lasting | 
         return None
     own = int((float(standing.share) - standing.charged) / quoted.price_if_hit)
     left = max(0, own if quoted.hits_left is None else min(own, quoted.hits_left))
-    rate = standing.hits / (now - standing.created) if standing.hits >= _HITS_FOR_RATE else 0.0
-    return Lasting(left, left / rate / WEEK if rate else None)
+    passed = now - standing.created
+    known = standing.hits >= _HITS_FOR_RATE and passed >= _SECONDS_FOR_RATE
+    return Lasting(left, left * passed / WEEK / standing.hits if known else None)
 
 
 def running_out(standing: StandingQuestion, quoted: Quote, now: float) -> str:

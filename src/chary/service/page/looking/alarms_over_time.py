@@ -70,6 +70,11 @@ class Watched:
         )
 
     @property
+    def doubtful(self) -> bool:
+        """Whether any of its values may be a false alarm."""
+        return any(value.may_be_false for look in self.looks for value in look.replay.values)
+
+    @property
     def alt(self) -> str:
         """What its picture shows, for who cannot see it."""
         alarms = sum(look.hits > 0 for look in self.looks)

@@ -94,10 +94,15 @@ def budget_so_far(on: Asking) -> BudgetSoFar:
 def lasts(days: float) -> str:
     """How long something lasts, in words.
 
-    >>> lasts(0.05), lasts(3.2), lasts(100), lasts(4000)
-    ('1.2 hours', '3.2 days', '14 weeks', '11 years')
+    >>> lasts(0.01), lasts(0.5), lasts(3.2), lasts(100), lasts(4000)
+    ('14 minutes', '12 hours', '3.2 days', '14 weeks', '11 years')
     """
-    for most, unit, word in ((2.0, 1 / 24, "hours"), (21.0, 1.0, "days"), (730.0, 7.0, "weeks")):
+    for most, unit, word in (
+        (1 / 12, 1 / 1440, "minutes"),
+        (2.0, 1 / 24, "hours"),
+        (21.0, 1.0, "days"),
+        (730.0, 7.0, "weeks"),
+    ):
         if days < most:
             return f"{days / unit:.2g} {word}"
     return f"{days / 365.25:.2g} years"
