@@ -409,6 +409,8 @@ def test_how_long_it_lasts(made):
         grow(service)
     hits, weeks = lasting(found(name), quoted, clock[0])
     assert (hits, weeks) == (8, pytest.approx(8))
+    clock[0] -= 4 * WEEK - 3_000
+    assert lasting(found(name), quoted, clock[0]) == (8, None)
 
 
 def test_one_pauses_ones_own_over_http(tmp_path):

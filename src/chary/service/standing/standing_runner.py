@@ -20,7 +20,7 @@ from chary.session import Quote, Session
 
 LOG: Final = logging.getLogger("chary.service")
 WEEK: Final = 7 * 86_400.0
-# It says that it runs out when so many weeks are left at the rate so far, which takes some hits, and some time, to be one.
+# It says that it runs out when so many weeks are left at the rate so far, which takes some hits and an hour to be one.
 WARNING_WEEKS: Final = 8.0
 _HITS_FOR_RATE: Final = 3
 _SECONDS_FOR_RATE: Final = 3_600.0

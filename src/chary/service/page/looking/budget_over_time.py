@@ -16,6 +16,8 @@ OTHERS: Final = "others"
 _CHARGES_FOR_RATE: Final = 3
 _DAYS_FOR_RATE: Final = 1 / 24
 _DAY: Final = 86_400.0
+# Up to so many days a time is told in units of so many days.
+_UNITS: Final = ((1 / 12, 1 / 1_440, "minutes"), (2.0, 1 / 24, "hours"), (21.0, 1.0, "days"), (730.0, 7.0, "weeks"))
 # A picture has so many steps at most: those in between change no pixel.
 _STEPS: Final = 400
 

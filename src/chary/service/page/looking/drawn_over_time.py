@@ -71,7 +71,7 @@ def _bars(place: dict[str, Any], title: str, keys: Sequence[str]) -> dict[str, A
     )
     return {
         "transform": [{"filter": "isValid(datum.value)"}],
-        "mark": "bar",
+        "mark": {"type": "bar"},
         "encoding": place | told | colour | {"opacity": _SURE},
     }
 
