@@ -76,12 +76,12 @@ def test_what_was_asked_is_text_and_no_markup(asked, service, visit):
 
 
 def test_an_answer_is_told_again_as_it_was(asked, visit):
-    entry = asked.session.history[0]
+    entry, spent = asked.session.history[0], asked.session.spent
     text = visit().get(f"{HISTORY}/{entry.call}").text
     answer = asked.session.spine.ledger.call(entry.call)
     assert answer.answer is not None
     assert re.search(r'<strong class="big">-?[\d,]+</strong>\s*<span class="soft">[\d,]+ to [\d,]+', text)
-    assert asked.session.spent == asked.session.spent
+    assert asked.session.spent == spent
 
 
 def test_the_chain_is_checked_when_asked(asked, visit):

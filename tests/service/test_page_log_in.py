@@ -3,9 +3,12 @@
 import re
 
 import pytest
+from fastapi.routing import APIRoute
 
 from chary.service.access.rates import Rates
 from chary.service.access.roles import ACTIONS, Role
+from chary.service.page import overview_page, run_page
+from chary.service.page.frame.visiting import Logged, Visiting
 from chary.service.page.page_application import PAGES
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of
 from tests.service.page_kit import Visitor
@@ -143,3 +146,33 @@ def test_datasets_of_others_are_not_there(service, visit):
     found, missing = (visitor.get(f"/page/datasets/{name}/history") for name in ("visits", "missing"))
     assert (found.status_code, missing.status_code) == (404, 404)
     assert "visits" not in visitor.get("/page/").text
+
+
+def guards_of(route):
+    """What a route asks of whoever comes, by the action."""
+    return [each.call.action for each in route.dependant.dependencies if isinstance(each.call, (Logged, Visiting))]
+
+
+@pytest.mark.parametrize("module", [overview_page, run_page, *PAGES], ids=str)
+def test_every_route_of_every_page_has_one_guard(module):
+    routes = [route for route in module.router.routes if isinstance(route, APIRoute)]
+    assert routes
+    for route in routes:
+        assert len(guards_of(route)) == 1, route.path
+
+
+def test_what_nobody_foresaw_is_a_page_that_tells_nothing(service, visit, monkeypatch):
+    visitor = visit()
+    monkeypatch.setattr(service.datasets["visits"].session.spine.ledger, "calls", lambda *_, **__: 1 / 0)
+    told = visitor.get(HISTORY)
+    assert told.status_code == 500
+    assert "division" not in told.text
+    assert told.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_of_strangers_nothing_but_a_token_is_read(service, visit):
+    stranger = visit(None)
+    assert stranger.http.post("/page/log-in", data={"token": "x" * 5_000}).status_code == 413
+    files = {"file": ("rows.csv", b"x" * 5_000_000)}
+    assert stranger.http.post("/page/log-in", files=files).status_code == 415
+    assert stranger.http.post("/page/datasets/visits/ask", files=files).headers["location"].startswith("/page/log-in")

@@ -1,11 +1,13 @@
 """What was asked so far: every call that is shown to a token, its answer again, and whether the chain holds."""
 
+import threading
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from chary.errors import UnknownHeld
+from chary.ledger import Ledger, Verification
 from chary.ledger.head import head_of
 from chary.service.api.places import Asking, Number
 from chary.service.page.asking.answer_pictures import specification
@@ -13,11 +15,13 @@ from chary.service.page.asking.replays import Replay, newest, replays
 from chary.service.page.frame.shown_pages import Page, shown
 from chary.service.page.frame.vega_pictures import drawn
 from chary.service.page.frame.visiting import Historian
+from chary.service.wire.problems import Refusal
 from chary.spine.earlier import numbered
 
 router = APIRouter(prefix="/datasets/{dataset}/history")
 PAGE: Final = Page("history", "History", "history", router)
 _EACH: Final = 25
+_CHECKING: Final = threading.Lock()
 Before = Annotated[int | None, Query(ge=1, le=2**53)]
 
 
@@ -28,10 +32,20 @@ def history(request: Request, on: Historian, before: Before = None, check: bool 
     calls, more = replays(on.served, records[:_EACH]), len(records) > _EACH
     following = calls[-1].entry.call if more else None
     ledger = on.served.session.spine.ledger
-    verdict = ledger.verify() if check else None
+    verdict = _checked(ledger) if check else None
     return shown(
         request, "history", calls=calls, before=before, following=following, verdict=verdict, head=head_of(ledger)
     )
+
+
+def _checked(ledger: Ledger) -> Verification:
+    """The verdict on the chain; one at a time, since all of it is read."""
+    if not _CHECKING.acquire(blocking=False):
+        raise Refusal(503, "the chain is being checked already: look again in a moment")
+    try:
+        return ledger.verify()
+    finally:
+        _CHECKING.release()
 
 
 @router.get("/{number}")

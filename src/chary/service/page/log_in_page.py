@@ -6,10 +6,10 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from chary.service.api.admission import recognised
+from chary.service.api.admission import admitted, recognised
+from chary.service.page.frame.log_ins import log_ins
 from chary.service.page.frame.posted_forms import COOKIES, Form, by_https, cookie_of
 from chary.service.page.frame.shown_pages import ROOT, shown
-from chary.service.page.frame.visiting import log_ins
 from chary.service.wire.problems import Refusal
 
 router = APIRouter()
@@ -27,7 +27,7 @@ def log_in(request: Request, form: Form) -> Response:
     """Take the token for a cookie. Wrong ones count like those of programs."""
     then = form.text("then")
     try:
-        who = recognised(request, form.text("token"))
+        who = admitted(request, recognised(request, form.text("token")), "look")
     except Refusal as refused:
         return shown(request, "log_in", refused.status, then=then, problem=str(refused))
     log_ins(request).end(cookie_of(request))

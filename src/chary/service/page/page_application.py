@@ -25,9 +25,9 @@ from chary.service.page import (
     run_page,
     standing_page,
 )
+from chary.service.page.frame.log_ins import NotLoggedIn
 from chary.service.page.frame.posted_forms import guarded
 from chary.service.page.frame.shown_pages import ROOT, Page, shown
-from chary.service.page.frame.visiting import NotLoggedIn
 from chary.service.wire.problems import problem
 
 # In the order of the navigation.

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.errors import InvalidParameter
+from chary.service.wire.strict_json import parsed_body
 
 Types = Mapping[str, str]
 _PARTS: Final = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,\n"][^,\n]*|)\s*(?:,|\n|$)')
@@ -22,9 +23,11 @@ _LONGEST: Final = 100_000
 def in_json(text: str) -> Any:
     """What a text of JSON says; `InvalidParameter` for any other."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        pass
+        found = parsed_body(f'{{"value": {text}}}'.encode())
+    except InvalidParameter:
+        found = {}
+    if found.keys() == {"value"}:
+        return found["value"]
     raise InvalidParameter("this is not JSON: texts in it stand in double quotes, names too")
 
 
@@ -58,8 +61,8 @@ def value_of(part: str, kind: str) -> Any:
     if kind.startswith(("date", "timestamp")):
         return {"date" if kind.startswith("date") else "timestamp": part}
     try:
-        found = json.loads(part)
-    except ValueError:
+        found = in_json(part)
+    except InvalidParameter:
         return part
     return part if isinstance(found, (dict, list)) else found
 
@@ -79,6 +82,8 @@ def list_of(text: str, kind: str = "") -> Any:
             found.append(value_of(part, kind))
         else:
             found.extend(_range(int(span[1]), int(span[2])))
+        if len(found) > _LONGEST:
+            raise InvalidParameter(f"a list has at most {_LONGEST} values")
     return found
 
 
@@ -126,9 +131,7 @@ def number_told(value: Any) -> str:
 
 
 def _range(low: int, high: int) -> range:
-    if high - low > _LONGEST:
-        raise InvalidParameter(f"a list has at most {_LONGEST} values")
-    return range(low, high + 1)
+    return range(low, min(high, low + _LONGEST) + 1)
 
 
 def _told(value: Any, kind: str) -> str:

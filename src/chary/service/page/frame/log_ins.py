@@ -6,15 +6,25 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from fastapi import Request
 from sqlalchemy import delete, insert, select
 
 from chary.service.access.roles import Principal
+from chary.service.api.service_state import service_of
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import LOGGED_IN
+from chary.service.wire.problems import Refusal
 
 # A working day; then the token is asked for again.
 LONGEST: Final = 12 * 3600
 _BYTES: Final = 32
+
+
+class NotLoggedIn(Refusal):
+    """Nobody is logged in, or no longer: the page asks for a token."""
+
+    def __init__(self) -> None:
+        super().__init__(401, "log in first")
 
 
 class LogIns:
@@ -45,6 +55,12 @@ class LogIns:
     def end(self, cookie: str) -> None:
         """Forget a cookie."""
         self._store.change(delete(LOGGED_IN).where(LOGGED_IN.c.hashed == _hashed(cookie)))
+
+
+def log_ins(request: Request) -> LogIns:
+    """The cookies of a service."""
+    service = service_of(request)
+    return LogIns(service.store, service.tokens.holder)
 
 
 def form_token(cookie: str) -> str:

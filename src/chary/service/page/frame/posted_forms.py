@@ -1,5 +1,6 @@
 """Forms that browsers send: read within limits, and only from pages of this service."""
 
+import asyncio
 import secrets
 from dataclasses import dataclass, field
 from email.parser import BytesParser
@@ -12,7 +13,7 @@ from fastapi import Depends, Request
 from chary.errors import InvalidParameter
 from chary.service.api.admission import header, media_of, read_body
 from chary.service.api.service_state import service_of
-from chary.service.page.frame.log_ins import form_token
+from chary.service.page.frame.log_ins import NotLoggedIn, form_token, log_ins
 from chary.service.wire.problems import Refusal
 
 COOKIES: Final = ("__Host-chary", "chary")
@@ -20,6 +21,8 @@ FORM_TOKEN: Final = "form_token"
 _PLAIN: Final = "application/x-www-form-urlencoded"
 _PARTED: Final = "multipart/form-data"
 _MOST_FIELDS: Final = 500
+_OF_STRANGERS: Final = 4_096
+LOG_IN: Final = "/log-in"
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,19 @@ class Posted:
 async def guarded(request: Request) -> None:
     """A dependency of the whole page: what is posted comes from a page of this service, whatever route it is for.
 
-    Errors: `Refusal` with status 403 for a post of another site, or without the token of a form.
+    Nothing but a token is read of somebody who is not logged in. Errors: `Refusal` with status 403 for a post of
+    another site, or without the token of a form; `NotLoggedIn`.
     """
     if request.method != "POST":
         return
     _same_site(request)
-    request.state.form = await _read(request)
     cookie = cookie_of(request)
+    known = bool(cookie) and await asyncio.to_thread(log_ins(request).found, cookie) is not None
+    if not known and not request.url.path.endswith(LOG_IN):
+        raise NotLoggedIn
+    request.state.form = await _read(request, known=known)
     said = request.state.form.fields.pop(FORM_TOKEN, "")
-    if cookie and not secrets.compare_digest(said.encode(), form_token(cookie).encode()):
+    if known and not secrets.compare_digest(said.encode(), form_token(cookie).encode()):
         raise Refusal(403, "this form is of an earlier visit: load the page again")
 
 
@@ -76,17 +83,17 @@ def _same_site(request: Request) -> None:
         raise Refusal(403, "this form was sent from another site")
 
 
-async def _read(request: Request) -> Posted:
+async def _read(request: Request, *, known: bool) -> Posted:
     limits = service_of(request).config.service
-    if header(request, "content-type").lower().startswith(_PARTED):
+    if known and header(request, "content-type").lower().startswith(_PARTED):
         return _parts(header(request, "content-type"), await read_body(request, limits.rows_bytes))
     media_of(request, [_PLAIN])
-    raw = await read_body(request, limits.body_bytes)
+    raw = await read_body(request, limits.body_bytes if known else _OF_STRANGERS)
     try:
         pairs = parse_qsl(raw.decode("ascii"), True, errors="strict", max_num_fields=_MOST_FIELDS)
     except ValueError:
         pairs = None
-    if pairs is None or len(dict(pairs)) != len(pairs):
+    if pairs is None or len(dict(pairs)) != len(pairs) or any("\0" in text for _, text in pairs):
         raise InvalidParameter("the form is not one of this page")
     return Posted(dict(pairs))
 

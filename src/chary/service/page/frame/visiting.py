@@ -10,22 +10,8 @@ from chary.service.access.roles import ACTIONS, Principal
 from chary.service.api.admission import admitted
 from chary.service.api.places import Asking, DatasetName
 from chary.service.api.service_state import service_of
-from chary.service.page.frame.log_ins import LogIns
+from chary.service.page.frame.log_ins import NotLoggedIn, log_ins
 from chary.service.page.frame.posted_forms import cookie_of
-from chary.service.wire.problems import Refusal
-
-
-class NotLoggedIn(Refusal):
-    """Nobody is logged in, or no longer: the page asks for a token."""
-
-    def __init__(self) -> None:
-        super().__init__(401, "log in first")
-
-
-def log_ins(request: Request) -> LogIns:
-    """The cookies of a service."""
-    service = service_of(request)
-    return LogIns(service.store, service.tokens.holder)
 
 
 @dataclass(frozen=True)
