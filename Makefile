@@ -13,7 +13,7 @@ demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	.ci/in-memory $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 # Needs Java 17 for Spark, and programs of PostgreSQL for PostgreSQL; what is missing is skipped, and said.
 test-engines: $(VENV)/engines.stamp
