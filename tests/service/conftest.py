@@ -1,3 +1,5 @@
+from contextlib import ExitStack
+
 import pytest
 
 from tests.service.kit import client_of, listening, serve_visits, service_at, token_of
@@ -44,3 +46,16 @@ def visit(service, address):
     yield visiting
     for visitor in opened:
         visitor.http.close()
+
+
+@pytest.fixture(scope="module")
+def arriving(service, address):
+    """Visitors of the page, each logged in."""
+    with ExitStack() as left:
+
+        def arrive(analyst="alice", roles=("analyst",), datasets=("*",), token=None):
+            visitor = Visitor(address, token or token_of(service, analyst, roles, datasets))
+            left.callback(visitor.http.close)
+            return visitor
+
+        yield arrive

@@ -14,14 +14,32 @@ from starlette.exceptions import HTTPException
 from chary.errors import CharyError
 from chary.service.api.observing import foreseen
 from chary.service.api.service_state import Service
-from chary.service.page import ask_page, history_page, log_in_page, openid_page, overview_page, report_page, run_page
+from chary.service.page import (
+    ask_page,
+    budget_page,
+    custodian_page,
+    history_page,
+    log_in_page,
+    openid_page,
+    overview_page,
+    report_page,
+    run_page,
+    standing_page,
+)
 from chary.service.page.frame.log_ins import NotLoggedIn
 from chary.service.page.frame.posted_forms import guarded
 from chary.service.page.frame.shown_pages import ROOT, Page, shown
 from chary.service.wire.problems import problem
 
 # In the order of the navigation.
-PAGES: Final[tuple[Page, ...]] = (ask_page.PAGE, history_page.PAGE, report_page.PAGE)
+PAGES: Final[tuple[Page, ...]] = (
+    ask_page.PAGE,
+    standing_page.PAGE,
+    budget_page.PAGE,
+    history_page.PAGE,
+    report_page.PAGE,
+    custodian_page.PAGE,
+)
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

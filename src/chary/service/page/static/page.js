@@ -10,6 +10,7 @@ function follow() {
     const told = JSON.parse(event.data);
     left.querySelector("meter").value = told.share;
     left.querySelector("[data-left-words]").textContent = told.left;
+    for (const place of document.querySelectorAll("[data-told]")) place.textContent = told[place.dataset.told];
   });
 }
 
