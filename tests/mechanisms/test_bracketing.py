@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -64,6 +65,11 @@ def law_of(work):
     return law
 
 
+def chosen(chooser, distance, order, first, last, more, coins):
+    """A place of a part of the grid, in which the values stay where they are."""
+    return choose_place(chooser, distance, Part(order.scattered(0, coins), first, last, more), coins)
+
+
 def plain_law(chooser, distance, order, more=0):
     """The law of a choice that looks at all places."""
     return dict(enumerate(per_outcome(chooser, distance.stretches(order.topped(more)))))
@@ -75,7 +81,7 @@ def test_a_choice_has_the_law_of_all_places(q, replace, moves, more):
     chooser, distance = InverseSensitivity("1.5"), RankDistance(q, replace, moves)
     for counts in databases(3, 3):
         order = order_of(values_of(counts), 3)
-        found = law_of(lambda coins: choose_place(chooser, distance, Part(order.scattered(0, coins), 0, 2, more), coins))
+        found = law_of(partial(chosen, chooser, distance, order, 0, 2, more))
         assert found == pytest.approx(plain_law(chooser, distance, order, more), rel=1e-9)
 
 
@@ -86,7 +92,7 @@ def test_places_are_refused_and_within_a_part_others_do_not_count(monkeypatch):
     part = order_of([0, 1, 1], 3)
     for brackets in (Part.brackets, lambda part, wanted: [part.first, part.last + 1]):
         monkeypatch.setattr(Part, "brackets", brackets)
-        found = law_of(lambda coins: choose_place(chooser, distance, Part(order.scattered(0, coins), 2, 4), coins))
+        found = law_of(partial(chosen, chooser, distance, order, 2, 4, 0))
         assert found == pytest.approx(plain_law(chooser, distance, part), rel=1e-9)
 
 
@@ -95,7 +101,7 @@ def test_a_choice_that_refused_nothing_would_be_seen(monkeypatch):
     monkeypatch.setattr(Walk, "accepts", lambda *_: True)
     monkeypatch.setattr(Part, "brackets", lambda part, wanted: [part.first, part.last + 1])
     chooser, distance, order = InverseSensitivity(2), RankDistance("1/2", replace=False), order_of([0, 1, 1], 3)
-    found = law_of(lambda coins: choose_place(chooser, distance, Part(order.scattered(0, coins), 0, 2), coins))
+    found = law_of(partial(chosen, chooser, distance, order, 0, 2, 0))
     assert found != pytest.approx(plain_law(chooser, distance, order), rel=0.01)
 
 
@@ -127,7 +133,9 @@ def reference(made, order, bits):
     """The law of several quantiles where each value has thrown its coins beforehand and all places are looked at."""
     law, values = Counter(), np.repeat(order.places, order.counts).tolist()
     for shifts in itertools.product(range(2**bits), repeat=len(values)):
-        fine = order_of([(value << bits) + shift for value, shift in zip(values, shifts, strict=True)], order.points << bits)
+        fine = order_of(
+            [(value << bits) + shift for value, shift in zip(values, shifts, strict=True)], order.points << bits
+        )
         for found, chance in all_looked_at(made, fine).items():
             law[tuple(place >> bits for place in found)] += chance / 2 ** (bits * len(values))
     return law

@@ -124,7 +124,9 @@ def test_widths_up_to_the_largest_grid():
     stretches = Stretches(np.array([0, 1]), np.array([1, 2**53 - 1]), np.array([0, 100]))
     law = InverseSensitivity(1).law(stretches)
     assert law.levels.tolist() == [0, 100]
-    assert law.probabilities()[1] == pytest.approx((2**53 - 1) * math.exp(-50) / (1 + (2**53 - 1) * math.exp(-50)), rel=1e-9)
+    assert law.probabilities()[1] == pytest.approx(
+        (2**53 - 1) * math.exp(-50) / (1 + (2**53 - 1) * math.exp(-50)), rel=1e-9
+    )
     chosen = InverseSensitivity("0.01").step(stretches, Seeded(1))
     assert 0 < chosen < 2**53
 

@@ -48,7 +48,9 @@ class Part:
         base, steps = self.values.below(self.first), 1 << np.arange(max(1, self.size.bit_length()))
         ranks = base + wanted + np.concatenate([-steps[::-1], [0], steps])
         edges = sorted({self.first, self.last, self.last + 1, *self.values.around(ranks)})
-        return sorted({*(edge for edge in edges if self.first <= edge <= self.last + 1), *self._halvings(edges, wanted)})
+        return sorted(
+            {*(edge for edge in edges if self.first <= edge <= self.last + 1), *self._halvings(edges, wanted)}
+        )
 
     def _halvings(self, edges: list[int], wanted: int) -> Iterator[int]:
         inside = [edge for edge in edges if self.first <= edge <= self.last + 1]

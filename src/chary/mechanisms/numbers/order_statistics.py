@@ -139,8 +139,8 @@ class RankDistance:
 class HalvedQuantiles:
     """Several quantiles of one column; a single one is the inverse-sensitivity mechanism itself.
 
-    With more than one, values are told apart by `Order.scattered`, and the middle quantile is chosen first; values up to
-    it go on to the quantiles before it, the others to those after it, and so on. A unit's value lies in one part at
+    With more than one, values are told apart by `Order.scattered`, and the middle quantile is chosen first; values up
+    to it go on to the quantiles before it, the others to those after it, and so on. A unit's value lies in one part at
     each of the `rounds`, and each round costs `epsilon / rounds` once. Under "replace" a value may leave one part and
     enter another, so after the first round each part gets half of that, with distances for adding and removing.
     Units of many values may lie in many parts: then every quantile is chosen from all values, and is a round.

@@ -111,8 +111,9 @@ class InverseSensitivity:
 class LevelLaw(noise.FiniteLaw):
     """`P(j)` exactly proportional to `totals[j] * exp(-unit * levels[j])`, for whole totals that sum to at most 2**53.
 
-    Levels ascend from 0, without others 0, 1, 2, ...; `totals[0]` must be positive. A million take milliseconds; only where a cut point is closer to the random
-    word than its error bound, once in a million draws of that size, are all weights computed to more bits.
+    Levels ascend from 0, without others 0, 1, 2, ...; `totals[0]` must be positive. A million take milliseconds; only
+    where a cut point is closer to the random word than its error bound, once in a million draws of that size, are all
+    weights computed to more bits.
 
     >>> [round(p, 4) for p in LevelLaw(np.array([1, 10]), Fraction(1)).probabilities()]
     [0.2137, 0.7863]

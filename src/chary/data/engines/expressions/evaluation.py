@@ -15,7 +15,7 @@ import ibis
 
 from chary.data.columns import Schema, TypeClass, classify, declare
 from chary.data.domain.keys import Domain
-from chary.data.engines.expressions.compact_keys import Edges, Offered, between, edges_of
+from chary.data.engines.expressions.compact_keys import Offered, between, edges_of
 from chary.data.engines.expressions.dialect import Dialect, QueryPlace
 from chary.data.engines.expressions.moments import moments
 from chary.data.engines.expressions.one_of_unit import Preference, is_packed, one_of_unit
