@@ -46,15 +46,12 @@ class Part:
     def brackets(self, wanted: int) -> list[int]:
         """Places that divide the part, ever closer to where so many values are below."""
         base, steps = self.values.below(self.first), 1 << np.arange(max(1, self.size.bit_length()))
-        ranks = base + wanted + np.concatenate([-steps[::-1], [0], steps])
-        edges = sorted({self.first, self.last, self.last + 1, *self.values.around(ranks)})
-        return sorted(
-            {*(edge for edge in edges if self.first <= edge <= self.last + 1), *self._halvings(edges, wanted)}
-        )
+        around = self.values.around(base + wanted + np.concatenate([-steps[::-1], [0], steps]))
+        inside = {edge for edge in around if self.first < edge <= self.last} | {self.first, self.last, self.last + 1}
+        return sorted({*inside, *self._halvings(sorted(inside), wanted)})
 
     def _halvings(self, edges: list[int], wanted: int) -> Iterator[int]:
-        inside = [edge for edge in edges if self.first <= edge <= self.last + 1]
-        low, high = next((pair for pair in pairwise(inside) if self.upto(pair[1]) > wanted), (self.last, self.last + 1))
+        low, high = next((pair for pair in pairwise(edges) if self.upto(pair[1]) > wanted), (self.last, self.last + 1))
         while high - low > 1:
             middle = (low + high) // 2
             yield middle
