@@ -1,8 +1,10 @@
 """What an operator types, and the chary.toml that command and service both read."""
 
 import json
+import socket
 
 import pytest
+import uvicorn
 
 import chary
 import chary.service
@@ -10,6 +12,7 @@ from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.keeping.service_store import ServiceStore
+from chary.service.serving.listening import bound
 from chary.service.serving.served_datasets import opened_datasets
 from chary.service.serving.service_config import service_config
 from tests.session.kit import visits
@@ -107,3 +110,10 @@ def test_the_client_is_found_where_it_is_looked_for():
         assert getattr(chary.service, name).__doc__
     with pytest.raises(AttributeError):
         chary.service.conect  # noqa: B018
+
+
+def test_processes_that_share_a_port_send_small_answers_at_once():
+    with bound(uvicorn.Config("nothing", "127.0.0.1", 0, log_level="critical")) as taken:
+        taken.listen()
+        with socket.create_connection(taken.getsockname()), taken.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
