@@ -64,6 +64,26 @@ def asked(service):
     return [entry for entry in service.datasets["visits"].session.history if entry.analyst == "alice"]
 
 
+@pytest.mark.parametrize(("every", "before"), [("append", []), ("* * * * *", [0])])
+def test_the_first_batch_is_one_also_where_sizes_are_secret(tmp_path, every, before):
+    service = service_at(tmp_path)
+    serve_visits(service)
+    stand(service, tell="all", every=every)
+    clock = [service.standing.book.clock()]
+    service.standing.book.clock = lambda: clock[0]
+    for _ in range(2):
+        clock[0] += 60
+        service.standing.tick()
+    assert [version for _, version in news(service)] == before
+    grow(service)
+    clock[0] += 60
+    service.standing.tick()
+    assert [version for _, version in news(service)] == [*before, 1]
+    service.jobs.close(5)
+    service.datasets.close()
+    service.store.close()
+
+
 def test_it_is_asked_once_about_each_version(made):
     service, _ = made
     standing = stand(service)

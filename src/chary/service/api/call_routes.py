@@ -102,15 +102,20 @@ def quote_question(on: Asker, number: Number, body: Body, typed: Typed = False) 
 async def answered(request: Request, service: Service, on: Asking, wish: Wish, typed: bool) -> JSONResponse:
     """Do what was asked, after it is in the trail; a job where it takes longer than its asker waits."""
     key, patience = request_key(request), _patience(request, service)
-    await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
-    service.figures.calls.labels(on.served.name, wish.kind).inc()
-    job = service.jobs.start(on.who, on.served, wish, key)
+    job = await begun(service, on, wish, key)
     headers = {"Idempotency-Key": key_header(key)}
     if not await service.jobs.settled(job, patience):
         place = f"/v1/jobs/{job.name}"
         told = {"job": job.name, "state": "running", "step": job.step, "events": f"{place}/events"}
         return JSONResponse(told, 202, headers | {"Location": place})
     return JSONResponse(await asyncio.to_thread(_told, job, typed), headers=headers)
+
+
+async def begun(service: Service, on: Asking, wish: Wish, key: str) -> Job:
+    """Begin what was asked, after it is in the trail."""
+    await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
+    service.figures.calls.labels(on.served.name, wish.kind).inc()
+    return service.jobs.start(on.who, on.served, wish, key)
 
 
 def _told(job: Job, typed: bool) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def share(
     if body.keys() != {"share"}:
         raise InvalidParameter('a share is said as {"share": "0.5"}')
     service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(body["share"])}, None)
-    on.served.session.set_share(analyst, body["share"])
+    on.served.acting(on.who).set_share(analyst, body["share"])
     return JSONResponse({"analyst": analyst, "share": str(body["share"])})
 
 
@@ -105,4 +105,4 @@ def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) ->
     # How many rows came may be secret, so the trail says that some came, and under which key.
     service.trail.add(on.who, on.served.name, "append", {}, key)
     with on.served.growing:
-        return on.served.session.append(table, request=key)
+        return on.served.acting(on.who).append(table, request=key)

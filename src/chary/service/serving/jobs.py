@@ -124,7 +124,7 @@ class Jobs:
         return len(wait(futures, timeout=seconds).not_done)
 
     def _run(self, job: Job) -> Any:
-        session = job.served.asked_by(job.who.analyst, job.reached)
+        session = job.served.acting(job.who, job.reached)
         return fulfilled(self.answers, job.served, job.who, session, job.wish, job.request)
 
     def _keep(self, job: Job) -> None:

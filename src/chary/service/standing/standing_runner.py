@@ -43,13 +43,18 @@ class StandingRunner:
     def stand(self, served: Served, who: Principal, wish: Wish, price: float, **said: Any) -> StandingQuestion:
         """A new standing question: at appends about every version after the one of now, at times also about that.
 
-        Errors: `InvalidParameter` where not even one answer fits into its share.
+        Errors: `InvalidParameter` where not even one answer fits into its share, and for a token of an issuer.
         """
+        if not self.tokens.keeps(who.token):
+            raise InvalidParameter(
+                "a standing question lives as long as its token, and one of an issuer ends within minutes: let it "
+                "stand with one that a custodian made here"
+            )
         if wish.action == "ask":
             read_asked(wish)
         if price > exact(said["share"], "share"):
             raise InvalidParameter("one answer could cost more than this share: give it a larger one")
-        known = version_of(served) if said["every"] == APPEND else 0
+        known = version_of(served) if said["every"] == APPEND else -1
         return self.book.add(who, served.name, wish, known, **said)
 
     def tick(self) -> int:
@@ -87,7 +92,7 @@ class StandingRunner:
         if who is None or not who.may("stand") or not who.sees(served.name):
             self._end(standing, version, "its token is not valid any more")
             return
-        session = served.asked_by(who.analyst)
+        session = served.acting(who)
         try:
             quoted = quote_of(served, who, session, standing.wish)
             if standing.charged + quoted.most_charged > standing.share:
@@ -124,9 +129,9 @@ def read_asked(wish: Wish) -> None:
 
 
 def version_of(served: Served) -> int:
-    """The version of the rows; a dataset that never grew has the first."""
+    """The version of the rows; 0 before the first batch where how many rows there are is secret."""
     versions = served.session.versions
-    return versions[-1].number if versions else 1
+    return versions[-1].number if versions else 0
 
 
 def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:
