@@ -68,6 +68,7 @@ NAMES = (
     "ermg",
     "local_reports",
     "components",
+    "scale",
     "holdout",
     "feature_selection",
 )
