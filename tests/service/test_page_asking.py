@@ -47,7 +47,8 @@ def test_the_form_as_a_browser_sends_it_back_says_the_very_call(service, visit, 
 def test_the_menu_has_every_kind(visit):
     shown = {name for _, kinds in menu() for name, _ in kinds}
     assert shown == set(readable_kinds())
-    assert all(f'value="{kind}"' in visit().get(ASK).text for kind in shown)
+    page = visit().get(ASK).text
+    assert all(f'value="{kind}"' in page for kind in shown)
 
 
 def test_an_unknown_kind_is_no_page(visit):
