@@ -248,7 +248,7 @@ def test_several_processes_share_one_budget(tmp_path):
         with connect(f"http://127.0.0.1:{port}", token, patience=240) as session:
             assert len(session.history) == len(answers) == 5
             assert session.spent.share == pytest.approx(1)
-            with pytest.raises(chary.CharyError, match="several processes"):
+            with pytest.raises(chary.CharyError, match="share no rows"):
                 session.append(visits())
         server.terminate()
         server.wait(60)

@@ -3,21 +3,17 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from sqlalchemy import insert, select
 
-from chary.errors import LedgerError
 from chary.ledger.entries import now
 from chary.service.access.roles import Principal
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import TRAIL
 
 _FIRST: Final = "0" * 64
-# Each time another process wrote an entry in between, which takes milliseconds.
-_ATTEMPTS: Final = 9
 
 
 @dataclass(frozen=True)
@@ -57,14 +53,8 @@ class AuditTrail:
             "request": request,
             "asked": json.dumps(asked, sort_keys=True),
         }
-        for _ in range(_ATTEMPTS - 1):
-            with suppress(LedgerError):  # another process took the number
-                return self._added(entry)
-        return self._added(entry)
-
-    def _added(self, entry: dict[str, Any]) -> int:
-        last = select(TRAIL.c.number, TRAIL.c.sealed).order_by(TRAIL.c.number.desc()).limit(1).with_for_update()
-        with self._store.transaction() as connection:
+        last = select(TRAIL.c.number, TRAIL.c.sealed).order_by(TRAIL.c.number.desc()).limit(1)
+        with self._store.transaction("trail") as connection:
             found = connection.execute(last).first()
             number, before = (found.number + 1, found.sealed) if found else (1, _FIRST)
             row = entry | {"number": number}

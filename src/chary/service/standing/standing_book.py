@@ -4,6 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -120,10 +121,19 @@ class StandingBook:
             statement = statement.where(STANDING.c.state == ACTIVE)
         return [_standing(row) for row in self._store.rows(statement)]
 
+    def held(self, rows: str) -> AbstractContextManager[None]:
+        """Hold the rows of a dataset against all processes, if nobody has them; `Refusal` where somebody does."""
+        return self._store.held(rows, 0)
+
     def take(self, name: str) -> StandingQuestion | None:
-        """Take one to ask it, as it is now; None while somebody else has it."""
+        """Take one to ask it, as it is now; None while somebody else has it.
+
+        On a server nobody else has one while its rows are held: whoever had it is dead, and need not be waited for.
+        """
         now = self.clock()
-        free = update(STANDING).where(STANDING.c.standing == name, STANDING.c.busy < now)
+        free = update(STANDING).where(STANDING.c.standing == name)
+        if not self._store.on_server:
+            free = free.where(STANDING.c.busy < now)
         return self.found(name) if self._store.change(free.values(busy=now + _LEASE)) else None
 
     def look(self, standing: StandingQuestion, now: float) -> None:

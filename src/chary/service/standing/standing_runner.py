@@ -11,11 +11,12 @@ from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParamet
 from chary.numbers import exact
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.roles import Principal
-from chary.service.serving.served_datasets import Served, ServedDatasets
+from chary.service.serving.served_datasets import Served, ServedDatasets, rows_of
 from chary.service.serving.shared_answers import SharedAnswers
 from chary.service.serving.wishes import Wish, fulfilled, run_shown, shown_call, words_of
 from chary.service.standing.standing_book import APPEND, ENDED, StandingBook, StandingQuestion
 from chary.service.telling.feed import Feed, News
+from chary.service.wire.problems import Refusal
 from chary.session import Quote, Session
 
 LOG: Final = logging.getLogger("chary.service")
@@ -64,14 +65,17 @@ class StandingRunner:
         if not standing.due(version_of(served), now):
             self.book.look(standing, now)
             return False
+        try:
+            # No rows arrive meanwhile: it is asked about the version under which it is written down.
+            with served.growing, self.book.held(rows_of(served.name)):
+                return self._asked_about(served, standing, version_of(served))
+        except Refusal:
+            return False  # another process asks, or adds rows: with the next tick
+
+    def _asked_about(self, served: Served, standing: StandingQuestion, version: int) -> bool:
         taken = self.book.take(standing.standing)
         if taken is None:
             return False
-        # No rows arrive meanwhile: it is asked about the version under which it is written down.
-        with served.growing:
-            return self._asked_about(served, taken, version_of(served))
-
-    def _asked_about(self, served: Served, taken: StandingQuestion, version: int) -> bool:
         if not taken.due(version, self.book.clock()):
             self.book.keep(taken.standing)
             return False
