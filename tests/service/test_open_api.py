@@ -56,7 +56,7 @@ OPERATIONS = [
 
 
 # Of some routes there are only a few different requests, or none that is wrong: the others are tried more often.
-EACH = max(10, ceil(2.5 * REQUESTS / (2 * len(OPERATIONS))))
+EACH = max(10, ceil(2 * REQUESTS / (2 * len(OPERATIONS))))
 
 
 @pytest.mark.parametrize("mode", schemathesis.GenerationMode)
