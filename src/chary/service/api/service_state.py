@@ -68,7 +68,11 @@ def opened_service(config: ServiceConfig) -> Service:
 
 def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:
     """A service of datasets that are open, and of a database."""
-    said, tokens, jobs = config.service, BearerTokens(store), Jobs(store, config.service.threads, config.service.calls_each)
+    said, tokens, jobs = (
+        config.service,
+        BearerTokens(store),
+        Jobs(store, config.service.threads, config.service.calls_each),
+    )
     return Service(
         config=config,
         datasets=datasets,

@@ -4,11 +4,11 @@ import hashlib
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 
 from chary.errors import InvalidParameter
 
@@ -60,8 +60,8 @@ def held(engine: Engine, name: str, seconds: float) -> Iterator[None]:
     """Hold a name against all processes; the server lets go of it when this one dies. `OperationalError` after so many
     seconds."""
     with engine.connect() as connection:
-        connection.detach()
         connection.execution_options(isolation_level="AUTOCOMMIT")
+        connection.detach()
         connection.execute(_HELD_UP, {"most": str(max(1, round(seconds * 1000))), "here": False})
         connection.execute(_LOCKED, {"number": _number(name)})
         yield
@@ -73,11 +73,9 @@ def server_clock(connection: Connection) -> float:
 
 
 def _read(place: str) -> tuple[URL, str]:
-    url = None
-    try:
+    url: URL | None = None
+    with suppress(ArgumentError, ValueError):
         url = make_url(place)
-    except (ArgumentError, ValueError):
-        pass
     if url is None or url.drivername not in _SCHEMES or not url.database:
         raise InvalidParameter("store is a file, or postgresql://user@host/database?schema=name")
     said = url.query.get("schema", _USUAL)

@@ -75,9 +75,7 @@ def made() -> FastAPI:
     """The application of one of several processes."""
     _stop_with_the_others()
     config = service_config(Path(os.environ[_PLACE]))
-    options = config.service.model_copy(
-        update={"workers": int(os.environ[_WORKERS]), "port": int(os.environ[_PORT])}
-    )
+    options = config.service.model_copy(update={"workers": int(os.environ[_WORKERS]), "port": int(os.environ[_PORT])})
     return application(opened_service(config.model_copy(update={"service": options})))
 
 

@@ -21,6 +21,8 @@ from chary.service.keeping.service_tables import STANDING
 from chary.service.serving.wishes import Wish
 
 APPEND: Final = "append"
+# The version of one that was asked about none yet.
+NEVER: Final = -1
 ACTIVE, ENDED = "active", "ended"
 TELL: Final = ("hits", "all")
 # Whoever asks a standing question has so long before another process may take it for dead.
@@ -32,7 +34,7 @@ MOST: Final = 100
 @dataclass(frozen=True)
 class StandingQuestion:
     """One standing question. `every` is "append" or the five fields of a crontab, in UTC; `share` the most that all its
-    calls may be charged together; `version` the last one of the dataset about which it was asked."""
+    calls may be charged together; `version` the last one of the dataset about which it was asked, or `NEVER`."""
 
     standing: str
     analyst: str

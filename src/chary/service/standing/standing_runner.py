@@ -14,7 +14,7 @@ from chary.service.access.roles import Principal
 from chary.service.serving.served_datasets import Served, ServedDatasets, rows_of
 from chary.service.serving.shared_answers import SharedAnswers
 from chary.service.serving.wishes import Wish, fulfilled, run_shown, shown_call, words_of
-from chary.service.standing.standing_book import APPEND, ENDED, StandingBook, StandingQuestion
+from chary.service.standing.standing_book import APPEND, ENDED, NEVER, StandingBook, StandingQuestion
 from chary.service.telling.feed import Feed, News
 from chary.service.wire.problems import Refusal
 from chary.session import Quote, Session
@@ -50,7 +50,7 @@ class StandingRunner:
             read_asked(wish)
         if price > exact(said["share"], "share"):
             raise InvalidParameter("one answer could cost more than this share: give it a larger one")
-        known = version_of(served) if said["every"] == APPEND else 0
+        known = version_of(served) if said["every"] == APPEND else NEVER
         return self.book.add(who, served.name, wish, known, **said)
 
     def tick(self) -> int:
@@ -128,9 +128,9 @@ def read_asked(wish: Wish) -> None:
 
 
 def version_of(served: Served) -> int:
-    """The version of the rows; a dataset that never grew has the first."""
+    """The version of the rows; 0 where they never grew, and their size is secret."""
     versions = served.session.versions
-    return versions[-1].number if versions else 1
+    return versions[-1].number if versions else 0
 
 
 def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:
