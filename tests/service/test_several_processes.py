@@ -14,7 +14,6 @@ import httpx
 import pyarrow as pa
 import pytest
 
-import chary
 from chary import BudgetRefused, count
 from chary.calls import Release, Test
 from chary.ledger import open_ledger
@@ -24,7 +23,7 @@ from chary.service.keeping.service_store import ServiceStore
 from tests.children import Python
 from tests.servers.postgres import running
 from tests.servers.stored import stored
-from tests.service.kit import client_of, token_of, wait_for
+from tests.service.kit import client_of, wait_for
 from tests.service.test_service_races import free_port
 from tests.session.kit import visits
 

@@ -1,4 +1,4 @@
-"""How often somebody may come, where several processes answer: one bucket for all of them, in the service's database."""
+"""How often somebody may come, where several processes answer: one bucket for all, in the service's database."""
 
 import threading
 import time
