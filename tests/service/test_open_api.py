@@ -87,8 +87,8 @@ def test_nothing_fails_unforeseen(tried, path, method, mode):
 
 
 @pytest.mark.skipif(REQUESTS == 0, reason="so many were asked for by REQUESTS= only")
-def test_as_many_were_sent_as_were_asked_for(record_property):
-    record_property("sent", dict(SENT))
+def test_as_many_were_sent_as_were_asked_for(record_testsuite_property):
+    record_testsuite_property("sent", json.dumps(dict(SENT)))
     assert SENT.total() >= REQUESTS
 
 
