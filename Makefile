@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 MINUTES ?= 60
 REQUESTS ?= 10000
 ENGINES ?= spark
+export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -13,7 +14,7 @@ demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	.ci/in-memory $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 # Needs Java 17 for Spark, and programs of PostgreSQL for PostgreSQL; what is missing is skipped, and said.
 test-engines: $(VENV)/engines.stamp

@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,9 @@ from chary.data.engines.postgresql.statement import Statement
 from tests.servers.stored import stored
 
 _numbers = itertools.count()
+
+# Which part of the tests an engine is asked that starts work slowly; `make test-engines SHARE=1` asks it all.
+SHARE = float(os.environ.get("SHARE", "0.15"))
 
 
 @dataclass
@@ -41,7 +45,8 @@ class Tested:
     `together(table, predicates)` is what each of the conditions is of each row, by columns p0, p1, ... and `n`.
     `effort` is which part of the random cases it is asked, `keeps` whether appended rows outlive the table, `grows`
     whether rows can be appended at all. `differs` is where the engine says of itself that it differs, which is in
-    docs/engines.md: "doubles" are neither elements nor units that are met again, "zones" make moments those of UTC.
+    docs/engines.md: "doubles" are neither elements nor units that are met again, "uuids" are texts, "zones"
+    make moments those of UTC.
     Of an engine that starts work slowly a `share` of the tests is run, the same every time.
     """
 
@@ -112,13 +117,13 @@ def spark_together(table, predicates):
 
 
 ASKED_FOR = (pytest.mark.engines,)
-SPARK_DIFFERS = frozenset({"doubles", "zones"})
+SPARK_DIFFERS = frozenset({"doubles", "uuids", "zones"})
 ENGINES = [
     Tested("DuckDB", in_memory, duck_together),
     Tested("DuckDB file", in_a_file, effort=0.25, keeps=True),
     Tested("Parquet", in_parquet, effort=0.25),
     Tested("PostgreSQL", on_a_server, server_together, effort=0.5, keeps=True),
-    Tested("Spark", on_spark, spark_together, effort=0.25, differs=SPARK_DIFFERS, share=0.15, marks=ASKED_FOR),
+    Tested("Spark", on_spark, spark_together, effort=0.25, differs=SPARK_DIFFERS, share=SHARE, marks=ASKED_FOR),
 ]
 PARAMETERS = [pytest.param(each, id=each.name, marks=each.marks) for each in ENGINES]
 # Other sources of the same engine are another way to its rows: what is made of rows need not be asked of each.

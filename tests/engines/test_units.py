@@ -153,7 +153,8 @@ def test_elements_have_the_same_words_in_every_engine(engine, opened, tally, nam
     if name in ("decimal", "uuid", "uint64"):
         texts = [str(uuid.UUID(bytes=value)) if name == "uuid" else str(value) for value in values]
         texts = ["0.000" if text == "0" and name == "decimal" else text for text in texts]
-        assert set(found) == {meanings.word("key", text, "o") for text in texts}
+        letter = "s" if name == "uuid" and "uuids" in engine.differs else "o"
+        assert set(found) == {meanings.word("key", text, letter) for text in texts}
     else:
         assert set(found) == {meanings.word("key", value) for value in values}
     tally("words of elements", len(values), limit=name)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 
 import chary
 import chary.service
@@ -17,6 +19,7 @@ from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.keeping.service_store import ServiceStore
+from chary.service.serving.listening import bound
 from chary.service.serving.served_datasets import opened_datasets
 from chary.service.serving.service_config import service_config
 from tests.paths import ROOT
@@ -152,3 +155,10 @@ def is_ready(port):
         assert told.json() == {"ready": told.status_code == 200}
         return told.status_code == 200
     return False
+
+
+def test_processes_that_share_a_port_send_small_answers_at_once():
+    with bound(uvicorn.Config("nothing", "127.0.0.1", 0, log_level="critical")) as taken:
+        taken.listen()
+        with socket.create_connection(taken.getsockname()), taken.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -13,7 +13,8 @@ from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, errors, moment, show_json, show_table
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.filters import Budget
-from chary.ledger import Head, SqlLedger, Terms, Verification, ledger_exists, open_ledger, whereabouts
+from chary.ledger import Head, Terms, Verification, ledger_exists, open_ledger, whereabouts
+from chary.ledger.places.copying import back_up
 from chary.ledger.places.moving import move as moving
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.roles import role_statements
@@ -84,11 +85,8 @@ def head(file: File, witness: Witness = None) -> Found:
 @app.command()
 @plainly
 def backup(file: File, to: Copy) -> Found:
-    """Copy a ledger consistently while sessions go on, and print the head of the copy."""
-    with closing(_open(file)) as ledger:
-        if not isinstance(ledger, SqlLedger):
-            raise InvalidParameter("a ledger in PostgreSQL is backed up with its database")
-        yield _head(ledger.backup(to))
+    """Copy a ledger, in a file or on a server, into a new file while sessions go on, and print the head of the copy."""
+    yield _head(back_up(whereabouts(file), to))
 
 
 @app.command()

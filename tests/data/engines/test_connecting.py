@@ -48,7 +48,7 @@ ENGINES = SOURCES / "data" / "engines"
 # The ledger has databases of its own.
 LEDGERS = (SOURCES / "ledger" / room for room in ("places", "postgresql", "sql", "sqlite"))
 # The service keeps tokens, its trail and standing questions in a database of its own, which holds no rows.
-SERVICE = (SOURCES / "service" / room for room in ("access", "keeping", "serving", "standing", "telling"))
+SERVICE = (SOURCES / "service" / room for room in ("access", "keeping", "serving", "telling"))
 SQL_ROOMS = (ENGINES, *LEDGERS, *SERVICE)
 RUNNING = {
     *("execute", "executemany", "executescript", "sql", "cursor", "to_arrow_table"),

@@ -93,3 +93,19 @@ def test_a_folder_gives_its_name_to_the_dataset(folder, monkeypatch):
     monkeypatch.chdir(folder)
     assert usual_name("*.parquet", None) == usual_name(".", None) == "visits"
     assert usual_name("b.parquet", None) == "b"
+
+
+def test_what_an_interrupted_append_left_is_not_read(folder):
+    """A batch that was added through Spark is there once its note is."""
+    notes = folder / "_chary_batches"
+    notes.mkdir()
+    for name in ("chary-1.parquet", "chary-2.parquet"):
+        (folder / name).touch()
+    (notes / "1.json").write_text('{"number": 1, "request": null, "rows": 3, "file": "chary-1.parquet"}')
+    found = names(Folder(str(folder)).files())
+    assert "chary-1.parquet" in found
+    assert "chary-2.parquet" not in found
+    (notes / "2.json").write_text("{")
+    with pytest.raises(InvalidParameter, match="notes of the batches") as caught:
+        Folder(str(folder)).files()
+    assert caught.value.__cause__ is None

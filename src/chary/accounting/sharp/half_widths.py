@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, Literal
 
 from chary.accounting.log_moments import capacity_down, choose_order
@@ -20,6 +21,8 @@ _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 _ROUNDS: Final = 14
 _AROUND: Final = math.log(8)
 _LARGEST_SHARE: Final = 0.9
+# Advice, quotes and planned runs ask the same tests again and again, and each takes thousands of steps.
+_KEPT: Final = 4_096
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ def laplace_width(epsilon_per_call: Number, *, tests: int, sure: Number = "0.95"
     return math.log(whole(tests, "tests") / beta) / float(positive(epsilon_per_call, "epsilon_per_call"))
 
 
+@lru_cache(maxsize=_KEPT)
 def _reach(test: SharpTest, chance: float, *, up: bool) -> float:
     """How many sensitivities from 1/2 the rarer outcome has this chance; a part of one in proportion to chances."""
     steps, logit, reached, move, times = LogitSteps(test), 0.0, 0, None, stretch(test)

@@ -6,6 +6,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from chary.data.files.folder_notes import left_by_an_append
+from chary.data.silence import quietly
 from chary.errors import InvalidParameter
 
 PARQUET: Final = (".parquet", ".pq")
@@ -42,7 +44,10 @@ class Folder:
         return cls(str(place.parent), place.name)
 
     def files(self) -> tuple[str, ...]:
-        """The files there are now, by name; `InvalidParameter` if there are none, or folders that might hold more."""
+        """The files there are now, by name, but for what an interrupted append through Spark left.
+
+        `InvalidParameter` if there are none, or folders that might hold more.
+        """
         try:
             found = sorted(os.scandir(self.path), key=lambda each: each.name)
         except OSError:
@@ -51,10 +56,15 @@ class Folder:
             raise InvalidParameter(
                 f"there are folders in {self.path!r}: name the files, in a list, or a folder of files"
             )
-        names = [each.name for each in found if each.is_file() and self._fits(each.name)]
+        names = self._living([each.name for each in found if each.is_file() and self._fits(each.name)])
         if not names:
             raise InvalidParameter(f"there is no file {str(Path(self.path, self.pattern))!r} that is Parquet")
         return tuple(str(Path(self.path, name)) for name in names)
+
+    def _living(self, names: list[str]) -> list[str]:
+        failure = InvalidParameter(f"the notes of the batches in {self.path!r} cannot be read")
+        left = quietly(lambda: left_by_an_append(Path(self.path), names), failure)
+        return [name for name in names if name not in left]
 
     def holds(self, path: str | Path) -> bool:
         """Whether a file is one that `files` finds, or would."""

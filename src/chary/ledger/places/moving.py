@@ -5,22 +5,18 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection, Table, bindparam, func, select, update
+from sqlalchemy import Connection, func, select
 
 from chary.errors import InvalidParameter, LedgerBroken, LedgerError
 from chary.ledger.head import Head
+from chary.ledger.places.copying import require, write_rows
 from chary.ledger.places.whereabouts import bare, ledger_exists, open_ledger, shown
 from chary.ledger.protocol import Progress
-from chary.ledger.records import Verification
 from chary.ledger.sql.bookmark import holds
 from chary.ledger.sql.departing import ARRIVING, DEPARTED, activate, arrive, depart, place_of
-from chary.ledger.sql.schema import FORMAT, analysts, answers, calls, chain, datasets, entries, secrets, tallies
+from chary.ledger.sql.schema import FORMAT, calls, chain
 from chary.ledger.sql.sql_audit import audit
 from chary.ledger.sql.upkeep import Transactions, Upkeep
-
-# Parents first: others refer to them.
-_TABLES = (entries, datasets, analysts, tallies, calls, answers, secrets)
-_ROWS = 2_000
 
 
 def move(
@@ -41,7 +37,7 @@ def move(
     if (head := _finished(source, target)) is not None:
         return head
     with closing(open_ledger(source)) as ledger:
-        _require(ledger.verify(progress), "the ledger does not verify, so it stays")
+        require(ledger.verify(progress), "the ledger does not verify, so it stays")
     leaving, _ = bare(source)
     arriving, upkeep = bare(target)
     with closing(leaving), closing(arriving):
@@ -90,25 +86,9 @@ def _check_open(connection: Connection, allowed: bool) -> None:
 def _copy(old: Connection, arriving: Transactions, upkeep: Upkeep, head: Head, progress: Progress | None) -> None:
     """Every row into the empty target, which is verified and then left unchargeable, all in one transaction."""
     with arriving.writing() as new:
-        for table in _TABLES:
-            _rows(old, new, table)
-        new.execute(update(chain).values(format=FORMAT, entries=head.entries, head=head.hash))
-        _require(audit(upkeep, new, progress), "the copy does not verify, so the ledger stays")
+        write_rows(old, new, head)
+        require(audit(upkeep, new, progress), "the copy does not verify, so the ledger stays")
         arrive(new)
-
-
-def _rows(old: Connection, new: Connection, table: Table) -> None:
-    if table.primary_key.columns[0].type.python_type is str:
-        # Datasets and analysts are few.
-        found = [dict(row) for row in old.execute(select(table)).mappings()]
-        if found:
-            new.execute(table.insert(), found)
-        return
-    key, after = table.primary_key.columns[0], 0
-    page = select(table).where(key > bindparam("after")).order_by(key).limit(_ROWS)
-    while found := [dict(row) for row in old.execute(page, {"after": after}).mappings()]:
-        new.execute(table.insert(), found)
-        after = found[-1][key.name]
 
 
 def _activate(store: Transactions, head: Head) -> None:
@@ -117,8 +97,3 @@ def _activate(store: Transactions, head: Head) -> None:
         if not holds(connection, head):
             raise LedgerBroken("what is at the target is not the ledger that moved there, or an older copy of it")
         activate(connection)
-
-
-def _require(verdict: Verification, otherwise: str) -> None:
-    if not verdict.ok:
-        raise LedgerBroken(f"{otherwise}: {verdict.problems[0]}")

@@ -12,13 +12,11 @@ import pyarrow.parquet as pq
 
 from chary.data.engines.spark.holding.spark_files import SeenFile, check_unchanged, on_this_machine, shared_schema
 from chary.data.engines.spark.holding.spark_fitting import fitted
+from chary.data.files.folder_notes import NOTES, OURS, notes_after
 from chary.data.rows.batch import Arrival, Batch
 from chary.data.silence import quietly
 from chary.errors import EngineFailure, SchemaMismatch
 
-# These names are in folders that were written: they must never change. Spark overlooks what begins with an underscore.
-NOTES: Final = "_chary_batches"
-_OURS: Final = "chary-"
 _HIDDEN: Final = ("_", ".")
 _ENDINGS: Final = (".parquet", ".pq")
 
@@ -37,7 +35,7 @@ class RowsInFolder:
         """`SchemaMismatch` for a folder without Parquet files, with others, or with folders in it."""
         self._folder, self._notes = Path(folder), Path(folder, NOTES)
         names = sorted(name for name in os.listdir(folder) if not name.startswith(_HIDDEN))
-        self._first = [SeenFile.of(str(self._folder / name)) for name in names if not name.startswith(_OURS)]
+        self._first = [SeenFile.of(str(self._folder / name)) for name in names if not name.startswith(OURS)]
         self._added: list[SeenFile] = []
         self._batches: list[Batch] = []
         self._follow()
@@ -59,7 +57,7 @@ class RowsInFolder:
         return self._batches
 
     def add(self, rows: pa.Table, request: str | None, size: int, arrive: Arrival) -> Batch:
-        name = f"{_OURS}{uuid.uuid4().hex}.parquet"
+        name = f"{OURS}{uuid.uuid4().hex}.parquet"
         failure = EngineFailure("the rows could not be written into the folder; nothing was added")
         quietly(lambda: self._write(name, fitted(rows, self._schema)), failure)
         batch = Batch(len(self._batches) + 1, request, size)
@@ -76,8 +74,7 @@ class RowsInFolder:
 
     def _follow(self) -> None:
         """Take in the notes that are there by now."""
-        while (note := self._notes / f"{len(self._batches) + 1}.json").exists():
-            said = json.loads(note.read_text("utf-8"))
+        for said in notes_after(self._folder, len(self._batches)):
             self._added.append(SeenFile.of(str(self._folder / said["file"])))
             self._batches.append(Batch(said["number"], said["request"], said["rows"]))
 
