@@ -45,7 +45,7 @@ SERVER = runpy.run_path(str(Path(__file__).parents[1] / "tests" / "servers" / "p
 ROWS, ANALYSTS, PATIENCE, EVERY = 100_000, 8, 240.0, 8.0
 LOMAS = (
     "Lomas is not in the table: lomas-server 0.4.1 installs, in an environment of its own, with 6.2 GB of others, but "
-    "what pip installs does not import: setuptools 84 has no pkg_resources, its diffprivlib 0.6.5 needs a scikit-learn of "
+    "what pip installs does not import: setuptools 84 has no pkg_resources, diffprivlib 0.6.5 needs a scikit-learn of "
     "before 1.9. With setuptools 80, scikit-learn 1.5 and numpy 1.26, against its own pins, it imports; it was not run."
 )
 HEADINGS = [

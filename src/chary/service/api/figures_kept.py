@@ -37,5 +37,5 @@ class Figures:
         if FOLDER not in os.environ:
             return generate_latest(self.registry)
         together = CollectorRegistry()
-        MultiProcessCollector(together)
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         return generate_latest(together)
