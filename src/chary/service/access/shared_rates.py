@@ -45,7 +45,8 @@ class SharedRates:
         found = self._fetch(name)
         with self._lock:
             if max(len(self._fetched), len(self._refused)) >= _NAMES:
-                self._fetched.clear(), self._refused.clear()
+                self._fetched.clear()
+                self._refused.clear()
             if found < 1:
                 wait = (1 - found) / self.each_second
                 self._refused[name] = now + wait
