@@ -8,7 +8,7 @@ export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-engines check soak open-api reproduce bench bench-guard reference figures constraints clean
+.PHONY: demo test test-engines check soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -47,6 +47,10 @@ reference: $(VENV)/dev.stamp
 
 figures: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.figures
+
+# Needs the system's Chromium.
+screenshots: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.browser.screenshots
 
 constraints:
 	rm -rf build/constraints

@@ -26,7 +26,9 @@ The command maps `BudgetRefused` to exit code 3 and all others to 2.
 
 
 class CharyError(Exception):
-    """Base of everything chary raises on purpose."""
+    """Base of everything chary raises on purpose. `field` is the field of a call that it is about, where it is one."""
+
+    field: str | None = None
 
 
 class InvalidInput(CharyError, ValueError):

@@ -11,7 +11,7 @@ from chary.accounting.sharp.agreeing_draws import draw_table
 from chary.accounting.sharp.sharp_event import SharpTest
 from chary.audit.auditing.composed import of_run
 from chary.audit.auditing.enumeration import LOST, Enumeration, TooMany
-from chary.audit.auditing.exactly import _hit_law
+from chary.audit.auditing.exactly import _hit_law, by_own_law
 from chary.audit.auditing.read_once import ReadOnce, kept
 from chary.audit.auditing.running import audit_case
 from chary.audit.worst_cases.all_cases import worst_cases
@@ -19,6 +19,7 @@ from chary.audit.worst_cases.worst_case import renyi
 from chary.data import Neighbouring, count
 from chary.data.rows.living import living
 from chary.data.rows.rooms import Rooms
+from chary.mechanisms import Distinct
 from chary.mechanisms.thresholds.label_draws import LabelDraws
 
 # Of how much of its claim each audit is sure. A race pays for the best of its targets, which is not known before.
@@ -80,6 +81,26 @@ def test_runs_that_keep_a_drawn_state_have_no_exact_audit():
     case = replace(worst_cases()["sparse_test"], priced=True, terms=renyi(4))
     with case.opened() as pair, pytest.raises(TooMany):
         of_run(case, pair, 1)
+
+
+@pytest.mark.parametrize("part", ["phantoms", "least"])
+def test_a_sketch_that_hides_an_element_half_as_well_is_caught(part, monkeypatch):
+    case = worst_cases()["sketch_release_if"]
+    with case.opened() as pair:
+        honest = by_own_law(case, pair, 1)
+        weaker = Distinct(2 * Fraction("0.0668"), 16)
+        assert (weaker.phantoms, weaker.least) == (7, 3)
+        monkeypatch.setattr(Distinct, part, getattr(weaker, part))
+        broken = by_own_law(case, pair, 1)
+    assert 0.96 * honest.claimed < honest.measured <= honest.claimed == 0.0668
+    assert broken.measured > 1.9 * honest.measured
+
+
+def test_a_round_is_held_against_what_it_says_of_itself():
+    """Of 18 that are paid, the rest is kept for rounds of later rows."""
+    found = audit_case(worst_cases()["sparse_weights_ask"], transcripts=8, power=False)
+    assert isclose(found.claimed, 3.101, rel_tol=1e-3)
+    assert found.passed
 
 
 def test_living_units_are_kept_as_they_are_read():

@@ -37,10 +37,8 @@ def test_a_broken_kind_is_named_and_is_no_success(monkeypatch, capsys):
     assert "Less private than claimed: label" in capsys.readouterr().out
 
 
-def test_what_would_not_be_caught_says_why(monkeypatch, capsys):
-    weak = Audited("label", 1.0, 0.0, 0.5, 0.9, False, "an outcome", 10, 0.0, "such outcomes are rare")
+def test_what_would_not_be_caught_is_said(monkeypatch, capsys):
+    weak = Audited("label", 1.0, 0.0, 0.5, 0.9, False, "an outcome", 10, 0.0)
     monkeypatch.setattr(all_kinds, "audit_case", lambda case, **options: weak)
     assert run(["audit", "label"]) == OK
-    told = capsys.readouterr().out
-    assert "not caught" in told
-    assert "label: such outcomes are rare." in told
+    assert "not caught" in capsys.readouterr().out

@@ -32,6 +32,7 @@ KEYED = [
     ("k", [key for key in KEYS if key is not None] + ["zz"]),
     ("k", ["b", "a"]),
     ("i", [7, -(2**63), 2**63 - 1, 3]),
+    ("i", [3, 1, 0, 2, 7]),
     ("b", [True, False]),
     ("d", [day for day in DATES if day is not None]),
     ("t", [moment for moment in MOMENTS if moment is not None]),

@@ -18,8 +18,15 @@ from tests.session.kit import PUBLIC, USUAL, visits
 
 from .kit import ANSWER, QUESTION, ask, terms
 
-APPEND = "SELECT append(ROW(" + ", ".join(["%s"] * 17) + ")::entries, %s)"
+APPEND = "SELECT append(ROW(" + ", ".join(["%s"] * 18) + ")::entries, %s)"
 ANN = 'ann"s role'
+
+
+def row_of(told, *more):
+    """An entry as the columns follow each other: its hash, and what came later."""
+    sealed, *rest = more
+    values = {name: value for name, value in told.items() if name != "origin"}
+    return (*values.values(), sealed, told["origin"], *rest)
 
 
 class Desk:
@@ -43,7 +50,7 @@ class Desk:
         at = self.owner.head() if head is None else head
         entry = draft(at.entries + 1) if callable(draft) else draft
         told = {**entry._asdict(), "kind": str(entry.kind)}
-        self.raw.execute(APPEND, (*told.values(), sealed or seal(at.hash, entry), answer))
+        self.raw.execute(APPEND, row_of(told, sealed or seal(at.hash, entry), answer))
 
     def close(self):
         self.raw.close()
@@ -149,14 +156,16 @@ def test_a_reservation_keeps_to_the_rules(desk, changed, why):
     assert desk.owner.balance("visits").spent == Amount(10)
 
 
-@pytest.mark.parametrize("missing", ["kind", "analyst", "call", "main", "back_main", "hits", "answer_hash", "created"])
+@pytest.mark.parametrize(
+    "missing", ["kind", "analyst", "call", "main", "back_main", "hits", "answer_hash", "created", "origin"]
+)
 def test_what_is_missing_is_refused_also_with_the_hash_that_the_server_gives_it(desk, missing):
     at = desk.owner.head()
     told = {**reserved(desk)(at.entries + 1)._asdict(), "kind": "reserve", missing: None}
-    row = f"ROW({', '.join(['%s'] * 16)}, '')::entries"
-    sealed = desk.owner._store.wire.driver.execute(f"SELECT seal(%s, {row})", (at.hash, *told.values())).fetchone()
+    row = f"ROW({', '.join(['%s'] * 18)})::entries"
+    sealed = desk.owner._store.wire.driver.execute(f"SELECT seal(%s, {row})", (at.hash, *row_of(told, ""))).fetchone()
     with pytest.raises(psycopg.Error):
-        desk.raw.execute(APPEND, (*told.values(), *sealed, ""))
+        desk.raw.execute(APPEND, row_of(told, *sealed, ""))
     assert desk.owner.head() == at
 
 
@@ -270,10 +279,11 @@ def test_the_server_hashes_as_every_ledger_does(desk, postgres):
     ]
     for words in texts:
         entry = ChainEntry(7, Kind.RESERVE, words, words, 7, words, canonical({"a": words}), words or None, 2**62, 1)
+        entry = entry._replace(origin=words)
         told = {**entry._asdict(), "kind": str(entry.kind)}
-        places = ", ".join(["%s"] * 16)
+        places = ", ".join(["%s"] * 18)
         found = desk.owner._store.wire.driver.execute(
-            f"SELECT seal(%s, ROW({places}, '')::entries)", ("0" * 64, *told.values())
+            f"SELECT seal(%s, ROW({places})::entries)", ("0" * 64, *row_of(told, ""))
         ).fetchone()
         assert found == (seal("0" * 64, entry),)
 

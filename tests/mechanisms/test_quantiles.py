@@ -10,11 +10,12 @@ import pytest
 
 from chary.accounting import Pure, rank_errors_up
 from chary.errors import InvalidParameter
-from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Order, RankDistance
+from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Order, RankDistance, Stretches
+from chary.mechanisms.numbers import order_statistics
 from chary.mechanisms.numbers.order_statistics import DITHER_BITS
+from chary.mechanisms.numbers.scattering import Coins
 from chary.noise import Seeded
 from tests.mechanisms.test_inverse_sensitivity import per_outcome
-from tests.noise.helpers import Scripted as Words
 
 LEVELS = ["1/2", "1/4", "3/4", "1/3", "0.9"]
 
@@ -179,13 +180,19 @@ class Scripted:
     def __init__(self, script):
         self.script, self.taken, self.sizes, self.chance = list(script), [], [], 1.0
 
-    def step(self, chooser, stretches, source):
-        law = per_outcome(chooser, stretches)
+    def choose(self, chooser, distances, part, coins):
+        law = per_outcome(chooser, stretches_of(distances, part))
         place = self.script[len(self.taken)] if len(self.taken) < len(self.script) else 0
         self.taken.append(place)
         self.sizes.append(len(law))
         self.chance *= law[place]
         return place
+
+
+def stretches_of(distances, part):
+    """The distances of all places of a part, one by one."""
+    ranks = np.array([part.upto(place) for place in range(part.first, part.last + 2)])
+    return Stretches.of(distances.of(ranks[:-1], np.diff(ranks), part.size))
 
 
 def joint_law(made, values, points, monkeypatch):
@@ -194,8 +201,8 @@ def joint_law(made, values, points, monkeypatch):
     share = Fraction(made.epsilon) / made.rounds
     while script is not None:
         run = Scripted(script)
-        monkeypatch.setattr(InverseSensitivity, "step", lambda *asked, run=run: run.step(*asked))
-        found = made._halved(order_of(values, points), tuple(made.at), share, None)
+        monkeypatch.setattr(order_statistics, "choose_place", run.choose)
+        found = made.halved(order_of(values, points).scattered(0, None), share, None)
         assert found == sorted(found)
         assert all(0 <= place < points for place in found)
         law[tuple(found)] += run.chance
@@ -241,9 +248,12 @@ def test_a_round_that_forgot_its_share_would_be_seen(replace, monkeypatch):
 def test_quantiles_of_all_values_share_by_their_number_and_those_of_halves_by_rounds(at, moves, monkeypatch):
     """A part of a share for each choice is enough only where the choices are made from parts."""
     asked = []
-    monkeypatch.setattr(
-        InverseSensitivity, "step", lambda self, stretches, source: asked.append((self, stretches.widths.sum())) or 0
-    )
+
+    def first(chooser, distances, part, coins):
+        asked.append((chooser, part.last - part.first + 1))
+        return 0
+
+    monkeypatch.setattr(order_statistics, "choose_place", first)
     made = HalvedQuantiles(at, 3, False, moves)
     made.step(order_of([1, 2, 2, 5], 9), Seeded(1))
     halved = moves == 1 and len(at) > 1
@@ -318,21 +328,12 @@ def test_rank_errors_are_seldom_exceeded(replace):
 
 
 def test_equal_values_are_told_apart_by_their_own_coins():
-    order = order_of([2] * 4000 + [5], 8)
-    fine = order.dithered(Seeded(1))
-    assert fine.points == 8 << DITHER_BITS
-    assert fine.counts.sum() == 4001
-    assert set((fine.places >> DITHER_BITS).tolist()) == {2, 5}
-    assert fine.counts.max() < 12
-    assert np.all(np.diff(fine.places) > 0)
-    assert 2300 < fine.places.size < 2800
-    first = order_of([0, 0, 3], 4).dithered(Words([1, 1, 2**15 + 7]))
-    assert (first.places.tolist(), first.counts.tolist()) == ([1, (3 << DITHER_BITS) + 7], [2, 1])
-
-
-def test_a_part_is_what_lies_between():
-    part = order_of([0, 1, 1, 4, 6], 8).part(1, 4)
-    assert (part.places.tolist(), part.counts.tolist(), part.points) == ([0, 3], [2, 1], 4)
+    fine = order_of([2] * 4000 + [5], 8).scattered(DITHER_BITS, Coins(Seeded(1)))
+    ranks = np.array([fine.below(place) for place in range((2 << DITHER_BITS) - 1, (3 << DITHER_BITS) + 1)])
+    assert (fine.points, ranks[0], ranks[1], ranks[-1]) == (8 << DITHER_BITS, 0, 0, 4000)
+    assert np.diff(ranks).max() < 12
+    assert 2300 < np.count_nonzero(np.diff(ranks)) < 2800
+    assert [fine.below(place << DITHER_BITS) for place in range(9)] == [0, 0, 0, 4000, 4000, 4000, 4001, 4001, 4001]
 
 
 def test_units_of_many_values_take_a_round_for_each_quantile():

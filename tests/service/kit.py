@@ -57,7 +57,9 @@ def listening(service):
     taken = socket.socket(proto=socket.IPPROTO_TCP)
     taken.bind(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    server = uvicorn.Server(uvicorn.Config(application(service), log_level="critical", access_log=False))
+    server = uvicorn.Server(
+        uvicorn.Config(application(service), log_level="critical", access_log=False, proxy_headers=False)
+    )
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[taken])))
     thread.start()
     try:

@@ -1,16 +1,20 @@
 """Analysts apart: whose answers are shown to whom, caps, shared answers that are free, reports for readers."""
 
+import re
+from functools import partial
+
 import pyarrow as pa
 import pytest
 
+import chary
 from chary import BudgetRefused, UnknownHeld, count
 from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
 from chary.errors import CharyError, InvalidQuery, RequestConflict
 from chary.service import connect
 from chary.service.wire.problems import Refusal
 from chary.session import report
-from tests.service.kit import serve_visits, token_of
-from tests.session.kit import PUBLIC
+from tests.service.kit import serve_dataset, serve_visits, token_of
+from tests.session.kit import PUBLIC, USUAL
 
 QUESTION = Release(count("age >= 44"), epsilon="0.01")
 
@@ -186,6 +190,22 @@ def test_rows_arrive_whole_and_once(service, asking):
     assert keeper.size == 126
     with pytest.raises(InvalidQuery, match="secret"):
         asking("alice").size  # noqa: B018
+
+
+def test_a_csv_is_read_as_the_dataset_was_opened(service, asking, tmp_path):
+    (tmp_path / "visits.csv").write_text("patient,clinic,age\n1,north,44\n")
+    declared = {"columns": {"patient": "BIGINT", "age": "BIGINT"}}
+    session = chary.open(str(tmp_path / "visits.csv"), **PUBLIC, **declared, budget=USUAL, ledger=":memory:")
+    serve_dataset(service, "csv", session)
+    keeper = asking("carol", "csv", ["custodian"])
+    send = partial(keeper._transport._client.post, "/v1/datasets/csv/appends", headers={"Content-Type": "text/csv"})
+    assert send(content="age,clinic,patient\n50,south,2\n,east,3\n").json() == {"version": 2}
+    assert keeper.size == 3
+    assert session.spine.rows.schema == {"patient": "int64", "clinic": "string", "age": "int64"}
+    for wrong in ("patient,clinic\n1,SECRETNAME\n", "", "\0", "1,SECRETNAME,44\n"):
+        told = send(content=wrong)
+        assert (told.status_code, keeper.size) == (422, 3)
+        assert not {"SECRETNAME", "chary-rows"} & set(re.split(r"[^\w-]", told.json()["detail"]))
 
 
 def test_a_token_is_made_by_a_custodian_for_less_than_its_own(service, address, http):

@@ -17,7 +17,7 @@ from chary.service import check_webhook, connect
 from chary.service.serving.served_datasets import ServedDatasets
 from chary.service.serving.wishes import Wish
 from chary.service.standing.standing_book import StandingBook
-from chary.service.standing.standing_runner import StandingRunner
+from chary.service.standing.standing_runner import StandingRunner, lasting
 from chary.service.telling.signatures import signed
 from chary.service.telling.webhooks import Webhooks
 from tests.service.kit import client_of, listening, serve_dataset, serve_visits, service_at, token_of, wait_for
@@ -62,6 +62,26 @@ def news(service):
 
 def asked(service):
     return [entry for entry in service.datasets["visits"].session.history if entry.analyst == "alice"]
+
+
+@pytest.mark.parametrize(("every", "before"), [("append", []), ("* * * * *", [0])])
+def test_the_first_batch_is_one_also_where_sizes_are_secret(tmp_path, every, before):
+    service = service_at(tmp_path)
+    serve_visits(service)
+    stand(service, tell="all", every=every)
+    clock = [service.standing.book.clock()]
+    service.standing.book.clock = lambda: clock[0]
+    for _ in range(2):
+        clock[0] += 60
+        service.standing.tick()
+    assert [version for _, version in news(service)] == before
+    grow(service)
+    clock[0] += 60
+    service.standing.tick()
+    assert [version for _, version in news(service)] == [*before, 1]
+    service.jobs.close(5)
+    service.datasets.close()
+    service.store.close()
 
 
 def test_it_is_asked_once_about_each_version(made):
@@ -384,3 +404,58 @@ def test_a_webhook_without_a_secret_is_refused_before_anything_listens(tmp_path)
     with pytest.raises(InvalidParameter, match="secret of webhook 'ops'"):
         service_at(tmp_path, webhook={"ops": {"url": "http://127.0.0.1/", "secret-file": "missing"}})
     assert ServedDatasets({}).get("visits") is None
+
+
+def test_a_pause_skips_versions_and_goes_on_with_the_rows_of_then(made):
+    service, _ = made
+    name = stand(service).standing
+    assert grow(service) == 1
+    assert service.standing.book.turn(name, "paused").state == "paused"
+    assert [grow(service), grow(service)] == [0, 0]
+    service.standing.book.turn(name, "active")
+    assert [service.standing.tick(), service.standing.tick()] == [1, 0]
+    assert news(service) == [("hit", 2), ("hit", 4)]
+    service.standing.book.turn(name, "ended")
+    for state, words in (("active", "has ended"), ("asleep", "active, paused or ended")):
+        with pytest.raises(InvalidParameter, match=words):
+            service.standing.book.turn(name, state)
+
+
+def test_paused_ones_count_among_the_most(made, monkeypatch):
+    service, _ = made
+    monkeypatch.setattr("chary.service.standing.standing_book.MOST", 1)
+    service.standing.book.turn(stand(service).standing, "paused")
+    with pytest.raises(InvalidParameter, match="at most 1"):
+        stand(service)
+
+
+def test_how_long_it_lasts(made):
+    service, clock = made
+    quoted = service.datasets["visits"].session.quote(ALWAYS)
+    name = stand(service, share=str(12.5 * quoted.price_if_hit)).standing
+    found = service.standing.book.found
+    assert lasting(found(name), quoted, clock[0]) == (12, None)
+    for _ in range(4):
+        clock[0] += WEEK
+        grow(service)
+    hits, weeks = lasting(found(name), quoted, clock[0])
+    assert (hits, weeks) == (8, pytest.approx(8))
+    clock[0] -= 4 * WEEK - 3_000
+    assert lasting(found(name), quoted, clock[0]) == (8, None)
+
+
+def test_one_pauses_ones_own_over_http(tmp_path):
+    service = service_at(tmp_path)
+    serve_visits(service, **PUBLIC)
+    with listening(service) as address:
+        alice, bob = (client_of(address, token_of(service, name)) for name in ("alice", "bob"))
+        with alice, bob:
+            said = {"call": ALWAYS.body() | {"kind": "test"}, "every": "append", "share": "0.5"}
+            place = "/v1/datasets/visits/standing"
+            name = alice.post(place, json=said).json()["standing"]
+            assert bob.put(f"{place}/{name}", json={"state": "paused"}).status_code == 404
+            assert alice.put(f"{place}/{name}", json={"state": "paused"}).json()["state"] == "paused"
+            assert alice.put(f"{place}/{name}", json={"state": "gone"}).status_code == 422
+            assert alice.put(f"{place}/{name}", json={"status": "paused"}).status_code == 422
+            assert alice.put(f"{place}/{name}", json={"state": "active"}).json()["state"] == "active"
+    assert [json.loads(each.asked).keys() for each in service.trail.entries()][1:] == [{"paused"}, {"gone"}, {"active"}]

@@ -44,7 +44,8 @@ class Replay:
         previous = "0" * 64
         for expected, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), 1):
             self._expect(row["number"] == expected, f"entry {expected} is missing")
-            line = json.dumps([row[name] for name in FIELDS], separators=(",", ":"))
+            origin = [row["origin"]] if "origin" in row.keys() and row["origin"] else []  # noqa: SIM118
+            line = json.dumps([*(row[name] for name in FIELDS), *origin], separators=(",", ":"))
             previous = hashlib.sha256((previous + line).encode()).hexdigest()
             self._expect(previous == row["hash"], f"entry {expected} has another hash")
             getattr(self, f"_{row['kind']}", lambda row: None)(row)

@@ -12,7 +12,7 @@ from chary.calls.algorithms.targets import When
 from chary.calls.workload import AskedQueries, conditions
 from chary.data import Count, Predicate, Query, Total, Universe, count
 from chary.data.domain.axes import Axis
-from chary.data.queries.bodies import query_of
+from chary.data.queries.bodies import KINDS, query_of
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number, exact, positive, probability, whole
@@ -20,6 +20,8 @@ from chary.spine.interaction import Question, check_question
 
 _NUMBER = {"type": ["number", "string"], "description": 'A number, read exactly: 0.1, "0.1" and "1/10" are one tenth.'}
 _NUMBERS = {"type": "array", "items": _NUMBER}
+# What tells the body of a query from other objects.
+_OF_QUERY: Final = {"required": ["kind"], "properties": {"kind": {"enum": list(KINDS)}}}
 _DATES: Final[dict[Any, Callable[[Any], date]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
 
 
@@ -158,7 +160,9 @@ QueryOf = Annotated[
     Question[AnsweredT],
     PlainValidator(_question),
     PlainSerializer(lambda query: query.body(), when_used="json"),
-    WithJsonSchema({"type": "object", "description": "The body of a query: count, total, mean, histogram or series."}),
+    WithJsonSchema(
+        {"type": "object", "description": "The body of a query: count, total, mean, histogram or series."} | _OF_QUERY
+    ),
 ]
 
 
@@ -200,7 +204,7 @@ Condition = Annotated[
     When,
     PlainValidator(_condition),
     PlainSerializer(lambda when: when.name, when_used="json"),
-    WithJsonSchema({"type": "string", "description": "A condition of your own; it cannot be read from JSON."}),
+    WithJsonSchema({"not": {}, "description": "A condition of your own; it cannot be read from JSON."}),
 ]
 
 
@@ -231,7 +235,14 @@ Candidates = Annotated[
     Query | Sequence[Algorithm | Predicate | str],
     PlainValidator(_candidates),
     PlainSerializer(_candidates_body, when_used="json"),
-    WithJsonSchema({"description": "The body of a keyed query, or conditions; algorithms cannot be read from JSON."}),
+    WithJsonSchema(
+        {
+            "type": ["object", "array"],
+            "items": {"type": "string"},
+            "description": "The body of a keyed query, or conditions; algorithms cannot be read from JSON.",
+        }
+        | _OF_QUERY
+    ),
 ]
 
 
@@ -239,7 +250,9 @@ Asked = Annotated[
     Question | Algorithm,
     PlainValidator(lambda value: value if isinstance(value, Algorithm) else _question(value)),
     PlainSerializer(lambda asked: asked.body(), when_used="json"),
-    WithJsonSchema({"type": "object", "description": "The body of a query; an algorithm cannot be read from JSON."}),
+    WithJsonSchema(
+        {"type": "object", "description": "The body of a query; an algorithm cannot be read from JSON."} | _OF_QUERY
+    ),
 ]
 
 
@@ -259,7 +272,14 @@ Covering = Annotated[
     Count | Sequence[Predicate | str],
     PlainValidator(_covering),
     PlainSerializer(_covering_body, when_used="json"),
-    WithJsonSchema({"type": ["object", "array"], "description": "The body of a keyed count, or conditions."}),
+    WithJsonSchema(
+        {
+            "type": ["object", "array"],
+            "items": {"type": "string"},
+            "description": "The body of a keyed count, or conditions.",
+        }
+        | _OF_QUERY
+    ),
 ]
 
 
@@ -278,6 +298,7 @@ Running = Annotated[
     PlainSerializer(lambda asked: asked.body(), when_used="json"),
     WithJsonSchema(
         {"type": ["object", "string", "null"], "description": "The body of a count or total, or a condition."}
+        | _OF_QUERY
     ),
 ]
 

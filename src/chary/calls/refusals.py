@@ -8,10 +8,10 @@ _SAID = {"missing": "is missing", "unexpected_keyword_argument": "is not known",
 
 
 def refusal(name: str, error: ValidationError) -> CharyError:
-    """The first thing that is wrong: chary's own error where a check raised it, else which field it is about."""
+    """The first thing that is wrong: chary's own error where a check raised it; `field` is which field it is about."""
     first = error.errors(include_url=False)[0]
-    raised = first.get("ctx", {}).get("error")
-    if isinstance(raised, CharyError):
-        return raised
-    where = ".".join(str(part) for part in first["loc"])
-    return InvalidParameter(f"{name}: {where} {_SAID.get(first['type'], first['msg'].lower())}")
+    raised, where = first.get("ctx", {}).get("error"), ".".join(str(part) for part in first["loc"])
+    told = f"{name}: {where} {_SAID.get(first['type'], first['msg'].lower())}"
+    found = raised if isinstance(raised, CharyError) else InvalidParameter(told)
+    found.field = where.partition(".")[0] or None
+    return found

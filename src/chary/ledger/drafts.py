@@ -29,21 +29,29 @@ def terms_of(entry: ChainEntry) -> Terms:
     return Terms(entry.dataset, fingerprint, conditions, Amount(entry.main, entry.delta))
 
 
-def sharing(number: int, dataset: str, analyst: str, cap: Amount) -> ChainEntry:
+def sharing(number: int, dataset: str, analyst: str, cap: Amount, origin: str = "") -> ChainEntry:
     """The entry that caps an analyst."""
     main, delta = parts(cap, "cap")
-    return ChainEntry(number, Kind.SHARE, dataset, label(analyst, "analyst"), main=main, delta=delta, created=now())
+    label(analyst, "analyst"), text(origin, "origin")
+    return ChainEntry(number, Kind.SHARE, dataset, analyst, main=main, delta=delta, created=now(), origin=origin)
 
 
 def reserving(
-    number: int, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None
+    number: int,
+    dataset: str,
+    analyst: str,
+    kind: str,
+    body: str,
+    worst: Amount,
+    request: str | None,
+    origin: str = "",
 ) -> ChainEntry:
     """The entry that charges the worst price of a call, whose number is that of the entry."""
-    label(analyst, "analyst"), label(kind, "kind"), text(body, "body")
+    label(analyst, "analyst"), label(kind, "kind"), text(body, "body"), text(origin, "origin")
     key = None if request is None else label(request, "request")
     main, delta = parts(worst, "worst")
     return ChainEntry(
-        number, Kind.RESERVE, dataset, analyst, number, kind, body, key, main, delta, 0, 0, 0, 0, "", now()
+        number, Kind.RESERVE, dataset, analyst, number, kind, body, key, main, delta, 0, 0, 0, 0, "", now(), origin
     )
 
 
@@ -64,14 +72,15 @@ def voiding(number: int, reserved: ChainEntry) -> ChainEntry:
     return ChainEntry(number, Kind.VOID, *owner, back_main=reserved.main, back_delta=reserved.delta, created=now())
 
 
-def noting(number: int, dataset: str, kind: str, body: str) -> ChainEntry:
+def noting(number: int, dataset: str, kind: str, body: str, origin: str = "") -> ChainEntry:
     """The entry that records something about a dataset."""
-    return ChainEntry(number, Kind.NOTE, dataset, label=label(kind, "kind"), body=text(body, "body"), created=now())
+    label(kind, "kind"), text(body, "body"), text(origin, "origin")
+    return ChainEntry(number, Kind.NOTE, dataset, label=kind, body=body, created=now(), origin=origin)
 
 
 def note_of(version: int, entry: ChainEntry) -> Note:
     """The note an entry tells of."""
-    return Note(version, entry.label, entry.body, entry.created, entry.number)
+    return Note(version, entry.label, entry.body, entry.created, entry.number, entry.origin)
 
 
 def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None) -> CallRecord:
@@ -79,10 +88,11 @@ def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None)
     owner = (reserved.number, reserved.dataset, reserved.analyst, reserved.label, reserved.body, reserved.request)
     worst = Amount(reserved.main, reserved.delta)
     if closed is None:
-        return CallRecord(*owner, State.RESERVED, worst, reserved.created)
+        return CallRecord(*owner, State.RESERVED, worst, reserved.created, origin=reserved.origin)
     if closed.kind == Kind.VOID:
-        return CallRecord(*owner, State.VOIDED, worst, reserved.created, settled=closed.created)
-    outcome = (Amount(closed.main, closed.delta), closed.hits, closed.tests, answer, closed.created)
+        ended, origin = closed.created, reserved.origin
+        return CallRecord(*owner, State.VOIDED, worst, reserved.created, settled=ended, origin=origin)
+    outcome = (Amount(closed.main, closed.delta), closed.hits, closed.tests, answer, closed.created, reserved.origin)
     return CallRecord(*owner, State.SETTLED, worst, reserved.created, *outcome)
 
 

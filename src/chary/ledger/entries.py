@@ -36,7 +36,9 @@ class ChainEntry(NamedTuple):
     `main` and `delta` are the amount the entry states: a capacity (open), a cap (share), the worst price
     (reserve) or the actual one (settle). `back_main` and `back_delta` are what a settle or a void gives back.
     `call` is the number of the reserving entry, `label` the kind of the call or of the note, `answer_hash` that
-    of the public answer. Fields that do not apply are 0 or empty.
+    of the public answer. `origin` is what the entry was asked through, such as a token of the service; it is hashed
+    where there is one, so that entries without it have the hashes that they always had. Fields that do not apply are 0
+    or empty.
     """
 
     number: int
@@ -55,6 +57,7 @@ class ChainEntry(NamedTuple):
     tests: int = 0
     answer_hash: str = ""
     created: str = ""
+    origin: str = ""
 
 
 _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
@@ -63,12 +66,13 @@ _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
 def seal(previous: str, entry: ChainEntry) -> str:
     """The hash of an entry: SHA-256 of the previous hash and of the JSON list of all fields, in hexadecimal.
 
-    The chain starts from `GENESIS`. Equal entries after equal chains have equal hashes on every machine.
+    An empty origin is left out of the list. The chain starts from `GENESIS`. Equal entries after equal chains have
+    equal hashes on every machine.
 
     >>> seal(GENESIS, ChainEntry(1, Kind.NOTE, "visits", label="rows"))[:16]
     '...'
     """
-    return sha256((previous + _write(entry)).encode()).hexdigest()
+    return sha256((previous + _write(entry if entry.origin else entry[:-1])).encode()).hexdigest()
 
 
 @lru_cache(maxsize=KEPT_DIGESTS)

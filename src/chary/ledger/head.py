@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chary.errors import InvalidParameter
 from chary.ledger.entries import GENESIS
@@ -34,3 +34,9 @@ class Head(NamedTuple):
         if found is None:
             raise InvalidParameter("a head is written HASH:COUNT, as `chary ledger head` prints it")
         return cls(int(found[2]), found[1])
+
+
+def head_of(ledger: Any) -> Head | None:
+    """The head of a ledger that is kept; None for one that is in memory alone, or not made yet."""
+    found = getattr(ledger, "head", None)
+    return None if found is None else found()

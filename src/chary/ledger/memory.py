@@ -60,21 +60,28 @@ class MemoryLedger:
             else:
                 self._append(drafts.opening(self._next(), terms))
 
-    def set_share(self, dataset: str, analyst: str, cap: Amount) -> None:
+    def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst."""
         with self._lock:
             account = self._account(dataset)
-            entry = drafts.sharing(self._next(), dataset, analyst, cap)
+            entry = drafts.sharing(self._next(), dataset, analyst, cap, origin)
             fitting_share(account.terms.capacity, account.analyst(analyst), cap)
             self._append(entry)
 
     def reserve(
-        self, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None = None
+        self,
+        dataset: str,
+        analyst: str,
+        kind: str,
+        body: str,
+        worst: Amount,
+        request: str | None = None,
+        origin: str = "",
     ) -> Reservation:
         """Charge the worst price before any data are touched."""
         with self._lock:
             account = self._account(dataset)
-            entry = drafts.reserving(self._next(), dataset, analyst, kind, body, worst, request)
+            entry = drafts.reserving(self._next(), dataset, analyst, kind, body, worst, request, origin)
             self._unclaimed(entry)
             account.purse.admit(worst, "dataset")
             if analyst in account.analysts:
@@ -119,11 +126,11 @@ class MemoryLedger:
             self._append(entry)
             self._closings[reserved.number] = entry
 
-    def note(self, dataset: str, kind: str, body: str, after: int | None = None) -> int:
+    def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
         """Record something about the dataset and raise its version."""
         with self._lock:
             unchanged(self._account(dataset).version, after)
-            self._append(drafts.noting(self._next(), dataset, kind, body))
+            self._append(drafts.noting(self._next(), dataset, kind, body, origin))
             return self._account(dataset).version
 
     def notes(self, dataset: str) -> list[Note]:

@@ -32,20 +32,28 @@ class Ledger(Protocol):
     def open(self, terms: Terms) -> None:
         """Create the dataset, or check that it is held under these very terms (`LedgerMismatch` if not)."""
 
-    def set_share(self, dataset: str, analyst: str, cap: Amount) -> None:
+    def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst inside the dataset's capacity; shares may overlap. It may be changed at any time.
 
         A cap above the dataset's capacity or below what the analyst has spent raises `InvalidParameter`.
         """
 
     def reserve(
-        self, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None = None
+        self,
+        dataset: str,
+        analyst: str,
+        kind: str,
+        body: str,
+        worst: Amount,
+        request: str | None = None,
+        origin: str = "",
     ) -> Reservation:
         """Charge the worst price before any data are touched.
 
         `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the
-        answer can be had again. Raises `CapReached` (a `BudgetRefused`) if the dataset or the analyst cannot
-        afford the price, and `RequestConflict` if the key belongs to another question.
+        answer can be had again, `origin` what it is asked through (a token of the service, say). Raises `CapReached` (a
+        `BudgetRefused`) if the dataset or the analyst cannot afford the price, and `RequestConflict` if the key belongs
+        to another question.
 
         The key is reserved with the price: while the reservation is not left (`Reservation.leave`) and its process
         lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call
@@ -74,7 +82,7 @@ class Ledger(Protocol):
     def void(self, reservation: Reservation) -> None:
         """Give the whole reservation back: only for a call that has certainly not touched any data."""
 
-    def note(self, dataset: str, kind: str, body: str, after: int | None = None) -> int:
+    def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
         """Record something about the dataset, such as appended rows, raise its version by one and return it.
 
         With `after` the version must still be that one, otherwise `VersionMoved` is raised and nothing changes.

@@ -47,7 +47,8 @@ class CallRecord:
     """One call as the ledger knows it; every field is public.
 
     `number` is the number of the entry that reserved the call. `price`, `hits`, `tests` and `answer` are None
-    until the call is settled, `settled` until it is settled or voided. Times are UTC in ISO 8601.
+    until the call is settled, `settled` until it is settled or voided. Times are UTC in ISO 8601. `origin` is what it
+    was asked through, such as a token of the service; empty for a session of one's own.
     """
 
     number: int
@@ -64,6 +65,7 @@ class CallRecord:
     tests: int | None = None
     answer: str | None = None
     settled: str | None = None
+    origin: str = ""
 
     @property
     def charged(self) -> Amount:
@@ -125,7 +127,7 @@ class Verification:
 class Note:
     """Something recorded about a dataset, all of it public; `version` counts the dataset's notes from 1.
 
-    `entry` is its number in the ledger: calls of higher numbers came later.
+    `entry` is its number in the ledger: calls of higher numbers came later. `origin` is that of calls.
     """
 
     version: int
@@ -133,6 +135,7 @@ class Note:
     body: str
     created: str
     entry: int = field(default=0, compare=False)
+    origin: str = field(default="", compare=False)
 
 
 class VersionMoved(LedgerError):  # noqa: N818

@@ -272,6 +272,13 @@ def natural(steps: int, grid: Fraction) -> int | float:
     return steps * grid.numerator / grid.denominator if rest else whole
 
 
+def naturals(steps: Sequence[int], grid: Fraction) -> list[int | float]:
+    """Many of them."""
+    if grid.denominator == 1:
+        return [each * grid.numerator for each in steps] if grid.numerator != 1 else list(steps)
+    return [natural(each, grid) for each in steps]
+
+
 def error_bar(accuracy: tuple[Additive, Fraction] | None) -> float | None:
     """The half-width of the 95 % interval in the query's own units, if there is one."""
     return None if accuracy is None else float(accuracy[0].error_bar() * accuracy[1])

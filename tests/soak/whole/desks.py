@@ -193,6 +193,17 @@ def _counting(size: Fraction) -> Algorithm:
 COUNTED = _counting(EACH)
 
 
+def _bit(size: Fraction, here: bool) -> Move:
+    """Whether a noisy count says that the odd unit is there, which at the middle is randomized response; a hit where it
+    is, or where it is not. With both, an exact filter's curve is reached (theory 1.3)."""
+
+    def told(rows: pa.Table, source: Source) -> bool:
+        return int(Laplace.for_epsilon(size, sensitivity=1).apply_one(rows.num_rows, source)) >= MIDDLE
+
+    asked = Algorithm("bit", told, epsilon=size)
+    return _asked(lambda: Compute(asked, prior=not here))
+
+
 def _race(desk: Desk) -> Symbol:
     if "race" not in desk.runs:
         desk.runs["race"] = desk.session.start(Race(["a", "b"]))
@@ -245,6 +256,8 @@ MOVES: dict[str, Move] = {
     "gaussian": _of_run("gaussian", lambda: AboveThreshold(threshold=MIDDLE, threshold_noise=5, low=0, high=20)),
     "individual": _of_run("individual", lambda: Individual(epsilon=EACH, hits=2), above=MIDDLE),
     "race": _race,
+    "here": _bit(EACH, here=True),
+    "away": _bit(EACH, here=False),
     "append": _append,
     "restart": _restart,
 }

@@ -3,9 +3,9 @@
 Every session is at one of two neighbours, drawn by a coin. An analyst who has seen its transcript guesses which, or
 passes. Under (epsilon, delta) he is right with a chance of at most `e^epsilon` times that of being wrong, plus delta.
 So whoever stakes a part of what he has, wins as much by a right guess, loses `e^epsilon` times as much by a wrong one
-and pays delta of it for each session, does not get richer on average: he has a million times his 1 once in 10^6 at
-most, whenever he looks. How he guesses and what he stakes follows from earlier sessions only; each is bet on but the
-first ones.
+and pays delta of it for each session, or half of it if he guesses one side only, does not get richer on average: he has
+a million times his 1 once in 10^6 at most, whenever he looks. How he guesses and what he stakes follows from earlier
+sessions only; each is bet on but the first ones.
 """
 
 import math
@@ -53,12 +53,12 @@ class Bet:
         guessed = np.where(scores >= self.high, 1, np.where(scores <= self.low, 0, -1))
         return np.where(guessed < 0, none, np.where(guessed == sides, right, wrong))
 
-    def best_bars(self, scores: Scores, sides: Sides) -> tuple[float, "Bet"]:
-        """The same stake with the bars that would have won most, and what that is; each bar is met by one more
-        session, that is guessed wrongly."""
+    def best_bars(self, scores: Scores, sides: Sides, guessed: Sequence[int]) -> tuple[float, "Bet"]:
+        """The same stake with the bars that would have won most, and what that is, if these sides are guessed; each bar
+        is met by one more session, that is guessed wrongly."""
         right, wrong, none = self.gains
-        bars, total = [], none * len(scores)
-        for side in (0, 1):
+        bars, total = [math.inf, math.inf], none * len(scores)
+        for side in guessed:
             ahead = scores if side else -scores
             order = np.argsort(-ahead, kind="stable")
             steps = np.where(sides[order] == side, right, wrong) - none
@@ -67,7 +67,7 @@ class Bet:
             won[~last | (ahead[order] <= 0)] = -math.inf
             place = int(np.argmax(won)) if len(won) else 0
             useful = len(won) and won[place] > 0
-            bars.append(float(ahead[order][place]) if useful else math.inf)
+            bars[side] = float(ahead[order][place]) if useful else math.inf
             total += float(won[place]) if useful else 0.0
         return total, Bet(self.epsilon, self.delta, self.stake, -bars[0], bars[1])
 
@@ -101,7 +101,11 @@ class Evidence:
         """What bets against (epsilon, delta) made of 1, session after session, as logarithms."""
         logs = [0.0]
         for known, sides, scores, truth in self._parts:
-            tried = (Bet(epsilon, delta, stake).best_bars(known, sides) for stake in STAKES)
+            tried = (
+                Bet(epsilon, delta * len(guessed) / 2, stake).best_bars(known, sides, guessed)
+                for stake in STAKES
+                for guessed in ((0, 1), (0,), (1,))
+            )
             won, bet = max(tried, key=lambda each: each[0])
             if won > 0:
                 logs.extend(logs[-1] + np.cumsum(bet.of(scores, truth)))
@@ -125,13 +129,18 @@ class Evidence:
 
 
 def _weights(sessions: Sequence[Session]) -> dict[tuple[str, str], float]:
-    """How much oftener each pair of a move and what was seen came beside the odd unit, as a logarithm."""
+    """How much oftener a move was answered like this beside the odd unit, as a logarithm: how often it was made says
+    nothing that was not seen before."""
     counts = [Counter(pair for at, seen in sessions if at == side for pair in seen) for side in (0, 1)]
-    played = [max(1, sum(at == side for at, _ in sessions)) for side in (0, 1)]
-    return {
-        pair: math.log((counts[1][pair] + 0.5) / (played[1] + 1)) - math.log((counts[0][pair] + 0.5) / (played[0] + 1))
-        for pair in counts[0] | counts[1]
-    }
+    made: list[Counter[str]] = [Counter(), Counter()]
+    for times, found in zip(made, counts, strict=True):
+        for (move, _), often in found.items():
+            times[move] += often
+
+    def chance(pair: tuple[str, str], side: int) -> float:
+        return math.log((counts[side][pair] + 0.5) / (made[side][pair[0]] + 1))
+
+    return {pair: chance(pair, 1) - chance(pair, 0) for pair in counts[0] | counts[1]}
 
 
 def _score(transcript: Transcript, weights: dict[tuple[str, str], float]) -> float:

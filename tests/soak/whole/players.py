@@ -109,6 +109,11 @@ class Best:
         ratio = sum(self._heard(move, symbol) for move, symbol in seen)
         return self._best(self.steps - len(seen), spent, ratio)[1]
 
+    @property
+    def worth(self) -> float:
+        """What he reaches from the start."""
+        return self._best(self.steps, 0.0, 0.0)[0]
+
     def _heard(self, move: str, symbol: Symbol) -> float:
         first, second = self.laws[move].chances.get(symbol, (1.0, 1.0))
         return math.log(first / second) if self.flipped else math.log(second / first)

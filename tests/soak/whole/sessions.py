@@ -1,9 +1,10 @@
 """Adaptive analysts play whole sessions on two neighbours; what they learn is held against the budget.
 
-All kinds of moves are mixed, with growth, revisions, runs, restarts and refusals among what is seen. Four analysts: one
-asks anything, one what tells most for its price, one looks at every way to go on, one spends all on one question. A
-coin says at which neighbour each session is. Of each game a lower bound on epsilon is taken from transcripts, which
-must not exceed what the session was opened with.
+All kinds of moves are mixed, with growth, revisions, runs, restarts and refusals among what is seen. Five analysts: one
+asks anything, one what tells most for its price, one looks at every way to go on, one likewise with two bits by which
+the exact curve is reached, one spends all on one question. A coin says at which neighbour each session is. Of each game
+a lower bound on epsilon is taken from transcripts, which must not exceed what the session was opened with. What the
+best analyst reaches under an exact filter is worked out without a sample.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from chary.noise import Source
 from tests.soak.figures import Figures, Until
 from tests.soak.whole.desks import MOVES, NEAR, SIZED, Desk, Promise, ReadOnce, largest, rows_of
 from tests.soak.whole.evidence import Evidence
+from tests.soak.whole.exact_sessions import reached
 from tests.soak.whole.players import REFUSED, Best, Menu, Player, Transcript, greedy, insisting, roaming, study
 
 # With a delta this large, a filter by Renyi order leaves little of what a fault would show.
@@ -25,6 +27,8 @@ PROMISES = {
     "pure": Promise(Budget("1.8"), "pure"),
 }
 PLAYED, STUDIED, STEPS = 2000, 100, 8
+# Bits are known well: few are asked, and they are cheap to study.
+OF_BITS = 400
 # A session is left after so many refusals: the next ones tell no more.
 PATIENCE = 3
 # So often it is looked whether a game is decided.
@@ -36,6 +40,7 @@ MENUS = {
     "roaming": (tuple(MOVES), 8),
     "greedy": (tuple(move for move in MOVES if move != "append"), 4),
     "best": (SIMPLE, 4),
+    "betting": (("here", "away"), 2),
     "spending": (tuple(SIZED), len(SIZED)),
 }
 
@@ -60,7 +65,10 @@ class Played:
 
 def whole_sessions(until: Until, random: Random, played: int = PLAYED) -> Figures:
     """The attack."""
-    figures = Figures()
+    figures, exact = Figures(), PROMISES["exact"]
+    delta, allowed = reached(exact), float(exact.budget.exact[1])
+    figures.counts["% of an exact filter's delta reached, exactly"] = round(100 * delta / allowed)
+    figures.expect(delta <= allowed, f"delta {delta:.4f} is reached where {allowed:g} is promised", "promise")
     for _ in until:
         game = play(random, played)
         figures.count("transcripts", game.transcripts)
@@ -133,10 +141,11 @@ def _prepared(who: str, menu: list[str], promise: Promise, tables: Tables, rando
     moves = {move: MOVES[move] for move in menu}
     if who == "roaming":
         return moves, roaming(menu)
-    laws = study(moves, promise, tables, STUDIED)
+    betting, epsilon = who == "betting", float(promise.budget.exact[0])
+    laws = study(moves, promise, tables, OF_BITS if betting else STUDIED)
     if who == "greedy":
         return moves, greedy(laws)
-    return moves, Best(laws, float(promise.budget.exact[0]) / 2, STEPS, flipped=random.random() < 0.5)
+    return moves, Best(laws, epsilon if betting else epsilon / 2, STEPS, flipped=random.random() < 0.5)
 
 
 def _spending(menu: list[str], promise: Promise, tables: Tables) -> tuple[Menu, Player]:

@@ -22,7 +22,6 @@ class Audited:
       wrong with probability 1e-6 at most, or exact where `exact`.
     - `power`: what the same audit shows of the same call with twice the epsilon, whose noise is half as large, while
       half of it is claimed; None where nothing weaker was given. An audit that does not catch it finds little.
-    - `why`: where half the noise is not caught, why not.
     - `event`: what told the neighbours apart; `transcripts` on each neighbour, and `seconds`, for both.
     """
 
@@ -35,7 +34,6 @@ class Audited:
     event: str
     transcripts: int
     seconds: float
-    why: str = ""
 
     @property
     def passed(self) -> bool:

@@ -8,6 +8,7 @@ from chary.audit.auditing.audit_findings import Finding
 from chary.audit.auditing.enumeration import Enumeration, Law, TooMany
 from chary.audit.auditing.exact_bounds import exact_epsilon, needed_price
 from chary.audit.auditing.promises import claimed
+from chary.audit.auditing.transcripts import Begun, Chained, Step
 from chary.audit.worst_cases.worst_case import WorstCase
 from chary.calls.call import Call
 from chary.data import Rows
@@ -23,13 +24,32 @@ def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
     """
     session, interaction = _bound(case, 1, pair[0])
     promise = interaction.price(session.spine.filter)
-    laws = _laws(case, strength, pair)
+    laws = laws_of(case, strength, pair)
     if case.priced:
         ways = [_priced(session, promise, (laws[side], laws[1 - side])) for side in (0, 1)]
         return max(ways, key=lambda found: found.measured)
     worst, filter_ = interaction.worst(promise), session.spine.filter
     epsilon, delta = claimed(filter_, worst.main, worst.delta)
     return Finding(epsilon, delta, *exact_epsilon(laws[0], laws[1], delta))
+
+
+def by_own_law(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:
+    """The exact audit of a run and its one question by the law that the case finds, likewise."""
+    laws = [case.law(*_asked(case, strength, rows)) for rows in pair if case.law is not None]
+    begun, step = _asked(case, 1, pair[0])
+    worst = [each.interaction.worst(each.price) for each in (begun.opening, step)]
+    epsilon, delta = claimed(begun.spine.filter, sum(w.main for w in worst), sum(w.delta for w in worst))
+    return Finding(epsilon, delta, *exact_epsilon(laws[0], laws[1], delta))
+
+
+def _asked(case: WorstCase, strength: int, rows: Rows) -> tuple[Begun, Step]:
+    """The opening of a run and its one question."""
+    asked = case.ask(strength)
+    if not isinstance(asked, Chained):
+        raise TypeError("a law of its own is that of a run")
+    begun = Begun.of(asked.opening, case.terms(strength).opened(rows, noise.OperatingSystem()))
+    [question] = asked.questions
+    return begun, begun.step(question)
 
 
 def _priced(session: Session, promise: Price, laws: tuple[Law, Law]) -> Finding:
@@ -49,7 +69,7 @@ def _bound(case: WorstCase, strength: int, rows: Rows) -> tuple[Session, Interac
     return session, asked.bind(session.spine)
 
 
-def _laws(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law]:
+def laws_of(case: WorstCase, strength: int, pair: tuple[Rows, Rows]) -> list[Law]:
     """The exact laws of what is published, and whether it hit; of prices at least those of whether it hit."""
     try:
         return [Enumeration(_publishing(case, strength, rows)).law() for rows in pair]

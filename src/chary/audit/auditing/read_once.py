@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chary.data import Reading, RowTable
-from chary.data.engines.engine import LivingReading
+from chary.data.engines.engine import ElementReading, LivingReading
+from chary.data.queries.elements import Mark
 from chary.data.queries.ordered_values import Ordered
 from chary.data.queries.query import Query
 from chary.data.rows.rooms import Rooms
@@ -92,6 +93,22 @@ class KeptLiving:
         return self.took[asked]
 
 
+@dataclass
+class KeptElements:
+    """Elements whose words are kept for each key. Secret."""
+
+    reading: ElementReading
+    found: dict[tuple[str, Mark | None], Any] = field(default_factory=dict, repr=False)
+
+    def words(self, key: str, since: Mark | None = None) -> Any:
+        """What was read under this key the first time."""
+        if (key, since) not in self.found:
+            self.found[key, since] = self.reading.words(key, since)
+        return self.found[key, since]
+
+
 def kept(value: Any) -> Any:
-    """What a plan has read, so that it is read once also where who takes part is known only later."""
+    """What a plan has read, so that it is read once also where what is read of it is known only later."""
+    if hasattr(value, "words"):
+        return KeptElements(value)
     return KeptLiving(value) if hasattr(value, "at") else value

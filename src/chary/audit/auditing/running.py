@@ -9,7 +9,7 @@ from chary.audit.auditing.audit_findings import Audited
 from chary.audit.auditing.composed import of_run
 from chary.audit.auditing.distinguishing import Proof, most_shown
 from chary.audit.auditing.enumeration import TooMany
-from chary.audit.auditing.exactly import exactly
+from chary.audit.auditing.exactly import by_own_law, exactly
 from chary.audit.auditing.outcome_numbers import matrices
 from chary.audit.auditing.promises import claimed
 from chary.audit.auditing.transcripts import Chained, Played, opened_alike, played
@@ -32,16 +32,16 @@ def audit_case(case: WorstCase, *, transcripts: int | None = None, seed: int | N
                 raise
             times = whole(case.usual if transcripts is None else transcripts, "transcripts", least=8)
             found = _sampled(case, pair, times, seed, power)
-    return replace(found, seconds=time.perf_counter() - began, why=case.why)
+    return replace(found, seconds=time.perf_counter() - began)
 
 
 def _enumerated(case: WorstCase, pair: tuple[Rows, Rows], power: bool) -> Audited:
     asked = case.ask(1)
-    if not isinstance(asked, Call) and not (case.priced and isinstance(asked, Chained)):
+    if not isinstance(asked, Call) and not ((case.priced or case.law) and isinstance(asked, Chained)):
         raise TooMany("whole sessions are sampled")
-    exact = exactly if isinstance(asked, Call) else of_run
+    exact = exactly if isinstance(asked, Call) else of_run if case.priced else by_own_law
     found = exact(case, pair, 1)
-    weaker = exact(case, pair, case.weaker).measured if power else None
+    weaker = exact(case, pair, 2).measured if power else None
     return Audited(case.kind, found.claimed, found.delta, found.measured, weaker, True, found.event, 0, 0)
 
 
@@ -49,8 +49,8 @@ def _sampled(case: WorstCase, pair: tuple[Rows, Rows], times: int, seed: int | N
     source = source_of(seed)
     sides = sampled(case, 1, pair, source, times)
     epsilon, delta = promised(case, sides)
-    shown = against(sides, delta)
-    weaker = against(sampled(case, case.weaker, pair, source, times), delta).epsilon if power else None
+    shown = against(case, sides, delta)
+    weaker = against(case, sampled(case, 2, pair, source, times), delta).epsilon if power else None
     return Audited(case.kind, epsilon, delta, max(0.0, shown.epsilon), weaker, False, shown.score, times, 0)
 
 
@@ -61,8 +61,10 @@ def sampled(case: WorstCase, strength: int, pair: tuple[Rows, Rows], source: noi
 
 
 def promised(case: WorstCase, sides: list[Played]) -> tuple[float, float]:
-    """What is claimed: the whole budget, or the more that was charged on either neighbour."""
+    """What is claimed: the whole budget, or the more that was charged on either neighbour, or what an outcome says."""
     filter_ = sides[0].filter
+    if case.says is not None:
+        return case.says(sides[0].outcomes[0]), 0.0
     if case.whole:
         epsilon, delta = filter_.budget.exact
         return float(epsilon), float(delta)
@@ -70,9 +72,10 @@ def promised(case: WorstCase, sides: list[Played]) -> tuple[float, float]:
     return claimed(filter_, main, failure)
 
 
-def against(sides: list[Played], delta: float) -> Proof:
+def against(case: WorstCase, sides: list[Played], delta: float) -> Proof:
     """What the transcripts show."""
-    return most_shown(*matrices(*(side.outcomes for side in sides)), delta)
+    here, there = (side.outcomes if case.seen is None else [*map(case.seen, side.outcomes)] for side in sides)
+    return most_shown(*matrices(here, there), delta)
 
 
 def source_of(seed: int | None) -> noise.Source:

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from functools import cache
 
-from chary.audit.worst_cases import of_candidates, of_choices, of_numbers, of_runs, of_sums, of_thresholds
+from chary.audit.worst_cases import (
+    of_candidates,
+    of_choices,
+    of_numbers,
+    of_runs,
+    of_sketches,
+    of_sparse,
+    of_sums,
+    of_thresholds,
+)
 from chary.audit.worst_cases.worst_case import WorstCase
 from chary.errors import InvalidParameter
 
@@ -18,7 +27,7 @@ def worst_cases() -> dict[str, WorstCase]:
     >>> {"test", "release", "sparse_test"} <= worst_cases().keys()
     True
     """
-    modules = of_numbers, of_sums, of_choices, of_candidates, of_thresholds, of_runs
+    modules = of_numbers, of_sums, of_choices, of_candidates, of_thresholds, of_sparse, of_runs, of_sketches
     found = [case for module in modules for case in module.CASES]
     return {case.kind: case for case in found}
 

@@ -2,11 +2,10 @@
 
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
-from chary.accounting import one_sided_noise
 from chary.accounting.growing.accuracy_laws import Law
 from chary.audit.auditing.transcripts import Chained, OpenedUnder, Script
 from chary.audit.worst_cases.of_thresholds import even
@@ -20,9 +19,6 @@ from chary.calls import (
     Race,
     Schedule,
     SelfReporting,
-    Sketch,
-    SparseVector,
-    SparseWeights,
     Weights,
 )
 from chary.calls.numbers.releasing import AskRelease, Release
@@ -34,23 +30,15 @@ from chary.spine.interaction import Interaction
 
 PLACES = ["a", "b"]
 COUNTED = Tables({"unit": list(range(6))}, {"unit": list(range(5))})
-# One question moves up and the other down.
-CROSSED = Tables(
-    {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, relation="replace"
-)
 ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}, unit=None, relation="replace")
 UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}, "alpha": "0.1"}
 IN_A, IN_B = "place = 'a'", "place = 'b'"
 A, B = count(IN_A), count(IN_B)
-
-
 KEYS = 5
 # At this noise, as at half of it, a halt at the fourth key is nearly what the budget can pay.
 HALTING, RUN_NOISE = 3, 0.81
 # So often that what misses tell is told.
 ASKED = 24
-# How often two questions are asked in turn.
-ROUNDS = 3
 
 
 def halves(keys: int) -> Tables:
@@ -65,35 +53,12 @@ def halved(keys: int) -> Query:
     return count().by("place", range(2 * keys), keep_per_unit=keys)
 
 
-HALVES, HALVED = halves(KEYS), halved(KEYS)
 # A unit at which two keys are above, which would be below without it.
 ABOVE = Tables(
     {"unit": [1, 1], "place": PLACES}, {"unit": pa.array([], pa.int64()), "place": pa.array([], pa.string())}
 )
 # Two hits are nearly what the total can pay, at this noise and at half of it.
 HIT_NOISE = 0.85
-# Which half of the keys hit is told by a third of all transcripts.
-OF_HALTS = 20_000
-RARE = "the event that uses up epsilon is many misses in a row before a hit, too rare for so many transcripts"
-# One unit that is in one of two keys.
-MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, relation="replace")
-PAIRED = count().by("place", range(2), keep_per_unit=1)
-ONE_OR_NONE = Tables({"unit": [1]}, {"unit": pa.array([], pa.int64())})
-
-
-def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chained:
-    """Which of some keys is above, where one unit moves each by one: half of them up, half down. The bar is where some
-    are above and some are not."""
-    opening = SparseVector(above=2 // k, hits=1, epsilon=k, form=form, **options)
-    return Chained(opening, (lambda run: run.question(HALVED),))
-
-
-def one_sided(k: int, *, values: bool = False) -> Chained:
-    """Which of two keys is above with one-sided noise, the bar lowered to where both are: that the first is not and the
-    second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
-    lifted = one_sided_noise(epsilon=k, hits=1, tests=2, values=values).shift
-    opening = SparseVector(above=-lifted, hits=1, epsilon=k, tests=2, values=values)
-    return Chained(opening, (lambda run: run.question(PAIRED),))
 
 
 def growing_sparse(k: int) -> Chained:
@@ -153,12 +118,6 @@ def individual(k: int) -> Chained:
     return Chained(opening, (lambda run: run.question(count(), above=6),) * ASKED)
 
 
-def sparse_weights(k: int) -> Chained:
-    """A whole budget for one round, in which one row makes one question harder and the other easier."""
-    asked = [lambda run: run.question(IN_A), lambda run: run.question(IN_B)] * ROUNDS
-    return Chained(SparseWeights(**UNIVERSE, epsilon=k, rounds=1), tuple(asked))
-
-
 def self_reporting(k: int) -> Script:
     """Two tests whose values one unit moves from one bound to the other, the bar half way between."""
     bounds: dict[str, Any] = {"threshold": "0.5", "low": 0, "high": 1, "sensitivity": 1}
@@ -184,22 +143,6 @@ def race(k: int) -> Chained:
 
 
 CASES = [
-    WorstCase("sparse_test", one_sided, MOVED.opened),
-    WorstCase("sparse_watch", lambda k: one_sided(k, values=True), MOVED.opened),
-    WorstCase(
-        "sparse_watch in the tuned form with values",
-        lambda k: sparse(k, "tuned", values=True),
-        HALVES.opened,
-        weaker=4,
-        why=RARE,
-    ),
-    WorstCase(
-        "sparse_watch in the published form",
-        lambda k: sparse(k, "published"),
-        HALVES.opened,
-        transcripts=OF_HALTS,
-    ),
-    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), HALVES.opened, transcripts=OF_HALTS),
     WorstCase("growing_sparse_test", growing_sparse, ROWS.opened, transcripts=10_000),
     WorstCase(
         "above_threshold_test",
@@ -209,14 +152,6 @@ CASES = [
         whole=True,
     ),
     WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
-    WorstCase("sparse_weights_ask", sparse_weights, ROWS.opened, transcripts=1500, weaker=4, why=RARE),
-    WorstCase(
-        "sketch_release_if",
-        lambda k: once(Sketch(epsilon=k, registers=16)),
-        ONE_OR_NONE.opened,
-        transcripts=500,
-        why="at epsilon 1 as at 2 a register has one phantom and a least value of 1, and tells ln 2 of a unit at most",
-    ),
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),

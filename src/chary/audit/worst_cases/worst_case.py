@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from chary.audit.auditing.enumeration import Law
 from chary.audit.auditing.read_once import ReadOnce
-from chary.audit.auditing.transcripts import Asked, Chained, OpenedUnder, ended
+from chary.audit.auditing.transcripts import Asked, Begun, Chained, OpenedUnder, Step, ended
 from chary.calls.call import Call
 from chary.data import Neighbouring, Rows
 from chary.filters import Budget
@@ -45,8 +46,10 @@ class WorstCase:
     `terms(k)` opens the sessions in which that is asked. With `whole` sessions ask until they are refused, so that the
     whole budget is claimed, whatever was charged; otherwise what was charged is. `priced` audits the price of a hit at
     the filter's order, in log-moment, by exact laws; of a run, what is charged of all its transcripts, of which with
-    `hits_only` no more is looked at than which questions hit. `weaker` is the k that must be caught; where half the
-    noise is not, `why` says why not.
+    `hits_only` no more is looked at than which questions hit. `law` is the exact law of what a run makes of its one
+    question, by its own code, where only a part of its words needs to be followed. `seen` is what is looked at of a
+    sampled outcome, where it says too much to be learned from; `says` is the epsilon that an outcome says it may spend
+    of what was charged, where the rest is kept for what is not asked: that is claimed then.
     """
 
     kind: str
@@ -56,9 +59,10 @@ class WorstCase:
     whole: bool = False
     priced: bool = False
     hits_only: bool = False
+    law: Callable[[Begun, Step], Law] | None = None
+    seen: Callable[[Any], Any] | None = None
+    says: Callable[[Any], float] | None = None
     transcripts: int = 0
-    weaker: int = 2
-    why: str = ""
 
     @property
     def usual(self) -> int:

@@ -29,7 +29,7 @@ from chary.spine.interaction import (
     Touched,
     error_bar,
     laplace_for,
-    natural,
+    naturals,
 )
 from chary.spine.spine import Spine
 
@@ -122,7 +122,7 @@ class AskRelease(Bound[Release[Any]]):
         query, bar = self.call.query, self.asked.error_bar
         if isinstance(query, Mean):
             return mean_answer(self._told(query, answer), answer["noisy"], call)
-        values = [natural(steps, query.grid) for steps in answer["noisy"][0]]
+        values = naturals(answer["noisy"][0], query.grid)
         told = published(self.asked.noises[0], query, self.neighbouring)
         if query.keys is None:
             return NoisyNumber(call, values[0], bar, told=told)

@@ -62,9 +62,6 @@ def _wanted(kinds: Sequence[str], everything: bool, quick: bool) -> list[str]:
 
 def _show(found: Sequence[Audited]) -> None:
     show_table(COLUMNS, [_row(each) for each in found], "Epsilon that was claimed, and that was shown")
-    for each in found:
-        if each.caught is False and each.why:
-            console.print(f"{each.kind}: {each.why}.")
     wrong = [each.kind for each in found if not each.passed]
     console.print(f"Less private than claimed: {', '.join(wrong)}" if wrong else "Nothing was shown against any claim.")
 

@@ -36,7 +36,7 @@ class Domain:
         Duplicates, NULLs, an empty list, keys of mixed types and keys of the wrong length raise `InvalidQuery`.
         """
         names = (columns,) if isinstance(columns, str) else tuple(columns)
-        rows = tuple(tuple(map(_scalar, _row(key, len(names), isinstance(columns, str)))) for key in _listed(keys))
+        rows = _rows(tuple(_listed(keys)), len(names), isinstance(columns, str))
         if not rows:
             raise InvalidQuery("keys must not be empty: list the public groups, such as keys=['north', 'south']")
         return cls(
@@ -71,7 +71,9 @@ class Domain:
 
     @cached_property
     def _body(self) -> dict[str, Any]:
-        keys = [[key.isoformat() if isinstance(key, date) else key for key in row] for row in self.rows]
+        keys = [list(row) for row in self.rows]
+        if not {*self.kinds} <= {"integer", "string", "boolean"}:
+            keys = [[key.isoformat() if isinstance(key, date) else key for key in row] for row in keys]
         return {"columns": list(self.columns), "types": list(self.kinds), "keys": keys}
 
 
@@ -84,6 +86,15 @@ def _listed(keys: Iterable[Any]) -> Iterable[Any]:
     if isinstance(keys, (str, bytes, Set)) or not isinstance(keys, Iterable):
         raise InvalidQuery("keys must be a list in a fixed order, such as keys=['north', 'south']")
     return keys
+
+
+def _rows(keys: tuple[Any, ...], width: int, scalar: bool) -> tuple[tuple[Key, ...], ...]:
+    if scalar and {*map(type, keys)} in ({int}, {str}):
+        # Many keys of one plain type are checked together.
+        for edge in (min(keys), max(keys)) if isinstance(keys[0], int) else ("".join(keys),):
+            _scalar(edge)
+        return tuple(zip(keys, strict=True))
+    return tuple(tuple(map(_scalar, _row(key, width, scalar))) for key in keys)
 
 
 def _row(key: Any, width: int, scalar: bool) -> tuple[Any, ...]:

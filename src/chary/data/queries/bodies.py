@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Final
 
 from chary.data.queries.binned import Binned, histogram
 from chary.data.queries.count import Count, count
@@ -92,3 +92,4 @@ _KINDS = {
     "second moments": _moments,
     "series_value": _series_value,
 }
+KINDS: Final = tuple(_KINDS)

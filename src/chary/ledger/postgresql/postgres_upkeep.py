@@ -11,7 +11,9 @@ from chary.ledger.head import Head
 from chary.ledger.sql.bookmark import raw
 from chary.ledger.sql.upkeep import Kept
 
-_places = ", ".join(f"%({name})s" for name in (*ChainEntry._fields, "hash"))
+# As the columns of the table follow each other: the origin came later.
+_columns = [*(name for name in ChainEntry._fields if name != "origin"), "hash", "origin"]
+_places = ", ".join(f"%({name})s" for name in _columns)
 # Through the driver: this is most of what a charge waits for.
 _APPEND = f"SELECT append(ROW({_places})::entries, %(answer)s)"
 # Where a connection says which entry its transaction wrote last, and the number of the transaction.

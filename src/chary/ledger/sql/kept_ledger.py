@@ -44,22 +44,29 @@ class KeptLedger:
                 at = self._store.bookmark.read(connection)
                 self._upkeep.post(connection, at.hash, opening(at.entries + 1, terms))
 
-    def set_share(self, dataset: str, analyst: str, cap: Amount) -> None:
+    def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst."""
         with self._store.writing() as connection:
             at = sql_writes.standing(connection, dataset, analyst)
-            entry = sharing(at.number + 1, dataset, analyst, cap)
+            entry = sharing(at.number + 1, dataset, analyst, cap, origin)
             fitting_share(at.capacity, at.analyst, cap)
             self._upkeep.post(connection, at.head, entry, known=at.known)
 
     def reserve(
-        self, dataset: str, analyst: str, kind: str, body: str, worst: Amount, request: str | None = None
+        self,
+        dataset: str,
+        analyst: str,
+        kind: str,
+        body: str,
+        worst: Amount,
+        request: str | None = None,
+        origin: str = "",
     ) -> Reservation:
         """Charge the worst price before any data are touched."""
         with ExitStack() as undo:
             with self._store.writing() as connection:
                 at = sql_writes.standing(connection, dataset, analyst)
-                entry = reserving(at.number + 1, dataset, analyst, kind, body, worst, request)
+                entry = reserving(at.number + 1, dataset, analyst, kind, body, worst, request, origin)
                 sql_writes.unclaimed(connection, entry, self._claims.held)
                 at.dataset.admit(worst, "dataset")
                 at.analyst.admit(worst, "analyst")
@@ -100,13 +107,13 @@ class KeptLedger:
             number, head, held = sql_writes.reserved(connection, reservation.call)
             self._upkeep.post(connection, head, voiding(number + 1, held), reserved=held)
 
-    def note(self, dataset: str, kind: str, body: str, after: int | None = None) -> int:
+    def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
         """Record something about the dataset and raise its version."""
         with self._store.writing() as connection:
             version = sql_reads.account(connection, dataset).version
             unchanged(version, after)
             number, head = self._store.bookmark.read(connection)
-            self._upkeep.post(connection, head, noting(number + 1, dataset, kind, body))
+            self._upkeep.post(connection, head, noting(number + 1, dataset, kind, body, origin))
             return version + 1
 
     def notes(self, dataset: str) -> list[Note]:

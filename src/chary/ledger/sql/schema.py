@@ -71,6 +71,8 @@ entries = _table(
     text_column("answer_hash"),
     text_column("created"),
     text_column("hash"),
+    # Last, and with a default, since those of earlier versions get it at their opening.
+    Column("origin", _words, nullable=False, server_default=""),
 )
 
 datasets = _table(

@@ -10,7 +10,7 @@ from sqlalchemy.exc import ArgumentError
 
 from chary.errors import LedgerError
 from chary.ledger.entries import GENESIS
-from chary.ledger.sql.schema import FORMAT, chain, imprint, metadata, seals, secrets
+from chary.ledger.sql.schema import FORMAT, chain, entries, imprint, metadata, seals, secrets
 from chary.ledger.sqlite.sqlite_engine import engine_of
 
 SEAL = select(
@@ -38,6 +38,17 @@ def add_seal(connection: Connection) -> None:
     if not sealed(connection):
         metadata.create_all(connection, tables=[seals], checkfirst=False)
         connection.execute(seals.insert().from_select(["id", "entries", "secrets"], SEAL))
+
+
+def knows_origins(connection: Connection) -> bool:
+    """Whether entries can have an origin; those of earlier versions have none."""
+    return any(column["name"] == entries.c.origin.name for column in inspect(connection).get_columns(entries.name))
+
+
+def add_origins(connection: Connection) -> None:
+    """Let entries have an origin, unless another process has just done so; those that are there have an empty one."""
+    if not knows_origins(connection):
+        connection.exec_driver_sql(f"ALTER TABLE {entries.name} ADD COLUMN origin TEXT NOT NULL DEFAULT ''")
 
 
 def file_of(target: str | Path) -> Path:

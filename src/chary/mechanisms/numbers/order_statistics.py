@@ -13,6 +13,8 @@ from chary.accounting import Pure
 from chary.accounting.utility.rank_errors import RankChoice, halvings, rank_excess_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
+from chary.mechanisms.numbers.bracketing import Part, choose_place
+from chary.mechanisms.numbers.scattering import Coins, Scattered
 from chary.mechanisms.selection.inverse_sensitivity import InverseSensitivity, Stretches
 from chary.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from chary.numbers import Number, positive, probability, whole
@@ -52,20 +54,12 @@ class Order:
         found, counts = np.unique(places[drawn[ranks < kept]], return_counts=True)
         return cls(found, counts.astype(np.int64), points)
 
-    def part(self, first: int, last: int) -> "Order":
-        """What lies on the places from `first` to `last`, which become 0, 1, ...."""
-        low, high = np.searchsorted(self.places, [first, last + 1])
-        return Order(self.places[low:high] - first, self.counts[low:high], last - first + 1)
-
-    def dithered(self, source: noise.Source) -> "Order":
-        """The same on a grid `2**DITHER_BITS` times as fine, each value at a random place of its own old one.
+    def scattered(self, bits: int, coins: Coins) -> Scattered:
+        """The same on a grid `2**bits` times as fine, each value at a random place of its own old one.
 
         Values that were equal are then told apart by their own coins alone.
         """
-        shifts = source.words(int(self.counts.sum()), 16) & ((1 << DITHER_BITS) - 1)
-        fine = np.sort((np.repeat(self.places, self.counts) << DITHER_BITS) + shifts.astype(np.int64))
-        starts = np.flatnonzero(np.diff(fine, prepend=-1))
-        return Order(fine[starts], np.diff(starts, append=fine.size), self.points << DITHER_BITS)
+        return Scattered(self.places, self.counts, self.points, bits, coins)
 
     def topped(self, more: int) -> "Order":
         """The same and so many more values, a public number, on the highest place."""
@@ -123,9 +117,14 @@ class RankDistance:
         starts, below, equal = _ranks(order)
         widths = np.diff(starts, append=order.points)
         kept = widths > 0
-        return Stretches(starts[kept], widths[kept], self._distances(below[kept], equal[kept], int(order.counts.sum())))
+        return Stretches(starts[kept], widths[kept], self.of(below[kept], equal[kept], int(order.counts.sum())))
 
-    def _distances(self, below: Integers, equal: Integers, size: int) -> Integers:
+    def wanted(self, size: int) -> int:
+        """How many of so many values are below a place of distance 0: this many at most."""
+        return int(Fraction(self.q) * size)
+
+    def of(self, below: Integers, equal: Integers, size: int) -> Integers:
+        """The distances of places with so many values below them and on them, of `size` in all."""
         q = Fraction(self.q)
         part, whole_, step = q.numerator, q.denominator, int(self.change * q.denominator)
         if whole_ * size >= _WRAPS:  # where int64 would wrap around one value more would move a distance by anything
@@ -140,8 +139,8 @@ class RankDistance:
 class HalvedQuantiles:
     """Several quantiles of one column; a single one is the inverse-sensitivity mechanism itself.
 
-    With more than one, values are told apart by `Order.dithered`, and the middle quantile is chosen first; values up to
-    it go on to the quantiles before it, the others to those after it, and so on. A unit's value lies in one part at
+    With more than one, values are told apart by `Order.scattered`, and the middle quantile is chosen first; values up
+    to it go on to the quantiles before it, the others to those after it, and so on. A unit's value lies in one part at
     each of the `rounds`, and each round costs `epsilon / rounds` once. Under "replace" a value may leave one part and
     enter another, so after the first round each part gets half of that, with distances for adding and removing.
     Units of many values may lie in many parts: then every quantile is chosen from all values, and is a round.
@@ -200,25 +199,25 @@ class HalvedQuantiles:
 
     def step(self, order: Order, source: noise.Source) -> list[int]:
         """The chosen grid places, ascending."""
-        quantiles = tuple(Fraction(q) for q in self.at)
-        share = positive(self.epsilon, "epsilon") / self.rounds
-        if len(quantiles) > 1 and self.moves == 1:
-            return [place >> DITHER_BITS for place in self._halved(order.dithered(source), quantiles, share, source)]
-        distances = [RankDistance(q, self.replace, self.moves) for q in quantiles]
-        more = [self.margin(distance, share, order.points) for distance in distances]
-        tried = zip(distances, more, strict=True)
-        return sorted(self._one(distance.stretches(order.topped(add)), share, source) for distance, add in tried)
+        coins, share = Coins(source), positive(self.epsilon, "epsilon") / self.rounds
+        if len(self.at) > 1 and self.moves == 1:
+            values = order.scattered(DITHER_BITS, coins)
+            return [place >> DITHER_BITS for place in self.halved(values, share, coins)]
+        distances = [RankDistance(q, self.replace, self.moves) for q in self.at]
+        return sorted(self._one(order, distance, share, source) for distance in distances)
 
     def grid(self, points: int) -> int:
         """How many places are chosen from, for a grid of so many."""
         return points << DITHER_BITS if len(self.at) > 1 and self.moves == 1 else points
 
-    def _one(self, stretches: Stretches, share: Fraction, source: noise.Source) -> int:
+    def _one(self, order: Order, distance: RankDistance, share: Fraction, source: noise.Source) -> int:
         """One choice from all values."""
-        points = int(stretches.widths.sum())
+        points, more, coins = order.points, self.margin(distance, share, order.points), Coins(source)
         if self.flip and 2 < points <= MOST_COINS:
+            stretches = distance.stretches(order.topped(more))
             return PermuteAndFlip(share, 1).step(-np.repeat(stretches.distances, stretches.widths), source)
-        return InverseSensitivity(share, whole=self.narrow(points)).step(stretches, source)
+        chooser = InverseSensitivity(share, whole=self.narrow(points))
+        return choose_place(chooser, distance, Part(order.scattered(0, coins), 0, points - 1, more), coins)
 
     def margin(self, distance: RankDistance, share: Fraction, points: int) -> int:
         """How many values are put on the highest place before a choice of `share` among `points` places.
@@ -234,27 +233,22 @@ class HalvedQuantiles:
             raise InvalidParameter("so small an epsilon buys no interval of a quantile: give a larger epsilon=")
         return more
 
-    def _halved(
-        self, order: Order, quantiles: tuple[Fraction, ...], share: Fraction, source: noise.Source
-    ) -> list[int]:
-        """Choose in turn; `parts` holds the first place and the values of what each choice leaves below and above."""
+    def halved(self, values: Scattered, share: Fraction, coins: Coins) -> list[int]:
+        """Choose in turn; `parts` holds the first and the last place of what each choice leaves below and above."""
+        quantiles = tuple(Fraction(q) for q in self.at)
         found = [0] * len(quantiles)
-        parts: dict[tuple[int | None, bool], tuple[int, Order]] = {(None, False): (0, order)}
+        parts: dict[tuple[int | None, bool], tuple[int, int]] = {(None, False): (0, values.points - 1)}
         for choice in halvings(quantiles):
-            above = choice.parent is not None and choice.position > choice.parent
-            first, part = parts[choice.parent, above]
-            place = self._chosen(part, choice, share, source, order.points)
-            found[choice.position] = first + place
-            parts[choice.position, False] = first, part.part(0, place)
-            parts[choice.position, True] = first + place + 1, part.part(place + 1, part.points - 1)
+            first, last = parts[choice.parent, choice.parent is not None and choice.position > choice.parent]
+            place = first - 1
+            if first <= last:
+                distance, own = self.choice(choice, share)
+                part = Part(values, first, last, self.margin(distance, own, values.points))
+                place = first + choose_place(InverseSensitivity(own), distance, part, coins)
+            found[choice.position] = place
+            parts[choice.position, False] = first, place
+            parts[choice.position, True] = place + 1, last
         return found
-
-    def _chosen(self, part: Order, choice: RankChoice, share: Fraction, source: noise.Source, points: int) -> int:
-        if not part.points:
-            return -1
-        distance, own = self.choice(choice, share)
-        topped = part.topped(self.margin(distance, own, points))
-        return InverseSensitivity(own).step(distance.stretches(topped), source)
 
     def choice(self, choice: RankChoice, share: Fraction) -> tuple[RankDistance, Fraction]:
         """The distances of one choice of the halving, and its epsilon."""

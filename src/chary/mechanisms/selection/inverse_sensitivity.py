@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Pure
@@ -78,12 +77,14 @@ class InverseSensitivity:
 
     def law(self, stretches: Stretches) -> "LevelLaw":
         """The exact law of the level, the distance of the chosen outcome. It depends on data."""
-        totals = np.bincount(stretches.distances, weights=stretches.widths.astype(np.float64))
-        return LevelLaw(totals.astype(np.int64), self.unit)
+        levels, of = np.unique(stretches.distances, return_inverse=True)
+        totals = np.bincount(of, weights=stretches.widths.astype(np.float64))
+        return LevelLaw(totals.astype(np.int64), self.unit, levels)
 
     def step(self, stretches: Stretches, source: noise.Source) -> int:
         """The chosen outcome: a level by its law, then any outcome of that level."""
-        level = self.law(stretches).draw(source)
+        law = self.law(stretches)
+        level = law.levels[law.draw(source)]
         chosen = np.flatnonzero(stretches.distances == level)
         ends = np.cumsum(stretches.widths[chosen])
         at = int(noise.uniform_integers(source, int(ends[-1]), 1)[0])
@@ -108,17 +109,19 @@ class InverseSensitivity:
 
 
 class LevelLaw(noise.FiniteLaw):
-    """`P(j)` exactly proportional to `totals[j] * exp(-unit * j)`, for whole totals that sum to at most 2**53.
+    """`P(j)` exactly proportional to `totals[j] * exp(-unit * levels[j])`, for whole totals that sum to at most 2**53.
 
-    `totals[0]` must be positive. A million levels take milliseconds; only where a cut point is closer to the random
-    word than its error bound, once in a million draws of that size, are all weights computed to more bits.
+    Levels ascend from 0, without others 0, 1, 2, ...; `totals[0]` must be positive. A million take milliseconds; only
+    where a cut point is closer to the random word than its error bound, once in a million draws of that size, are all
+    weights computed to more bits.
 
     >>> [round(p, 4) for p in LevelLaw(np.array([1, 10]), Fraction(1)).probabilities()]
     [0.2137, 0.7863]
     """
 
-    def __init__(self, totals: NDArray[np.int64], unit: Fraction) -> None:
-        if not totals.size or totals[0] < 1 or totals.min() < 0 or int(totals.sum()) > MOST_OUTCOMES:
+    def __init__(self, totals: Integers, unit: Fraction, levels: Integers | None = None) -> None:
+        self.levels = np.arange(totals.size) if levels is None else levels
+        if not totals.size or self.levels[0] or totals[0] < 1 or totals.min() < 0 or int(totals.sum()) > MOST_OUTCOMES:
             raise InvalidParameter("a law of distances needs an outcome of distance 0 and at most 2**53 outcomes")
         self._totals, self._unit = totals, unit
 
@@ -129,7 +132,7 @@ class LevelLaw(noise.FiniteLaw):
     def bounds(self, bits: int) -> list[Bounds]:
         """Every power errs by at most one unit more than the one before it, which the guard bits hold."""
         work = bits + GUARD_BITS + 2 * self.size.bit_length() + MOST_OUTCOMES.bit_length()
-        pairs = zip(self._totals.tolist(), _powers(self._unit, self.size, work), strict=True)
+        pairs = zip(self._totals.tolist(), _powers(self._unit, self.levels, work), strict=True)
         weights = [(total * lower, total * upper) for total, (lower, upper) in pairs]
         least, most = (sum(column) for column in zip(*weights, strict=True))
         return [((lower << bits) // most, -((-upper << bits) // least)) for lower, upper in weights]
@@ -145,19 +148,20 @@ class LevelLaw(noise.FiniteLaw):
     @cached_property
     def _weights(self) -> Floats:
         with np.errstate(under="ignore"):
-            powers = np.exp(-float(self._unit) * np.arange(self.size, dtype=np.float64))
+            powers = np.exp(-float(self._unit) * self.levels.astype(np.float64))
             weights: Floats = self._totals.astype(np.float64) * powers
         return weights
 
 
-def _powers(unit: Fraction, count: int, bits: int) -> list[Bounds]:
-    """Bounds of `exp(-unit * j) * 2**bits` for j = 0, ..., count - 1."""
-    ratio = Enclosure.exponential(unit).bounds(bits)
+def _powers(unit: Fraction, levels: Integers, bits: int) -> list[Bounds]:
+    """Bounds of `exp(-unit * level) * 2**bits` for levels that ascend from 0."""
+    gaps = np.diff(levels).tolist()
+    ratios = {gap: Enclosure.exponential(unit * gap).bounds(bits) for gap in set(gaps)}
 
-    def times(power: Bounds, by: Any) -> Bounds:
-        return power[0] * by[0] >> bits, -(-power[1] * by[1] >> bits)
+    def times(power: Bounds, gap: Any) -> Bounds:
+        return power[0] * ratios[gap][0] >> bits, -(-power[1] * ratios[gap][1] >> bits)
 
-    return list(accumulate(repeat(ratio, count - 1), times, initial=(1 << bits, 1 << bits)))
+    return list(accumulate(gaps, times, initial=(1 << bits, 1 << bits)))
 
 
 def mode_distances(counts: Integers, *, replace: bool) -> Integers:

@@ -95,6 +95,11 @@ class AuditTrail:
         found = self._store.rows(select(TRAIL).where(TRAIL.c.number > after).order_by(TRAIL.c.number).limit(limit))
         return [TrailEntry(**row._mapping) for row in found]
 
+    def done(self, dataset: str, action: str) -> list[TrailEntry]:
+        """All entries of one action on one dataset, oldest first."""
+        here = select(TRAIL).where(TRAIL.c.dataset == dataset, TRAIL.c.action == action).order_by(TRAIL.c.number)
+        return [TrailEntry(**row._mapping) for row in self._store.rows(here)]
+
     def broken(self) -> int | None:
         """The number of the first entry that is not as it was written; None if all are."""
         before = _FIRST

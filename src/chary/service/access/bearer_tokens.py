@@ -97,6 +97,10 @@ class BearerTokens:
             return None
         return _principal(found)
 
+    def keeps(self, name: str) -> bool:
+        """Whether a token of that name was made here, whatever became of it."""
+        return self._found(name) is not None
+
     def revoke(self, name: str) -> bool:
         """End a token now; whether there was one."""
         statement = update(TOKENS).where(TOKENS.c.token == name, TOKENS.c.revoked.is_(None))

@@ -61,6 +61,11 @@ class Principal:
         return "*" in self.datasets or dataset in self.datasets
 
     @property
+    def origin(self) -> str:
+        """What the ledger says of entries that this token made: its name, never its secret."""
+        return f"token {self.token}"
+
+    @property
     def everywhere(self) -> bool:
         """Whether the token is for all datasets."""
         return "*" in self.datasets

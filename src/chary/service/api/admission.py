@@ -10,12 +10,14 @@ from fastapi import Request
 
 from chary.errors import InvalidParameter
 from chary.service.access.roles import ACTIONS, Principal
-from chary.service.api.service_state import Service, service_of
+from chary.service.api.service_state import service_of
 from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import parsed_body
 
 JSON: Final = "application/json"
-_LONGEST_TOKEN: Final = 256
+# Those of an issuer hold claims; longer headers are refused before.
+_LONGEST_TOKEN: Final = 8192
+_HOW: Final = "send a token, as in Authorization: Bearer chary_..."
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,31 @@ class May:
             raise InvalidParameter(f"actions are {', '.join(ACTIONS)}")
 
     def __call__(self, request: Request) -> Principal:
-        service = service_of(request)
-        who = _recognised(request, service)
-        if wait := service.rates.wait(who.token):
-            raise Refusal(429, "this token comes too often", Retry_After=str(ceil(wait)))
-        if not who.may(self.action):
-            raise Refusal(403, f"this takes one of the roles {', '.join(sorted(ACTIONS[self.action]))}")
-        request.state.token = who.token
-        return who
+        return admitted(request, _bearer(request), self.action)
+
+
+def admitted(request: Request, who: Principal, action: str) -> Principal:
+    """Somebody who is known, if the token may do this now; `Refusal` with status 429 or 403 otherwise."""
+    if wait := service_of(request).rates.wait(who.token):
+        raise Refusal(429, "this token comes too often", Retry_After=str(ceil(wait)))
+    if not who.may(action):
+        raise Refusal(403, f"this takes one of the roles {', '.join(sorted(ACTIONS[action]))}")
+    request.state.token = who.token
+    return who
+
+
+def recognised(request: Request, token: str) -> Principal:
+    """Whose token it is; `Refusal` with status 401 for nobody's, 429 where too many wrong ones came from an address."""
+    service, address = service_of(request), request.client.host if request.client else ""
+    if not token.isascii() or len(token) > _LONGEST_TOKEN:
+        raise _nobody(_HOW)
+    if not service.tokens.remembers(token) and (wait := service.failures.blocked(address)):
+        raise Refusal(429, "too many wrong tokens came from this address", Retry_After=str(ceil(wait)))
+    who = service.tokens.recognise(token)
+    if who is None:
+        service.failures.wait(address)
+        raise _nobody("this token is not valid: unknown, expired or revoked")
+    return who
 
 
 async def strict_body(request: Request) -> dict[str, Any]:
@@ -94,18 +113,11 @@ def header(request: Request, name: str) -> str:
     return _single(request, name)
 
 
-def _recognised(request: Request, service: Service) -> Principal:
+def _bearer(request: Request) -> Principal:
     scheme, _, token = _single(request, "authorization").partition(" ")
-    if scheme.lower() != "bearer" or not token.isascii() or len(token) > _LONGEST_TOKEN:
-        raise _nobody("send a token, as in Authorization: Bearer chary_...")
-    address = request.client.host if request.client else ""
-    if not service.tokens.remembers(token) and (wait := service.failures.blocked(address)):
-        raise Refusal(429, "too many wrong tokens came from this address", Retry_After=str(ceil(wait)))
-    who = service.tokens.recognise(token)
-    if who is None:
-        service.failures.wait(address)
-        raise _nobody("this token is not valid: unknown, expired or revoked")
-    return who
+    if scheme.lower() != "bearer":
+        raise _nobody(_HOW)
+    return recognised(request, token)
 
 
 def _nobody(told: str) -> Refusal:

@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from chary.errors import CharyError
 from chary.service.api import (
@@ -22,6 +24,8 @@ from chary.service.api import (
 )
 from chary.service.api.observing import LOG, Observing, told_problem
 from chary.service.api.service_state import Service
+from chary.service.page.frame.shown_pages import ROOT
+from chary.service.page.page_application import page_application
 from chary.service.serving.jobs import BEAT
 from chary.service.wire.call_schemas import call_schemas
 from chary.service.wire.problems import MEDIA
@@ -35,6 +39,7 @@ _PROBLEM: Final = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
+        "field": {"type": "string", "description": "The field of the call that it is about."},
         "asked": {"type": "number", "description": "The share of the budget that was asked for."},
         "left": {"type": "number", "description": "The share that is left."},
         "epsilon": {"type": "number", "description": "The epsilon with which the same question would fit."},
@@ -59,9 +64,17 @@ def application(service: Service) -> FastAPI:
         app.include_router(module.router)
     for kind in (CharyError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, told_problem)
+    app.mount(ROOT, page_application(service))
+    app.add_route("/", _to_the_page, include_in_schema=False)
     app.add_middleware(Observing, service=service)
+    if proxies := service.config.service.proxies:
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
+
+
+def _to_the_page(_: Request) -> RedirectResponse:
+    return RedirectResponse(f"{ROOT}/", 303)
 
 
 @asynccontextmanager

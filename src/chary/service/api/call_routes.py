@@ -23,7 +23,7 @@ _LONGEST_WAIT: Final = 60
 _TERMS: Final = ("distance", "tests", "truth", "hits", "confidence")
 
 
-def _of(schema: dict[str, Any]) -> dict[str, Any]:
+def in_json_body(schema: dict[str, Any]) -> dict[str, Any]:
     """The body of a route, for OpenAPI."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
@@ -43,7 +43,7 @@ _QUOTED: Final = {
 }
 
 
-@router.post("/calls", openapi_extra=_of(_CALL))
+@router.post("/calls", openapi_extra=in_json_body(_CALL))
 async def ask(request: Request, on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
     """Ask a call. Under an `Idempotency-Key` that came before, the stored answer, for free.
 
@@ -52,13 +52,13 @@ async def ask(request: Request, on: Asker, body: Body, service: Shared, typed: T
     return await answered(request, service, on, Wish("ask", body), typed)
 
 
-@router.post("/runs", openapi_extra=_of(_OPENING))
+@router.post("/runs", openapi_extra=in_json_body(_OPENING))
 async def start(request: Request, on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
     """Open a run: what stays open and is asked again and again."""
     return await answered(request, service, on, Wish("start", body), typed)
 
 
-@router.post("/runs/{number}/questions", openapi_extra=_of(_WORDS))
+@router.post("/runs/{number}/questions", openapi_extra=in_json_body(_WORDS))
 async def question(
     request: Request, on: Asker, number: Number, body: Body, service: Shared, typed: Typed = False
 ) -> JSONResponse:
@@ -82,7 +82,7 @@ def run(on: Asker, number: Number, typed: Typed = False) -> JSONResponse:
     return JSONResponse(told_run(run_shown(on.served, on.who, session, number), session, typed=typed))
 
 
-@router.post("/quotes", openapi_extra=_of(_QUOTED))
+@router.post("/quotes", openapi_extra=in_json_body(_QUOTED))
 def quote(on: Asker, body: Body, typed: Typed = False) -> JSONResponse:
     """What a call would cost and how accurate it would be; nothing is charged, read or written."""
     call, terms, alternatives = _quoted(body)
@@ -91,7 +91,7 @@ def quote(on: Asker, body: Body, typed: Typed = False) -> JSONResponse:
     return JSONResponse(told_quote(found, alternatives=alternatives, typed=typed))
 
 
-@router.post("/runs/{number}/quotes", openapi_extra=_of(_WORDS))
+@router.post("/runs/{number}/quotes", openapi_extra=in_json_body(_WORDS))
 def quote_question(on: Asker, number: Number, body: Body, typed: Typed = False) -> JSONResponse:
     """What a question to a run would cost now."""
     session = on.served.asked_by(on.who.analyst)
@@ -102,15 +102,20 @@ def quote_question(on: Asker, number: Number, body: Body, typed: Typed = False) 
 async def answered(request: Request, service: Service, on: Asking, wish: Wish, typed: bool) -> JSONResponse:
     """Do what was asked, after it is in the trail; a job where it takes longer than its asker waits."""
     key, patience = request_key(request), _patience(request, service)
-    await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
-    service.figures.calls.labels(on.served.name, wish.kind).inc()
-    job = service.jobs.start(on.who, on.served, wish, key)
+    job = await begun(service, on, wish, key)
     headers = {"Idempotency-Key": key_header(key)}
     if not await service.jobs.settled(job, patience):
         place = f"/v1/jobs/{job.name}"
         told = {"job": job.name, "state": "running", "step": job.step, "events": f"{place}/events"}
         return JSONResponse(told, 202, headers | {"Location": place})
     return JSONResponse(await asyncio.to_thread(_told, job, typed), headers=headers)
+
+
+async def begun(service: Service, on: Asking, wish: Wish, key: str) -> Job:
+    """Begin what was asked, after it is in the trail."""
+    await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
+    service.figures.calls.labels(on.served.name, wish.kind).inc()
+    return service.jobs.start(on.who, on.served, wish, key)
 
 
 def _told(job: Job, typed: bool) -> dict[str, Any]:

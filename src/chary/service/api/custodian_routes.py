@@ -14,7 +14,7 @@ from chary.service.api.admission import JSON, media_of, read_body, strict_body
 from chary.service.api.places import Asking, On, request_key
 from chary.service.api.service_state import Service, Shared
 from chary.service.keeping.service_tables import PUBLISHED
-from chary.service.serving.brought_rows import ARROW, brought_rows
+from chary.service.serving.brought_rows import ARROW, CSV_TEXT, brought_rows
 from chary.service.serving.served_datasets import rows_of
 from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import finite
@@ -33,6 +33,7 @@ _ROWS: Final = {
         "content": {
             JSON: {"schema": {"type": "object", "required": ["rows"], "properties": {"rows": {"type": "array"}}}},
             ARROW: {"schema": {"type": "string", "format": "binary"}},
+            CSV_TEXT: {"schema": {"type": "string"}},
         },
     }
 }
@@ -45,14 +46,9 @@ async def append(request: Request, on: Annotated[Asking, Depends(On("append"))],
     Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
     takes any.
     """
-    if service.config.service.workers > 1 and not service.config.shared(on.served.name):
-        told = "the processes of this service share no rows: keep them on a server, or append through a single process"
-        raise Refusal(409, told)
-    media = media_of(request, [JSON, ARROW])
+    media = media_of(request, [JSON, ARROW, CSV_TEXT])
     raw, key = await read_body(request, service.config.service.rows_bytes), request_key(request)
-    version = await asyncio.to_thread(_appended, service, on, media, raw, key)
-    service.woken.set()
-    return JSONResponse({"version": version})
+    return JSONResponse({"version": await appended(service, on, media, raw, key)})
 
 
 @router.put("/shares/{analyst}")
@@ -65,8 +61,7 @@ def share(
     """Cap an analyst at a share of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
     if body.keys() != {"share"}:
         raise InvalidParameter('a share is said as {"share": "0.5"}')
-    service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(body["share"])}, None)
-    on.served.session.set_share(analyst, body["share"])
+    capped(service, on, analyst, body["share"])
     return JSONResponse({"analyst": analyst, "share": str(body["share"])})
 
 
@@ -79,21 +74,60 @@ def draft(on: Annotated[Asking, Depends(On("publish"))], form: Form = "json") ->
 @router.post("/report", status_code=201)
 def publish(on: Annotated[Asking, Depends(On("publish"))], service: Shared) -> JSONResponse:
     """Publish the report of now: from then on, whoever has a token for the dataset may read it."""
-    made = report(on.served.session)
-    service.trail.add(on.who, on.served.name, "publish", {"head": made.head}, None)
-    row = {"dataset": on.served.name, "time": now(), "report": json.dumps(in_typed(made))}
-    service.store.change(insert(PUBLISHED).values(**row))
+    made = published_now(service, on)
     return JSONResponse({"made": made.made, "head": made.head}, 201)
 
 
 @router.get("/report")
 def published(on: Annotated[Asking, Depends(On("look"))], service: Shared, form: Form = "json") -> Response:
     """The report that was published last."""
+    return _shown(last_report(service, on), form)
+
+
+async def appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
+    """Add the rows of a body, and let what stands be asked about them; their version. In the trail.
+
+    Errors: `Refusal` with status 409 where several processes share no rows; those of `Session.append`.
+    """
+    if service.config.service.workers > 1 and not service.config.shared(on.served.name):
+        told = "the processes of this service share no rows: keep them on a server, or append through a single process"
+        raise Refusal(409, told)
+    version = await asyncio.to_thread(_appended, service, on, media, raw, key)
+    service.woken.set()
+    return version
+
+
+def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
+    with brought_rows(media, raw, on.served.session.schema) as rows:
+        # How many rows came may be secret, so the trail says that some came, and under which key.
+        service.trail.add(on.who, on.served.name, "append", {}, key)
+        with on.served.growing, service.store.held(rows_of(on.served.name), _PATIENCE):
+            return on.served.acting(on.who).append(rows, request=key)
+
+
+def capped(service: Service, on: Asking, analyst: str, share: Any) -> None:
+    """Cap an analyst at a share of the budget; in the trail."""
+    service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(share)}, None)
+    on.served.acting(on.who).set_share(analyst, share)
+
+
+def published_now(service: Service, on: Asking) -> PublicReport:
+    """Publish the report of now; in the trail."""
+    made = report(on.served.session)
+    service.trail.add(on.who, on.served.name, "publish", {"head": made.head}, None)
+    row = {"dataset": on.served.name, "time": now(), "report": json.dumps(in_typed(made))}
+    service.store.change(insert(PUBLISHED).values(**row))
+    return made
+
+
+def last_report(service: Service, on: Asking) -> PublicReport:
+    """The report that was published last; `Refusal` with status 404 where none was."""
     here = PUBLISHED.c.dataset == on.served.name
     found = service.store.rows(select(PUBLISHED.c.report).where(here).order_by(PUBLISHED.c.number.desc()).limit(1))
     if not found:
         raise Refusal(404, "no report of this dataset was published")
-    return _shown(of_typed(json.loads(found[0].report)), form)
+    made: PublicReport = of_typed(json.loads(found[0].report))
+    return made
 
 
 def _shown(made: PublicReport, form: str) -> Response:
@@ -103,11 +137,3 @@ def _shown(made: PublicReport, form: str) -> Response:
         text = made.markdown() if form == "markdown" else made.csv()
         return PlainTextResponse(text, media_type=f"text/{form}")
     return JSONResponse(in_typed(made) if form == "typed" else finite(made.to_dict()))
-
-
-def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
-    table = brought_rows(media, raw, on.served.session.schema)
-    # How many rows came may be secret, so the trail says that some came, and under which key.
-    service.trail.add(on.who, on.served.name, "append", {}, key)
-    with on.served.growing, service.store.held(rows_of(on.served.name), _PATIENCE):
-        return on.served.session.append(table, request=key)

@@ -84,15 +84,21 @@ def problem_response(error: Exception) -> JSONResponse:
     return JSONResponse(told, told["status"], headers, media_type=MEDIA)
 
 
-async def told_problem(request: Request, error: Exception) -> JSONResponse:
-    """What a route raised, as a problem."""
+def foreseen(error: Exception) -> CharyError:
+    """What a route raised, as an error of chary's; what nobody foresaw is raised again."""
     if isinstance(error, RequestValidationError):
         first = error.errors()[0]
-        error = InvalidParameter(f"{'.'.join(map(str, first['loc']))}: {str(first['msg']).lower()}")
-    elif isinstance(error, HTTPException):
-        error = Refusal(error.status_code, "there is no such thing here", **dict(error.headers or {}))
-    elif not isinstance(error, CharyError):
+        return InvalidParameter(f"{'.'.join(map(str, first['loc']))}: {str(first['msg']).lower()}")
+    if isinstance(error, HTTPException):
+        return Refusal(error.status_code, "there is no such thing here", **dict(error.headers or {}))
+    if not isinstance(error, CharyError):
         raise error
+    return error
+
+
+async def told_problem(request: Request, error: Exception) -> JSONResponse:
+    """What a route raised, as a problem."""
+    error = foreseen(error)
     response = problem_response(error)
     found: Service = request.app.state.service
     found.figures.refusals.labels(problem(error)["type"].rpartition(":")[2]).inc()

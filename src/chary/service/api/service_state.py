@@ -3,10 +3,11 @@
 import asyncio
 import threading
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import Depends, Request
 
+from chary.errors import InvalidParameter
 from chary.service.access.audit_trail import AuditTrail
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.open_streams import OpenStreams
@@ -23,6 +24,9 @@ from chary.service.standing.standing_runner import StandingRunner
 from chary.service.telling.feed import Feed
 from chary.service.telling.webhooks import Webhooks
 
+if TYPE_CHECKING:
+    from chary.service.access.openid_login import OpenIdLogIn
+
 # Set when this process was asked to stop: streams end then, since they would end at no time of their own.
 STOPPING: Final = threading.Event()
 AnyRates = Rates | SharedRates
@@ -36,6 +40,7 @@ class Service:
     datasets: ServedDatasets
     store: ServiceStore
     tokens: BearerTokens
+    log_in: "OpenIdLogIn | None"
     trail: AuditTrail
     jobs: Jobs
     rates: AnyRates
@@ -68,16 +73,15 @@ def opened_service(config: ServiceConfig) -> Service:
 
 def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:
     """A service of datasets that are open, and of a database."""
-    said, tokens, jobs = (
-        config.service,
-        BearerTokens(store),
-        Jobs(store, config.service.threads, config.service.calls_each),
-    )
+    said = config.service
+    jobs = Jobs(store, said.threads, said.calls_each)
+    tokens, log_in = _known(config, store)
     return Service(
         config=config,
         datasets=datasets,
         store=store,
         tokens=tokens,
+        log_in=log_in,
         trail=AuditTrail(store),
         jobs=jobs,
         rates=_rates(config, store, "token", said.rate, said.burst),
@@ -93,6 +97,20 @@ def _rates(config: ServiceConfig, store: ServiceStore, kind: str, each_second: f
     if store.on_server or config.service.workers > 1:
         return SharedRates(store, kind, each_second, burst)
     return Rates(each_second, burst)
+
+
+def _known(config: ServiceConfig, store: ServiceStore) -> tuple[BearerTokens, "OpenIdLogIn | None"]:
+    """The tokens that are known, and how somebody logs in at an issuer, if the chary.toml names one."""
+    said = config.service.openid
+    if said is None:
+        return BearerTokens(store), None
+    try:
+        from chary.service.access.openid_login import log_in_of  # noqa: PLC0415
+        from chary.service.access.openid_tokens import OpenIdTokens  # noqa: PLC0415
+    except ImportError:
+        raise InvalidParameter("tokens of an issuer need the extra oidc: pip install 'chary[oidc]'") from None
+    tokens = OpenIdTokens(store, said)
+    return tokens, log_in_of(config, tokens)
 
 
 def service_of(request: Request) -> Service:

@@ -10,11 +10,12 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from chary.errors import InvalidParameter
 from chary.service.api.admission import header, strict_body
+from chary.service.api.call_routes import in_json_body
 from chary.service.api.places import After, Asking, Limit, On, paged
 from chary.service.api.service_state import Service, Shared
 from chary.service.api.streams import Followed, looks
 from chary.service.serving.wishes import Wish
-from chary.service.standing.standing_book import ENDED, StandingQuestion
+from chary.service.standing.standing_book import ACTIVE, ENDED, PAUSED, StandingQuestion
 from chary.service.standing.standing_runner import quote_of
 from chary.service.wire.problems import Refusal
 
@@ -38,42 +39,46 @@ _BODY: Final = {
         "webhook": {"type": ["string", "null"], "description": "The name of one in the chary.toml."},
     },
 }
+_STATE: Final = {
+    "type": "object",
+    "required": ["state"],
+    "additionalProperties": False,
+    "properties": {"state": {"enum": [ACTIVE, PAUSED, ENDED]}},
+}
 
 
-@router.post(
-    "/standing",
-    status_code=201,
-    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _BODY}}}},
-)
+@router.post("/standing", status_code=201, openapi_extra=in_json_body(_BODY))
 def stand(on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared) -> JSONResponse:
     """Ask something at every append, or at a time, once about every version of the rows, within a share of the budget.
 
     It is checked as if it were asked now, and not asked before there is a version that is new.
     """
-    wish = _wish(body)
-    quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
-    said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
-    said |= {"share": body.get("share"), "webhook": body.get("webhook")}
-    if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
-        raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
-    if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
-        raise InvalidParameter("there is no webhook of that name in the chary.toml")
-    made = service.standing.stand(on.served, on.who, wish, quoted.most_charged, **said)
-    service.trail.add(on.who, on.served.name, "stand", {"standing": made.standing, "asked": wish.written()}, None)
-    return JSONResponse(made.as_dict(), 201)
+    return JSONResponse(stood(service, on, body).as_dict(), 201)
 
 
 @router.get("/standing")
 def standing(on: Historian, service: Shared) -> JSONResponse:
     """The standing questions that are shown to this token, with what they cost so far."""
-    return JSONResponse({"items": [each.as_dict() for each in _shown(on, service)]})
+    return JSONResponse({"items": [each.as_dict() for each in standing_shown(service, on)]})
+
+
+@router.put(
+    "/standing/{name}",
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _STATE}}}},
+)
+def turn(
+    name: Name, on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared
+) -> JSONResponse:
+    """Pause a standing question of one's own, or let it go on: `{"state": "paused"}`, `{"state": "active"}`."""
+    if body.keys() != {"state"}:
+        raise InvalidParameter('what becomes of a standing question is said as {"state": "paused"}')
+    return JSONResponse(turned(service, on, name, str(body["state"])).as_dict())
 
 
 @router.delete("/standing/{name}")
 def end(name: Name, on: Stander, service: Shared) -> JSONResponse:
     """End a standing question of one's own."""
-    if not any(each.standing == name and each.analyst == on.who.analyst for each in _shown(on, service)):
-        raise Refusal(404, "there is no standing question of that name")
+    own_standing(service, on, name)
     service.trail.add(on.who, on.served.name, "stand", {"ended": name}, None)
     service.standing.book.keep(name, state=ENDED)
     return JSONResponse({"standing": name, "state": ENDED})
@@ -104,6 +109,41 @@ async def feed_events(
             yield ServerSentEvent(event=each["kind"], id=str(after), data=each)
 
 
+def stood(service: Service, on: Asking, body: dict[str, Any]) -> StandingQuestion:
+    """A new standing question, as a body says it; in the trail."""
+    wish = _wish(body)
+    quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
+    said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
+    said |= {"share": body.get("share"), "webhook": body.get("webhook")}
+    if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
+        raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
+    if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
+        raise InvalidParameter("there is no webhook of that name in the chary.toml")
+    made = service.standing.stand(on.served, on.who, wish, quoted.most_charged, **said)
+    service.trail.add(on.who, on.served.name, "stand", {"standing": made.standing, "asked": wish.written()}, None)
+    return made
+
+
+def turned(service: Service, on: Asking, name: str, state: str) -> StandingQuestion:
+    """A standing question of one's own, paused, going on or ended from now on; in the trail."""
+    own_standing(service, on, name)
+    service.trail.add(on.who, on.served.name, "stand", {state: name}, None)
+    return service.standing.book.turn(name, state)
+
+
+def own_standing(service: Service, on: Asking, name: str) -> StandingQuestion:
+    """The standing question of that name, if it is of one's own; for others it is not there."""
+    for each in standing_shown(service, on):
+        if each.standing == name and each.analyst == on.who.analyst:
+            return each
+    raise Refusal(404, "there is no standing question of that name")
+
+
+def standing_shown(service: Service, on: Asking) -> list[StandingQuestion]:
+    """The standing questions that are shown to somebody, oldest first."""
+    return [each for each in service.standing.book.all(on.served.name) if on.served.shows(on.who, each.analyst)]
+
+
 def _alone(on: Asking) -> str | None:
     """Whose news alone are shown; None for those of all. What is not shown is not counted in pages either."""
     return None if on.served.shared or on.who.custodian else on.who.analyst
@@ -116,7 +156,3 @@ def _wish(body: dict[str, Any]) -> Wish:
     if set(body) <= _KNOWN and call is None and type(run) is int and run > 0 and isinstance(question, dict):
         return Wish("question", question, run)
     raise InvalidParameter("what stands is a call, or a run with a question; with every, share, tell and webhook")
-
-
-def _shown(on: Asking, service: Service) -> list[StandingQuestion]:
-    return [each for each in service.standing.book.all(on.served.name) if on.served.shows(on.who, each.analyst)]

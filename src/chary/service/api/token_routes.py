@@ -11,38 +11,31 @@ from chary.service.access.bearer_tokens import TokenRecord
 from chary.service.access.roles import Principal
 from chary.service.api.admission import May, strict_body
 from chary.service.api.places import After, Limit, paged
-from chary.service.api.service_state import Shared
+from chary.service.api.service_state import Service, Shared
 from chary.service.wire.problems import Refusal
 
 router = APIRouter(prefix="/v1", tags=["custodians"])
 Keeper = Annotated[Principal, Depends(May("tokens"))]
+TokenName = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 _SAID = frozenset({"analyst", "roles", "datasets", "days"})
 
 
 @router.post("/tokens", status_code=201)
 def make(who: Keeper, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared) -> JSONResponse:
     """A new token, shown this once: `{"analyst": "al", "roles": ["analyst"], "datasets": ["visits"], "days": 9}`."""
-    if body.keys() != _SAID or not all(isinstance(body[name], list) for name in ("roles", "datasets")):
-        raise InvalidParameter("a token is of an analyst, with roles, datasets (lists) and days")
-    if not all(isinstance(name, str) and (who.everywhere or who.sees(name)) for name in body["datasets"]):
-        raise Refusal(403, "a token is at most for the datasets of its maker")
-    service.trail.add(who, "", "tokens", {name: body[name] for name in sorted(_SAID)}, None)
-    return JSONResponse({"token": service.tokens.make(**body)}, 201)
+    return JSONResponse({"token": token_made(service, who, body)}, 201)
 
 
 @router.get("/tokens")
 def tokens(who: Keeper, service: Shared) -> JSONResponse:
     """The tokens for datasets of this one, without their secrets."""
-    return JSONResponse({"items": [asdict(each) for each in service.tokens.all() if _kept_by(who, each)]})
+    return JSONResponse({"items": [asdict(each) for each in tokens_kept(service, who)]})
 
 
 @router.delete("/tokens/{token}")
-def revoke(token: Annotated[str, Path(pattern="^[0-9a-f]{16}$")], who: Keeper, service: Shared) -> JSONResponse:
+def revoke(token: TokenName, who: Keeper, service: Shared) -> JSONResponse:
     """End a token now."""
-    if not any(each.token == token and _kept_by(who, each) for each in service.tokens.all()):
-        raise Refusal(404, "there is no token of that name")
-    service.trail.add(who, "", "tokens", {"revoked": token}, None)
-    return JSONResponse({"revoked": service.tokens.revoke(token)})
+    return JSONResponse({"revoked": token_ended(service, who, token)})
 
 
 @router.get("/trail")
@@ -63,6 +56,32 @@ def trail(
 def checked(who: Annotated[Principal, Depends(May("trail"))], service: Shared) -> JSONResponse:
     """Whether every entry is as it was written: the number of the first that is not, or nothing."""
     return JSONResponse({"broken": service.trail.broken()})
+
+
+def token_made(service: Service, who: Principal, said: dict[str, Any]) -> str:
+    """A new token, as somebody says it who may make it; in the trail without its secret.
+
+    Errors: `Refusal` with status 403 for datasets beyond those of its maker; those of `BearerTokens.make`.
+    """
+    if said.keys() != _SAID or not all(isinstance(said[name], list) for name in ("roles", "datasets")):
+        raise InvalidParameter("a token is of an analyst, with roles, datasets (lists) and days")
+    if not all(isinstance(name, str) and (who.everywhere or who.sees(name)) for name in said["datasets"]):
+        raise Refusal(403, "a token is at most for the datasets of its maker")
+    service.trail.add(who, "", "tokens", {name: said[name] for name in sorted(_SAID)}, None)
+    return service.tokens.make(**said)
+
+
+def token_ended(service: Service, who: Principal, token: str) -> bool:
+    """End a token now, whether it was valid; `Refusal` with status 404 for one that is not somebody's to end."""
+    if not any(each.token == token for each in tokens_kept(service, who)):
+        raise Refusal(404, "there is no token of that name")
+    service.trail.add(who, "", "tokens", {"revoked": token}, None)
+    return service.tokens.revoke(token)
+
+
+def tokens_kept(service: Service, who: Principal) -> list[TokenRecord]:
+    """The tokens for datasets of this one, oldest first."""
+    return [each for each in service.tokens.all() if _kept_by(who, each)]
 
 
 def _kept_by(who: Principal, token: TokenRecord) -> bool:

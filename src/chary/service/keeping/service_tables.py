@@ -17,6 +17,13 @@ TOKENS: Final = Table(
     Column("expires", Float, nullable=False),
     Column("revoked", Float),
 )
+LOGGED_IN: Final = Table(
+    "chary_logged_in",
+    TABLES,
+    Column("hashed", String(64), primary_key=True),
+    Column("token", String(32), nullable=False),
+    Column("expires", Float, nullable=False),
+)
 TRAIL: Final = Table(
     "chary_trail",
     TABLES,

@@ -1,7 +1,10 @@
-"""Rows that a custodian sends: an Arrow stream, or JSON objects. What is wrong with them is told without them."""
+"""Rows that a custodian sends: an Arrow stream, JSON objects, a CSV. What is wrong with them is told without them."""
 
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,17 +13,29 @@ from chary.errors import SchemaMismatch
 from chary.service.wire.strict_json import parsed_body
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
+CSV_TEXT: Final = "text/csv"
 # What JSON has no word for comes as text.
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
 
 
-def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> pa.Table:
-    """The rows of a body; `SchemaMismatch` for what is no table of these columns.
+@contextmanager
+def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> Iterator[pa.Table | str]:
+    """The rows of a body, as what a session appends; `SchemaMismatch` for what is no table of these columns.
 
-    >>> brought_rows("application/json", b'{"rows": [{"age": 70}]}', {"age": "int64"}).num_rows
+    A CSV is a file of this user alone while the block runs, and the session reads it as it reads every CSV: by the
+    types and the dialect that its dataset was opened with.
+
+    >>> with brought_rows("application/json", b'{"rows": [{"age": 70}]}', {"age": "int64"}) as rows:
+    ...     rows.num_rows
     1
     """
-    return _of_arrow(raw) if media == ARROW else _of_json(raw, schema)
+    if media != CSV_TEXT:
+        yield _of_arrow(raw) if media == ARROW else _of_json(raw, schema)
+        return
+    with tempfile.TemporaryDirectory(prefix="chary-rows-") as folder:
+        place = Path(folder) / "rows.csv"
+        place.write_bytes(raw)
+        yield str(place)
 
 
 def _of_arrow(raw: bytes) -> pa.Table:

@@ -142,7 +142,7 @@ class Jobs:
             job.future.set_result(found)
 
     def _run(self, job: Job) -> Any:
-        session = job.served.asked_by(job.who.analyst, job.reached)
+        session = job.served.acting(job.who, job.reached)
         return fulfilled(self.answers, job.served, job.who, session, job.wish, job.request)
 
     def _keep(self, job: Job) -> None:

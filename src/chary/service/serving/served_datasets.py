@@ -9,6 +9,7 @@ from typing import Any
 from chary.data import CSV
 from chary.errors import InvalidParameter
 from chary.filters import Budget
+from chary.service.access.origins import asked_through
 from chary.service.access.roles import Principal
 from chary.service.serving.service_config import DatasetOptions, ServiceConfig
 from chary.service.wire.problems import Refusal
@@ -31,6 +32,11 @@ class Served:
         """A session of one analyst on the same rows and the same ledger; it is not closed."""
         spine = self.session.spine
         return Session(replace(spine, analyst=analyst, on_step=on_step or spine.on_step))
+
+    def acting(self, who: Principal, on_step: Callable[[str], None] | None = None) -> Session:
+        """The same for whatever is written: what it charges, caps or appends names the token in the ledger."""
+        spine = self.asked_by(who.analyst, on_step).spine
+        return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin)))
 
     def shows(self, who: Principal, analyst: str) -> bool:
         """Whether somebody is shown the questions and answers of an analyst."""

@@ -22,30 +22,29 @@ Names of datasets' options are those of the command line. Paths are relative to 
 import re
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from chary.errors import InvalidParameter
 from chary.ledger.postgresql.address import is_address
+from chary.service.serving.openid_options import OpenIdOptions
+from chary.service.serving.strict_options import StrictOptions
 
 _SCALAR = str | int
 _SHORTEST_SECRET: Final = 24
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
-
-
-class Webhook(_Strict):
+class Webhook(StrictOptions):
     """A place that may be told of hits, and the file that holds the secret for its signatures."""
 
     url: str = Field(pattern=r"^https?://[^\s]+$")
     secret_file: Path
 
 
-class ServiceOptions(_Strict):
+class ServiceOptions(StrictOptions):
     """Where and how the service runs. Sizes in bytes, times in seconds, rates in requests a second."""
 
     host: str = "127.0.0.1"
@@ -64,9 +63,19 @@ class ServiceOptions(_Strict):
     burst: float = Field(default=200.0, ge=1)
     stop_seconds: float = Field(default=20.0, ge=0)
     webhook: Mapping[str, Webhook] = Field(default_factory=dict)
+    openid: OpenIdOptions | None = None
+    proxies: tuple[str, ...] = ()
+
+    @field_validator("proxies")
+    @classmethod
+    def _few(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        """Addresses and networks; not all of the world, since whoever is trusted may say where a request came from."""
+        if any(ip_network(each).prefixlen == 0 for each in proxies):
+            raise ValueError("name the addresses of your own proxies")
+        return proxies
 
 
-class DatasetOptions(_Strict):
+class DatasetOptions(StrictOptions):
     """What is served under one name: options of the command line, and who shares what. `keys` and `plots` are for the
     command alone."""
 
@@ -96,7 +105,7 @@ class DatasetOptions(_Strict):
     plots: Any = None
 
 
-class ServiceConfig(_Strict):
+class ServiceConfig(StrictOptions):
     """A whole chary.toml, as the service reads it."""
 
     folder: Path

@@ -23,7 +23,7 @@ from chary.service.serving.wishes import Wish
 APPEND: Final = "append"
 # The version of one that was asked about none yet.
 NEVER: Final = -1
-ACTIVE, ENDED = "active", "ended"
+ACTIVE, PAUSED, ENDED = "active", "paused", "ended"
 TELL: Final = ("hits", "all")
 # Whoever asks a standing question has so long before another process may take it for dead.
 _LEASE: Final = 300.0
@@ -102,7 +102,7 @@ class StandingBook:
         # One that never comes, such as 31 February, would be searched for through all years at every look.
         if every != APPEND and trigger_of(every).get_next_fire_time(None, datetime.fromtimestamp(now, UTC)) is None:
             raise InvalidParameter("every is a time that never comes")
-        if sum(each.analyst == who.analyst for each in self.all(dataset, active=True)) >= MOST:
+        if sum(each.analyst == who.analyst and each.state != ENDED for each in self.all(dataset)) >= MOST:
             raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
         row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
         row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
@@ -142,6 +142,19 @@ class StandingBook:
         """Its time has come and nothing was new: it waits for its next time. Whoever has it keeps it."""
         if standing.every != APPEND:
             self._store.change(update(STANDING).where(STANDING.c.standing == standing.standing).values(looked=now))
+
+    def turn(self, name: str, state: str) -> StandingQuestion:
+        """Pause one, let it go on, or end it; whoever asks it now goes on asking.
+
+        One that goes on is asked about the rows of then, not about versions that came meanwhile. Errors:
+        `InvalidParameter` for another state, and for one that ended.
+        """
+        if state not in (ACTIVE, PAUSED, ENDED):
+            raise InvalidParameter(f"a standing question is {ACTIVE}, {PAUSED} or {ENDED}")
+        here = update(STANDING).where(STANDING.c.standing == name, STANDING.c.state != ENDED)
+        if not self._store.change(here.values(state=state)):
+            raise InvalidParameter("this standing question has ended: let a new one stand")
+        return self.found(name)
 
     def keep(self, name: str, **changed: Any) -> None:
         """Write down what became of one, and let it go."""

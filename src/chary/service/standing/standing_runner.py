@@ -1,8 +1,8 @@
 """Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
 
 import logging
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 from chary.answer import Answer
 from chary.calls.call import read
@@ -21,9 +21,10 @@ from chary.session import Quote, Session
 
 LOG: Final = logging.getLogger("chary.service")
 WEEK: Final = 7 * 86_400.0
-# It says that it runs out when so many weeks are left at the rate so far, which takes some hits to be one.
+# It says that it runs out when so many weeks are left at the rate so far, which takes some hits and an hour to be one.
 WARNING_WEEKS: Final = 8.0
 _HITS_FOR_RATE: Final = 3
+_SECONDS_FOR_RATE: Final = 3_600.0
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,13 @@ class StandingRunner:
     def stand(self, served: Served, who: Principal, wish: Wish, price: float, **said: Any) -> StandingQuestion:
         """A new standing question: at appends about every version after the one of now, at times also about that.
 
-        Errors: `InvalidParameter` where not even one answer fits into its share.
+        Errors: `InvalidParameter` where not even one answer fits into its share, and for a token of an issuer.
         """
+        if not self.tokens.keeps(who.token):
+            raise InvalidParameter(
+                "a standing question lives as long as its token, and one of an issuer ends within minutes: let it "
+                "stand with one that a custodian made here"
+            )
         if wish.action == "ask":
             read_asked(wish)
         if price > exact(said["share"], "share"):
@@ -91,13 +97,13 @@ class StandingRunner:
         if who is None or not who.may("stand") or not who.sees(served.name):
             self._end(standing, version, "its token is not valid any more")
             return
-        session = served.asked_by(who.analyst)
+        session = served.acting(who)
         try:
             quoted = quote_of(served, who, session, standing.wish)
             if standing.charged + quoted.most_charged > standing.share:
                 self._end(standing, version, "the next answer could cost more than is left of its share")
                 return
-            key = f"standing {standing.standing} at {version}"
+            key = key_of(standing, version)
             answer = fulfilled(self.answers, served, who, session, standing.wish, key)
         except (BudgetRefused, InvalidInput) as error:
             self._end(standing, version, str(error))
@@ -111,7 +117,10 @@ class StandingRunner:
             kind = "hit" if answer.hit else "answer"
             self.feed.add(standing, News(kind, version, answer.call, ""))
         charged, hits = standing.charged + answer.charged.share, standing.hits + answer.hit
-        if told := running_out(standing, quoted, charged, hits, self.book.clock()):
+        left = None if quoted.hits_left is None else quoted.hits_left - 1
+        if told := running_out(
+            replace(standing, charged=charged, hits=hits), replace(quoted, hits_left=left), self.book.clock()
+        ):
             self.feed.add(standing, News("running out", 0, None, told))
         done: dict[str, Any] = {"charged": charged, "hits": hits, "runs": standing.runs + 1}
         self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
@@ -133,6 +142,11 @@ def version_of(served: Served) -> int:
     return versions[-1].number if versions else 0
 
 
+def key_of(standing: StandingQuestion, version: int) -> str:
+    """The request key under which it is asked about a version of its rows."""
+    return f"standing {standing.standing} at {version}"
+
+
 def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:
     """What it would cost to ask it now; what cannot be asked is refused as if it were."""
     if wish.action == "question":
@@ -141,13 +155,27 @@ def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Qu
     return session.quote(shown_call(served, who, session, wish.body))
 
 
-def running_out(standing: StandingQuestion, quoted: Quote, charged: float, hits: int, now: float) -> str:
+class Lasting(NamedTuple):
+    """How many hits are left of a standing question, and how many weeks they last at the rate so far."""
+
+    hits: int
+    weeks: float | None
+
+
+def lasting(standing: StandingQuestion, quoted: Quote, now: float) -> Lasting | None:
+    """How long it lasts; None for one whose hits are free."""
+    if not quoted.price_if_hit:
+        return None
+    own = int((float(standing.share) - standing.charged) / quoted.price_if_hit)
+    left = max(0, own if quoted.hits_left is None else min(own, quoted.hits_left))
+    passed = now - standing.created
+    known = standing.hits >= _HITS_FOR_RATE and passed >= _SECONDS_FOR_RATE
+    return Lasting(left, left * passed / WEEK / standing.hits if known else None)
+
+
+def running_out(standing: StandingQuestion, quoted: Quote, now: float) -> str:
     """What is said of a question that will run out within weeks at the rate so far; empty for one that will not."""
-    if hits < _HITS_FOR_RATE or not quoted.price_if_hit:
+    last = lasting(standing, quoted, now)
+    if last is None or last.weeks is None or last.weeks > WARNING_WEEKS:
         return ""
-    own = int((float(standing.share) - charged) / quoted.price_if_hit)
-    left = own if quoted.hits_left is None else min(own, quoted.hits_left - 1)
-    weeks = max(0, left) * (now - standing.created) / WEEK / hits
-    if weeks > WARNING_WEEKS:
-        return ""
-    return f"{max(0, left)} hits are left, which last {weeks:.3g} weeks at the rate so far"
+    return f"{last.hits} hits are left, which last {last.weeks:.3g} weeks at the rate so far"

@@ -71,7 +71,8 @@ def problem(error: Exception) -> dict[str, Any]:
     if not isinstance(error, CharyError):
         return told | {"detail": "nothing more is told here; the log of the service has the kind of the error"}
     figures = error.figures if isinstance(error, BudgetRefused) else None
-    return told | {"detail": str(error)} | ({} if figures is None else dict(figures))
+    about = {} if error.field is None else {"field": error.field}
+    return told | {"detail": str(error)} | about | ({} if figures is None else dict(figures))
 
 
 def status_of(error: Exception) -> int:
@@ -94,6 +95,7 @@ def error_of(told: Any, status: int) -> CharyError:
     if not isinstance(kind, type) or not issubclass(kind, CharyError):
         return Refusal(status, detail)
     error = kind(detail)
+    error.field = known.get("field")
     if isinstance(error, BudgetRefused) and "left" in known:
         error.figures = {name: float(known[name]) for name in ("asked", "left", "epsilon") if name in known}
     return error

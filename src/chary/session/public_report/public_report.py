@@ -12,7 +12,7 @@ from typing import Any, Final
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.ledger import Ledger, ledger_exists, open_ledger
 from chary.ledger.entries import now
-from chary.ledger.sql.kept_ledger import KeptLedger
+from chary.ledger.head import head_of
 from chary.numbers import Number, probability
 from chary.pictures.files import writable
 from chary.session.public_report.gathering import ReportedCall, ReportedDataset, Tell, gathered
@@ -153,7 +153,8 @@ def _report(
 
 def _head(ledger: Ledger) -> str:
     """How far the ledger went, by which anyone can tell a newer one that goes on from it."""
-    return str(ledger.head()) if isinstance(ledger, KeptLedger) else ""
+    found = head_of(ledger)
+    return "" if found is None else str(found)
 
 
 def _quiet(doing: str, done: int, total: int) -> None:

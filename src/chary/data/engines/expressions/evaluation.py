@@ -15,6 +15,7 @@ import ibis
 
 from chary.data.columns import Schema, TypeClass, classify, declare
 from chary.data.domain.keys import Domain
+from chary.data.engines.expressions.compact_keys import Offered, between, edges_of
 from chary.data.engines.expressions.dialect import Dialect, QueryPlace
 from chary.data.engines.expressions.moments import moments
 from chary.data.engines.expressions.one_of_unit import Preference, is_packed, one_of_unit
@@ -60,6 +61,8 @@ def evaluate(query: Any, schema: Schema, unit: str | None, place: QueryPlace) ->
         query = asked
     if asked.keying is None and isinstance(asked, Count):
         return Evaluation(rows.aggregate(**{ANSWER: rows.count() if unit is None else rows[unit].nunique()}), None)
+    if unit is None and (grouped := _by_edges(rows, schema, asked, query, place)):
+        return grouped
     found = _chosen(rows, schema, asked, unit, place)
     kept = found.expression if unit is None else _kept(found.expression, asked)
     return Evaluation(_collected(_cells(kept, query, unit), query, found.keys is not None), found.keys)
@@ -123,17 +126,42 @@ def _typed(name: str, kind: TypeClass, given: str, values: list[Any]) -> list[An
 
 
 def _chosen(rows: Any, schema: Schema, asked: Count | Total, unit: str | None, place: QueryPlace) -> Evaluation:
+    rows, columns = _columns(rows, schema, asked, unit, place)
+    if asked.keying is None:
+        return Evaluation(rows.select(**columns), None)
+    offered = _key_columns(asked.keying.domain, schema)
+    keys = place.table(place.keys, _types(offered))
+    matches = [rows[name] == keys[f"k{index}"] for index, name in enumerate(asked.keying.domain.columns)]
+    return Evaluation(rows.inner_join(keys, matches).select(**columns, position=keys[POSITION]), offered)
+
+
+def _columns(rows: Any, schema: Schema, asked: Count | Total, unit: str | None, place: QueryPlace) -> tuple[Any, Any]:
+    """The rows that have a value, where one is asked for, and of each its unit and value."""
     columns = {} if unit is None else {"unit": rows[unit]}
     if isinstance(asked, Total):
         kind = classify(schema, asked.column)
         rows = rows if asked.missing is not None else rows.filter(rows[asked.column].notnull())
         columns["value"] = _steps(rows[asked.column], kind, asked, place.dialect)
+    return rows, columns
+
+
+def _types(offered: Offered) -> dict[str, str]:
+    return {name: kind for name, (kind, _) in offered.items()}
+
+
+def _by_edges(rows: Any, schema: Schema, asked: Count | Total, query: Any, place: QueryPlace) -> Evaluation | None:
+    """Rows that are units by the keys' own columns first, if few others can occur: to join one costs more than that."""
     if asked.keying is None:
-        return Evaluation(rows.select(**columns), None)
-    offered = _key_columns(asked.keying.domain, schema)
-    keys = place.table(place.keys, {name: kind for name, (kind, _) in offered.items()})
-    matches = [rows[name] == keys[f"k{index}"] for index, name in enumerate(asked.keying.domain.columns)]
-    return Evaluation(rows.inner_join(keys, matches).select(**columns, position=keys[POSITION]), offered)
+        return None
+    names, offered = asked.keying.domain.columns, _key_columns(asked.keying.domain, schema)
+    edges = edges_of([column for name, column in offered.items() if name != POSITION])
+    if edges is None:
+        return None
+    found, columns = _columns(between(rows, names, edges), schema, asked, None, place)
+    groups = {f"k{index}": found[name] for index, name in enumerate(names)}
+    cells = _summed(found.select(**groups, **columns), query, list(groups))
+    keys = place.table(place.keys, _types(offered))
+    return Evaluation(cells.inner_join(keys, list(groups)).select(POSITION, ANSWER), offered)
 
 
 def _steps(value: Any, kind: TypeClass, asked: Total, dialect: Dialect) -> Any:
@@ -207,5 +235,9 @@ def _cells(kept: Any, query: Count | Total | RowCount, unit: str | None) -> Any:
 
 
 def _collected(cells: Any, query: Count | Total | RowCount, keyed: bool) -> Any:
+    return _summed(cells, query, [POSITION] if keyed else [])
+
+
+def _summed(cells: Any, query: Count | Total | RowCount, groups: list[str]) -> Any:
     answer = {ANSWER: cells.value.sum() if isinstance(query, Total) else cells.count()}
-    return cells.group_by(POSITION).aggregate(**answer) if keyed else cells.aggregate(**answer)
+    return cells.group_by(groups).aggregate(**answer) if groups else cells.aggregate(**answer)

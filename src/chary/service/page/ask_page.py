@@ -1,0 +1,118 @@
+"""Asking: a form made from the call, its quote beside it, and the answer drawn."""
+
+import asyncio
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from chary.calls.call import kinds
+from chary.data import Series
+from chary.errors import CharyError
+from chary.service.api.job_routes import Name as JobName
+from chary.service.api.places import Asking
+from chary.service.api.service_state import Shared
+from chary.service.page.asking.beginning import led_on, once, page_key, settled
+from chary.service.page.asking.call_forms import USUAL, CallForm, form_of, menu, texts_of
+from chary.service.page.asking.form_fields import Texts
+from chary.service.page.asking.quoted import Quoted, quoted, refused
+from chary.service.page.asking.replays import Replay
+from chary.service.page.frame.posted_forms import Form, Posted
+from chary.service.page.frame.shown_pages import Page, shown
+from chary.service.page.frame.visiting import Asker
+from chary.service.page.history_page import shown_replay
+from chary.service.serving.wishes import Wish, fulfilled, readable_kinds
+from chary.service.wire.problems import status_of
+
+router = APIRouter(prefix="/datasets/{dataset}/ask")
+PAGE: Final = Page("ask", "Ask", "ask", router)
+_WAIT: Final = {"Refresh": "2"}
+Answered = Annotated[int | None, Query(ge=1, le=2**53)]
+
+
+@router.get("")
+def ask(request: Request, on: Asker, kind: str | None = None, answer: Answered = None) -> Response:
+    """The form of a kind; with an answer, that one beside the form that asked it."""
+    call = None if answer is None else shown_replay(on, answer)
+    form, texts = _again(on, call, kind)
+    return _form(request, on, form, texts, Quoted(), call=call)
+
+
+@router.post("")
+async def post(request: Request, on: Asker, form: Form, service: Shared) -> Response:
+    """Quote or ask what the form says."""
+    made = form_of(form.text("kind"))
+    texts, do = texts_of(form.fields), form.text("do")
+    if do != "ask":
+        told = await asyncio.to_thread(quoted, on, made, texts, form.fields, compared=do == "compare")
+        return await asyncio.to_thread(_form, request, on, made, texts, told, said=form)
+    try:
+        body = made.body(texts, on.served.session.schema)
+        wish = Wish("start" if made.begun else "ask", body)
+        return await settled(service, on, wish, page_key(form.text("once"), body))
+    except CharyError as error:
+        told, status = refused(made, texts, error), status_of(error)
+        return await asyncio.to_thread(_form, request, on, made, texts, told, status, said=form)
+
+
+@router.post("/quote")
+def quote(request: Request, on: Asker, form: Form) -> Response:
+    """The quote alone, for the script of the page."""
+    made = form_of(form.text("kind"))
+    told = quoted(on, made, texts_of(form.fields), form.fields, compared=form.text("do") == "compare")
+    return shown(request, "quote", quoted=told)
+
+
+@router.get("/jobs/{job}")
+def job(request: Request, on: Asker, job: JobName, service: Shared) -> Response:
+    """Where one waits for a call that takes long; its answer once it is there."""
+    state = service.jobs.found(job, on.who)
+    if state.state == "done":
+        served = service.datasets.for_(on.who, state.dataset)
+        session = served.asked_by(on.who.analyst)
+        return led_on(
+            on, fulfilled(service.jobs.answers, served, on.who, session, state.wish, state.request), state.wish
+        )
+    response = shown(request, "job", job=state)
+    if state.state == "running":
+        response.headers.update(_WAIT)
+    return response
+
+
+def _again(on: Asking, call: Replay | None, kind: str | None) -> tuple[CallForm, Texts]:
+    """The form that asked a call, filled as it was; the empty one of a kind otherwise."""
+    if call is None or call.entry.kind not in readable_kinds():
+        form = form_of(USUAL if kind is None else kind)
+        return form, form.usual(_series(on))
+    form = form_of(call.entry.kind)
+    try:
+        return form, form.filled(kinds()[form.kind].recorded(call.entry.question), on.served.session.schema)
+    except CharyError:
+        return form, form.usual(_series(on))
+
+
+def _series(on: Asking) -> dict[str, Any] | None:
+    """The question for all values, where the dataset is a series."""
+    session = on.served.session
+    return session.series().body() if isinstance(session.spine.rows, Series) else None
+
+
+def _form(
+    request: Request,
+    on: Asking,
+    form: CallForm,
+    texts: Texts,
+    told: Quoted,
+    status: int = 200,
+    *,
+    call: Replay | None = None,
+    said: Posted | None = None,
+) -> Response:
+    """The page: the form, and beside it the quote or the answer."""
+    session = on.served.asked_by(on.who.analyst)
+    fields: dict[str, Any] = {} if said is None else said.fields
+    runs = [run for run in session.runs if on.served.shows(on.who, session.spine.ledger.call(run.call).analyst)]
+    parts = {"form": form, "texts": texts, "quoted": told, "call": call, "menu": menu(), "runs": runs}
+    parts |= {"columns": on.served.session.schema, "once": fields.get("once") or once()}
+    parts |= {"terms": {name: fields.get(name, "") for name in ("tests", "truth")}}
+    return shown(request, "ask", status, **parts)

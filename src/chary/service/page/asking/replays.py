@@ -1,0 +1,123 @@
+"""Calls of the ledger as people read them: the question in words, the answer again, as it was shown."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+from chary.answer import Answer
+from chary.calls.run import run_kinds
+from chary.ledger import CallRecord
+from chary.ledger.head import head_of
+from chary.pictures import Chart, Spot
+from chary.service.access.roles import Principal
+from chary.service.serving.served_datasets import Served
+from chary.session.public_report.published_values import USUAL, PublishedValue, values_of_answer
+from chary.session.public_report.rebuilding import Rebuilder
+from chary.session.public_report.wording import outcome_told, question_told, titled
+from chary.session.reporting import Entry, entry_of
+from chary.spine.spine import Spine
+
+_FIRST_LOOK: Final = 64
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A call with its answer presented again from the ledger: nothing is read, nothing is charged."""
+
+    entry: Entry
+    title: str
+    question: str
+    outcome: str
+    answer: Any
+    values: tuple[PublishedValue, ...]
+    opens: bool
+
+    @property
+    def bar(self) -> float | None:
+        """The threshold that was asked for, where there is one."""
+        said = self.entry.question.get("above")
+        return None if said is None else float(Fraction(said))
+
+    @cached_property
+    def chart(self) -> Chart | None:
+        """What a picture of the answer shows; None where nothing was published that could be seen."""
+        if not self.values:
+            return None
+        spots = tuple(_spot(value, self.title) for value in self.values)
+        ordered = len(spots) > 1 and all(value.key.startswith("[") or value.key.isdigit() for value in self.values)
+        return Chart("columns" if ordered else "dots", f"{self.title}: {self.question}", spots, self.bar)
+
+    @property
+    def says(self) -> str:
+        """What its interval holds for, in words."""
+        return self.answer.interval_says if isinstance(self.answer, Answer) else ""
+
+    @property
+    def hit(self) -> bool | None:
+        """Whether it hit; None for what has no target or no answer."""
+        return self.entry.hits > 0 if self.entry.tests else None
+
+
+def replays(served: Served, records: list[CallRecord]) -> list[Replay]:
+    """These calls, in their order."""
+    rebuilder = _rebuilder(served)
+    return [_replay(served, rebuilder, record) for record in records]
+
+
+def newest(served: Served, who: Principal, before: int | None, limit: int) -> list[CallRecord]:
+    """So many calls that are shown to somebody, newest first, of those before a number."""
+    found: list[CallRecord] = []
+    for record in _backwards(served, before):
+        if served.shows(who, record.analyst):
+            found.append(record)
+        if len(found) == limit:
+            break
+    return found
+
+
+def _backwards(served: Served, before: int | None) -> Iterator[CallRecord]:
+    """Calls from the last one on; a ledger hands them out in order, so it is looked at in growing pieces."""
+    spine, size = served.session.spine, _FIRST_LOOK
+    end = _end(spine) if before is None else before
+    while end > 1:
+        begin = max(1, end - size)
+        piece = []
+        for record in spine.ledger.calls(spine.dataset, after=begin - 1, limit=end - begin):
+            if record.number >= end:
+                break
+            piece.append(record)
+        yield from reversed(piece)
+        end, size = begin, 2 * size
+
+
+def _end(spine: Spine) -> int:
+    """A number above those of all calls."""
+    head = head_of(spine.ledger)
+    if head is not None:
+        return head.entries + 1
+    return 1 + max((call.number for call in spine.ledger.calls(spine.dataset)), default=0)
+
+
+def _spot(value: PublishedValue, title: str) -> Spot:
+    low, high = (None if end is None else float(end) for end in (value.low, value.high))
+    return Spot(value.key or title, float(value.value), low, high, value.may_be_false)
+
+
+def _replay(served: Served, rebuilder: Rebuilder, record: CallRecord) -> Replay:
+    body = rebuilder.body(record)
+    entry = entry_of(record, served.session.spine.filter)
+    asked = (entry, titled(record.kind), question_told(body))
+    opens = record.kind in run_kinds()
+    if record.answer is None:
+        return Replay(*asked, "", None, (), opens)
+    rebuilt = rebuilder.rebuilt(record)
+    values = values_of_answer(rebuilt, USUAL)
+    return Replay(*asked, outcome_told(rebuilt.answer, body), rebuilt.answer, values, opens)
+
+
+def _rebuilder(served: Served) -> Rebuilder:
+    spine = served.session.spine
+    terms = next(terms for terms in spine.ledger.datasets() if terms.name == spine.dataset)
+    return Rebuilder.of(spine.ledger, terms)

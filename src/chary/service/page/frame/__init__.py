@@ -1,0 +1,1 @@
+"""What every page stands in: who came, forms that are read, the layout."""

@@ -1,0 +1,124 @@
+"""Templates, and the layout around each page: navigation, who is here, what is left of the budget."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from chary.numbers import plain
+from chary.service.access.roles import Principal
+from chary.service.api.dataset_routes import budget_of
+from chary.service.api.places import Asking
+from chary.service.api.service_state import service_of
+from chary.service.page.frame.log_ins import form_token
+from chary.service.page.frame.posted_forms import FORM_TOKEN, cookie_of
+from chary.session.public_report.report_pages import interval, moment, number
+from chary.words import percent
+
+ROOT: Final = "/page"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the navigation: its place below the dataset, its name, what a token must be allowed, its routes."""
+
+    place: str
+    title: str
+    action: str
+    router: APIRouter
+
+    def link(self, dataset: str) -> str:
+        """Where it is for a dataset."""
+        return place_of(dataset, self.place)
+
+
+def place_of(dataset: str, *parts: object) -> str:
+    """An address below a dataset; its name may have any letters.
+
+    >>> place_of("Besuche am Ort", "calls", 7)
+    '/page/datasets/Besuche%20am%20Ort/calls/7'
+    """
+    return "/".join([ROOT, "datasets", quote(dataset, safe=""), *map(str, parts)])
+
+
+def shown(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page of a template, in the layout."""
+    made = _environment().get_template(f"{template}.html.jinja").render(**_around(request), **context)
+    return HTMLResponse(made, status)
+
+
+def _around(request: Request) -> dict[str, Any]:
+    """What the layout shows: of the dataset at hand, and of whoever is logged in."""
+    who: Principal | None = getattr(request.state, "who", None)
+    on: Asking | None = getattr(request.state, "on", None)
+    cookie = cookie_of(request)
+    around: dict[str, Any] = {"root": ROOT, "path": request.url.path, "who": who, "dataset": None, "pages": []}
+    around |= {"form_token": form_token(cookie) if cookie else "", "form_token_name": FORM_TOKEN, "datasets": []}
+    if who is not None:
+        around["datasets"] = sorted(name for name in service_of(request).datasets if who.sees(name))
+    if on is not None:
+        pages: tuple[Page, ...] = request.app.state.pages
+        around |= {"dataset": on.served.name, "budget": budget_of(on, False)}
+        around["pages"] = [page for page in pages if on.who.may(page.action)]
+    return around
+
+
+@cache
+def _environment() -> Environment:
+    loader = PackageLoader("chary.service.page")
+    made = Environment(autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= _FILTERS
+    made.globals |= {"place_of": place_of}
+    return made
+
+
+def day_of(seconds: float) -> str:
+    """A time as a day and an hour, in UTC.
+
+    >>> day_of(0)
+    '1970-01-01 00:00 UTC'
+    """
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def minute_of(time: str) -> str:
+    """A time of the ledger, to the minute.
+
+    >>> minute_of("2026-03-01T09:30:12.123456+00:00")
+    '2026-03-01 09:30'
+    """
+    return time[:16].replace("T", " ")
+
+
+def short(value: float) -> str:
+    """A figure in three digits, never a small one as nothing.
+
+    >>> short(3.95903e-8), short(144)
+    ('3.96e-08', '144')
+    """
+    return plain(float(f"{value:.3g}")) if value < 1000 else number(round(value))
+
+
+def json_of(value: Any) -> str:
+    """A value as JSON that people can read; the template escapes it like any text."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+_FILTERS: Final[Mapping[str, Any]] = {
+    "day": day_of,
+    "interval": interval,
+    "json": json_of,
+    "minute": minute_of,
+    "moment": moment,
+    "number": number,
+    "percent": percent,
+    "plain": plain,
+    "short": short,
+}

@@ -1,0 +1,1 @@
+"""What is looked at over time: alarms, the budget, datasets in a custodian's care."""

@@ -1,0 +1,139 @@
+"""Where a budget went: over time, by kind and by analyst; and how long what is left will last."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from chary.ledger import CallRecord
+from chary.service.api.places import Asking
+from chary.session.public_report.wording import titled
+
+# Whose calls are not shown: what they took together is public, how it was taken is not.
+OTHERS: Final = "others"
+# A rate takes so many charges, and so many days between the first one and now.
+_CHARGES_FOR_RATE: Final = 3
+_DAYS_FOR_RATE: Final = 1 / 24
+_DAY: Final = 86_400.0
+# Up to so many days a time is told in units of so many days.
+_UNITS: Final = ((1 / 12, 1 / 1_440, "minutes"), (2.0, 1 / 24, "hours"), (21.0, 1.0, "days"), (730.0, 7.0, "weeks"))
+# A picture has so many steps at most: those in between change no pixel.
+_STEPS: Final = 400
+
+
+class Charge(NamedTuple):
+    """A call: when it was asked, by whom, of which kind, and what it took of the budget."""
+
+    time: str
+    analyst: str
+    kind: str
+    tests: int
+    hits: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What the calls of one analyst, or of one kind, took together."""
+
+    name: str
+    calls: int
+    tests: int
+    hits: int
+    share: float
+
+
+@dataclass(frozen=True)
+class BudgetSoFar:
+    """What became of a budget, as somebody is shown it. Shares are of the whole budget."""
+
+    spent: float
+    left: float
+    charges: tuple[Charge, ...]
+
+    @property
+    def by_kind(self) -> list[Portion]:
+        """By kind of call, the largest first."""
+        return _portions(self.charges, "kind")
+
+    @property
+    def by_analyst(self) -> list[Portion]:
+        """By analyst, the largest first."""
+        return _portions(self.charges, "analyst")
+
+    def days_left(self, now: datetime) -> float | None:
+        """How many days what is left lasts at the rate so far; None where it is too early to tell."""
+        paid = [charge for charge in self.charges if charge.share]
+        days = (now - datetime.fromisoformat(paid[0].time)).total_seconds() / _DAY if paid else 0.0
+        if len(paid) < _CHARGES_FOR_RATE or days < _DAYS_FOR_RATE:
+            return None
+        return (1 - self.spent) / (self.spent / days)
+
+    def steps(self, until: datetime) -> list[dict[str, Any]]:
+        """What each kind had taken in all after each charge, in per cent of the budget; the last one until then."""
+        taken = {portion.name: 0.0 for portion in self.by_kind if portion.share}
+        found: list[dict[str, Any]] = []
+        paid = [charge for charge in self.charges if charge.share]
+        every = len(paid) // _STEPS + 1
+        for place, charge in enumerate(paid, 1):
+            taken[charge.kind] += 100 * charge.share
+            if place % every == 0 or place == len(paid):
+                found += _step(charge.time, taken)
+        return found + _step(until.isoformat(), taken)
+
+
+def budget_so_far(on: Asking) -> BudgetSoFar:
+    """The budget of a dataset, with the calls that are shown to somebody; of all others only what they took."""
+    session = on.served.asked_by(on.who.analyst)
+    spine = session.spine
+    whole = max(1, spine.filter.capacity.main)
+    records = spine.ledger.calls(spine.dataset)
+    charges = tuple(_charge(record, whole, on.served.shows(on.who, record.analyst)) for record in records)
+    return BudgetSoFar(session.spent.share, session.remaining.share, charges)
+
+
+def lasts(days: float) -> str:
+    """How long something lasts, in words.
+
+    >>> lasts(0.01), lasts(0.5), lasts(3.2), lasts(100), lasts(4000)
+    ('14 minutes', '12 hours', '3.2 days', '14 weeks', '11 years')
+    """
+    for most, unit, word in (
+        (1 / 12, 1 / 1440, "minutes"),
+        (2.0, 1 / 24, "hours"),
+        (21.0, 1.0, "days"),
+        (730.0, 7.0, "weeks"),
+    ):
+        if days < most:
+            return f"{days / unit:.2g} {word}"
+    return f"{days / 365.25:.2g} years"
+
+
+def now() -> datetime:
+    """The time that rates are told of."""
+    return datetime.now(UTC)
+
+
+def _step(time: str, taken: Mapping[str, float]) -> list[dict[str, Any]]:
+    return [{"time": time, "kind": kind, "taken": share} for kind, share in taken.items()]
+
+
+def _charge(record: CallRecord, whole: int, shown: bool) -> Charge:
+    share, tests, hits = record.charged.main / whole, record.tests or 0, record.hits or 0
+    if not shown:
+        return Charge(record.created, OTHERS, OTHERS, 0, 0, share)
+    return Charge(record.created, record.analyst, titled(record.kind), tests, hits, share)
+
+
+def _portions(charges: Iterable[Charge], by: str) -> list[Portion]:
+    def name(charge: Charge) -> str:
+        return str(getattr(charge, by))
+
+    grouped = ((key, list(group)) for key, group in groupby(sorted(charges, key=name), key=name))
+    return sorted((_portion(key, group) for key, group in grouped), key=lambda portion: (-portion.share, portion.name))
+
+
+def _portion(name: str, charges: list[Charge]) -> Portion:
+    tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("tests", "hits"))
+    return Portion(name, len(charges), tests, hits, sum(charge.share for charge in charges))

@@ -1,0 +1,54 @@
+"""Logging in at an issuer of OpenID Connect, where the chary.toml names one: there, and back."""
+
+from typing import TYPE_CHECKING, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from chary.service.api.service_state import service_of
+from chary.service.page.frame.log_ins import log_ins
+from chary.service.page.frame.posted_forms import COOKIES
+from chary.service.page.frame.shown_pages import ROOT, shown
+from chary.service.wire.problems import Refusal
+
+if TYPE_CHECKING:  # it needs the extra oidc
+    from chary.service.access.openid_login import OpenIdLogIn
+
+router = APIRouter()
+_KEPT: Final = "chary-log-in"
+_PLACE: Final = f"{ROOT}/openid"
+_SECONDS: Final = 600
+
+
+@router.get("/openid")
+def there(request: Request) -> Response:
+    """To the issuer. The browser keeps what it takes to come back."""
+    door = _door(request)
+    begun = door.begin()
+    response = RedirectResponse(begun.address, 303)
+    # A browser that comes back from the issuer sends no strict cookie.
+    response.set_cookie(_KEPT, begun.kept, _SECONDS, path=_PLACE, secure=door.by_https, httponly=True, samesite="lax")
+    return response
+
+
+@router.get("/openid/back")
+def back(request: Request) -> Response:
+    """From the issuer; a page that leads on, since a browser that is led on from elsewhere sends no strict cookie."""
+    door = _door(request)
+    try:
+        who = door.finish(request.cookies.get(_KEPT, ""), request.query_params)
+    except Refusal as refused:
+        return shown(request, "log_in", refused.status, then="", problem=str(refused), openid=True)
+    response = shown(request, "logged_in")
+    name = COOKIES[0] if door.by_https else COOKIES[1]
+    cookie = log_ins(request).begin(who)
+    response.set_cookie(name, cookie, httponly=True, secure=door.by_https, samesite="strict")
+    response.delete_cookie(_KEPT, path=_PLACE, httponly=True, secure=door.by_https, samesite="lax")
+    return response
+
+
+def _door(request: Request) -> "OpenIdLogIn":
+    door = service_of(request).log_in
+    if door is None:
+        raise Refusal(404, "there is no such thing here")
+    return door

@@ -1,0 +1,72 @@
+"""Standing questions: what they found over time, how long they last; making, pausing and stopping one."""
+
+import json
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import RedirectResponse, Response
+
+from chary.errors import CharyError
+from chary.service.api.places import Asking
+from chary.service.api.service_state import Service, Shared
+from chary.service.api.standing_routes import Name, stood, turned
+from chary.service.page.asking.call_forms import form_of, texts_of
+from chary.service.page.frame.posted_forms import Form
+from chary.service.page.frame.shown_pages import Page, place_of, shown
+from chary.service.page.frame.vega_pictures import drawn
+from chary.service.page.frame.visiting import Historian, Visiting
+from chary.service.page.looking.alarms_over_time import watched
+from chary.service.page.looking.budget_over_time import lasts
+from chary.service.page.looking.drawn_over_time import alarms_spec
+from chary.service.page.looking.standing_form import USUAL, call_told, field_about, standing_body
+from chary.service.wire.problems import Refusal, problem, status_of
+
+router = APIRouter(prefix="/datasets/{dataset}/standing")
+PAGE: Final = Page("standing", "Standing", "history", router)
+Stander = Annotated[Asking, Depends(Visiting("stand"))]
+
+
+@router.get("")
+def standing(request: Request, on: Historian, service: Shared) -> Response:
+    """The standing questions that are shown to a token."""
+    return _page(request, on, service)
+
+
+@router.post("")
+def stand(request: Request, on: Stander, service: Shared, form: Form) -> Response:
+    """Let a question stand."""
+    try:
+        stood(service, on, standing_body(form))
+    except CharyError as error:
+        told = {"problem": problem(error), "about": field_about(error)}
+        return _page(request, on, service, status_of(error), said={**USUAL, **form.fields}, **told)
+    return RedirectResponse(place_of(on.served.name, "standing"), 303)
+
+
+@router.post("/new")
+def begin(request: Request, on: Stander, service: Shared, form: Form) -> Response:
+    """What the form of a call says, to be left standing: when, and for how much, is asked next."""
+    body = form_of(form.text("kind")).body(texts_of(form.fields), on.served.session.schema)
+    return _page(request, on, service, said={**USUAL, "call": json.dumps(body, ensure_ascii=False)})
+
+
+@router.post("/{name}")
+def turn(name: Name, on: Stander, service: Shared, form: Form) -> Response:
+    """Pause a standing question of one's own, let it go on, or stop it."""
+    turned(service, on, name, form.text("state"))
+    return RedirectResponse(place_of(on.served.name, "standing"), 303)
+
+
+@router.get("/{name}/picture.svg")
+def picture(name: Name, on: Historian, service: Shared, dark: bool = False) -> Response:
+    """What a standing question found, drawn."""
+    for each in watched(service, on):
+        if each.standing.standing == name:
+            return drawn(alarms_spec(each), dark=dark)
+    raise Refusal(404, "there is no standing question of that name")
+
+
+def _page(request: Request, on: Asking, service: Service, status: int = 200, **context: Any) -> Response:
+    told: dict[str, Any] = {"problem": None, "about": "", "said": USUAL} | context
+    told |= {"found": watched(service, on), "asked": call_told(on, told["said"]["call"]), "lasts": lasts}
+    return shown(request, "standing", status, **told, webhooks=sorted(service.config.service.webhook))

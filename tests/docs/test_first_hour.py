@@ -1,0 +1,113 @@
+"""The tutorial as a newcomer follows it: every file is written, every line typed, and a real service runs meanwhile."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs/first_hour.md").read_text(), re.DOTALL)
+PORT = "8321"
+
+
+class Newcomer:
+    """A folder, a shell whose variables stay, and the service in a second terminal."""
+
+    def __init__(self, folder):
+        self.folder, self.told, self.service = folder, {}, None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = str(free.getsockname()[1])
+        places = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        self.environment = os.environ | {"PATH": os.pathsep.join(places), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def follow(self, language, text):
+        """One block of the page."""
+        said = text.replace(PORT, self.port)
+        if language in ("python", "toml"):
+            name = re.match(r"# (\w+\.(?:py|toml))\n", said)[1]
+            (self.folder / name).write_text(said)
+        elif said.startswith("chary serve"):
+            self.serve(said)
+        elif "pip install" in said:
+            [extra] = re.findall(r"chary\[(\w+)\]", said)
+            assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        else:
+            self.type(said)
+
+    def type(self, said):
+        """Lines into the shell."""
+        kept = self.folder / ".variables"
+        script = f"set -euo pipefail\n. {kept}\n{said}\nexport -p > {kept}\n"
+        kept.touch()
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, f"{said}\n{done.stdout}{done.stderr}"
+        self.told.setdefault(said.strip().splitlines()[0], []).append(done.stdout)
+
+    def serve(self, said):
+        """The second terminal; until it is ready."""
+        log = (self.folder / "service.log").open("w")
+        self.service = subprocess.Popen(
+            said.split(), cwd=self.folder, env=self.environment, stdout=log, stderr=subprocess.STDOUT
+        )
+        log.close()
+        until = time.monotonic() + 600
+        while not self.ready():
+            assert self.service.poll() is None, (self.folder / "service.log").read_text()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    def ready(self):
+        try:
+            return httpx.get(f"http://127.0.0.1:{self.port}/ready").is_success
+        except httpx.TransportError:
+            return False
+
+    def leave(self):
+        """Ctrl-C in the second terminal."""
+        self.service.send_signal(signal.SIGINT)
+        self.service.wait(300)
+
+
+@pytest.fixture
+def newcomer(tmp_path):
+    made = Newcomer(tmp_path)
+    yield made
+    if made.service is not None:
+        made.service.kill()
+        made.service.wait()
+
+
+def test_every_step_does_what_the_page_says(newcomer):
+    for language, text in BLOCKS:
+        newcomer.follow(language, text)
+    newcomer.leave()
+    told = newcomer.told
+    [quiet, alarmed] = told["python append.py february.csv"] + told["python append.py march.csv"]
+    assert "hit" not in quiet
+    assert re.search(r"hit about version \d+ in call \d+", alarmed)
+    [looked] = told["python look.py"]
+    assert "interval" in looked
+    [verified] = told["chary ledger verify visits.duckdb.ledger"]
+    assert "release" in verified
+    assert "test" in verified
+
+
+def test_every_block_is_a_file_or_typed():
+    assert {language for language, _ in BLOCKS} == {"sh", "python", "toml"}
+    assert sum(text.startswith("chary serve") for _, text in BLOCKS) == 1

@@ -1,0 +1,55 @@
+"""What forms say: lists, columns and queries as people write them, and what is refused of them."""
+
+import pytest
+
+from chary.errors import InvalidParameter
+from chary.service.page.asking.query_fields import query_said, query_told
+from chary.service.page.asking.said_values import columns_of, in_json, list_of, list_told, value_of
+
+AWKWARD = ["a,b", ' "quoted" ', "", " ends ", "1..3", "3", 3, 3.5, True, None, "true", "[x]", "{", "line\nbreak", "ünï"]
+
+
+def test_awkward_values_come_back_as_they_were():
+    assert list_of(list_told(AWKWARD)) == AWKWARD
+    texts = [value for value in AWKWARD if isinstance(value, str)]
+    assert list_of(list_told(texts, "string"), "string") == texts
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+def test_what_json_has_no_word_for_is_a_text(text):
+    assert value_of(text, "") == text
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "[NaN]", '1, "other": 2', "[" * 100_000, "[1", '["\\ud800"]'])
+def test_json_is_read_strictly(text):
+    with pytest.raises(InvalidParameter):
+        in_json(text)
+
+
+@pytest.mark.parametrize("text", ["0..9999999", ", ".join(["0..90000"] * 9)])
+def test_a_range_fills_no_memory(text):
+    with pytest.raises(InvalidParameter, match="at most"):
+        list_of(text, "int64")
+
+
+@pytest.mark.parametrize("text", ["clinic north", "clinic: a\nclinic: b"])
+def test_columns_have_a_line_each(text):
+    with pytest.raises(InvalidParameter):
+        columns_of(text, {})
+
+
+TYPES = {"clinic": "string", "day": "date", "site": "int64"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys", "types"),
+    [
+        (["clinic"], [["1"], ["a, b"], ["1..3"]], [""]),
+        (["day"], [["2026-03-01"], ["2026-03-02"]], ["date"]),
+        (["clinic", "site"], [["a, b", 1], ["c", 2]], ["", ""]),
+        (["clinic", "day"], [["a", "2026-03-01"]], ["", "date"]),
+    ],
+)
+def test_keys_of_any_type_come_back(columns, keys, types):
+    body = {"kind": "count", "by": {"columns": columns, "keys": keys, "types": types}}
+    assert query_said(query_told(body, TYPES), TYPES) == body

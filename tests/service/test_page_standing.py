@@ -1,0 +1,226 @@
+"""The page of standing questions: made, paused and stopped by their owners, drawn over time, for who may see them."""
+
+import json
+import re
+from fractions import Fraction
+
+import pytest
+
+from chary import Budget, count
+from chary.calls import Release, ReleaseIf, Test, Watch
+from chary.service.access.roles import Role
+from chary.service.api.places import Asking
+from chary.service.page.looking.alarms_over_time import MOST, watched
+from chary.service.page.looking.drawn_over_time import MOST_KEYS, alarms_spec
+from chary.service.serving.wishes import Wish
+from tests.service.kit import serve_visits, service_at, token_of
+from tests.service.page_kit import fields_of
+from tests.session.kit import CLINICS, PUBLIC, visits
+
+PLACE = "/page/datasets/visits/standing"
+CALL = {"kind": "watch", "query": {"kind": "count", "by": {"columns": ["clinic"], "keys": [["north"], ["south"]]}}}
+CALL |= {"above": 1, "hits": 20}
+FORM = {"call": json.dumps(CALL), "every": "append", "share": "0.5", "tell": "hits"}
+ASK = {"kind": "watch", "ask.query.kind": "count", "ask.query.by": "clinic", "ask.query.keys": "north, south"}
+ASK |= {"ask.above": "1", "ask.hits": "20"}
+CLEAR = {"value": "0.5", "hits": 50}
+
+
+@pytest.fixture(scope="module")
+def alice(arriving):
+    return arriving("alice")
+
+
+@pytest.fixture(scope="module")
+def bob(arriving):
+    return arriving("bob")
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A service without a server, with plenty of budget, and somebody who asks."""
+    service = service_at(tmp_path)
+    serve_visits(service, **PUBLIC, budget=Budget(epsilon=10**4, delta=1e-6))
+    yield service, Asking(service.tokens.recognise(token_of(service)), service.datasets["visits"])
+    service.jobs.close(5)
+    service.datasets.close()
+    service.store.close()
+
+
+def stand(made, call, tell="hits", who=None):
+    service, on = made
+    terms = {"every": "append", "share": 1, "tell": tell, "webhook": None}
+    return service.standing.stand(on.served, who or on.who, Wish("ask", call.body()), 0.0, **terms).standing
+
+
+def grow(made, times=1):
+    for _ in range(times):
+        made[1].served.session.append(visits().head(1))
+        made[0].standing.tick()
+
+
+def name_in(text):
+    """The standing question that was made last."""
+    return re.search(rf'action="{PLACE}/([0-9a-f]{{16}})"', text)[1]
+
+
+def test_nothing_stands_at_first_and_the_page_says_what_to_do(arriving):
+    assert f'href="{PLACE.replace("standing", "ask")}"' in arriving("ann").get(PLACE).text
+    reader = arriving("rae", ["reader"]).get(PLACE).text
+    assert "Analysts let questions stand" in reader
+    assert "Let a question stand" not in reader
+
+
+def test_one_is_made_paused_let_on_and_stopped(service, alice):
+    assert alice.post(PLACE, **FORM).headers["location"] == PLACE
+    page = alice.get(PLACE).text
+    name = name_in(page)
+    kept = service.standing.book.found
+    assert kept(name).wish.body == CALL
+    assert "Not asked yet: it waits for rows that arrive" in page
+    for state, button in (("paused", "Let it go on"), ("active", "Pause"), ("ended", None)):
+        assert alice.post(f"{PLACE}/{name}", state=state).status_code == 303
+        assert kept(name).state == state
+        assert button is None or button in alice.get(PLACE).text
+    assert alice.post(f"{PLACE}/{name}", state="active").status_code == 422
+    assert f'action="{PLACE}/{name}"' not in alice.get(PLACE).text
+
+
+def test_what_was_filled_in_to_be_asked_can_stand(service, alice):
+    begun = alice.post(f"{PLACE}/new", **ASK)
+    assert begun.status_code == 200
+    assert "count by clinic (2 keys), above 1, hits 20" in begun.text
+    assert " of these fit" in begun.text
+    fields = fields_of(begun.text, PLACE) | {"every": "at", "at": "0 6 * * mon", "tell": "all"}
+    fields.pop("form_token")
+    assert alice.post(PLACE, **fields).status_code == 303
+    page = alice.get(PLACE).text
+    found = service.standing.book.found(name_in(page))
+    assert (found.wish.kind, found.every, found.tell, found.share) == ("watch", "0 6 * * mon", "all", Fraction(1, 10))
+    assert "at 0 6 * * mon (UTC), if rows are new" in page
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "words"),
+    [
+        ({"share": "2"}, "share", "between 0 and 1"),
+        ({"share": "0.0001"}, "share", "larger"),
+        ({"every": "at", "at": "never"}, "at", "crontab"),
+        ({"every": "at", "at": "0 0 31 2 *"}, "at", "never comes"),
+        (
+            {"call": json.dumps(CALL | {"kind": "test", "query": {"kind": "count", "where": "agee > 1"}})},
+            "call",
+            "unknown column",
+        ),
+        ({"call": json.dumps(CALL | {"hits": 10**30})}, "call", ""),
+        ({"call": "{"}, "call", "JSON"),
+        ({"call": ""}, "call", "JSON"),
+    ],
+)
+def test_what_cannot_stand_is_told_at_its_field_and_what_was_typed_stays(alice, changed, field, words):
+    sent = alice.post(PLACE, **(FORM | changed))
+    assert sent.status_code in (409, 422)
+    assert words in re.search(r'role="alert" id="problem">(.*?)</div>', sent.text, re.DOTALL)[1]
+    assert fields_of(sent.text, PLACE).items() >= changed.items()
+    assert re.search(rf'id="{field}"[^>]*aria-invalid="true" aria-describedby="problem"', sent.text)
+
+
+def test_no_webhook_but_those_of_the_operator_is_told(alice):
+    sent = alice.post(PLACE, **FORM, webhook="http://evil.example")
+    assert sent.status_code == 422
+    assert "no webhook of that name" in sent.text
+
+
+def test_what_is_typed_is_no_markup(alice):
+    sent = alice.post(PLACE, **(FORM | {"call": "</textarea><script>alert(1)</script>", "at": '"><script>alert(1)'}))
+    assert sent.status_code == 422
+    assert "<script>alert" not in sent.text
+
+
+def test_others_are_shown_nothing_and_change_nothing(service, alice, bob, arriving):
+    query = {"kind": "count", "where": "age >= 33"}
+    alice.post(PLACE, **FORM | {"call": json.dumps({"kind": "test", "query": query, "above": 1, "hits": 20})})
+    name = name_in(alice.get(PLACE).text)
+    assert "age &gt;= 33" not in bob.get(PLACE).text
+    assert bob.get(f"{PLACE}/{name}/picture.svg").status_code == 404
+    assert bob.post(f"{PLACE}/{name}", state="ended").status_code == 404
+    carol = arriving("carol", ["custodian"])
+    seen = carol.get(PLACE).text
+    assert "age &gt;= 33" in seen
+    assert f'action="{PLACE}/{name}"' not in seen
+    assert carol.post(f"{PLACE}/{name}", state="ended").status_code == 403
+    assert service.standing.book.found(name).state == "active"
+
+
+@pytest.mark.parametrize("role", [Role.READER, Role.CUSTODIAN])
+def test_only_analysts_let_questions_stand(arriving, role):
+    assert arriving("al", [role]).post(PLACE, **FORM).status_code == 403
+
+
+@pytest.mark.parametrize("path", [PLACE, f"{PLACE}/{'0' * 16}"])
+def test_posts_of_other_sites_do_nothing(service, alice, path):
+    before = len(service.standing.book.all())
+    said = FORM | {"form_token": alice.form_token(), "state": "ended"}
+    for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert alice.http.post(path, data=said, headers=headers).status_code == 403
+    assert alice.http.post(path, data=said | {"form_token": "0" * 64}).status_code == 403
+    assert len(service.standing.book.all()) == before
+
+
+def test_values_are_drawn_with_intervals_and_misses_as_such(made):
+    stand(made, ReleaseIf(count(), above=10, **CLEAR))
+    stand(made, Test(count(), above=10**6, hits=50))
+    grow(made, 3)
+    never, valued = watched(*made)
+    assert [(look.version, look.hits) for look in valued.looks] == [(2, 1), (3, 1), (4, 1)]
+    for row, truth in zip(valued.bars(), (121, 122, 123), strict=True):
+        assert row["low"] <= truth <= row["high"] or row["open"]
+        assert (row["value"], row["bar"]) == (pytest.approx(truth, abs=50), 10)
+    assert [row.get("value") for row in never.bars()] == [None] * 3
+    assert "0 of 3 versions of the rows gave an alarm" in never.alt
+    assert "3 of 3" in valued.alt
+    layers = [layer["mark"]["type"] for layer in alarms_spec(valued)["layer"]]
+    assert layers == ["bar", "rule", "rule", "point"]
+    assert [layer["mark"]["type"] for layer in alarms_spec(never)["layer"]] == ["bar", "point"]
+
+
+def test_groups_stand_side_by_side_unless_there_are_too_many(made):
+    stand(made, Watch(count().by("clinic", CLINICS), above=1, **CLEAR))
+    stand(made, Watch(count().by("age", list(range(20, 50, 3))), above=1, **CLEAR))
+    grow(made)
+    ages, clinics = watched(*made)
+    assert {row["key"] for row in clinics.bars()} == set(CLINICS)
+    assert alarms_spec(clinics)["layer"][0]["encoding"]["xOffset"]["field"] == "key"
+    assert len({row["key"] for row in ages.bars()}) > MOST_KEYS
+    told = alarms_spec(ages)
+    assert told["data"]["values"] == [{"version": 2, "key": "", "value": ages.looks[0].hits}]
+
+
+def test_the_latest_are_listed(made, monkeypatch):
+    monkeypatch.setattr("chary.service.page.looking.alarms_over_time.MOST", 2)
+    assert MOST > 2
+    stand(made, Test(count(), above=10, hits=50))
+    grow(made, 3)
+    (found,) = watched(*made)
+    assert [look.version for look in found.looks] == [3, 4]
+    assert found.lasting == (46, None)
+
+
+def test_answers_of_others_under_such_a_key_are_not_taken_for_its_own(made):
+    service, on = made
+    name = stand(made, Test(count(), above=10, hits=50))
+    bob = on.served.asked_by("bob")
+    bob.ask(Release(count("age >= 30"), epsilon=1), request=f"standing {name} at 1")
+    grow(made)
+    (found,) = watched(service, on)
+    assert [(look.version, look.replay.entry.analyst) for look in found.looks] == [(2, "alice")]
+
+
+def test_its_last_words_are_shown(made):
+    service, on = made
+    name = stand(made, Test(count(), above=10, hits=50))
+    service.tokens.revoke(on.who.token)
+    grow(made)
+    (found,) = watched(service, on)
+    assert (found.standing.standing, found.standing.state, found.lasting) == (name, "ended", None)
+    assert "token is not valid any more" in found.says
