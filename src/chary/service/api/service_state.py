@@ -12,9 +12,9 @@ from chary.service.access.audit_trail import AuditTrail
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.open_streams import OpenStreams
 from chary.service.access.rates import Rates
+from chary.service.access.readiness import Readiness
 from chary.service.access.shared_rates import SharedRates
 from chary.service.api.figures_kept import Figures
-from chary.service.api.readiness import Readiness
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.jobs import Jobs
 from chary.service.serving.served_datasets import ServedDatasets, opened_datasets
