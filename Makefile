@@ -2,12 +2,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 MINUTES ?= 60
+REQUESTS ?= 10000
 ENGINES ?= spark
 export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-engines check soak reproduce bench bench-guard reference figures screenshots constraints clean
+.PHONY: demo test test-engines check soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
@@ -27,6 +28,9 @@ check: $(VENV)/dev.stamp
 
 soak: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+open-api: $(VENV)/dev.stamp
+	REQUESTS=$(REQUESTS) $(BIN)/python -m pytest tests/service/test_open_api.py
 
 reproduce: $(VENV)/dev.stamp
 	rm -rf build/reproduced

@@ -34,6 +34,7 @@ NAMES = (
     "filters",
     "ledger",
     "ledger_postgresql",
+    "service_load",
     "durability",
     "session",
     "append",

@@ -1,6 +1,12 @@
-"""The whole OpenAPI document, tried by made-up requests: nothing fails unforeseen, and no answer holds a secret."""
+"""The whole OpenAPI document, tried by made-up requests: nothing fails unforeseen, and no answer holds a secret.
+
+`REQUESTS=10000 python -m pytest tests/service/test_open_api.py` (`make open-api`) makes so many.
+"""
 
 import json
+import os
+from collections import Counter
+from math import ceil
 
 import pytest
 import schemathesis
@@ -14,6 +20,8 @@ from tests.service.kit import bearing, listening, serve_visits, service_at, toke
 from tests.session.kit import shows_data
 
 STREAMS = "/events"
+REQUESTS = int(os.environ.get("REQUESTS", "0"))
+SENT = Counter()
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +61,10 @@ OPERATIONS = [
 ]
 
 
+# Of some routes there are only a few different requests, or none that is wrong: the others are tried more often.
+EACH = max(10, ceil(2 * REQUESTS / (2 * len(OPERATIONS))))
+
+
 @pytest.mark.parametrize("mode", schemathesis.GenerationMode)
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_nothing_fails_unforeseen(tried, schema, path, method, mode):
@@ -60,10 +72,11 @@ def test_nothing_fails_unforeseen(tried, schema, path, method, mode):
     headers, statuses = bearing(token) | {"Prefer": "wait=30"}, set()
 
     @given(schema[path][method].as_strategy(generation_mode=mode))
-    @settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None, database=None)
+    @settings(max_examples=EACH, suppress_health_check=list(HealthCheck), deadline=None, database=None)
     def tried_with(case):
         response = case.call(headers=headers, base_url=address)
         statuses.add(response.status_code)
+        SENT[response.status_code] += 1
         assert response.status_code < 500
         assert not shows_data(response.text)
         if response.status_code >= 400:
@@ -76,6 +89,12 @@ def test_nothing_fails_unforeseen(tried, schema, path, method, mode):
         assert mode == schemathesis.GenerationMode.NEGATIVE  # nothing can be wrong where nothing is said
     else:
         assert statuses - {401, 403, 405, 421, 429}
+
+
+@pytest.mark.skipif(REQUESTS == 0, reason="so many were asked for by REQUESTS= only")
+def test_as_many_were_sent_as_were_asked_for(record_testsuite_property):
+    record_testsuite_property("sent", json.dumps(dict(SENT)))
+    assert SENT.total() >= REQUESTS
 
 
 def test_the_document_has_a_schema_for_every_kind_that_json_can_say(tried):

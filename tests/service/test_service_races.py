@@ -10,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,8 @@ from chary.service import connect, connect_async
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.open_streams import MOST
 from chary.service.keeping.service_store import ServiceStore
+from chary.service.serving.wishes import Wish
+from chary.service.wire.problems import Refusal
 from chary.session import open as open_session
 from tests.paths import ROOT
 from tests.service.kit import client_of, listening, serve_dataset, serve_visits, service_at, token_of, wait_for
@@ -116,6 +119,39 @@ def test_a_long_call_becomes_a_job_that_tells_its_steps(service, address, http, 
     again = http.post("/v1/datasets/slow/calls", json=SMALL.body(), headers={"Idempotency-Key": key})
     assert again.json() == result
     assert len(service.datasets["slow"].session.history) == 1
+
+
+def test_an_analyst_who_fills_the_queue_is_told_to_wait_and_others_are_not(service, address, http, slow, monkeypatch):
+    monkeypatch.setattr(service.jobs._turns, "_each", 6)
+    waits = {"Prefer": "respond-async"}
+    asked = [http.post("/v1/datasets/slow/calls", json=SMALL.body(), headers=waits) for _ in range(7)]
+    assert [each.status_code for each in asked] == [202] * 6 + [429]
+    assert asked[-1].headers["retry-after"] == "2"
+    assert asked[-1].json()["type"] == "urn:chary:problem:too-many-requests"
+    assert "6 calls of this analyst" in asked[-1].json()["detail"]
+    with client_of(address, token_of(service, "bob")) as other:
+        later = other.post("/v1/datasets/slow/calls", json=SMALL.body(), headers=waits)
+    assert later.status_code == 202
+    slow.set()
+    wait_for(lambda: not service.jobs._running)
+    again = http.post("/v1/datasets/slow/calls", json=SMALL.body(), headers={"Prefer": "wait=30"})
+    assert again.status_code == 200
+
+
+def test_what_waits_when_a_service_stops_is_given_back(tmp_path):
+    go, service = threading.Event(), service_at(tmp_path, threads=1)
+    serve_visits(service)
+    service.jobs._run = lambda job: go.wait(60)
+    who, served = service.tokens.recognise(token_of(service)), service.datasets["visits"]
+    first, second = (service.jobs.start(who, served, Wish("ask", SMALL.body()), str(n)) for n in range(2))
+    wait_for(lambda: sum(map(len, service.jobs._turns._waiting.values())) == 1)
+    threading.Timer(0.2, go.set).start()
+    assert service.close() == 0
+    assert first.future.result() is True
+    with pytest.raises(Refusal, match="the service stops"):
+        second.future.result()
+    with pytest.raises(Refusal, match="the service stops"):
+        service.jobs.start(who, served, Wish("ask", SMALL.body()), "late")
 
 
 def test_a_client_waits_for_a_job_and_hears_its_steps(service, address, slow, monkeypatch):
@@ -239,7 +275,7 @@ def test_several_processes_share_one_budget(tmp_path):
     def ask(number):
         with connect(f"http://127.0.0.1:{port}", token, patience=240) as session:
             try:
-                return session.ask(Release(count(), epsilon="0.4"), request=f"key {number}")
+                return number, session.ask(Release(count(), epsilon="0.4"), request=f"key {number}")
             except BudgetRefused:
                 return None
 
@@ -248,10 +284,18 @@ def test_several_processes_share_one_budget(tmp_path):
         with connect(f"http://127.0.0.1:{port}", token, patience=240) as session:
             assert len(session.history) == len(answers) == 5
             assert session.spent.share == pytest.approx(1)
-            with pytest.raises(chary.CharyError, match="several processes"):
+            with pytest.raises(chary.CharyError, match="share no rows"):
                 session.append(visits())
+            workers = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+            os.kill(int(workers[-1]), signal.SIGKILL)
+            assert session.ask(Release(count(), epsilon="0.4"), request=f"key {answers[0][0]}") == answers[0][1]
+        with client_of(f"http://127.0.0.1:{port}", token) as keeper:
+            told = keeper.get("/metrics").text
+        # Those of both processes, and of the one that was killed.
+        assert 'chary_calls_total{dataset="visits",kind="release"} ' in told
+        assert float(told.split('kind="release"} ')[1].split()[0]) >= 9
         server.terminate()
-        server.wait(60)
+        assert server.wait(120) == 0
 
 
 def test_a_server_that_is_asked_to_stop_ends_what_it_began(tmp_path):

@@ -96,6 +96,17 @@ def test_it_is_asked_once_about_each_version(made):
     assert [each["call"] for each in service.standing.feed.since("visits")] == [entry.call for entry in asked(service)]
 
 
+def test_the_first_rows_that_are_added_count_where_the_size_is_secret(tmp_path):
+    service = service_at(tmp_path)
+    serve_visits(service)
+    stand(service)
+    stand(service, every="* * * * *")
+    service.standing.book.clock = lambda: 2e9
+    assert [service.standing.tick(), grow(service), service.standing.tick()] == [1, 1, 0]
+    assert news(service) == [("hit", 0), ("hit", 1)]
+    service.datasets.close(), service.store.close(), service.jobs.close(1)
+
+
 def test_rows_wait_while_it_is_asked(made, monkeypatch):
     service, _ = made
     held = []

@@ -52,7 +52,7 @@ def serve(
         _serve(said, as_json, demo=False)
         return
     _tell(_served(said) | {"processes": said.service.workers}, as_json)
-    listen_together(config, said.service.host, said.service.port, said.service.workers)
+    listen_together(config, said)
 
 
 def _serve(config: ServiceConfig, as_json: bool, *, demo: bool) -> None:

@@ -2,22 +2,20 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from sqlalchemy import insert, select
 
-from chary.errors import LedgerError
 from chary.ledger.entries import now
 from chary.service.access.roles import Principal
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import TRAIL
 
 _FIRST: Final = "0" * 64
-# Each time another process wrote an entry in between, which takes milliseconds.
-_ATTEMPTS: Final = 9
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,11 @@ class AuditTrail:
 
     def __init__(self, store: ServiceStore) -> None:
         self._store = store
+        self._waiting: list[tuple[dict[str, Any], Future[int]]] = []
+        self._queue, self._writing = threading.Lock(), threading.Lock()
 
     def add(self, who: Principal, dataset: str, action: str, asked: Mapping[str, Any], request: str | None) -> int:
-        """Write one; returns its number."""
+        """Write one; returns its number. What several threads add at once is written in one transaction."""
         entry: dict[str, Any] = {
             "time": now(),
             "token": who.token,
@@ -57,19 +57,38 @@ class AuditTrail:
             "request": request,
             "asked": json.dumps(asked, sort_keys=True),
         }
-        for _ in range(_ATTEMPTS - 1):
-            with suppress(LedgerError):  # another process took the number
-                return self._added(entry)
-        return self._added(entry)
+        mine: Future[int] = Future()
+        with self._queue:
+            self._waiting.append((entry, mine))
+        with self._writing:
+            if not mine.done():
+                self._write()
+        return mine.result()
 
-    def _added(self, entry: dict[str, Any]) -> int:
-        last = select(TRAIL.c.number, TRAIL.c.sealed).order_by(TRAIL.c.number.desc()).limit(1).with_for_update()
-        with self._store.transaction() as connection:
+    def _write(self) -> None:
+        with self._queue:
+            taken, self._waiting = self._waiting, []
+        try:
+            numbers = self._written([entry for entry, _ in taken])
+        except BaseException as error:  # each of them hears of it, and none was written
+            for _, each in taken:
+                each.set_exception(error)
+        else:
+            for number, (_, each) in zip(numbers, taken, strict=True):
+                each.set_result(number)
+
+    def _written(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[int]:
+        last = select(TRAIL.c.number, TRAIL.c.sealed).order_by(TRAIL.c.number.desc()).limit(1)
+        with self._store.transaction("trail") as connection:
             found = connection.execute(last).first()
-            number, before = (found.number + 1, found.sealed) if found else (1, _FIRST)
-            row = entry | {"number": number}
-            connection.execute(insert(TRAIL).values(**row, sealed=_sealed(row, before)))
-        return int(number)
+            first, before = (found.number + 1, found.sealed) if found else (1, _FIRST)
+            rows = []
+            for number, entry in enumerate(entries, first):
+                row = dict(entry) | {"number": number}
+                before = _sealed(row, before)
+                rows.append(row | {"sealed": before})
+            connection.execute(insert(TRAIL), rows)
+        return range(first, first + len(rows))
 
     def entries(self, after: int = 0, limit: int = 100) -> list[TrailEntry]:
         """So many entries from that number on, oldest first."""

@@ -15,6 +15,7 @@ from chary.service.api.places import Asking, On, request_key
 from chary.service.api.service_state import Service, Shared
 from chary.service.keeping.service_tables import PUBLISHED
 from chary.service.serving.brought_rows import ARROW, CSV_TEXT, brought_rows
+from chary.service.serving.served_datasets import rows_of
 from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import finite
 from chary.service.wire.typed_values import in_typed, of_typed
@@ -24,6 +25,8 @@ router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["custodians"])
 Form = Annotated[Literal["json", "html", "markdown", "csv", "typed"], Query()]
 # The page needs nothing from elsewhere, and is given nothing.
 _ALONE: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
+# So long an append waits for standing questions, and for appends through other processes.
+_PATIENCE: Final = 60.0
 _ROWS: Final = {
     "requestBody": {
         "required": True,
@@ -40,7 +43,8 @@ _ROWS: Final = {
 async def append(request: Request, on: Annotated[Asking, Depends(On("append"))], service: Shared) -> JSONResponse:
     """Add a batch of rows; its version. Under an `Idempotency-Key` that came before, nothing is added.
 
-    Where several processes serve the same data, each has rows of its own, so that none takes any.
+    Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
+    takes any.
     """
     media = media_of(request, [JSON, ARROW, CSV_TEXT])
     raw, key = await read_body(request, service.config.service.rows_bytes), request_key(request)
@@ -83,10 +87,11 @@ def published(on: Annotated[Asking, Depends(On("look"))], service: Shared, form:
 async def appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
     """Add the rows of a body, and let what stands be asked about them; their version. In the trail.
 
-    Errors: `Refusal` with status 409 where several processes serve the same data; those of `Session.append`.
+    Errors: `Refusal` with status 409 where several processes share no rows; those of `Session.append`.
     """
-    if service.config.service.workers > 1:
-        raise Refusal(409, "this service has several processes: append rows through one of a single process")
+    if service.config.service.workers > 1 and not service.config.shared(on.served.name):
+        told = "the processes of this service share no rows: keep them on a server, or append through a single process"
+        raise Refusal(409, told)
     version = await asyncio.to_thread(_appended, service, on, media, raw, key)
     service.woken.set()
     return version
@@ -96,7 +101,7 @@ def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) ->
     with brought_rows(media, raw, on.served.session.schema) as rows:
         # How many rows came may be secret, so the trail says that some came, and under which key.
         service.trail.add(on.who, on.served.name, "append", {}, key)
-        with on.served.growing:
+        with on.served.growing, service.store.held(rows_of(on.served.name), _PATIENCE):
             return on.served.acting(on.who).append(rows, request=key)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from chary.errors import CharyError
 from chary.service.access.roles import Principal
@@ -24,19 +24,22 @@ async def health() -> JSONResponse:
 
 @router.get("/ready")
 def ready(service: Shared) -> JSONResponse:
-    """Whether calls can be asked: all ledgers and the service's database answer, and it is not stopping."""
-    found = not service.stopping.is_set() and _answers(service)
+    """Whether calls can be asked: all ledgers and the service's database answer, and it is not stopping.
+
+    For everybody, so that it says nothing else, and looks at most once a second.
+    """
+    found = not service.stopping.is_set() and service.readiness.found(lambda: _answers(service))
     return JSONResponse({"ready": found}, 200 if found else 503)
 
 
 @router.get("/metrics")
 def metrics(who: Annotated[Principal, Depends(May("metrics"))], service: Shared) -> Response:
-    """Prometheus metrics of this process: calls by kind, refusals, latencies, budgets left, of all datasets."""
+    """Prometheus metrics of all processes here: calls by kind, refusals, latencies, budgets left, of all datasets."""
     if not who.everywhere:
         raise Refusal(403, "metrics are of all datasets, and so for tokens that are for all")
     for name, served in service.datasets.items():
         service.figures.left.labels(name).set(1 - served.session.spent.share)
-    return Response(generate_latest(service.figures.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(service.figures.told(), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/kinds")

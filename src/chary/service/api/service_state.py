@@ -12,6 +12,8 @@ from chary.service.access.audit_trail import AuditTrail
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.open_streams import OpenStreams
 from chary.service.access.rates import Rates
+from chary.service.access.readiness import Readiness
+from chary.service.access.shared_rates import SharedRates
 from chary.service.api.figures_kept import Figures
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.jobs import Jobs
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 # Set when this process was asked to stop: streams end then, since they would end at no time of their own.
 STOPPING: Final = threading.Event()
+AnyRates = Rates | SharedRates
 
 
 @dataclass
@@ -40,13 +43,14 @@ class Service:
     log_in: "OpenIdLogIn | None"
     trail: AuditTrail
     jobs: Jobs
-    rates: Rates
-    failures: Rates
+    rates: AnyRates
+    failures: AnyRates
     standing: StandingRunner
     webhooks: Webhooks
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     streams: OpenStreams = field(default_factory=OpenStreams)
     figures: Figures = field(default_factory=Figures)
+    readiness: Readiness = field(default_factory=Readiness)
     stopping: threading.Event = field(default_factory=lambda: STOPPING)
 
     def close(self) -> int:
@@ -69,7 +73,8 @@ def opened_service(config: ServiceConfig) -> Service:
 
 def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:
     """A service of datasets that are open, and of a database."""
-    said, jobs = config.service, Jobs(store, config.service.threads)
+    said = config.service
+    jobs = Jobs(store, said.threads, said.calls_each)
     tokens, log_in = _known(config, store)
     return Service(
         config=config,
@@ -79,12 +84,19 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
         log_in=log_in,
         trail=AuditTrail(store),
         jobs=jobs,
-        rates=Rates(said.rate, said.burst),
+        rates=_rates(config, store, "token", said.rate, said.burst),
         # Ten wrong tokens at once, then one every ten seconds, from one address.
-        failures=Rates(each_second=0.1, burst=10),
+        failures=_rates(config, store, "address", 0.1, 10),
         standing=StandingRunner(datasets, tokens, StandingBook(store), Feed(store), jobs.answers),
         webhooks=Webhooks(config, store),
     )
+
+
+def _rates(config: ServiceConfig, store: ServiceStore, kind: str, each_second: float, burst: float) -> AnyRates:
+    """One bucket for all processes, where there may be several."""
+    if store.on_server or config.service.workers > 1:
+        return SharedRates(store, kind, each_second, burst)
+    return Rates(each_second, burst)
 
 
 def _known(config: ServiceConfig, store: ServiceStore) -> tuple[BearerTokens, "OpenIdLogIn | None"]:

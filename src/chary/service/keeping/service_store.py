@@ -1,7 +1,8 @@
-"""The service's own database: a file by default, any database that SQLAlchemy names by a URL."""
+"""The service's own database: a file by default, or a schema of a PostgreSQL server, which many machines share."""
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoConnection
 
 from chary.errors import LedgerError
+from chary.service.keeping.service_server import alone, held, server_clock, server_engine
 from chary.service.keeping.service_tables import TABLES
 from chary.service.wire.problems import Refusal
 
@@ -21,29 +24,53 @@ _PRIVATE = 0o600
 class ServiceStore:
     """Transactions on the service's database. Nothing about the data is in it: no answer, no row, no secret of a token.
 
-    `place` is a file, or a URL such as `postgresql+psycopg://...`. Errors: `Refusal` with status 503 where another
-    process held it for too long, `LedgerError` for anything else that the database refuses.
+    `place` is a file, or `postgresql://user@host/database?schema=...`, which several processes and machines share.
+    Errors: `Refusal` with status 503 where another process held it for too long or where it is away, `LedgerError` for
+    anything else that the database refuses.
     """
 
     def __init__(self, place: str | Path) -> None:
-        self._engine = _engine(str(place))
-        with self.transaction() as connection:
+        self.on_server = "://" in str(place) and not str(place).startswith("sqlite")
+        with _translated():
+            self._engine = server_engine(str(place)) if self.on_server else _file(str(place))
+        # A statement that reads needs no transaction around it.
+        self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        with self.transaction("tables") as connection:
             TABLES.create_all(connection)
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone where it raises."""
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except OperationalError:
-            raise Refusal(503, "the service's database was held by another process for too long, or is gone") from None
-        except SQLAlchemyError as error:
-            raise LedgerError(f"the service's database refused ({type(error).__name__})") from None
+    def transaction(self, name: str = "") -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone where it raises.
+
+        Those of one `name` follow one another; on a file all do.
+        """
+        with _translated(), self._engine.begin() as connection:
+            if name and self.on_server:
+                alone(connection, name)
+            yield connection
+
+    @contextmanager
+    def held(self, name: str, seconds: float) -> Iterator[None]:
+        """Hold a name against all other processes, waiting for it so long; it ends with the process.
+
+        Processes that share a file are one machine's, and none of them grows: there it holds nothing.
+        """
+        if not self.on_server:
+            yield
+            return
+        with _translated(), held(self._engine, name, seconds):
+            yield
+
+    def clock(self, connection: Connection) -> float:
+        """Seconds since 1970, by one clock for all who share this database."""
+        return server_clock(connection) if self.on_server else time.time()
 
     def rows(self, statement: Any) -> list[Any]:
         """What a statement finds."""
-        with self.transaction() as connection:
+        if not self.on_server:
+            with self.transaction() as connection:
+                return list(connection.execute(statement))
+        with _translated(), self._reading.connect() as connection:
             return list(connection.execute(statement))
 
     def change(self, statement: Any) -> int:
@@ -56,9 +83,17 @@ class ServiceStore:
         self._engine.dispose()
 
 
-def _engine(place: str) -> Engine:
-    if "://" in place and not place.startswith("sqlite"):
-        return create_engine(make_url(place), pool_pre_ping=True)
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, NoConnection):
+        raise Refusal(503, "the service's database was held by another process for too long, or is gone") from None
+    except SQLAlchemyError as error:
+        raise LedgerError(f"the service's database refused ({type(error).__name__})") from None
+
+
+def _file(place: str) -> Engine:
     url = make_url(place if "://" in place else f"sqlite:///{place}")
     if url.database and not url.database.startswith((":memory:", "file:")):
         _keep_private(Path(url.database))

@@ -104,3 +104,10 @@ TOLD: Final = Table(
     Column("due", Float),
     UniqueConstraint("standing", "kind", "version"),
 )
+RATES: Final = Table(
+    "chary_rates",
+    TABLES,
+    Column("name", Text, primary_key=True),
+    Column("left", Float, nullable=False),
+    Column("at", Float, nullable=False),
+)

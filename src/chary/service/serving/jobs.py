@@ -19,14 +19,16 @@ from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import JOBS
 from chary.service.serving.served_datasets import Served
 from chary.service.serving.shared_answers import SharedAnswers
+from chary.service.serving.turns import Turns
 from chary.service.serving.wishes import Wish, fulfilled
 from chary.service.wire.problems import Refusal, problem
 
-# So many calls may wait for each thread before further ones are sent away.
+# So many calls may wait for each thread before further ones are sent away, whosever they are.
 _WAITING: Final = 32
 # A process says so often that its jobs live; one that was silent three times is gone.
 BEAT: Final = 5.0
 _FORGOTTEN: Final = 86_400.0
+_STOPS: Final = "the service stops; ask again later under the same key"
 
 
 @dataclass
@@ -60,17 +62,17 @@ class JobState:
 
 
 class Jobs:
-    """Runs calls, so many at once.
+    """Runs calls, so many at once, those of all analysts in turn.
 
     Guarantee: a call that has begun goes on when its client is gone; nothing is kept of an answer but what the ledger
-    keeps. Errors: `Refusal` with status 503 for more calls than may wait.
+    keeps. Errors: `Refusal` with status 429 for more calls than one analyst may have, 503 for more than may wait.
     """
 
-    def __init__(self, store: ServiceStore, threads: int) -> None:
+    def __init__(self, store: ServiceStore, threads: int, each: int) -> None:
         self._store, self._closed = store, False
         self.answers = SharedAnswers(store)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="chary-call")
-        self._most = threads * (_WAITING + 1)
+        self._turns = Turns[Job](threads * (_WAITING + 1), each)
         self._running: dict[str, Job] = {}
         self._kept: dict[str, Job] = {}
         self._lock = threading.Lock()
@@ -78,13 +80,14 @@ class Jobs:
     def start(self, who: Principal, served: Served, wish: Wish, request: str) -> Job:
         """Begin a call."""
         job = Job(secrets.token_hex(8), who, served, wish, request)
-        with self._lock:
-            if self._closed or len(self._running) >= self._most:
-                told = "the service stops" if self._closed else "too many calls wait already"
-                raise Refusal(503, f"{told}; ask again later under the same key", Retry_After="2")
-            self._running[job.name] = job
-            job.future = self._pool.submit(self._run, job)
+        job.future.set_running_or_notify_cancel()  # from now on nobody who waits for it can call it off
         job.future.add_done_callback(lambda _: self._ended(job))
+        with self._lock:
+            if self._closed:
+                raise Refusal(503, _STOPS, Retry_After="2")
+            self._turns.add(who.analyst, job)
+            self._running[job.name] = job
+            self._pool.submit(self._turn)
         return job
 
     async def settled(self, job: Job, seconds: float) -> bool:
@@ -118,10 +121,25 @@ class Jobs:
         """Begin nothing more and wait so long for what runs; returns how many calls are still running."""
         with self._lock:
             self._closed = True
-        self._pool.shutdown(wait=False, cancel_futures=True)
+            waiting = self._turns.all()
+        for job in waiting:
+            job.future.set_exception(Refusal(503, _STOPS, Retry_After="2"))
+        self._pool.shutdown(wait=False)
         with self._lock:
             futures = [job.future for job in self._running.values()]
         return len(wait(futures, timeout=seconds).not_done)
+
+    def _turn(self) -> None:
+        with self._lock:
+            job = self._turns.next()
+        if job is None:
+            return  # what waited was given back, since the service stops
+        try:
+            found = self._run(job)
+        except BaseException as error:
+            job.future.set_exception(error)
+        else:
+            job.future.set_result(found)
 
     def _run(self, job: Job) -> Any:
         session = job.served.acting(job.who, job.reached)
@@ -138,14 +156,15 @@ class Jobs:
 
     def _ended(self, job: Job) -> None:
         with self._lock:
-            self._running.pop(job.name, None)
+            if self._running.pop(job.name, None) is not None:
+                self._turns.ended(job.who.analyst)
             kept = self._kept.pop(job.name, None)
         if kept is None:
             return
-        error = None if job.future.cancelled() else job.future.exception()
-        failed = isinstance(error, Exception)
-        told = json.dumps(problem(error)) if isinstance(error, Exception) else None
-        state = "interrupted" if job.future.cancelled() else "failed" if failed else "done"
+        error = job.future.exception()
+        given_back = isinstance(error, Refusal) and self._closed
+        told = json.dumps(problem(error)) if isinstance(error, Exception) and not given_back else None
+        state = "interrupted" if given_back else "done" if error is None else "failed"
         self._told(job, state=state, step=job.step, problem=told)
 
     def _told(self, job: Job, **row: Any) -> None:

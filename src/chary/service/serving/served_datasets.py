@@ -20,7 +20,7 @@ from chary.session import Session, open, open_series
 class Served:
     """One dataset: the session that opened it, and whether its answers are shared among analysts.
 
-    `growing` guards appends: one at a time.
+    `growing` guards appends: one at a time. It is held together with `rows_of` in the service's database.
     """
 
     name: str
@@ -68,6 +68,11 @@ class ServedDatasets(Mapping[str, Served]):
         """Close rows and ledgers; everything can be reopened."""
         for served in self._served.values():
             served.session.close()
+
+
+def rows_of(dataset: str) -> str:
+    """The name that a process holds while the rows of a dataset must not change, or while it changes them."""
+    return f"rows of {dataset}"
 
 
 def opened_datasets(config: ServiceConfig) -> ServedDatasets:

@@ -29,6 +29,7 @@ from typing import Any, Final
 from pydantic import Field, ValidationError, field_validator
 
 from chary.errors import InvalidParameter
+from chary.ledger.postgresql.address import is_address
 from chary.service.serving.openid_options import OpenIdOptions
 from chary.service.serving.strict_options import StrictOptions
 
@@ -53,6 +54,7 @@ class ServiceOptions(StrictOptions):
     ledger: str | None = None
     workers: int = Field(default=1, ge=1, le=64)
     threads: int = Field(default=4, ge=1, le=64)
+    calls_each: int = Field(default=32, ge=1)
     patience: float = Field(default=1.0, ge=0, le=60)
     body_bytes: int = Field(default=1_000_000, ge=1_000)
     rows_bytes: int = Field(default=50_000_000, ge=1_000)
@@ -113,6 +115,10 @@ class ServiceConfig(StrictOptions):
     def place(self, said: str) -> str:
         """A path relative to the folder of the chary.toml; URLs are as they are."""
         return said if "://" in said else str(self.folder / said)
+
+    def shared(self, dataset: str) -> bool:
+        """Whether the rows of a dataset are those of a server, so that each process sees what another one appends."""
+        return is_address(self.dataset[dataset].file)
 
     def secret(self, webhook: str) -> bytes:
         """The secret for the signatures of a webhook; `InvalidParameter` for a short or missing one."""

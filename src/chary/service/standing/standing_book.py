@@ -4,6 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -20,6 +21,8 @@ from chary.service.keeping.service_tables import STANDING
 from chary.service.serving.wishes import Wish
 
 APPEND: Final = "append"
+# The version of one that was asked about none yet.
+NEVER: Final = -1
 ACTIVE, PAUSED, ENDED = "active", "paused", "ended"
 TELL: Final = ("hits", "all")
 # Whoever asks a standing question has so long before another process may take it for dead.
@@ -31,7 +34,7 @@ MOST: Final = 100
 @dataclass(frozen=True)
 class StandingQuestion:
     """One standing question. `every` is "append" or the five fields of a crontab, in UTC; `share` the most that all its
-    calls may be charged together; `version` the last one of the dataset about which it was asked."""
+    calls may be charged together; `version` the last one of the dataset about which it was asked, or `NEVER`."""
 
     standing: str
     analyst: str
@@ -120,10 +123,19 @@ class StandingBook:
             statement = statement.where(STANDING.c.state == ACTIVE)
         return [_standing(row) for row in self._store.rows(statement)]
 
+    def held(self, rows: str) -> AbstractContextManager[None]:
+        """Hold the rows of a dataset against all processes, if nobody has them; `Refusal` where somebody does."""
+        return self._store.held(rows, 0)
+
     def take(self, name: str) -> StandingQuestion | None:
-        """Take one to ask it, as it is now; None while somebody else has it."""
+        """Take one to ask it, as it is now; None while somebody else has it.
+
+        On a server nobody else has one while its rows are held: whoever had it is dead, and need not be waited for.
+        """
         now = self.clock()
-        free = update(STANDING).where(STANDING.c.standing == name, STANDING.c.busy < now)
+        free = update(STANDING).where(STANDING.c.standing == name)
+        if not self._store.on_server:
+            free = free.where(STANDING.c.busy < now)
         return self.found(name) if self._store.change(free.values(busy=now + _LEASE)) else None
 
     def look(self, standing: StandingQuestion, now: float) -> None:

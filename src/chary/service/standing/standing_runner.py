@@ -11,11 +11,12 @@ from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParamet
 from chary.numbers import exact
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.roles import Principal
-from chary.service.serving.served_datasets import Served, ServedDatasets
+from chary.service.serving.served_datasets import Served, ServedDatasets, rows_of
 from chary.service.serving.shared_answers import SharedAnswers
 from chary.service.serving.wishes import Wish, fulfilled, run_shown, shown_call, words_of
-from chary.service.standing.standing_book import APPEND, ENDED, StandingBook, StandingQuestion
+from chary.service.standing.standing_book import APPEND, ENDED, NEVER, StandingBook, StandingQuestion
 from chary.service.telling.feed import Feed, News
+from chary.service.wire.problems import Refusal
 from chary.session import Quote, Session
 
 LOG: Final = logging.getLogger("chary.service")
@@ -55,7 +56,7 @@ class StandingRunner:
             read_asked(wish)
         if price > exact(said["share"], "share"):
             raise InvalidParameter("one answer could cost more than this share: give it a larger one")
-        known = version_of(served) if said["every"] == APPEND else -1
+        known = version_of(served) if said["every"] == APPEND else NEVER
         return self.book.add(who, served.name, wish, known, **said)
 
     def tick(self) -> int:
@@ -70,14 +71,17 @@ class StandingRunner:
         if not standing.due(version_of(served), now):
             self.book.look(standing, now)
             return False
+        try:
+            # No rows arrive meanwhile: it is asked about the version under which it is written down.
+            with served.growing, self.book.held(rows_of(served.name)):
+                return self._asked_about(served, standing, version_of(served))
+        except Refusal:
+            return False  # another process asks, or adds rows: with the next tick
+
+    def _asked_about(self, served: Served, standing: StandingQuestion, version: int) -> bool:
         taken = self.book.take(standing.standing)
         if taken is None:
             return False
-        # No rows arrive meanwhile: it is asked about the version under which it is written down.
-        with served.growing:
-            return self._asked_about(served, taken, version_of(served))
-
-    def _asked_about(self, served: Served, taken: StandingQuestion, version: int) -> bool:
         if not taken.due(version, self.book.clock()):
             self.book.keep(taken.standing)
             return False
@@ -133,7 +137,7 @@ def read_asked(wish: Wish) -> None:
 
 
 def version_of(served: Served) -> int:
-    """The version of the rows; 0 before the first batch where how many rows there are is secret."""
+    """The version of the rows; 0 where they never grew, and their size is secret."""
     versions = served.session.versions
     return versions[-1].number if versions else 0
 

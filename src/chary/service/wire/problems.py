@@ -27,7 +27,7 @@ _STATUS: Final[tuple[tuple[type[CharyError], int], ...]] = (
     (RequestInFlight, 409),
     (BudgetRefused, 409),
     (AlgorithmFailed, 422),
-    (LedgerBusy, 409),
+    (LedgerBusy, 503),
     (LedgerError, 503),
     (EngineFailure, 503),
 )

@@ -1,0 +1,122 @@
+"""The service's own database on a server: made once, in step for all processes, back when the server is."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from chary.errors import InvalidParameter
+from chary.service.access.audit_trail import AuditTrail
+from chary.service.access.bearer_tokens import BearerTokens
+from chary.service.access.roles import Principal, Role
+from chary.service.access.shared_rates import SharedRates
+from chary.service.keeping.service_store import ServiceStore
+from chary.service.wire.problems import Refusal
+from tests.service.kit import wait_for
+
+ALICE = Principal("1f", "alice", frozenset({Role.ANALYST}), frozenset({"*"}))
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+
+
+@pytest.fixture
+def stores(postgres):
+    """Two processes' databases, which are one; made at the same time."""
+    place = postgres.schema().replace("schema=ledger", "schema=store")
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(ServiceStore, [place] * 4))
+    yield made[:2]
+    for store in made:
+        store.close()
+
+
+def test_entries_of_many_threads_of_two_processes_follow_one_another(stores):
+    trails = [AuditTrail(store) for store in stores]
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(lambda n: trails[n % 2].add(ALICE, "visits", "ask", {"n": n}, None), range(40)))
+    assert sorted(numbers) == list(range(1, 41))
+    assert trails[0].broken() is None
+
+
+def test_a_token_that_is_revoked_ends_in_every_process(stores):
+    first, second = (BearerTokens(store) for store in stores)
+    token = first.make("alice", roles=["analyst"], datasets=["*"], days=1)
+    assert [each.recognise(token).analyst for each in (first, second)] == ["alice", "alice"]
+    assert second.revoke(token.split("_")[1])
+    assert [each.recognise(token) for each in (first, second)] == [None, None]
+
+
+def test_processes_share_a_rate(stores):
+    clock = [0.0]
+    rates = [SharedRates(store, "token", 1e-3, 40, lambda: clock[0]) for store in stores]
+    came = [rates[n % 2].wait("alice") for n in range(60)]
+    assert came.count(0) == 40
+    assert all(900 < each <= 1000 for each in came if each)
+    assert rates[0].wait("bob") == 0
+    assert 900 < rates[1].blocked("alice") <= 1000
+    assert rates[1].blocked("bob") == 0
+    clock[0] += 1.5
+    again = SharedRates(stores[0], "token", 1e-3, 40, lambda: clock[0])
+    assert again.wait("alice") > 900
+
+
+def test_what_a_process_fetched_and_did_not_use_is_gone(stores):
+    clock = [0.0]
+    rates = SharedRates(stores[0], "token", 1e-3, 40, lambda: clock[0])
+    came = []
+    for _ in range(30):
+        came.append(rates.wait("alice"))
+        clock[0] += 2
+    assert came.count(0) == 20
+
+
+def test_a_name_is_held_by_one_process_and_let_go_when_it_is_cut(postgres, stores):
+    first, second = stores
+    with pytest.raises(Refusal), first.held("rows", 1):  # noqa: SIM117
+        with second.held("rows", 0):
+            pass
+    held, cut = threading.Event(), threading.Event()
+
+    def hold():
+        with first.held("rows", 1):
+            held.set()
+            assert cut.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(30)
+    postgres.execute(CUT)
+    with second.held("rows", 10):
+        cut.set()
+    thread.join()
+
+
+def test_after_the_server_cut_every_connection_it_goes_on(postgres, stores):
+    trail, tokens = AuditTrail(stores[0]), BearerTokens(stores[0])
+    assert trail.add(ALICE, "visits", "ask", {}, None) == 1
+    postgres.execute(CUT)
+    for attempt in (lambda: trail.add(ALICE, "visits", "ask", {}, None), lambda: tokens.holder("nobody")):
+        wait_for(lambda: succeeded(attempt))  # noqa: B023
+    assert [entry.number for entry in trail.entries()] == [1, 2]
+
+
+def succeeded(attempt):
+    """Whether it did; it may fail by being sent away."""
+    with suppress(Refusal):
+        attempt()
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["mysql://db/x", "postgresql://db", "postgresql://db/x?schema=pg_x", 'postgresql://db/x?schema="a b"', "a b://"],
+)
+def test_what_is_no_place_is_refused_before_anything_is_reached(place):
+    with pytest.raises(InvalidParameter):
+        ServiceStore(place)
+
+
+def test_a_server_that_is_away_is_a_refusal():
+    with pytest.raises(Refusal, match="gone"):
+        ServiceStore("postgresql://nobody@127.0.0.1:1/x")
