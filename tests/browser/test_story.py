@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import chary
 from tests.browser.kit import DATASET, Visitor, batch, browsing, missing, serving, violations
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
@@ -14,7 +15,10 @@ PHONE = {"width": 360, "height": 740}
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
+    """A service at which one question was asked, so that no page is empty."""
     with serving(tmp_path_factory.mktemp("site")) as found:
+        with chary.connect(found.address, found.token("max", "analyst"), dataset=DATASET) as session:
+            session.test(chary.count("age >= 150"), above=500, epsilon="0.02")
         yield found
 
 

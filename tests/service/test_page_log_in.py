@@ -153,7 +153,9 @@ def guards_of(route):
     return [each.call.action for each in route.dependant.dependencies if isinstance(each.call, (Logged, Visiting))]
 
 
-@pytest.mark.parametrize("module", [overview_page, run_page, *PAGES], ids=lambda module: getattr(module, "place", str(module)))
+@pytest.mark.parametrize(
+    "module", [overview_page, run_page, *PAGES], ids=lambda page: getattr(page, "place", str(page))
+)
 def test_every_route_of_every_page_has_one_guard(module):
     routes = [route for route in module.router.routes if isinstance(route, APIRoute)]
     assert routes
