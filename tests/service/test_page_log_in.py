@@ -139,7 +139,7 @@ BROKEN = [
     b"--x\r\nContent-Disposition: form-data; " + b"(" * 9_000 + b"\r\n\r\n1\r\n--x--",
     b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1',
     b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n\0\r\n--x--',
-    b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1' * 2 + b"\r\n--x--",
+    b"--x" + b'\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--x' * 2 + b"--",
 ]
 
 
