@@ -157,11 +157,10 @@ def test_nothing_of_the_rows_is_on_any_page(service, visit):
         assert secret["note"] not in text
 
 
-@pytest.mark.parametrize("sign", ["\0", "\x01", "\x1b", "\ufffe", "\uffff", "]]>", "<script>"])
-def test_a_picture_of_any_key_is_drawn(sign):
+def test_a_picture_of_any_key_is_drawn():
     """The library ends the process at a sign that XML has no place for."""
-    told = drawable({"label": sign, "value": 5})
-    assert re.fullmatch("[^\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+", told["label"])
+    sign = "\0\x01\x1b\ufffe\uffff]]><script>"
+    assert drawable({"label": sign}) == {"label": "\ufffd" * 5 + "]]><script>"}
     chart = Chart("dots", "keys", (Spot(f"north {sign}", 5.0, 4.0, 6.0, may_be_false=False),), None)
     drawing = drawn(specification(chart, dark=False), dark=False)
     assert fromstring(bytes(drawing.body)).tag.endswith("svg")
