@@ -86,8 +86,9 @@ def test_a_request_key_has_one_answer_where_answers_are_shared_too(service, aski
 def test_a_key_that_was_kept_before_the_ledger_was_restored_tells_nothing_of_another_dataset(service, asking, tmp_path):
     for name in ("first", "second"):
         serve_visits(service, name, shared=True, **PUBLIC, ledger=tmp_path / "both.ledger")
-    alice, bob = asking("alice", "first"), asking("bob", "second")
-    answer = alice.ask(QUESTION)
+    answer = service.datasets["first"].session.ask(QUESTION)
+    bob = asking("bob", "second")
+    assert service.datasets["second"].session.spine.ledger.call(answer.call).dataset == "first"
     kept = {"dataset": "second", "analyst": "bob", "request": "old", "call": answer.call}
     service.store.change(insert(REQUESTS).values(**kept))
     with pytest.raises(RequestConflict):
