@@ -1,17 +1,16 @@
 """A backup, of a file or of a ledger on a server: whole, private, and never in the place of something else."""
 
+import fcntl
+import os
 import stat
-import threading
 
 import pytest
 
-from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, LedgerError
 from chary.ledger import SqlLedger
 from chary.ledger.places.copying import back_up
 from chary.ledger.places.moving import move
 from chary.ledger.postgresql.address import Address
-from chary.ledger.sqlite.layout import lay_out
-from chary.ledger.sqlite.ledger_files import create
 
 from .damage_kit import told
 from .kit import KEPT, ask, filled, opened, place
@@ -22,20 +21,15 @@ def source(request, tmp_path):
     return place(request.param, tmp_path, request)
 
 
-def test_a_ledger_is_opened_while_another_is_made_in_its_folder(tmp_path):
+def test_a_ledger_is_opened_while_another_process_makes_one_in_its_folder(tmp_path):
     path = tmp_path / "test.ledger"
     SqlLedger(path).close()
-    opened = []
-
-    def fill(new):
-        thread = threading.Thread(target=lambda: opened.append(SqlLedger(path, timeout=0.5)))
-        thread.start()
-        thread.join(20)
-        lay_out(new, 1)
-
-    assert create(tmp_path / "copy.ledger", 1, fill)
-    assert len(opened) == 1
-    opened[0].close()
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with pytest.raises(LedgerBusy):
+        SqlLedger(tmp_path / "new.ledger", timeout=0)
+    SqlLedger(path, timeout=0).close()
+    os.close(folder)
 
 
 def test_a_backup_is_whole_private_and_replaces_nothing(source, tmp_path):
