@@ -130,9 +130,7 @@ class StandingRunner:
             self.feed.add(standing, News(kind, version, answer.call, ""))
         hits = standing.hits + answer.hit
         left = None if quoted.hits_left is None else quoted.hits_left - 1
-        if told := running_out(
-            replace(standing, hits=hits), replace(quoted, hits_left=left), self.book.clock()
-        ):
+        if told := running_out(replace(standing, hits=hits), replace(quoted, hits_left=left), self.book.clock()):
             self.feed.add(standing, News("running out", 0, None, told))
         done: dict[str, Any] = {"charged": standing.charged, "hits": hits, "runs": standing.runs + 1}
         self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
