@@ -90,6 +90,7 @@ def test_a_key_that_was_kept_before_the_ledger_was_restored_tells_nothing_of_ano
         serve_dataset(
             service, name, chary.open(visits(), **PUBLIC, ledger=ledger, budget=USUAL, dataset=name), shared=True
         )
+    service.datasets["second"].session.set_share("carol", "0.5")  # now it is in the ledger
     answer = service.datasets["first"].session.ask(QUESTION)
     kept = {"dataset": "second", "analyst": "bob", "request": "old", "call": answer.call}
     service.store.change(insert(REQUESTS).values(**kept))
