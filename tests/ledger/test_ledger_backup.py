@@ -1,10 +1,12 @@
 """A backup, of a file or of a ledger on a server: whole, private, and never in the place of something else."""
 
+import fcntl
+import os
 import stat
 
 import pytest
 
-from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, LedgerError
 from chary.ledger import SqlLedger
 from chary.ledger.places.copying import back_up
 from chary.ledger.places.moving import move
@@ -17,6 +19,17 @@ from .kit import KEPT, ask, filled, opened, place
 @pytest.fixture(params=KEPT)
 def source(request, tmp_path):
     return place(request.param, tmp_path, request)
+
+
+def test_a_ledger_is_opened_while_another_process_makes_one_in_its_folder(tmp_path):
+    path = tmp_path / "test.ledger"
+    SqlLedger(path).close()
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with pytest.raises(LedgerBusy):
+        SqlLedger(tmp_path / "new.ledger", timeout=0)
+    SqlLedger(path, timeout=0).close()
+    os.close(folder)
 
 
 def test_a_backup_is_whole_private_and_replaces_nothing(source, tmp_path):

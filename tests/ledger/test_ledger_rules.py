@@ -234,6 +234,23 @@ def test_the_last_settled_call_of_a_question_is_found_among_all_others(ledger):
         ledger.last_settled("nobody", "count", QUESTION)
 
 
+def test_what_calls_under_keys_of_one_beginning_were_charged_whatever_became_of_them(ledger):
+    ledger.open(terms("trips"))
+    for analyst, dataset, key in [("bob", "visits", "k at 1"), ("ann", "trips", "k at 1"), ("ann", "visits", "k as")]:
+        ledger.reserve(dataset, analyst, "count", QUESTION, Amount(0, 3), key)
+    answered, lost, given_back = (
+        ledger.reserve("visits", "ann", "count", QUESTION, Amount(3), key) for key in ("k at 1", "k at 2", "k at 3")
+    )
+    ledger.settle(answered, Amount(1), 1, 1, ANSWER)
+    ledger.void(given_back)
+    lost.leave()
+    assert ledger.charged_under("visits", "ann", "k at ") == Balance(None, spent=Amount(4), open=Amount(3))
+    assert ledger.charged_under("visits", "ann", "k at 1") == Balance(None, spent=Amount(1), open=Amount(0))
+    assert ledger.charged_under("visits", "ann", "k\n") == Balance(None, spent=Amount(0), open=Amount(0))
+    with pytest.raises(LedgerError):
+        ledger.charged_under("nobody", "ann", "k at ")
+
+
 def test_tally_counts_settled_calls_by_kind(ledger):
     ask(ledger)
     ask(ledger)

@@ -147,6 +147,7 @@ def test_entries_are_final_for_the_owner_as_well(desk, postgres):
         ({"dataset": "trips"}, "cap of the dataset"),
         ({"kind": "share"}, "of its own name"),
         ({"kind": "gift"}, "of its own name"),
+        ({"origin": "token 78a7bd606fcbbf7d"}, "asked through"),
     ],
 )
 def test_a_reservation_keeps_to_the_rules(desk, changed, why):

@@ -5,16 +5,19 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
+from sqlalchemy import insert
 
 import chary
 from chary import BudgetRefused, UnknownHeld, count
 from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
 from chary.errors import CharyError, InvalidQuery, RequestConflict
+from chary.ledger import MemoryLedger
 from chary.service import connect
+from chary.service.keeping.service_tables import REQUESTS
 from chary.service.wire.problems import Refusal
 from chary.session import report
 from tests.service.kit import serve_dataset, serve_visits, token_of
-from tests.session.kit import PUBLIC, USUAL
+from tests.session.kit import PUBLIC, USUAL, visits
 
 QUESTION = Release(count("age >= 44"), epsilon="0.01")
 
@@ -79,6 +82,20 @@ def test_a_request_key_has_one_answer_where_answers_are_shared_too(service, aski
     for key, asker in (("own", bob), ("told", alice)):
         with pytest.raises(RequestConflict):
             asker.ask(other, request=key)
+
+
+def test_a_key_that_was_kept_before_the_ledger_was_restored_tells_nothing_of_another_dataset(service, asking):
+    ledger = MemoryLedger()
+    for name in ("first", "second"):
+        serve_dataset(
+            service, name, chary.open(visits(), **PUBLIC, ledger=ledger, budget=USUAL, dataset=name), shared=True
+        )
+    service.datasets["second"].session.set_share("carol", "0.5")  # now it is in the ledger
+    answer = service.datasets["first"].session.ask(QUESTION)
+    kept = {"dataset": "second", "analyst": "bob", "request": "old", "call": answer.call}
+    service.store.change(insert(REQUESTS).values(**kept))
+    with pytest.raises(RequestConflict):
+        asking("bob", "second").ask(QUESTION, request="old")
 
 
 def test_what_an_analyst_held_back_is_taken_by_nobody_else(asking):

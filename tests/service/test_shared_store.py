@@ -1,8 +1,10 @@
 """The service's own database on a server: made once, in step for all processes, back when the server is."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +14,9 @@ from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.roles import Principal, Role
 from chary.service.access.shared_rates import SharedRates
 from chary.service.keeping.service_store import ServiceStore
+from chary.service.serving.jobs import Job, Jobs
+from chary.service.serving.wishes import Wish
+from chary.service.standing.standing_book import StandingBook
 from chary.service.wire.problems import Refusal
 from tests.service.kit import wait_for
 
@@ -58,6 +63,22 @@ def test_processes_share_a_rate(stores):
     clock[0] += 1.5
     again = SharedRates(stores[0], "token", 1e-3, 40, lambda: clock[0])
     assert again.wait("alice") > 900
+
+
+def test_processes_whose_clocks_differ_go_by_that_of_the_server(stores, monkeypatch):
+    tokens, book, few = BearerTokens(stores[0]), StandingBook(stores[0]), {"threads": 1, "each": 1}
+    job = Job("0123456789abcdef", ALICE, SimpleNamespace(name="visits"), Wish("ask", {}), "key")
+    token = tokens.make("alice", roles=["analyst"], datasets=["*"], days=1)
+    here = Jobs(stores[0], **few)
+    here._keep(job)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 2 * 86_400)
+    ahead, there = BearerTokens(stores[1]), Jobs(stores[1], **few)
+    assert ahead.recognise(token).analyst == "alice"
+    there.beat()
+    assert there.found(job.name, ALICE).state == "running"
+    assert abs(book.clock() - now) < 60 > abs(StandingBook(stores[1]).clock() - now)
+    here.close(0), there.close(0)
 
 
 def test_what_a_process_fetched_and_did_not_use_is_gone(stores):

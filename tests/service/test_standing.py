@@ -12,7 +12,7 @@ import pytest
 import chary
 from chary import Budget, count
 from chary.calls import Release, SparseVector, Test
-from chary.errors import CharyError, InvalidParameter
+from chary.errors import CharyError, EngineFailure, InvalidParameter
 from chary.service import check_webhook, connect
 from chary.service.serving.served_datasets import ServedDatasets
 from chary.service.serving.wishes import Wish
@@ -244,6 +244,28 @@ def test_it_takes_no_more_than_its_share(made):
     now = service.standing.book.found(standing.standing)
     assert now.state == "ended"
     assert now.charged == pytest.approx(2 * price)
+
+
+def test_calls_that_fail_after_they_were_charged_are_of_its_share_too(made, monkeypatch):
+    service, _ = made
+    session = service.datasets["visits"].session
+    price = session.quote(ALWAYS).most_charged
+    standing = stand(service, share=str(3.5 * price))
+
+    def fails(*_):
+        raise EngineFailure("the engine failed")
+
+    monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
+    grow(service)
+    monkeypatch.undo()
+    service.standing.tick()
+    assert service.standing.book.found(standing.standing).charged == pytest.approx(2 * price)
+    monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
+    grow(service)
+    for _ in range(3):
+        service.standing.tick()
+    assert session.spent.share == pytest.approx(3 * price)
+    assert news(service) == [("hit", 2), ("ended", 3)]
 
 
 def test_it_says_weeks_ahead_that_it_runs_out(made):

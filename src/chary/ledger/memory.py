@@ -10,7 +10,7 @@ from functools import partial
 from chary.amounts import Amount
 from chary.errors import LedgerError
 from chary.ledger import drafts
-from chary.ledger.accounts import Account, fitting_share
+from chary.ledger.accounts import Account, Purse, fitting_share
 from chary.ledger.audit import audited
 from chary.ledger.books import Books
 from chary.ledger.checks import count, label, masked, still, unchanged
@@ -165,6 +165,19 @@ class MemoryLedger:
                 if question == (Kind.RESERVE, dataset, kind, body) and self._closing_kind(entry.number) == Kind.SETTLE:
                     return self._call(entry.number)
             return None
+
+    def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
+        """What an analyst's calls were charged whose request keys begin with these words."""
+        with self._lock:
+            self._account(dataset)
+            label(keys, "request")
+            purse, whose = Purse(), (Kind.RESERVE, dataset, label(analyst, "analyst"))
+            for entry in self._entries:
+                if (entry.kind, entry.dataset, entry.analyst) == whose and (entry.request or "").startswith(keys):
+                    purse.charge(entry)
+                    if entry.number in self._closings:
+                        purse.close(entry, self._closings[entry.number])
+            return purse.balance()
 
     def secret(self, call: int) -> bytes | None:
         """The secret of a call."""

@@ -28,8 +28,8 @@ def role_statements(schema: str, analysts: Sequence[str]) -> str:
 
     Guarantee: under such a role the server itself refuses, whatever SQL is sent, to change or remove an entry, an
     answer or a total; to append an entry that does not continue the chain, passes a cap, gives back more than that
-    reservation holds, or speaks for an analyst of another name; to void, cap, note or open anything; to answer a
-    request key twice; and to read or write the secret of another analyst's call.
+    reservation holds, or speaks for an analyst of another name, or says that it came through a token; to void, cap,
+    note or open anything; to answer a request key twice; and to read or write the secret of another analyst's call.
 
     What no server can enforce: that a price is that of the question, that an answer is what was found, that the clock
     was right, and that a process which can read the rows asks them through chary at all. A role can also be in the way:

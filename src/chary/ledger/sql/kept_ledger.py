@@ -137,6 +137,11 @@ class KeptLedger:
         with self._store.reading() as connection:
             return sql_reads.last_settled(connection, dataset, kind, body)
 
+    def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
+        """What an analyst's calls were charged whose request keys begin with these words."""
+        with self._store.reading() as connection:
+            return sql_reads.charged_under(connection, dataset, analyst, keys)
+
     def secret(self, call: int) -> bytes | None:
         """The secret of a call; `LedgerBroken` if it is not what was stored."""
         with self._store.reading() as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, select
+from sqlalchemy import Connection, Row, and_, bindparam, func, select
 
 from chary.amounts import Amount
 from chary.errors import LedgerBroken
@@ -13,7 +13,7 @@ from chary.ledger.accounts import Account, CallCount, Purse
 from chary.ledger.checks import label
 from chary.ledger.drafts import call_of, not_held, not_open, note_of, same_question
 from chary.ledger.entries import GENESIS, ChainEntry, exported
-from chary.ledger.records import CallRecord, Note, State, Tally
+from chary.ledger.records import Balance, CallRecord, Note, State, Tally
 from chary.ledger.sql import statements as do
 from chary.ledger.sql.schema import analysts, answers, calls, datasets, entries, tallies
 from chary.ledger.sql.sql_writes import cap_of, entry_of, secret_digest
@@ -23,6 +23,8 @@ from chary.ledger.terms import Terms
 # A page is a short transaction of its own, so that reading a long history stops no charge.
 PAGE = 500
 AnyRow = Row[*tuple[Any, ...]]
+# No text has it, and none that has another letter in its place comes behind it.
+_LAST = "\U0010ffff"
 _WIDTH = len(ChainEntry._fields)
 
 _closing = entries.alias("closing_entry")
@@ -45,6 +47,17 @@ _last_settled = (
     )
     .order_by(calls.c.number.desc())
     .limit(1)
+)
+# A range of the index of keys, whose texts are compared by their bytes.
+_charged_under = (
+    select(calls.c.state, func.sum(calls.c.charged_main), func.sum(calls.c.charged_delta))
+    .where(
+        calls.c.dataset == bindparam("dataset"),
+        calls.c.analyst == bindparam("analyst"),
+        calls.c.request >= bindparam("keys"),
+        calls.c.request < bindparam("behind"),
+    )
+    .group_by(calls.c.state)
 )
 _before = entries.alias("before")
 _page_of_entries = (
@@ -169,6 +182,16 @@ def last_settled(connection: Connection, dataset: str, kind: str, body: str) -> 
     asked = {"dataset": dataset, "kind": kind, "body": body}
     row = connection.execute(_last_settled, asked).one_or_none()
     return None if row is None else _call_of(row)
+
+
+def charged_under(connection: Connection, dataset: str, analyst: str, keys: str) -> Balance:
+    """What an analyst's calls were charged whose request keys begin with these words."""
+    account(connection, dataset)
+    asked = {"dataset": dataset, "analyst": label(analyst, "analyst"), "keys": label(keys, "request")}
+    rows = connection.execute(_charged_under, asked | {"behind": keys + _LAST})
+    by_state = {state: Amount(int(main), int(delta)) for state, main, delta in rows}
+    open_ = by_state.get(State.RESERVED, Amount(0))
+    return Balance(None, sum(by_state.values(), Amount(0)), open_)
 
 
 def secret(upkeep: Upkeep, connection: Connection, number: int) -> bytes | None:

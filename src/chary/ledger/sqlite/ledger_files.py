@@ -32,6 +32,8 @@ def create(path: Path, timeout: float, fill: Callable[[Path], None]) -> bool:
     empty file is a ledger that was cut off, and is refused.
     """
     place = Path(os.path.realpath(path))
+    if place.exists():
+        return False  # nobody who opens a ledger waits for a long copy into its folder
     # First the threads of this process, then other processes by the folder: `flock` would not tell threads apart.
     with Uninterrupted(), creating, translated(), _folder_held(place.parent, timeout) as folder:
         if place.exists():

@@ -4,7 +4,6 @@ import hashlib
 import json
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -52,8 +51,8 @@ class BearerTokens:
     long.
     """
 
-    def __init__(self, store: ServiceStore, clock: Callable[[], float] = time.time) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
+        self._store, self._clock = store, clock or store.now
         self._known: dict[bytes, str] = {}
         self._lock = threading.Lock()
         self._nobody = _HASHER.hash(secrets.token_urlsafe(_SECRET_BYTES))

@@ -2,7 +2,6 @@
 
 import hashlib
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -35,10 +34,10 @@ class OpenIdTokens(BearerTokens):
     one of the grants fits. While the issuer is away and its keys are not known, nobody's is (`Refusal`, 503).
     """
 
-    def __init__(self, store: ServiceStore, said: OpenIdOptions, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: ServiceStore, said: OpenIdOptions, clock: Callable[[], float] | None = None) -> None:
         super().__init__(store, clock)
-        self._said, self._now = said, clock
-        self.issuer = OpenIdIssuer(said.issuer, clock)
+        self._said, self._now = said, self._clock
+        self.issuer = OpenIdIssuer(said.issuer, self._now)
         self._seen: dict[str, tuple[Principal, float]] = {}
         self._seeing = threading.Lock()
 

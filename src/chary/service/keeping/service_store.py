@@ -5,6 +5,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from chary.service.wire.problems import Refusal
 
 _PATIENCE_MS = 10_000
 _PRIVATE = 0o600
+# So long this process counts the seconds itself before it reads the server's clock again.
+_CLOCK_SECONDS = 60.0
 
 
 class ServiceStore:
@@ -33,6 +36,7 @@ class ServiceStore:
         self.on_server = "://" in str(place) and not str(place).startswith("sqlite")
         with _translated():
             self._engine = server_engine(str(place)) if self.on_server else _file(str(place))
+        self._ahead, self._read_again = 0.0, -inf
         # A statement that reads needs no transaction around it.
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         with self.transaction("tables") as connection:
@@ -64,6 +68,17 @@ class ServiceStore:
     def clock(self, connection: Connection) -> float:
         """Seconds since 1970, by one clock for all who share this database."""
         return server_clock(connection) if self.on_server else time.time()
+
+    def now(self) -> float:
+        """The same clock, without a transaction of one's own: it is read anew once a minute."""
+        if not self.on_server:
+            return time.time()
+        passed = time.monotonic()
+        if passed >= self._read_again:
+            with _translated(), self._reading.connect() as connection:
+                self._ahead = server_clock(connection) - time.monotonic()
+            self._read_again = passed + _CLOCK_SECONDS
+        return time.monotonic() + self._ahead
 
     def rows(self, statement: Any) -> list[Any]:
         """What a statement finds."""

@@ -7,7 +7,6 @@ import asyncio
 import json
 import secrets
 import threading
-import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -105,7 +104,7 @@ class Jobs:
         if not rows or not who.sees(rows[0].dataset):
             raise Refusal(404, "there is no job of that name")
         row, here = rows[0], self._kept.get(name)
-        lost = here is None and row.state == "running" and time.time() - row.touched > 3 * BEAT
+        lost = here is None and row.state == "running" and self._store.now() - row.touched > 3 * BEAT
         state = "interrupted" if lost else row.state
         step = row.step if here is None else here.step
         told = None if row.problem is None else json.loads(row.problem)
@@ -115,7 +114,7 @@ class Jobs:
         """Say that the jobs of this process live, and forget those that ended a day ago."""
         for job in list(self._kept.values()):
             self._told(job, step=job.step)
-        self._store.change(delete(JOBS).where(JOBS.c.touched < time.time() - _FORGOTTEN))
+        self._store.change(delete(JOBS).where(JOBS.c.touched < self._store.now() - _FORGOTTEN))
 
     def close(self, seconds: float) -> int:
         """Begin nothing more and wait so long for what runs; returns how many calls are still running."""
@@ -148,7 +147,7 @@ class Jobs:
     def _keep(self, job: Job) -> None:
         row = {"job": job.name, "analyst": job.who.analyst, "dataset": job.served.name, "request": job.request}
         row |= {"asked": json.dumps(job.wish.written()), "state": "running", "step": job.step}
-        self._store.change(insert(JOBS).values(**row, touched=time.time()))
+        self._store.change(insert(JOBS).values(**row, touched=self._store.now()))
         with self._lock:
             self._kept[job.name] = job
         if job.future.done():
@@ -168,4 +167,4 @@ class Jobs:
         self._told(job, state=state, step=job.step, problem=told)
 
     def _told(self, job: Job, **row: Any) -> None:
-        self._store.change(update(JOBS).where(JOBS.c.job == job.name).values(**row, touched=time.time()))
+        self._store.change(update(JOBS).where(JOBS.c.job == job.name).values(**row, touched=self._store.now()))

@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from chary.answer import Answer, handed_out
 from chary.calls.call import Call
 from chary.errors import RequestConflict
+from chary.ledger.records import State
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import REQUESTS
 from chary.session import Session
@@ -43,7 +44,9 @@ class SharedAnswers:
         if number is None:
             return None
         found = spine.ledger.call(number)
-        if (found.kind, found.body) != (bound.kind, bound.text()):
+        # A ledger that was restored to an older state may have another call under the number by now.
+        asked = spine.dataset, bound.kind, bound.text(), State.SETTLED
+        if (found.dataset, found.kind, found.body, found.state) != asked:
             raise RequestConflict("this request key was used before with another question")
         told: Answer = handed_out(bound.present(json.loads(found.answer or "null"), number), spine)
         return told

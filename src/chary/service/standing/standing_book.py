@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -74,8 +73,8 @@ class StandingQuestion:
 class StandingBook:
     """Keeps standing questions in the service's database, so that they outlive it."""
 
-    def __init__(self, store: ServiceStore, clock: Callable[[], float] = time.time) -> None:
-        self._store, self.clock = store, clock
+    def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
+        self._store, self.clock = store, clock or store.now
 
     def add(
         self,

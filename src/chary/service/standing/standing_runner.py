@@ -18,6 +18,7 @@ from chary.service.standing.standing_book import APPEND, ENDED, NEVER, StandingB
 from chary.service.telling.feed import Feed, News
 from chary.service.wire.problems import Refusal
 from chary.session import Quote, Session
+from chary.spine.spending import spending
 
 LOG: Final = logging.getLogger("chary.service")
 WEEK: Final = 7 * 86_400.0
@@ -33,7 +34,7 @@ class StandingRunner:
 
     Guarantee: under a request key made of the question and the version, so that two processes, or one that was killed
     in between, ask and pay once; and what it found is told once. It never takes more than the share of the question:
-    what could cost more ends it.
+    what could cost more ends it. What calls were charged that failed or were killed counts: the ledger tells.
     """
 
     datasets: ServedDatasets
@@ -100,7 +101,7 @@ class StandingRunner:
         session = served.acting(who)
         try:
             quoted = quote_of(served, who, session, standing.wish)
-            if standing.charged + quoted.most_charged > standing.share:
+            if self._charged(session, standing, version) + quoted.most_charged > standing.share:
                 self._end(standing, version, "the next answer could cost more than is left of its share")
                 return
             key = key_of(standing, version)
@@ -110,19 +111,28 @@ class StandingRunner:
         except CharyError:
             self.book.keep(standing.standing)  # it is asked again with the next tick
         else:
-            self._answered(standing, version, answer, quoted)
+            self._answered(replace(standing, charged=self._charged(session, standing)), version, answer, quoted)
+
+    def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> float:
+        """The share that the ledger charged for it, also where a call failed or was killed; without the answer about
+        a version, which is told again for free."""
+        spine, keys = session.spine, key_of(standing, "")
+        charged = spine.ledger.charged_under(spine.dataset, spine.analyst, keys).spent
+        if about is not None:
+            known = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, about))
+            charged = charged - (known.spent - known.open)
+        return spending(spine.filter, charged).share
 
     def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
+        """`standing` has what it was charged by now."""
         if answer.hit or standing.tell == "all":
             kind = "hit" if answer.hit else "answer"
             self.feed.add(standing, News(kind, version, answer.call, ""))
-        charged, hits = standing.charged + answer.charged.share, standing.hits + answer.hit
+        hits = standing.hits + answer.hit
         left = None if quoted.hits_left is None else quoted.hits_left - 1
-        if told := running_out(
-            replace(standing, charged=charged, hits=hits), replace(quoted, hits_left=left), self.book.clock()
-        ):
+        if told := running_out(replace(standing, hits=hits), replace(quoted, hits_left=left), self.book.clock()):
             self.feed.add(standing, News("running out", 0, None, told))
-        done: dict[str, Any] = {"charged": charged, "hits": hits, "runs": standing.runs + 1}
+        done: dict[str, Any] = {"charged": standing.charged, "hits": hits, "runs": standing.runs + 1}
         self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
 
     def _end(self, standing: StandingQuestion, version: int, why: str) -> None:
@@ -142,8 +152,8 @@ def version_of(served: Served) -> int:
     return versions[-1].number if versions else 0
 
 
-def key_of(standing: StandingQuestion, version: int) -> str:
-    """The request key under which it is asked about a version of its rows."""
+def key_of(standing: StandingQuestion, version: int | str) -> str:
+    """The request key under which it is asked about a version of its rows; without one, how all of them begin."""
     return f"standing {standing.standing} at {version}"
 
 

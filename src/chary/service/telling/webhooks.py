@@ -1,7 +1,6 @@
 """Webhooks: news sent to the places that a chary.toml names, and to no others, again and again until they are taken."""
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,9 +28,9 @@ class Webhooks:
     feed.
     """
 
-    def __init__(self, config: ServiceConfig, store: ServiceStore, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: ServiceConfig, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
         self._places = {name: (each.url, config.secret(name)) for name, each in config.service.webhook.items()}
-        self._store, self._clock = store, clock
+        self._store, self._clock = store, clock or store.now
 
     def known(self, name: str) -> bool:
         """Whether the chary.toml names it."""

@@ -18,3 +18,15 @@ BEGIN
     END IF;
     RETURN encode(sha256(convert_to(previous || '[' || words || ']', 'UTF8')), 'hex');
 END $$;
+
+-- What is asked through a token is the owner's to say: the service's. A role of an analyst has no tokens.
+CREATE FUNCTION check_origin() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    IF NEW.origin <> '' AND NOT by_owner() THEN
+        PERFORM refuse('only the owner says what an entry was asked through');
+    END IF;
+    RETURN NEW;
+END $$;
+REVOKE ALL ON FUNCTION check_origin() FROM PUBLIC;
+
+CREATE TRIGGER origins_are_the_owner_s BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION check_origin();

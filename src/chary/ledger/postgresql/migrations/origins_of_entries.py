@@ -11,5 +11,5 @@ down_revision = "2"
 
 
 def upgrade() -> None:
-    """Add the column, which is empty in all entries that are there, and the hash that knows it."""
+    """Add the column, empty in all entries that are there, the hash that knows it, and who may fill it: the owner."""
     raw(op.get_bind()).execute(Path(__file__).with_name("origins.sql").read_text())

@@ -2,7 +2,6 @@
 
 import hashlib
 import secrets
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -40,7 +39,7 @@ class LogIns:
 
     def begin(self, who: Principal) -> str:
         """The cookie of somebody whose token was just recognised; old ones are forgotten."""
-        cookie, now = secrets.token_urlsafe(_BYTES), time.time()
+        cookie, now = secrets.token_urlsafe(_BYTES), self._store.now()
         self._store.change(delete(LOGGED_IN).where(LOGGED_IN.c.expires < now))
         row = {"hashed": _hashed(cookie), "token": who.token, "expires": now + LONGEST}
         self._store.change(insert(LOGGED_IN).values(**row))
@@ -49,7 +48,7 @@ class LogIns:
     def found(self, cookie: str) -> Principal | None:
         """Whom a cookie stands for now; None for nobody."""
         here = LOGGED_IN.c.hashed == _hashed(cookie)
-        rows = self._store.rows(select(LOGGED_IN).where(here, LOGGED_IN.c.expires > time.time()))
+        rows = self._store.rows(select(LOGGED_IN).where(here, LOGGED_IN.c.expires > self._store.now()))
         return self._holder(rows[0].token) if rows else None
 
     def end(self, cookie: str) -> None:
