@@ -35,8 +35,8 @@ def back_up(source: str | Path, to: str | Path) -> Head:
     secret, before it has its name; its owner's rights are needed. A copy is for the day on which the ledger is lost:
     whoever charges it while the ledger lives spends the budget twice. `move` brings it back to a server.
 
-    Errors: `InvalidParameter` where there is no ledger, or a file of that name already; `LedgerBroken` for a ledger on a
-    server that does not verify, or a file that cannot be opened; `LedgerError` for one that was moved.
+    Errors: `InvalidParameter` where there is no ledger, or a file of that name already; `LedgerBroken` for a ledger on
+    a server that does not verify, or a file that cannot be opened; `LedgerError` for one that was moved.
     """
     if not ledger_exists(source):
         raise InvalidParameter("there is no ledger to copy")
