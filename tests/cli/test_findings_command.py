@@ -11,7 +11,7 @@ BUDGET = "--epsilon 1 --delta 1e-6"
 @pytest.fixture
 def visits(tmp_path):
     path = tmp_path / "visits.csv"
-    rows = [f"{patient},{'abc'[patient % 3]}" for patient in range(1800)]
+    rows = [f"{patient},{'abc'[patient % 3]}" for patient in range(9000)]
     path.write_text("patient,clinic\n" + "\n".join(rows) + "\n")
     return path
 
