@@ -186,7 +186,7 @@ def test_values_are_drawn_with_intervals_and_misses_as_such(made):
 
 
 def test_there_is_no_half_an_alarm(made):
-    stand(made, Test(count(), above=1, **CLEAR))
+    stand(made, Test(count(), above=1, hits=50))
     grow(made, 2)
     picture = drawn(alarms_spec(*watched(*made)), dark=False).body.decode()
     assert ">alarms<" in picture

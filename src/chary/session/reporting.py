@@ -108,8 +108,8 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neigh
     return (
         f"All answers about the dataset {dataset!r}, the {counted(calls, 'call', 'calls')} so far with "
         f"{counted(tests, 'private test', 'private tests')} ({counted(hits, 'hit', 'hits')}), and every later one, are "
-        f"together ({plain(epsilon)}, {plain(delta)})-differentially private: with {neighbouring.describe()}, no set of "
-        f"published outcomes becomes more than e^{plain(epsilon)} times as likely "
+        f"together ({plain(epsilon)}, {plain(delta)})-differentially private: with {neighbouring.describe()}, no set "
+        f"of published outcomes becomes more than e^{plain(epsilon)} times as likely "
         f"plus {plain(delta)}. {spent} of this budget is charged so far. The guarantee holds for any adaptive choice "
         f"of questions by all analysts together, by {filter_.describe()}. Public are the schema, bounds, keys, "
         f"thresholds{_size(neighbouring)}; what callers stated about keys per unit is trusted."
