@@ -10,7 +10,6 @@ from chary import Budget, count
 from chary.calls import Release, ReleaseIf, Test, Watch
 from chary.service.access.roles import Role
 from chary.service.api.places import Asking
-from chary.service.page.frame.vega_pictures import drawn
 from chary.service.page.looking.alarms_over_time import MOST, watched
 from chary.service.page.looking.drawn_over_time import MOST_KEYS, alarms_spec
 from chary.service.serving.wishes import Wish
@@ -183,14 +182,6 @@ def test_values_are_drawn_with_intervals_and_misses_as_such(made):
     layers = [layer["mark"]["type"] for layer in alarms_spec(valued)["layer"]]
     assert layers == ["bar", "rule", "rule", "point"]
     assert [layer["mark"]["type"] for layer in alarms_spec(never)["layer"]] == ["bar", "point"]
-
-
-def test_there_is_no_half_an_alarm(made):
-    stand(made, Test(count(), above=1, hits=50))
-    grow(made, 2)
-    picture = drawn(alarms_spec(*watched(*made)), dark=False).body.decode()
-    assert ">alarms<" in picture
-    assert ">0.5<" not in picture
 
 
 def test_groups_stand_side_by_side_unless_there_are_too_many(made):

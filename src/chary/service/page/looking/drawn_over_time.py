@@ -17,8 +17,6 @@ _SIZE: Final = {"width": 520, "height": 190}
 # What may be a false alarm is pale.
 _SURE: Final = {"condition": {"test": "datum.doubtful", "value": 0.35}, "value": 0.85}
 _VERSION: Final = {"field": "version", "type": "ordinal", "title": "version of the rows", "axis": {"labelAngle": 0}}
-# Of alarms there is no half; layers share an axis, so that each says so.
-_WHOLE: Final = {"tickMinStep": 1}
 
 
 def budget_spec(found: BudgetSoFar, until: datetime) -> dict[str, Any]:
@@ -65,7 +63,7 @@ def alarms_spec(found: Watched) -> dict[str, Any]:
 
 
 def _bars(place: dict[str, Any], title: str, keys: Sequence[str]) -> dict[str, Any]:
-    told = {"y": {"field": "value", "type": "quantitative", "title": title, "axis": _WHOLE}}
+    told = {"y": {"field": "value", "type": "quantitative", "title": title, "axis": {"tickMinStep": 1}}}
     colour = (
         {"color": {"field": "key", "type": "nominal", "title": None, "sort": list(keys), "scale": {"range": _COLOURS}}}
         if keys
@@ -101,5 +99,5 @@ def _misses() -> dict[str, Any]:
     return {
         "transform": [{"filter": "!isValid(datum.value)"}],
         "mark": {"type": "point", "shape": "circle", "size": 30},
-        "encoding": {"x": _VERSION, "y": {"datum": 0, "type": "quantitative", "axis": _WHOLE}},
+        "encoding": {"x": _VERSION, "y": {"datum": 0, "type": "quantitative"}},
     }
