@@ -56,12 +56,21 @@ def test_a_backup_of_a_ledger_that_is_wrong_moved_or_not_there_is_refused(source
     assert not (tmp_path / "copy.ledger").exists()
 
 
-def test_a_ledger_on_a_server_that_does_not_verify_is_not_copied(tmp_path, request, postgres):
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE entries SET label = 'other' WHERE number = 4",
+        "UPDATE secrets SET secret = 'other'",
+        "DELETE FROM secrets",
+        "UPDATE seals SET entries = entries - 1",
+    ],
+)
+def test_a_ledger_on_a_server_that_does_not_verify_is_not_copied(damage, tmp_path, request, postgres):
     url = place("postgresql", tmp_path, request)
     filled(url).close()
     with postgres.connect() as admin:
         admin.execute(f"SET search_path = {Address.parse(url).schema}; SET session_replication_role = replica")
-        admin.execute("UPDATE entries SET label = 'other' WHERE number = 4")
-    with pytest.raises(LedgerBroken, match="so there is none"):
+        assert admin.execute(damage).rowcount
+    with pytest.raises(LedgerBroken, match="so there is no"):
         back_up(url, tmp_path / "copy.ledger")
     assert not (tmp_path / "copy.ledger").exists()

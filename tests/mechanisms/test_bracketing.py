@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import partial
 
@@ -14,6 +15,7 @@ from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Order, RankDis
 from chary.mechanisms.numbers import order_statistics
 from chary.mechanisms.numbers.bracketing import Part, choose_place
 from chary.mechanisms.numbers.scattering import Coins, Scattered
+from chary.mechanisms.selection.inverse_sensitivity import LevelLaw
 from chary.noise import Seeded
 from tests.mechanisms.test_inverse_sensitivity import per_outcome
 from tests.mechanisms.test_quantiles import databases, order_of, values_of
@@ -142,23 +144,29 @@ def reference(made, order, bits):
 
 
 def all_looked_at(made, fine):
-    """The law of two quantiles of values that are apart: the upper one first, the lower one from those up to it."""
-    share, law = Fraction(made.epsilon) / made.rounds, Counter()
-    [upper, lower] = order_statistics.halvings(tuple(Fraction(q) for q in made.at))
-    assert (upper.position, lower.position) == (1, 0)
-    distance, own = made.choice(upper, share)
-    for high, chance in plain_law(InverseSensitivity(own), distance, fine).items():
-        inside = values_of(np.bincount(np.repeat(fine.places, fine.counts), minlength=fine.points)[: high + 1])
-        below, own_below = made.choice(lower, share)
-        for low, then in plain_law(InverseSensitivity(own_below), below, order_of(inside, high + 1)).items():
-            law[low, high] += chance * then
-    return law
+    """The law of quantiles of values that are apart: each of those between what was found above it and below it."""
+    share, values = Fraction(made.epsilon) / made.rounds, np.repeat(fine.places, fine.counts)
+    found = {(None,) * len(made.at): 1.0}
+    for choice in order_statistics.halvings(tuple(Fraction(q) for q in made.at)):
+        distance, own = made.choice(choice, share)
+        at, law = choice.position, Counter()
+        for known, chance in found.items():
+            low = max((place + 1 for place in known[:at] if place is not None), default=0)
+            high = min((place for place in known[at + 1 :] if place is not None), default=fine.points - 1)
+            inside = order_of(values[(values >= low) & (values <= high)] - low, high - low + 1)
+            laws = plain_law(InverseSensitivity(own), distance, inside) if low <= high else {-1: 1.0}
+            for place, then in laws.items():
+                law[*known[:at], low + place, *known[at + 1 :]] += chance * then
+        found = law
+    return found
 
 
 @pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize("values", [[], [0], [0, 0, 1]])
-def test_several_quantiles_have_the_law_of_coins_thrown_beforehand(replace, values):
-    made, order = HalvedQuantiles(("1/4", "1/2"), 3, replace), order_of(values, 2)
+@pytest.mark.parametrize(
+    ("at", "values"), [(2, []), (2, [0]), (2, [0, 0, 1]), (3, []), (3, [1])], ids=lambda told: str(told)
+)
+def test_several_quantiles_have_the_law_of_coins_thrown_beforehand(replace, at, values):
+    made, order = HalvedQuantiles(("1/4", "1/2", "2/3")[:at], 3, replace), order_of(values, 2)
     share = Fraction(made.epsilon) / made.rounds
     found = law_of(lambda it: tuple(place >> 1 for place in made.halved(order.scattered(1, it), share, it)))
     assert {places: chance for places, chance in found.items() if chance} == pytest.approx(reference(made, order, 1))
@@ -193,3 +201,20 @@ def test_levels_without_a_place_cost_nothing():
     stretches = Stretches(np.array([0, 1]), np.array([1, 5]), np.array([0, 2**52]))
     assert InverseSensitivity(1).law(stretches).levels.tolist() == [0, 2**52]
     assert InverseSensitivity(1).step(stretches, Seeded(1)) == 0
+
+
+@pytest.mark.parametrize("far", [5, 10**6, 2**52])
+def test_levels_with_gaps_are_weighed_alike_by_floats_and_by_bounds(far):
+    """Against decimals; at all exponents up to where a weight tells no more, and at any number of outcomes."""
+    levels = np.array([0, 1, far // 3 + 2, far])
+    for totals, exponent in itertools.product(([1, 1, 1, 1], [1, 7, 2**52, 2**51]), (1, 36, 75)):
+        law = LevelLaw(np.array(totals), Fraction(exponent, far), levels)
+        with localcontext(prec=60):
+            step = Decimal(exponent) / far
+            weights = [total * (-step * int(level)).exp() for total, level in zip(totals, levels, strict=True)]
+            chances = [weight / sum(weights) for weight in weights]
+            for chance, (low, high) in zip(chances, law.bounds(130), strict=True):
+                assert low <= chance * 2**130 <= high <= low + 2
+            points, error = law.near()
+            cuts = itertools.accumulate(chances[:-1])
+            assert all(abs(Decimal(float(point)) - cut) < error for point, cut in zip(points, cuts, strict=True))

@@ -4,13 +4,14 @@ import base64
 import hmac
 import json
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from joserfc.jwk import RSAKey
 
 from chary.errors import InvalidParameter
-from chary.service.access.openid_issuer import public_keys
+from chary.service.access.openid_issuer import answered, public_keys
 from chary.service.access.openid_tokens import OpenIdTokens, name_of
 from chary.service.access.roles import Role
 from chary.service.keeping.service_store import ServiceStore
@@ -207,7 +208,26 @@ def test_keys_that_are_not_public_ones_for_signatures_are_left_out():
         RSA.as_dict(private=False),
     ]
     assert list(public_keys({"keys": published})) == ["rsa"]
-    assert public_keys({"keys": None}) == {}
+    assert public_keys({"keys": None}) == public_keys({"keys": [{"kid": "1", "kty": ["RSA"]}]}) == {}
+
+
+class Endless(httpx.SyncByteStream):
+    """A body that an issuer never ends; `read` says how much of it was taken."""
+
+    read = 0
+
+    def __iter__(self):
+        while True:
+            self.read += 100_000
+            yield b" " * 100_000
+
+
+def test_no_more_is_read_of_an_issuer_than_a_document_has():
+    body = Endless()
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=body))
+    with httpx.Client(transport=transport) as client, pytest.raises(ValueError, match="too much"):
+        answered(client, "GET", "http://issuer/keys")
+    assert body.read < 2_000_000
 
 
 @pytest.mark.parametrize(

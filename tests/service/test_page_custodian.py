@@ -1,12 +1,14 @@
 """The custodian's page: rows, caps, tokens; for custodians alone, from its own forms alone, without data in words."""
 
 import re
+import time
 from types import SimpleNamespace
 
 import pytest
 
 import chary
 from chary.service.access.roles import Role
+from chary.service.page.frame.form_parts import form_parts
 from chary.service.page.looking.kept_datasets import backup_commands
 from chary.service.serving.service_config import configured
 from tests.service.kit import serve_dataset, serve_visits, token_of
@@ -41,10 +43,11 @@ def grown(service, tmp_path_factory):
 
 
 def test_a_csv_is_appended_once_however_often_its_form_is_sent(carol, grown):
-    for _ in range(2):
+    for led in ("#rows", "?again=2#rows"):
         sent = upload(carol, "clinic,age\nsouth,50\neast,51\n")
-        assert (sent.status_code, sent.headers["location"]) == (303, place("csv") + "#rows")
+        assert (sent.status_code, sent.headers["location"]) == (303, place("csv") + led)
         assert grown.size == 3
+    assert "sent before: its rows are there as version 2" in carol.get(sent.headers["location"]).text
     assert upload(carol, "clinic,age\nsouth,50\n", key="page 2").status_code == 303
     assert ">4</td>" in carol.get(place("csv")).text
     assert 'name="key" value="page ' in carol.get(place("csv")).text
@@ -60,6 +63,20 @@ def test_what_is_no_csv_of_these_rows_is_told_without_them(carol, grown, text):
         assert SECRET_NAME not in sent.text
         assert "chary-rows" not in sent.text
         assert grown.size == size
+
+
+def test_a_csv_of_many_lines_holds_nobody_up():
+    """The parts of a form are read while nobody else is answered."""
+    raw = b'--x\r\nContent-Disposition: form-data; name="rows"; filename="a"\r\n\r\n' + b"1,2\n" * 5_000_000
+    began = time.process_time()
+    (part,) = form_parts("multipart/form-data; boundary=x", raw + b"\r\n--x--\r\n")
+    assert len(part.content) == 20_000_000
+    assert time.process_time() - began < 1
+
+
+def test_days_of_thousands_of_digits_are_refused(carol):
+    sent = carol.post(place("visits", "tokens"), analyst="al", days="9" * 5_000, **{"role-analyst": "on"})
+    assert (sent.status_code, "days must be" in sent.text) == (422, True)
 
 
 def test_a_cap_is_set_and_shown(service, carol):

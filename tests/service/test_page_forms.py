@@ -32,6 +32,19 @@ def test_a_range_fills_no_memory(text):
         list_of(text, "int64")
 
 
+def test_ranges_of_many_columns_fill_no_memory():
+    with pytest.raises(InvalidParameter, match="together"):
+        columns_of("\n".join(f"c{place}: 0..40000" for place in range(9)), {})
+
+
+@pytest.mark.parametrize("part", ["5..3", "[]", "0..99999"])
+def test_a_part_of_a_key_is_one_value(part):
+    said = {"kind": "count", "by": "clinic, site", "keys": f"a, {part}"}
+    found = query_said(said, TYPES)["by"]["keys"]
+    assert len(found[0]) == 2
+    assert type(found[0][1]) is str
+
+
 @pytest.mark.parametrize("text", ["clinic north", "clinic: a\nclinic: b"])
 def test_columns_have_a_line_each(text):
     with pytest.raises(InvalidParameter):

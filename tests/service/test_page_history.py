@@ -1,11 +1,15 @@
 """What the page tells of earlier calls: one's own, each again as it was answered; the chain; the report."""
 
 import re
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
 from chary import count
+from chary.pictures import Chart, Spot
+from chary.service.page.asking.answer_pictures import specification
 from chary.service.page.asking.replays import newest
+from chary.service.page.frame.vega_pictures import drawable, drawn
 from tests.service.kit import serve_visits, token_of
 from tests.session.kit import visits
 
@@ -151,3 +155,12 @@ def test_nothing_of_the_rows_is_on_any_page(service, visit):
         text = visitor.get(path).text
         assert str(secret["patient"]) not in text
         assert secret["note"] not in text
+
+
+def test_a_picture_of_any_key_is_drawn():
+    """The library ends the process at a sign that XML has no place for."""
+    sign = "\0\x01\x1b\ufffe\uffff]]><script>"
+    assert drawable({"label": sign}) == {"label": "\ufffd" * 5 + "]]><script>"}
+    chart = Chart("dots", "keys", (Spot(f"north {sign}", 5.0, 4.0, 6.0, may_be_false=False),), None)
+    drawing = drawn(specification(chart, dark=False), dark=False)
+    assert fromstring(bytes(drawing.body)).tag.endswith("svg")

@@ -8,6 +8,7 @@ from fastapi.routing import APIRoute
 from chary.service.access.rates import Rates
 from chary.service.access.roles import ACTIONS, Role
 from chary.service.page import overview_page, run_page
+from chary.service.page.frame.log_ins import LogIns
 from chary.service.page.frame.visiting import Logged, Visiting
 from chary.service.page.page_application import PAGES
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of
@@ -92,6 +93,7 @@ def test_wrong_tokens_count_among_those_of_programs(tmp_path):
     [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://[::1"},
         {"Origin": ""},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
@@ -105,6 +107,17 @@ def test_posts_of_other_sites_are_refused(service, address, alice, headers):
     assert alice.get(HISTORY).status_code == 200
 
 
+def test_logging_out_ends_both_cookies(service, visit):
+    visitor = visit()
+    earlier = visitor.http.cookies["chary"]
+    visitor.http.cookies["__Host-chary"] = LogIns(service.store, service.tokens.holder).begin(
+        service.tokens.recognise(token_of(service))
+    )
+    assert visitor.post("/page/log-out").status_code == 303
+    visitor.http.cookies.clear()
+    assert visitor.http.get(HISTORY, headers={"Cookie": f"chary={earlier}"}).status_code == 303
+
+
 @pytest.mark.parametrize("token", ["", "0" * 64, "x"])
 def test_posts_without_the_token_of_a_form_are_refused(alice, token):
     assert alice.http.post("/page/log-out", data={"form_token": token}).status_code == 403
@@ -112,11 +125,29 @@ def test_posts_without_the_token_of_a_form_are_refused(alice, token):
 
 
 @pytest.mark.parametrize(
-    ("media", "status"), [("application/json", 415), ("text/plain", 415), ("multipart/form-data", 403)]
+    ("media", "status"), [("application/json", 415), ("text/plain", 415), ("multipart/form-data; boundary=x", 415)]
 )
 def test_other_bodies_are_no_forms(alice, media, status):
     sent = alice.http.post("/page/log-out", content=b"{}", headers={"Content-Type": media})
     assert sent.status_code == status
+
+
+BROKEN = [
+    b"",
+    b"--x--",
+    b"--x\r\n\r\nno name\r\n--x--",
+    b"--x\r\nContent-Disposition: form-data; " + b"(" * 9_000 + b"\r\n\r\n1\r\n--x--",
+    b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1',
+    b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n\0\r\n--x--',
+    b"--x" + b'\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--x' * 2 + b"--",
+]
+
+
+@pytest.mark.parametrize("raw", BROKEN)
+def test_a_form_in_parts_is_read_strictly(service, visit, raw):
+    carol = visit(token_of(service, "carol", ["custodian"]))
+    media = {"Content-Type": "multipart/form-data; boundary=x"}
+    assert carol.http.post("/page/log-out", content=raw, headers=media).status_code == 422
 
 
 def test_every_answer_of_the_page_has_the_policy(alice):

@@ -44,6 +44,12 @@ def test_somebody_logs_in_and_is_in(address, issuer):
         assert (again.status_code, "begin again" in again.text) == (403, True)
 
 
+def test_who_comes_back_in_vain_too_often_waits(address):
+    with client_of(address) as browser:
+        found = [browser.get("/page/openid/back", params={"state": "x", "code": "y"}).status_code for _ in range(12)]
+    assert set(found) == {403, 429}
+
+
 def test_without_an_issuer_there_is_no_such_door(tmp_path):
     service = service_at(tmp_path)
     with listening(service) as address, client_of(address) as browser:

@@ -15,7 +15,7 @@ from chary.ledger.records import Verification
 from chary.ledger.sql.departing import chargeable
 from chary.ledger.sql.schema import FORMAT, analysts, answers, calls, chain, datasets, entries, secrets, tallies
 from chary.ledger.sql.sql_audit import audit
-from chary.ledger.sql.upkeep import Transactions
+from chary.ledger.sql.upkeep import Transactions, Upkeep
 from chary.ledger.sqlite.layout import lay_out
 from chary.ledger.sqlite.ledger_file import SqlLedger
 from chary.ledger.sqlite.ledger_files import create
@@ -43,8 +43,9 @@ def back_up(source: str | Path, to: str | Path) -> Head:
     if not is_address(source):
         with closing(SqlLedger(source)) as ledger:
             return ledger.backup(to)
-    with closing(bare(source)[0]) as store:
-        if not create(Path(to).absolute(), _TIMEOUT, lambda new: _fill(new, store)):
+    store, upkeep = bare(source)
+    with closing(store):
+        if not create(Path(to).absolute(), _TIMEOUT, lambda new: _fill(new, store, upkeep)):
             raise InvalidParameter(f"there is a file {to} already: a backup replaces none")
     with closing(open_ledger(Path(to))) as copy:
         return copy.head()
@@ -63,10 +64,13 @@ def require(verdict: Verification, otherwise: str) -> None:
         raise LedgerBroken(f"{otherwise}: {verdict.problems[0]}")
 
 
-def _fill(new: Path, store: Transactions) -> None:
+def _fill(new: Path, store: Transactions, upkeep: Upkeep) -> None:
     lay_out(new, _TIMEOUT)
     with store.copied() as old, closing(engine_of(new, _TIMEOUT).connect()) as copy, copy.begin():
         chargeable(old, old.execute(select(chain.c.format)).scalar_one())
+        # The copy gets a seal of its own, by which secrets that are gone would not be missed.
+        if not upkeep.sealed(old):
+            raise LedgerBroken("the secrets and the chain are of different moments, so there is no copy")
         write_rows(old, copy, store.bookmark.read(old))
         require(audit(SqliteUpkeep(), copy, None), "the copy does not verify, so there is none")
 

@@ -1,6 +1,7 @@
 """An issuer of OpenID Connect: what it tells of itself, and the keys with which it signs, as they change."""
 
 import base64
+import json
 import math
 import threading
 import time
@@ -16,6 +17,8 @@ from chary.service.wire.problems import Refusal
 _PLACE: Final = "/.well-known/openid-configuration"
 _SECONDS: Final = 3.0
 _LONGEST_TEXT: Final = 1_000_000
+# Beside the time that each piece of an answer may take.
+_LONGEST_ANSWER: Final = 10.0
 # Keys are looked up again after ten minutes, and for one that is not known yet; not more often than every ten seconds,
 # whoever sends what. Keys of an issuer that is silent are good for another fifty minutes.
 _FRESH: Final = 600.0
@@ -93,7 +96,7 @@ def public_keys(told: Mapping[str, Any]) -> dict[str, Key]:
 
 
 def _usable(each: Any) -> bool:
-    if not isinstance(each, dict) or not isinstance(each.get("kid"), str) or each.get("kty") not in _KINDS:
+    if not isinstance(each, dict) or not isinstance(each.get("kid"), str) or str(each.get("kty")) not in _KINDS:
         return False
     return each.get("use", "sig") == "sig" and not _PRIVATE & each.keys()
 
@@ -110,13 +113,21 @@ def _bits(modulus: str) -> int:
 
 
 def _told(client: httpx.Client, place: str) -> dict[str, Any]:
-    answer = client.get(place, headers={"Accept": "application/json"})
-    if answer.status_code != 200 or len(answer.content) > _LONGEST_TEXT:
+    status, told = answered(client, "GET", place, headers={"Accept": "application/json"})
+    if status != 200 or not isinstance(told, dict):
         raise ValueError("no document")
-    told = answer.json()
-    if not isinstance(told, dict):
-        raise ValueError("no object")
     return told
+
+
+def answered(client: httpx.Client, method: str, place: str, **sent: Any) -> tuple[int, Any]:
+    """Status and JSON of what an issuer answers; `ValueError` for what is long, takes long, or is none."""
+    raw, until = bytearray(), time.monotonic() + _LONGEST_ANSWER
+    with client.stream(method, place, **sent) as answer:
+        for part in answer.iter_bytes():
+            raw += part
+            if len(raw) > _LONGEST_TEXT or time.monotonic() > until:
+                raise ValueError("too much")
+    return answer.status_code, json.loads(raw)
 
 
 def _safe(place: str, issuer: str) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from chary.errors import InvalidParameter
+from chary.service.access.openid_issuer import answered
 from chary.service.access.openid_tokens import OpenIdTokens, checked_claims, granted
 from chary.service.access.roles import Principal
 from chary.service.serving.openid_options import OpenIdOptions
@@ -114,11 +115,10 @@ class OpenIdLogIn:
         known = None if self._secret is None else (quote(self._client, safe=""), quote(self._secret, safe=""))
         try:
             with httpx.Client(auth=known, timeout=_SECONDS, follow_redirects=False, trust_env=False) as client:
-                answer = client.post(place, data=sent)
-                told = answer.json()
+                status, told = answered(client, "POST", place, data=sent)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
             raise Refusal(503, "the issuer does not answer: begin again later") from None
-        found = told.get("id_token") if isinstance(told, dict) and answer.status_code == 200 else None
+        found = told.get("id_token") if isinstance(told, dict) and status == 200 else None
         if not isinstance(found, str):
             raise Refusal(403, "the issuer did not take this log-in: begin again")
         return found

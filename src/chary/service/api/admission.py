@@ -50,16 +50,31 @@ def admitted(request: Request, who: Principal, action: str) -> Principal:
 
 def recognised(request: Request, token: str) -> Principal:
     """Whose token it is; `Refusal` with status 401 for nobody's, 429 where too many wrong ones came from an address."""
-    service, address = service_of(request), request.client.host if request.client else ""
+    service = service_of(request)
     if not token.isascii() or len(token) > _LONGEST_TOKEN:
         raise _nobody(_HOW)
-    if not service.tokens.remembers(token) and (wait := service.failures.blocked(address)):
-        raise Refusal(429, "too many wrong tokens came from this address", Retry_After=str(ceil(wait)))
+    if not service.tokens.remembers(token):
+        not_too_often(request)
     who = service.tokens.recognise(token)
     if who is None:
-        service.failures.wait(address)
+        failed(request)
         raise _nobody("this token is not valid: unknown, expired or revoked")
     return who
+
+
+def not_too_often(request: Request) -> None:
+    """`Refusal` with status 429 where too many log-ins failed from this address."""
+    if wait := service_of(request).failures.blocked(_address(request)):
+        raise Refusal(429, "too many wrong tokens came from this address", Retry_After=str(ceil(wait)))
+
+
+def failed(request: Request) -> None:
+    """One more failed from this address."""
+    service_of(request).failures.wait(_address(request))
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 async def strict_body(request: Request) -> dict[str, Any]:

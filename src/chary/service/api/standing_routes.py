@@ -15,7 +15,7 @@ from chary.service.api.places import After, Asking, Limit, On, paged
 from chary.service.api.service_state import Service, Shared
 from chary.service.api.streams import Followed, looks
 from chary.service.serving.wishes import Wish
-from chary.service.standing.standing_book import ACTIVE, ENDED, PAUSED, StandingQuestion
+from chary.service.standing.standing_book import ACTIVE, ENDED, PAUSED, StandingQuestion, state_of
 from chary.service.standing.standing_runner import quote_of
 from chary.service.wire.problems import Refusal
 
@@ -127,7 +127,7 @@ def stood(service: Service, on: Asking, body: dict[str, Any]) -> StandingQuestio
 def turned(service: Service, on: Asking, name: str, state: str) -> StandingQuestion:
     """A standing question of one's own, paused, going on or ended from now on; in the trail."""
     own_standing(service, on, name)
-    service.trail.add(on.who, on.served.name, "stand", {state: name}, None)
+    service.trail.add(on.who, on.served.name, "stand", {state_of(state): name}, None)
     return service.standing.book.turn(name, state)
 
 

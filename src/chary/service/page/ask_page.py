@@ -47,7 +47,7 @@ async def post(request: Request, on: Asker, form: Form, service: Shared) -> Resp
         told = await asyncio.to_thread(quoted, on, made, texts, form.fields, compared=do == "compare")
         return await asyncio.to_thread(_form, request, on, made, texts, told, said=form)
     try:
-        body = made.body(texts, on.served.session.schema)
+        body = await asyncio.to_thread(made.body, texts, on.served.session.schema)
         wish = Wish("start" if made.begun else "ask", body)
         return await settled(service, on, wish, page_key(form.text("once"), body))
     except CharyError as error:

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.errors import CharyError, InvalidParameter
@@ -25,28 +25,31 @@ router = APIRouter(prefix="/datasets/{dataset}/custodian")
 PAGE: Final = Page("custodian", "Custodian", "cap", router)
 Capping = Annotated[Asking, Depends(Visiting("cap"))]
 Keeping = Annotated[Asking, Depends(Visiting("tokens"))]
+Again = Annotated[int | None, Query(ge=1, le=2**53)]
 _VERSIONS: Final = 20
 
 
 @router.get("")
-def custodian(request: Request, on: Capping, service: Shared) -> Response:
-    """The dataset with its versions, caps, tokens, and how it is copied."""
-    return _page(request, on, service)
+def custodian(request: Request, on: Capping, service: Shared, again: Again = None) -> Response:
+    """The dataset with its versions, caps, tokens, and how it is copied; `again` is what an old form had brought."""
+    return _page(request, on, service, again=again)
 
 
 @router.post("/rows")
 async def append(
     request: Request, on: Annotated[Asking, Depends(Visiting("append"))], service: Shared, form: Form
 ) -> Response:
-    """Append a CSV. A form that is sent twice adds its rows once: it has the request key."""
+    """Append a CSV. A form that is sent twice adds its rows once: it has the request key. Which is told, since whoever
+    came back to an old form may have chosen another file in it."""
     raw, key = form.files.get("rows", b""), form.text("key")
     try:
         if not raw or not key:
             raise InvalidParameter("choose a CSV file with a header line")
-        await appended(service, on, CSV_TEXT, raw, key)
+        known = await asyncio.to_thread(_newest, on)
+        version = await appended(service, on, CSV_TEXT, raw, key)
     except CharyError as error:
         return await asyncio.to_thread(_refused, request, on, service, error, "rows")
-    return _done(on, "rows")
+    return _done(on, "rows") if version > known else _done(on, "rows", f"?again={version}")
 
 
 @router.post("/caps")
@@ -66,7 +69,9 @@ def make(request: Request, on: Keeping, service: Shared, form: Form) -> Response
     said: dict[str, Any] = {"analyst": form.text("analyst"), "datasets": [on.served.name]}
     said |= {"roles": [role for role in Role if form.text(f"role-{role}")]}
     try:
-        token = token_made(service, on.who, said | {"days": int(days) if days.isascii() and days.isdigit() else 0})
+        token = token_made(
+            service, on.who, said | {"days": int(days) if days.isascii() and days.isdigit() and len(days) < 6 else 0}
+        )
     except CharyError as error:
         about = next((name for name in ("days", "roles") if name in str(error)), "token-analyst")
         return _refused(request, on, service, error, about, form)
@@ -80,8 +85,13 @@ def revoke(token: TokenName, on: Keeping, service: Shared) -> Response:
     return _done(on, "tokens")
 
 
-def _done(on: Asking, where: str) -> Response:
-    return RedirectResponse(f"{place_of(on.served.name, 'custodian')}#{where}", 303)
+def _newest(on: Asking) -> int:
+    """The number of the version of now; 0 where there is none."""
+    return max((each.number for each in on.served.session.versions), default=0)
+
+
+def _done(on: Asking, where: str, told: str = "") -> Response:
+    return RedirectResponse(f"{place_of(on.served.name, 'custodian')}{told}#{where}", 303)
 
 
 def _refused(
@@ -99,5 +109,5 @@ def _page(request: Request, on: Asking, service: Service, status: int = 200, **m
     told |= {"head": head_of(session.spine.ledger)}
     told |= {"several": service.config.service.workers > 1, "analysts": analysts_capped(service, on)}
     told |= {"tokens": kept_tokens(service, on), "commands": backup_commands(service, on)}
-    told |= {"problem": None, "about": "", "said": {}, "token": None}
+    told |= {"problem": None, "about": "", "said": {}, "token": None, "again": None}
     return shown(request, "custodian", status, **(told | more))

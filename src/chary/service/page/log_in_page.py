@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 from chary.service.api.admission import admitted, recognised
 from chary.service.api.service_state import service_of
 from chary.service.page.frame.log_ins import log_ins
-from chary.service.page.frame.posted_forms import COOKIES, Form, by_https, cookie_of
+from chary.service.page.frame.posted_forms import COOKIES, Form, by_https, forgotten
 from chary.service.page.frame.shown_pages import ROOT, shown
 from chary.service.wire.problems import Refusal
 
@@ -31,7 +31,7 @@ def log_in(request: Request, form: Form) -> Response:
         who = admitted(request, recognised(request, form.text("token")), "look")
     except Refusal as refused:
         return shown(request, "log_in", refused.status, then=then, problem=str(refused), openid=has_issuer(request))
-    log_ins(request).end(cookie_of(request))
+    forgotten(request)
     secure = by_https(request)
     response = RedirectResponse(then if _PAGE.fullmatch(then) else f"{ROOT}/", 303)
     cookie = log_ins(request).begin(who)
@@ -47,7 +47,7 @@ def has_issuer(request: Request) -> bool:
 @router.post("/log-out")
 def log_out(request: Request, form: Form) -> Response:
     """Forget the cookie, here and in the browser."""
-    log_ins(request).end(cookie_of(request))
+    forgotten(request)
     response = RedirectResponse(f"{ROOT}/log-in", 303)
     for name in COOKIES:
         response.delete_cookie(name, httponly=True, secure=name.startswith("__Host-"), samesite="strict")

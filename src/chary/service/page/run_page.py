@@ -42,7 +42,7 @@ async def ask_run(request: Request, on: Asker, number: Number, form: Form, servi
         told = await asyncio.to_thread(question_quoted, on, found, texts)
         return await asyncio.to_thread(_form, request, on, number, texts, told)
     try:
-        body = question_of(run_fields(found), texts, on.served.session.schema)
+        body = await asyncio.to_thread(question_of, run_fields(found), texts, on.served.session.schema)
         return await settled(service, on, Wish("question", body, number), page_key(form.text("once"), body))
     except CharyError as error:
         told = question_refused(found, texts, error)

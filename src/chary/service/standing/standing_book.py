@@ -149,16 +149,21 @@ class StandingBook:
         One that goes on is asked about the rows of then, not about versions that came meanwhile. Errors:
         `InvalidParameter` for another state, and for one that ended.
         """
-        if state not in (ACTIVE, PAUSED, ENDED):
-            raise InvalidParameter(f"a standing question is {ACTIVE}, {PAUSED} or {ENDED}")
         here = update(STANDING).where(STANDING.c.standing == name, STANDING.c.state != ENDED)
-        if not self._store.change(here.values(state=state)):
+        if not self._store.change(here.values(state=state_of(state))):
             raise InvalidParameter("this standing question has ended: let a new one stand")
         return self.found(name)
 
     def keep(self, name: str, **changed: Any) -> None:
         """Write down what became of one, and let it go."""
         self._store.change(update(STANDING).where(STANDING.c.standing == name).values(busy=0.0, **changed))
+
+
+def state_of(said: str) -> str:
+    """What may become of a standing question; `InvalidParameter` for anything else."""
+    if said not in (ACTIVE, PAUSED, ENDED):
+        raise InvalidParameter(f"a standing question is {ACTIVE}, {PAUSED} or {ENDED}")
+    return said
 
 
 def trigger_of(every: str) -> CronTrigger:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from chary.errors import InvalidParameter
-from chary.service.page.asking.said_values import Types, in_json, list_of, list_told, number_told, parts_of
+from chary.service.page.asking.said_values import Types, in_json, list_of, list_told, number_told, parts_of, value_of
 
 CONDITIONS: Final = "conditions"
 JSON: Final = "json"
@@ -105,7 +105,7 @@ def _rows(keys: str, kinds: list[str]) -> list[list[Any]]:
     columns = [parts_of(line) for line in keys.split("\n") if line.strip()]
     if any(len(row) != len(kinds) for row in columns):
         raise InvalidParameter(f"each line of keys has {len(kinds)} parts, one for each column")
-    return [[list_of(part, kind)[0] for part, kind in zip(row, kinds, strict=True)] for row in columns]
+    return [[value_of(part, kind) for part, kind in zip(row, kinds, strict=True)] for row in columns]
 
 
 def _keys_told(by: Mapping[str, Any] | None, types: Types) -> dict[str, str]:

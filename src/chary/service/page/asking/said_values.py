@@ -104,12 +104,15 @@ def columns_of(text: str, types: Types) -> Any:
     """
     if text.startswith("{"):
         return in_json(text)
-    found = {}
+    found, known = {}, 0
     for line in filter(None, map(str.strip, text.split("\n"))):
         name, colon, values = line.partition(":")
         if not colon or name.strip() in found:
             raise InvalidParameter("write a line for each column, such as clinic: north, south")
         found[name.strip()] = list_of(values.strip(), types.get(name.strip(), ""))
+        known += len(found[name.strip()])
+        if known > _LONGEST:
+            raise InvalidParameter(f"columns have at most {_LONGEST} values together")
     return found
 
 
