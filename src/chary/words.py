@@ -20,6 +20,15 @@ def percent(share: Fraction | float) -> str:
     return f"{told:.{digits}g} %"
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """So many of something, for people.
+
+    >>> counted(1, "call", "calls"), counted(20, "call", "calls")
+    ('1 call', '20 calls')
+    """
+    return f"{number} {one if number == 1 else many}"
+
+
 def priced(charged: float, left: float) -> str:
     """What was charged and what is left, as shares of the budget, for people.
 

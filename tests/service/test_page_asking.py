@@ -6,6 +6,8 @@ import re
 import pytest
 
 from chary.calls.call import read
+from chary.pictures import Chart, Spot
+from chary.service.page.asking.answer_pictures import specification
 from chary.service.page.asking.call_forms import form_of, menu, texts_of
 from chary.service.page.asking.form_fields import PREFIX
 from chary.service.page.asking.replays import replays
@@ -126,6 +128,13 @@ def test_what_is_missing_is_said_and_nothing_is_marked(visit):
     told = visit().post(f"{ASK}/quote", kind="watch", **prefixed({"query.kind": "count"})).text
     assert "Above" in told
     assert 'data-field=""' in told
+
+
+def test_labels_have_room_for_the_letters_of_another_font():
+    """A browser's own font may be wider than that by which the picture was measured."""
+    short, long = (Chart("dots", "Groups", (Spot(label, 1.0),)) for label in ("a", "Asian-Pac-Islander"))
+    lefts = [specification(chart, dark=False)["padding"]["left"] for chart in (short, long)]
+    assert lefts[1] - lefts[0] >= 17
 
 
 def test_an_answer_is_led_to_and_drawn(service, visit):

@@ -157,5 +157,5 @@ def test_how_a_ledger_is_copied_is_told_without_passwords(tmp_path):
     told = {"folder": tmp_path, "service": {}, "dataset": {name: said | {"ledger": at} for name, at in places.items()}}
     service = SimpleNamespace(config=configured(told, "a test"))
     files, elsewhere = (backup_commands(service, SimpleNamespace(served=SimpleNamespace(name=name))) for name in places)
-    assert files == ["chary ledger backup visits.ledger COPY", "sqlite3 chary-service.db '.backup COPY'"]
+    assert files == ["chary ledger backup visits.ledger COPY.ledger", "sqlite3 chary-service.db '.backup COPY.db'"]
     assert elsewhere == ["pg_dump --format=custom --file=COPY DATABASE", files[1]]

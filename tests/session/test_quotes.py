@@ -126,6 +126,18 @@ def test_noise_that_decides_has_no_error_bar(opened):
     assert fresh.error_bar == session.watch(KEYED, above=-500, hits=5, below_margin=True).error_bar > 0
 
 
+def test_one_is_told_as_one(opened):
+    session = opened(filter="renyi", grain="0.02")
+    quote = session.quote(Test(count(), above=500, hits=1))
+    assert "1 of these fits" in quote.lines()
+    assert any("the test reports no truth" in line for line in quote.lines())
+    many = session.quote(Test(count(), above=500, hits=2), tests=1000)
+    assert "2 of these fit" in many.lines()
+    assert any("none of 1,000 tests reports a truth" in line for line in many.lines())
+    session.ask(Test(count(), above=NEVER, epsilon="0.02"))
+    assert "the 1 call so far with 1 private test (0 hits), and every later one" in session.statement()
+
+
 def test_a_quote_tells_what_is_left_after_the_worst(opened):
     session = opened(filter="renyi", grain="0.02")
     for call in (Release(count(), epsilon="0.1"), Watch(KEYED, above=-500, epsilon="0.05", below_margin=True)):

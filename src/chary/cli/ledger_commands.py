@@ -23,7 +23,7 @@ from chary.session import Entry
 from chary.session.opening import held_filter
 from chary.session.reporting import entries
 from chary.spine.spending import spending
-from chary.words import percent, priced
+from chary.words import counted, percent, priced
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
 File = Annotated[str, typer.Argument(help="Ledger file, or the URL postgresql://user@host/database?schema=name.")]
@@ -65,7 +65,9 @@ def verify(file: File, head: Seen = None) -> Found:
     verdict = _verdict(file, None if head is None else Head.parse(head))
 
     def people(_: Any) -> None:
-        console.print(f"{verdict.entries} entries, " + ("all in order" if verdict.ok else "BROKEN"))
+        console.print(
+            f"{counted(verdict.entries, 'entry', 'entries')}, " + ("all in order" if verdict.ok else "BROKEN")
+        )
         for problem in verdict.problems:
             console.print(f"  {problem}", markup=False)
 

@@ -14,6 +14,7 @@ from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
 from chary.numbers import plain
 from chary.spine.spending import spending
+from chary.words import counted
 
 # Their answers tell an epsilon that is a part of what the opening was charged.
 _PAID_BEFORE = frozenset({RunSchedule.kind, AskSparseWeights.kind})
@@ -105,9 +106,10 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neigh
     calls, hits, tests = (sum(getattr(part, name) for part in tally) for name in ("calls", "hits", "tests"))
     epsilon, delta = filter_.budget.exact
     return (
-        f"All answers about the dataset {dataset!r}, the {calls} calls so far with {tests} private tests, {hits} of "
-        f"them hits, and every later one, are together ({plain(epsilon)}, {plain(delta)})-differentially private: with "
-        f"{neighbouring.describe()}, no set of published outcomes becomes more than e^{plain(epsilon)} times as likely "
+        f"All answers about the dataset {dataset!r}, the {counted(calls, 'call', 'calls')} so far with "
+        f"{counted(tests, 'private test', 'private tests')} ({counted(hits, 'hit', 'hits')}), and every later one, are "
+        f"together ({plain(epsilon)}, {plain(delta)})-differentially private: with {neighbouring.describe()}, no set "
+        f"of published outcomes becomes more than e^{plain(epsilon)} times as likely "
         f"plus {plain(delta)}. {spent} of this budget is charged so far. The guarantee holds for any adaptive choice "
         f"of questions by all analysts together, by {filter_.describe()}. Public are the schema, bounds, keys, "
         f"thresholds{_size(neighbouring)}; what callers stated about keys per unit is trusted."

@@ -53,7 +53,8 @@ class Outlook:
     def lines(self) -> list[str]:
         """The figures in sentences."""
         sure = f"{plain(100 * self.confidence)} times in 100"
-        told = [f"{sure} none of {self.tests:,} tests reports a truth {plain(self.margin)} or more below its bar"]
+        few = "the test reports no" if self.tests == 1 else f"none of {self.tests:,} tests reports a"
+        told = [f"{sure} {few} truth {plain(self.margin)} or more below its bar"]
         if self.false_alarms is not None and self.truth is not None:
             mark = f": {RAISE}" if self.false_alarms >= MANY else ""
             told.append(f"{_few(self.false_alarms)} false alarms expected if all are {plain(self.truth)}{mark}")

@@ -14,7 +14,7 @@ from chary.spine.outlook import RAISE, Outlook
 from chary.spine.refusal import needed
 from chary.spine.spine import Spine
 from chary.spine.within import Within
-from chary.words import percent
+from chary.words import counted, percent
 
 # The other side of the 95 times in 100 of every error bar.
 _RARE: Final = Fraction(1, 20)
@@ -108,7 +108,7 @@ class Quote:
         """The figures in sentences."""
         lines = ["this call itself is free"]
         if self.hits_left is not None:
-            lines = [self._price(), f"{self.hits_left} of these fit", self._leaves()]
+            lines = [self._price(), counted(self.hits_left, "of these fits", "of these fit"), self._leaves()]
         if self.later_hit is not None and self.later_miss is not None:
             hit, miss = percent(self.later_hit), percent(self.later_miss)
             lines.append(f"then each hit costs {hit} more when it comes; a miss, {miss}, is paid by this")

@@ -1,6 +1,6 @@
 """Answers drawn: values as bars, their intervals as rules, the threshold as a line; those that may be false apart."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from chary.pictures import Chart, Spot
@@ -12,6 +12,8 @@ _LONGEST: Final = 40
 _UPRIGHT: Final = 12
 _WIDTH: Final = 480
 _NARROW: Final = 230
+# By how many pixels a browser may draw a letter wider than it was measured: fonts differ.
+_WIDER: Final = 1.5
 
 
 def specification(chart: Chart, *, dark: bool, narrow: bool = False) -> Mapping[str, Any]:
@@ -43,7 +45,13 @@ def specification(chart: Chart, *, dark: bool, narrow: bool = False) -> Mapping[
         layers.append(_line(chart.bar, across, named["doubt"]))
     width = _NARROW if narrow else _WIDTH
     size: dict[str, Any] = {"width": width, "height": 240} if upright else {"width": width, "height": {"step": 28}}
-    return {"data": {"values": rows}, "layer": layers} | size
+    return {"data": {"values": rows}, "layer": layers, "padding": _padding(rows, upright=upright)} | size
+
+
+def _padding(rows: Sequence[Mapping[str, Any]], *, upright: bool) -> dict[str, int]:
+    """Room around the picture; more where labels stand at its left."""
+    room = 0 if upright else round(_WIDER * max(len(row["label"]) for row in rows))
+    return {"left": 5 + room, "right": 5, "top": 5, "bottom": 5}
 
 
 def _largest(spots: tuple[Spot, ...]) -> list[Spot]:

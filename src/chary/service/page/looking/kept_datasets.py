@@ -60,8 +60,8 @@ def backup_commands(service: Service, on: Asking) -> list[str]:
     if options is None:
         return []
     ledger = options.ledger or said.ledger or f"{options.file}.ledger"
-    copies = {f"chary ledger backup {shlex.quote(ledger)} COPY": ledger}
-    copies |= {f"sqlite3 {shlex.quote(said.store)} '.backup COPY'": said.store}
+    copies = {f"chary ledger backup {shlex.quote(ledger)} COPY.ledger": ledger}
+    copies |= {f"sqlite3 {shlex.quote(said.store)} '.backup COPY.db'": said.store}
     return [_SERVER if "://" in place else command for command, place in copies.items()]
 
 
