@@ -52,6 +52,19 @@ def config(tmp_path):
     return tmp_path / "chary.toml"
 
 
+def test_a_cap_that_a_custodian_changed_outlives_a_restart(config):
+    """The shares of a chary.toml are for those who have no cap yet."""
+    spent = []
+    for share in (0.5, 0.75):
+        served = opened_datasets(service_config(config))
+        session = served["visits"].session
+        capacity = session.spine.ledger.analyst_balance(session.spine.dataset, "alice").capacity
+        spent.append(capacity.main / session.spine.filter.capacity.main)
+        session.set_share("alice", share)
+        served.close()
+    assert spent == pytest.approx([0.25, 0.5])
+
+
 def test_a_token_is_made_listed_and_revoked(config, capsys):
     new = ["token", "new", "--analyst", "alice", "--role", "analyst", "--dataset", "visits", "--toml", str(config)]
     assert run([*new, "--json"]) == 0

@@ -76,14 +76,16 @@ def rows_of(dataset: str) -> str:
 
 
 def opened_datasets(config: ServiceConfig) -> ServedDatasets:
-    """Open every dataset of a chary.toml and set the shares it names; all or none."""
+    """Open every dataset of a chary.toml, and set the shares it names of analysts without a cap; all or none."""
     with ExitStack() as undo:
         served = {}
         for name, options in config.dataset.items():
             session = _opened(config, name, options)
             undo.callback(session.close)
             for analyst, share in options.shares.items():
-                session.set_share(analyst, share)
+                # Whoever has a cap keeps it: a custodian may have changed it since.
+                if session.spine.ledger.analyst_balance(session.spine.dataset, analyst).capacity is None:
+                    session.set_share(analyst, share)
             served[name] = Served(name, session, options.share_answers, threading.Lock())
         undo.pop_all()
     return ServedDatasets(served)
