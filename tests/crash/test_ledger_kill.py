@@ -8,7 +8,7 @@ import pytest
 from chary.ledger import Amount, RequestAnswered, SqlLedger, State, Terms
 from tests.children import Python
 
-CHILD = """
+_ARMED = """
 import os, signal, sys
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
@@ -31,6 +31,9 @@ def arm():
         seen = []
         event.listen(Engine, "after_cursor_execute", lambda *_: seen.append(1) or len(seen) == int(point) and die())
 
+"""
+# What a process does that is killed at a point of one of its steps, once it knows how to `arm`.
+STEPS = """
 if step == "reserve":
     arm()
 call = ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1")
@@ -42,6 +45,7 @@ if step == "void":
 ledger.settle(call, Amount(1), 1, 1, "true", secret=b"x")
 raise SystemExit("was to be killed")
 """
+CHILD = _ARMED + STEPS
 
 POINTS = ["before", "after", "2", "4", "5", "6"]
 

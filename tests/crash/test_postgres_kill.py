@@ -10,9 +10,10 @@ from chary.errors import RequestInFlight
 from chary.ledger import Amount, RequestAnswered, State, Terms
 from chary.ledger.postgresql.postgres_ledger import PostgresLedger
 from tests.children import Python
+from tests.crash.test_ledger_kill import STEPS
 from tests.servers.postgres import running
 
-CHILD = """
+_ARMED = """
 import os, signal, sys
 from chary.ledger import Amount
 from chary.ledger.postgresql import wire
@@ -43,17 +44,8 @@ class Dying:
 def arm():
     ledger._store.wire.driver = Dying(ledger._store.wire.driver)
 
-if step == "reserve":
-    arm()
-call = ledger.reserve("visits", "ann", "count", "{}", Amount(4, 2), request="k1")
-if step == "settle":
-    arm()
-if step == "void":
-    arm()
-    ledger.void(call)
-ledger.settle(call, Amount(1), 1, 1, "true", secret=b"x")
-raise SystemExit("was to be killed")
 """
+CHILD = _ARMED + STEPS
 ASKING = """
 import sys, time
 from chary.errors import BudgetRefused, LedgerBusy, LedgerError
