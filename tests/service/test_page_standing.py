@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget, count
-from chary.calls import Release, ReleaseIf, Test, Watch
+from chary.calls import Release, ReleaseIf, SparseVector, Test, Watch
 from chary.service.access.roles import Role
 from chary.service.api.places import Asking
 from chary.service.page.looking.alarms_over_time import MOST, watched
@@ -20,7 +20,7 @@ from tests.session.kit import CLINICS, PUBLIC, visits
 PLACE = "/page/datasets/visits/standing"
 CALL = {"kind": "watch", "query": {"kind": "count", "by": {"columns": ["clinic"], "keys": [["north"], ["south"]]}}}
 CALL |= {"above": 1, "hits": 20}
-FORM = {"call": json.dumps(CALL), "every": "append", "share": "0.5", "tell": "hits"}
+FORM = {"asked": json.dumps({"call": CALL}), "every": "append", "share": "0.5", "tell": "hits"}
 ASK = {"kind": "watch", "ask.query.kind": "count", "ask.query.by": "clinic", "ask.query.keys": "north, south"}
 ASK |= {"ask.above": "1", "ask.hits": "20"}
 CLEAR = {"value": "0.5", "hits": 50}
@@ -45,6 +45,10 @@ def made(tmp_path):
     service.jobs.close(5)
     service.datasets.close()
     service.store.close()
+
+
+def asking(call):
+    return json.dumps({"call": call})
 
 
 def stand(made, call, tell="hits", who=None):
@@ -100,6 +104,27 @@ def test_what_was_filled_in_to_be_asked_can_stand(service, alice):
     assert "at 0 6 * * mon (UTC), if rows are new" in page
 
 
+def test_what_was_filled_in_for_a_run_can_stand(service, alice):
+    run = service.datasets["visits"].asked_by("alice").start(SparseVector(above=1, hits=3, epsilon="0.05"))
+    page = alice.get(f"{PLACE.replace('standing', 'ask')}/runs/{run.call}").text
+    (place,) = re.findall(rf'formaction="({PLACE}/new/[0-9]+)"', page)
+    begun = alice.post(place, **{"ask.query.kind": "count", "ask.query.where": "age >= 34"})
+    assert begun.status_code == 200
+    assert f"count where age &gt;= 34, of the run of call {run.call}" in begun.text
+    fields = fields_of(begun.text, PLACE)
+    fields.pop("form_token")
+    assert alice.post(PLACE, **fields).status_code == 303
+    wish = service.standing.book.found(name_in(alice.get(PLACE).text)).wish
+    assert (wish.run, wish.body) == (run.call, {"query": {"kind": "count", "where": "age >= 34"}})
+
+
+def test_a_question_to_a_run_of_somebody_else_cannot_stand(service, bob):
+    run = service.datasets["visits"].asked_by("alice").start(SparseVector(above=1, hits=3, epsilon="0.05"))
+    assert bob.post(f"{PLACE}/new/{run.call}", **{"ask.query.kind": "count"}).status_code == 404
+    asked = json.dumps({"run": run.call, "question": {"query": {"kind": "count"}}})
+    assert bob.post(PLACE, **(FORM | {"asked": asked})).status_code in (404, 422)
+
+
 @pytest.mark.parametrize(
     ("changed", "field", "words"),
     [
@@ -108,18 +133,20 @@ def test_what_was_filled_in_to_be_asked_can_stand(service, alice):
         ({"every": "at", "at": "never"}, "at", "crontab"),
         ({"every": "at", "at": "0 0 31 2 *"}, "at", "never comes"),
         (
-            {"call": json.dumps(CALL | {"kind": "test", "query": {"kind": "count", "where": "agee > 1"}})},
-            "call",
+            {"asked": asking(CALL | {"kind": "test", "query": {"kind": "count", "where": "agee > 1"}})},
+            "asked",
             "unknown column",
         ),
-        ({"call": json.dumps(CALL | {"hits": 10**30})}, "call", ""),
-        ({"call": "{"}, "call", "JSON"),
-        ({"call": ""}, "call", "JSON"),
+        ({"asked": asking(CALL | {"hits": 10**30})}, "asked", ""),
+        ({"asked": json.dumps({"run": 10**9, "question": {}})}, "asked", "opened no run"),
+        ({"asked": json.dumps(CALL)}, "asked", "a call, or a run with a question"),
+        ({"asked": "{"}, "asked", "JSON"),
+        ({"asked": ""}, "asked", "JSON"),
     ],
 )
 def test_what_cannot_stand_is_told_at_its_field_and_what_was_typed_stays(alice, changed, field, words):
     sent = alice.post(PLACE, **(FORM | changed))
-    assert sent.status_code in (409, 422)
+    assert sent.status_code in (404, 409, 422)
     assert words in re.search(r'role="alert" id="problem">(.*?)</div>', sent.text, re.DOTALL)[1]
     assert fields_of(sent.text, PLACE).items() >= changed.items()
     assert re.search(rf'id="{field}"[^>]*aria-invalid="true" aria-describedby="problem"', sent.text)
@@ -132,14 +159,14 @@ def test_no_webhook_but_those_of_the_operator_is_told(alice):
 
 
 def test_what_is_typed_is_no_markup(alice):
-    sent = alice.post(PLACE, **(FORM | {"call": "</textarea><script>alert(1)</script>", "at": '"><script>alert(1)'}))
+    sent = alice.post(PLACE, **(FORM | {"asked": "</textarea><script>alert(1)</script>", "at": '"><script>alert(1)'}))
     assert sent.status_code == 422
     assert "<script>alert" not in sent.text
 
 
 def test_others_are_shown_nothing_and_change_nothing(service, alice, bob, arriving):
     query = {"kind": "count", "where": "age >= 33"}
-    alice.post(PLACE, **FORM | {"call": json.dumps({"kind": "test", "query": query, "above": 1, "hits": 20})})
+    alice.post(PLACE, **FORM | {"asked": asking({"kind": "test", "query": query, "above": 1, "hits": 20})})
     name = name_in(alice.get(PLACE).text)
     assert "age &gt;= 33" not in bob.get(PLACE).text
     assert bob.get(f"{PLACE}/{name}/picture.svg").status_code == 404
@@ -194,6 +221,18 @@ def test_groups_stand_side_by_side_unless_there_are_too_many(made):
     assert len({row["key"] for row in ages.bars()}) > MOST_KEYS
     told = alarms_spec(ages)
     assert told["data"]["values"] == [{"version": 2, "key": "", "value": ages.looks[0].hits}]
+
+
+def test_what_a_run_found_is_listed_and_drawn(made):
+    service, on = made
+    run = on.served.asked_by("alice").start(SparseVector(above="122.5", hits=2, epsilon=200))
+    terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
+    service.standing.stand(on.served, on.who, Wish("question", {"query": {"kind": "count"}}, run.call), 0.0, **terms)
+    grow(made, 3)
+    (found,) = watched(*made)
+    assert [(look.version, look.hits) for look in found.looks] == [(2, 0), (3, 0), (4, 1)]
+    assert "1 of 3 versions of the rows gave an alarm" in found.alt
+    assert alarms_spec(found)["data"]["values"]
 
 
 def test_the_latest_are_listed(made, monkeypatch):

@@ -111,7 +111,7 @@ async def feed_events(
 
 def stood(service: Service, on: Asking, body: dict[str, Any]) -> StandingQuestion:
     """A new standing question, as a body says it; in the trail."""
-    wish = _wish(body)
+    wish = wish_of(body)
     quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
     said |= {"share": body.get("share"), "webhook": body.get("webhook")}
@@ -149,7 +149,8 @@ def _alone(on: Asking) -> str | None:
     return None if on.served.shared or on.who.custodian else on.who.analyst
 
 
-def _wish(body: dict[str, Any]) -> Wish:
+def wish_of(body: dict[str, Any]) -> Wish:
+    """What is to stand, as a body says it: `InvalidParameter` for neither a call nor a run with a question."""
     call, run, question = (body.get(name) for name in ("call", "run", "question"))
     if set(body) <= _KNOWN and isinstance(call, dict) and run is None and question is None:
         return Wish("ask", call)

@@ -1,12 +1,11 @@
 """An open run: what is public of it, and the form of a question to it."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from chary.calls.run import Run
 from chary.errors import CharyError
 from chary.service.api.places import Asking, Number
 from chary.service.api.service_state import Shared
@@ -14,13 +13,13 @@ from chary.service.page.asking.beginning import once, page_key, settled
 from chary.service.page.asking.call_forms import texts_of
 from chary.service.page.asking.form_fields import Texts
 from chary.service.page.asking.quoted import Quoted
-from chary.service.page.asking.run_forms import question_of, question_quoted, question_refused, run_fields
+from chary.service.page.asking.run_forms import question_of, question_quoted, question_refused, run_fields, run_of
 from chary.service.page.frame.posted_forms import Form
 from chary.service.page.frame.shown_pages import shown
 from chary.service.page.frame.visiting import Asker
 from chary.service.page.history_page import shown_replay
 from chary.service.serving.told_results import told_state
-from chary.service.serving.wishes import Wish, run_shown
+from chary.service.serving.wishes import Wish
 from chary.service.wire.problems import status_of
 
 router = APIRouter(prefix="/datasets/{dataset}/ask/runs/{number}")
@@ -37,7 +36,7 @@ def run(request: Request, on: Asker, number: Number, answer: Answered = None) ->
 async def ask_run(request: Request, on: Asker, number: Number, form: Form, service: Shared) -> Response:
     """Quote or ask what the form says."""
     texts = texts_of(form.fields)
-    found = await asyncio.to_thread(_run, on, number)
+    found = await asyncio.to_thread(run_of, on, number)
     if form.text("do") != "ask":
         told = await asyncio.to_thread(question_quoted, on, found, texts)
         return await asyncio.to_thread(_form, request, on, number, texts, told)
@@ -52,11 +51,7 @@ async def ask_run(request: Request, on: Asker, number: Number, form: Form, servi
 @router.post("/quote")
 def quote_run(request: Request, on: Asker, number: Number, form: Form) -> Response:
     """The quote alone, for the script of the page."""
-    return shown(request, "quote", quoted=question_quoted(on, _run(on, number), texts_of(form.fields)))
-
-
-def _run(on: Asking, number: int) -> Run[Any, Any]:
-    return run_shown(on.served, on.who, on.served.asked_by(on.who.analyst), number)
+    return shown(request, "quote", quoted=question_quoted(on, run_of(on, number), texts_of(form.fields)))
 
 
 def _form(
@@ -69,7 +64,7 @@ def _form(
     answer: int | None = None,
     status: int = 200,
 ) -> Response:
-    found = _run(on, number)
+    found = run_of(on, number)
     call = None if answer is None else shown_replay(on, answer)
     parts = {"opening": shown_replay(on, number), "state": told_state(found), "fields_": run_fields(found)}
     parts |= {"texts": texts, "quoted": told, "call": call, "once": once(), "columns": on.served.session.schema}

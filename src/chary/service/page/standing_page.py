@@ -7,10 +7,11 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.errors import CharyError
-from chary.service.api.places import Asking
+from chary.service.api.places import Asking, Number
 from chary.service.api.service_state import Service, Shared
 from chary.service.api.standing_routes import Name, stood, turned
 from chary.service.page.asking.call_forms import form_of, texts_of
+from chary.service.page.asking.run_forms import question_of, run_fields, run_of
 from chary.service.page.frame.posted_forms import Form
 from chary.service.page.frame.shown_pages import Page, place_of, shown
 from chary.service.page.frame.vega_pictures import drawn
@@ -18,7 +19,7 @@ from chary.service.page.frame.visiting import Historian, Visiting
 from chary.service.page.looking.alarms_over_time import watched
 from chary.service.page.looking.budget_over_time import lasts
 from chary.service.page.looking.drawn_over_time import alarms_spec
-from chary.service.page.looking.standing_form import USUAL, call_told, field_about, standing_body
+from chary.service.page.looking.standing_form import USUAL, field_about, standing_body, told_now
 from chary.service.wire.problems import Refusal, problem, status_of
 
 router = APIRouter(prefix="/datasets/{dataset}/standing")
@@ -47,7 +48,14 @@ def stand(request: Request, on: Stander, service: Shared, form: Form) -> Respons
 def begin(request: Request, on: Stander, service: Shared, form: Form) -> Response:
     """What the form of a call says, to be left standing: when, and for how much, is asked next."""
     body = form_of(form.text("kind")).body(texts_of(form.fields), on.served.session.schema)
-    return _page(request, on, service, said={**USUAL, "call": json.dumps(body, ensure_ascii=False)})
+    return _begun(request, on, service, {"call": body})
+
+
+@router.post("/new/{number}")
+def begin_question(request: Request, number: Number, on: Stander, service: Shared, form: Form) -> Response:
+    """What the form of a run says, to be left standing."""
+    body = question_of(run_fields(run_of(on, number)), texts_of(form.fields), on.served.session.schema)
+    return _begun(request, on, service, {"run": number, "question": body})
 
 
 @router.post("/{name}")
@@ -66,7 +74,11 @@ def picture(name: Name, on: Historian, service: Shared, dark: bool = False) -> R
     raise Refusal(404, "there is no standing question of that name")
 
 
+def _begun(request: Request, on: Asking, service: Service, asked: dict[str, Any]) -> Response:
+    return _page(request, on, service, said={**USUAL, "asked": json.dumps(asked, ensure_ascii=False)})
+
+
 def _page(request: Request, on: Asking, service: Service, status: int = 200, **context: Any) -> Response:
     told: dict[str, Any] = {"problem": None, "about": "", "said": USUAL} | context
-    told |= {"found": watched(service, on), "asked": call_told(on, told["said"]["call"]), "lasts": lasts}
+    told |= {"found": watched(service, on), "asked": told_now(on, told["said"]["asked"]), "lasts": lasts}
     return shown(request, "standing", status, **told, webhooks=sorted(service.config.service.webhook))

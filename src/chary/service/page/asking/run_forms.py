@@ -11,7 +11,7 @@ from chary.service.api.places import Asking
 from chary.service.page.asking.form_fields import FormField, Texts
 from chary.service.page.asking.quoted import Quoted, conditions_read, control_of
 from chary.service.page.asking.said_values import Types
-from chary.service.serving.wishes import words_of
+from chary.service.serving.wishes import run_shown, words_of
 from chary.service.wire.problems import problem
 
 _CONTROLS: Final[Mapping[str, str]] = {
@@ -31,6 +31,11 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "targets": "What is a hit, for each target.",
     "where": "The condition whose share is asked.",
 }
+
+
+def run_of(on: Asking, number: int) -> Run[Any, Any]:
+    """The run of that number, if it is shown to who asks; `UnknownHeld` otherwise."""
+    return run_shown(on.served, on.who, on.served.asked_by(on.who.analyst), number)
 
 
 def run_fields(run: Run[Any, Any]) -> tuple[FormField, ...]:

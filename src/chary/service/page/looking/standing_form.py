@@ -5,15 +5,15 @@ from typing import Any, Final
 
 from chary.errors import CharyError
 from chary.service.api.places import Asking
+from chary.service.api.standing_routes import wish_of
 from chary.service.page.frame.posted_forms import Posted
 from chary.service.page.looking.alarms_over_time import asked_told
-from chary.service.serving.wishes import Wish
 from chary.service.standing.standing_book import APPEND
 from chary.service.standing.standing_runner import quote_of
 from chary.service.wire.strict_json import parsed_body
 
 USUAL: Final[Mapping[str, str]] = {
-    "call": "",
+    "asked": "",
     "every": APPEND,
     "at": "",
     "share": "0.1",
@@ -22,6 +22,7 @@ USUAL: Final[Mapping[str, str]] = {
 }
 # Words of an error that tell which field it is about, the first that fits.
 _ABOUT: Final[tuple[tuple[str, str], ...]] = (
+    ("what stands", "asked"),
     ("crontab", "at"),
     ("never comes", "at"),
     ("share", "share"),
@@ -32,7 +33,7 @@ _ABOUT: Final[tuple[tuple[str, str], ...]] = (
 def standing_body(form: Posted) -> dict[str, Any]:
     """The body of a standing question, as `POST /standing` takes it; `InvalidParameter` for what is no JSON."""
     every = APPEND if form.text("every") == APPEND else form.text("at")
-    told = {"call": parsed_body(form.text("call").encode()), "every": every, "share": form.text("share")}
+    told = parsed_body(form.text("asked").encode()) | {"every": every, "share": form.text("share")}
     return told | {"tell": form.text("tell") or "hits", "webhook": form.text("webhook") or None}
 
 
@@ -40,15 +41,15 @@ def field_about(error: CharyError) -> str:
     """The field that an error is about.
 
     >>> field_about(CharyError("share must lie between 0 and 1")), field_about(CharyError("unknown column"))
-    ('share', 'call')
+    ('share', 'asked')
     """
-    return next((field for word, field in _ABOUT if word in str(error)), "call")
+    return next((field for word, field in _ABOUT if word in str(error)), "asked")
 
 
-def call_told(on: Asking, call: str) -> list[str]:
-    """A call in words, and what it would cost if it were asked now; nothing for what cannot be asked."""
+def told_now(on: Asking, asked: str) -> list[str]:
+    """What is to stand in words, and what it would cost if it were asked now; nothing for what cannot be asked."""
     try:
-        wish = Wish("ask", parsed_body(call.encode()))
+        wish = wish_of(parsed_body(asked.encode()))
         quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     except CharyError:
         return []
