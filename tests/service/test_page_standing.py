@@ -209,6 +209,7 @@ def test_values_are_drawn_with_intervals_and_misses_as_such(made):
     layers = [layer["mark"]["type"] for layer in alarms_spec(valued)["layer"]]
     assert layers == ["bar", "rule", "rule", "point"]
     assert [layer["mark"]["type"] for layer in alarms_spec(never)["layer"]] == ["bar", "point"]
+    assert alarms_spec(never)["layer"][0]["encoding"]["y"]["axis"]["values"] == [0, 1]
 
 
 def test_groups_stand_side_by_side_unless_there_are_too_many(made):

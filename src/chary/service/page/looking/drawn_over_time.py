@@ -13,6 +13,7 @@ MOST_KEYS: Final = 6
 _COLOURS: Final = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999"]
 # So many versions have bars of one breadth; more of them share the picture.
 _FEW: Final = 8
+_MARKS: Final = 5
 _SIZE: Final = {"width": 520, "height": 190}
 # What may be a false alarm is pale.
 _SURE: Final = {"condition": {"test": "datum.doubtful", "value": 0.35}, "value": 0.85}
@@ -54,7 +55,7 @@ def alarms_spec(found: Watched) -> dict[str, Any]:
         rows, keys = [row for look in found.looks for row in counted(look)], []
     valued = any("bar" in row for row in rows)
     place: dict[str, Any] = {"x": _VERSION} | ({"xOffset": {"field": "key", "sort": keys}} if keys else {})
-    layers = [_bars(place, "value" if valued else "alarms", keys)]
+    layers = [_bars(place, {"title": "value"} if valued else {"title": "alarms", "axis": _whole(rows)}, keys)]
     if valued:
         layers += [_intervals(place), _threshold()]
     few = len(found.looks) < _FEW
@@ -62,8 +63,14 @@ def alarms_spec(found: Watched) -> dict[str, Any]:
     return size | {"data": {"values": rows}, "layer": [*layers, _misses()]}
 
 
-def _bars(place: dict[str, Any], title: str, keys: Sequence[str]) -> dict[str, Any]:
-    told = {"y": {"field": "value", "type": "quantitative", "title": title, "axis": {"tickMinStep": 1}}}
+def _whole(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """An axis with a handful of marks, all at whole numbers."""
+    most = max((row["value"] for row in rows if "value" in row), default=1)
+    return {"values": list(range(0, most + 1, -(-most // _MARKS))), "format": "d"}
+
+
+def _bars(place: dict[str, Any], axis: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    told = {"y": {"field": "value", "type": "quantitative"} | axis}
     colour = (
         {"color": {"field": "key", "type": "nominal", "title": None, "sort": list(keys), "scale": {"range": _COLOURS}}}
         if keys
