@@ -19,6 +19,7 @@ from chary.spine.forking import belongs_here
 from chary.spine.interaction import ENCODER, Interaction, Json, Ran, Touched
 from chary.spine.refusal import refused
 from chary.spine.spending import left_of, remaining, spending
+from chary.spine.turns import turn
 
 STEPS = ("asked", "reserved", "evaluated", "ran", "settled")
 # Others must have charged, or moved the held state, each time in between; then a refusal says so instead of a wait.
@@ -152,11 +153,13 @@ class Spine:
         """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is
         thrown away and the run repeated on the new state, under the same reservation. Where it moves every time, that
         is given back: what was read in vain told nothing."""
+        held = running.interaction.held
         for _ in range(ATTEMPTS - 1):
-            with suppress(SecretMoved):
+            with suppress(SecretMoved), turn(self.dataset, held):
                 return self._run_and_settle(running)
         try:
-            return self._run_and_settle(running)
+            with turn(self.dataset, held):
+                return self._run_and_settle(running)
         except SecretMoved:
             running.touched = False
             raise

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chary
-from chary import Budget, BudgetRefused, count
+from chary import Budget, BudgetRefused, InvalidQuery, count
 from chary.accounting.growing.growing_rounds import GrowingRounds
 from chary.calls import GrowingSparse, SparseVector
-from chary.errors import LedgerBusy
 from chary.noise import Seeded
 from chary.session import plain_composition
 from tests.calls.growing.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more
@@ -133,7 +132,7 @@ def test_whatever_the_order_rounds_begin_end_and_cost_as_in_a_model(deeds, expon
             elif deed in ("miss", "hit", "begin"):
                 ask = growing.ask if deed == "begin" else partial(growing.ask, count(), above=BARS[deed])
                 if (deed == "begin" and is_open) or not (is_open or fits):
-                    with pytest.raises(LedgerBusy if is_open else BudgetRefused):
+                    with pytest.raises(InvalidQuery if is_open else BudgetRefused):
                         ask()
                     continue
                 ask()
@@ -195,7 +194,7 @@ def test_a_round_may_begin_before_its_first_question(rows):
     assert (begun.number, begun.size, begun.epsilon) == (1, 120, Fraction(1, 2))
     assert growing.ask(request="one") == begun
     assert growing.state.open_round == begun.value
-    with pytest.raises(LedgerBusy, match=r"round 1 .* is open"):
+    with pytest.raises(InvalidQuery, match=r"round 1 .* is open"):
         growing.ask()
     assert growing.ask(count(), above=ALWAYS).round == 1
     assert growing.ask(request="one") == begun

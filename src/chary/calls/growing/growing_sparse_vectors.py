@@ -178,8 +178,8 @@ class KeptGrowing(Kept[Any, GrowingState]):
 
     Sharp tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
     size of now, and is charged; `run.ask()` without a query begins it now. `above` moves the threshold for
-    this question. Errors: `BudgetRefused` when no round is open and no further one fits or may begin, `LedgerBusy` for
-    beginning one while another is open, `InvalidQuery` for a mean, keys, and in a round another grid or a larger
+    this question. Errors: `BudgetRefused` when no round is open and no further one fits or may begin, `InvalidQuery`
+    for beginning one while another is open, a mean, keys, and in a round another grid or a larger
     sensitivity, `InvalidParameter` for a threshold that no average can have (for a count, a share from 0 to 1) and for
     a round of sharp tests; a question that cannot be asked begins no round.
     """
@@ -236,9 +236,9 @@ class KeptGrowing(Kept[Any, GrowingState]):
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._asked(self.question(*asked, **options), request)
-            except RoundMoved:
+            except RoundMoved as moved:
                 if not (asked or options):
-                    raise
+                    raise InvalidQuery(str(moved)) from None
         return self._asked(self.question(*asked, **options), request)
 
     def _asked(self, question: AskGrowingSparse | BeginRound | AskGrowingHit, request: str | None) -> Answer:
