@@ -65,7 +65,7 @@ class Uninterrupted:
 
 
 class Torn:
-    """A part of an uninterrupted block in which interrupts come through.
+    """A part of an uninterrupted block in which interrupts come through; none tears what deals with one.
 
     No generator: one that an interrupt ends at its border would hold interrupts back whenever it is collected.
     """
@@ -74,7 +74,11 @@ class Torn:
         self._hold, self._hand_over = hold, hand_over
 
     def __enter__(self) -> None:
-        self._hand_over()
+        try:
+            self._hand_over()
+        except BaseException:
+            self._hold()
+            raise
 
     def __exit__(self, *raised: object) -> None:
         self._hold()

@@ -77,6 +77,6 @@ def test_tests_that_are_not_looked_at_lose_no_more_than_the_next_that_is(monkeyp
     assert at == 15
     for (first, height), last in zip(zip(places, heights, strict=True), [*places[1:], 61], strict=True):
         for tests in range(max(1, first), last):
-            assert max(halted[tests - 1], running[tests - 1]) <= height
+            assert max(halted[tests - 1], running[tests - 1]) <= height * (1 + 1e-12)
             if first > 1 and tests == last - 1:
                 assert height >= halted[tests] * (1 - 1e-12), "a run that still runs may halt at the next test"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary import Budget, InvalidInput, InvalidParameter, InvalidQuery, UnknownHeld, count
+from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, UnknownHeld, count
 from chary.amounts import Amount
 from chary.calls import Individual, Schedule, Test, kinds
 from chary.calls.run import Opening, run_kinds
@@ -28,6 +28,9 @@ QUESTIONS = {
     "sparse_vector": ((count(),), {"above": -(10**9)}),
     "sparse_weights": (("clinic = 'north'",), {}),
 }
+# The same, and a question before which another call is made.
+ALL = {kind: (kind, *told, 1) for kind, told in QUESTIONS.items()}
+ALL |= {"a round with its question": ("growing_sparse_vector", (count(),), {"above": "0.5"}, 2)}
 # What is no longer there for the second question.
 ONCE = {"above_threshold", "growing_sparse_vector", "schedule"}
 FOLLOWING = {"continual_count", "schedule"}
@@ -156,6 +159,47 @@ def test_a_question_is_priced_without_being_asked(kind, opened):
     assert asked.kind == quote.kind
     whole = session.spine.filter.capacity.main
     assert (session.spent.amount - spent).main <= quote.most_charged * whole * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("kind", "question", "said", "made"), ALL.values(), ids=ALL)
+def test_all_that_a_question_is_charged_was_quoted_and_is_found_under_its_request(kind, question, said, made, opened):
+    session = answering(kind, opened, **ROOM)
+    run = session.start(SAMPLES[kind]())
+    before, spent = len(session.history), session.spent.amount
+    quote = run.quote(*question, **said)
+    run.ask(*question, **said, request="monday")
+    ledger = session.spine.ledger
+    calls = [ledger.call(entry.call) for entry in session.history[before:]]
+    assert len(calls) == made
+    assert all(call.request.startswith("monday") for call in calls)
+    charged = (session.spent.amount - spent).main
+    assert charged == ledger.charged_under("data", session.spine.analyst, "monday").spent.main
+    assert charged <= quote.most_charged * session.spine.filter.capacity.main * (1 + 1e-12)
+    run.ask(*question, **said, request="monday")
+    assert session.spent.amount.main == spent.main + charged
+
+
+def test_a_run_that_is_used_up_is_quoted_no_more(opened):
+    session = opened(**ROOM)
+    run = session.start(SAMPLES["sparse_vector"]())
+    for _ in range(2):
+        assert run.ask(count(), above=-(10**9))
+    with pytest.raises(BudgetRefused, match="all 2 hits"):
+        run.quote(count())
+
+
+def test_what_has_to_wait_is_quoted(opened):
+    """No rows came, so that it would be refused now; where it stands it waits for them."""
+    run = answering("continual_count", opened, **ROOM).start(SAMPLES["continual_count"]())
+    run.ask()
+    with pytest.raises(InvalidParameter):
+        run.ask(only_new=True)
+    assert run.quote(only_new=True).most_charged == 0
+
+
+def test_a_histogram_is_quoted_in_the_words_in_which_it_is_asked(opened):
+    run = answering("multiplicative_weights", opened, **ROOM).start(SAMPLES["multiplicative_weights"]())
+    assert run.quote("clinic = 'north'", must_verify=True) == run.quote("clinic = 'north'")
 
 
 def test_only_numbers_of_openings_are_resumed(kind, opened):

@@ -118,6 +118,28 @@ def test_what_was_filled_in_for_a_run_can_stand(service, alice):
     assert (wish.run, wish.body) == (run.call, {"query": {"kind": "count", "where": "age >= 34"}})
 
 
+def test_a_form_that_is_sent_twice_makes_one(service, alice):
+    begun = alice.post(f"{PLACE}/new", **ASK)
+    fields = fields_of(begun.text, PLACE)
+    fields.pop("form_token")
+    standing = service.standing.book.all
+    before = len(standing("visits"))
+    for share in ("0.2", "0.2", "0.3"):
+        assert alice.post(PLACE, **(fields | {"share": share})).status_code == 303
+    assert [str(each.share) for each in standing("visits")[before:]] == ["1/5", "3/10"]
+
+
+def test_what_a_run_cannot_be_asked_says_why_at_once(service, alice):
+    session = service.datasets["visits"].asked_by("alice")
+    run = session.start(SparseVector(above=-(10**6), hits=1, epsilon="0.05"))
+    place = f"{PLACE}/new/{run.call}"
+    assert "unknown column" in alice.post(place, **{"ask.query.kind": "count", "ask.query.where": "agee > 1"}).text
+    assert run.ask(count())
+    told = alice.post(place, **{"ask.query.kind": "count"}).text
+    assert "all 1 hits of the sparse vector of call" in told
+    assert "session.start(SparseVector(above=..., hits=1, epsilon=...))" in told
+
+
 def test_a_question_to_a_run_of_somebody_else_cannot_stand(service, bob):
     run = service.datasets["visits"].asked_by("alice").start(SparseVector(above=1, hits=3, epsilon="0.05"))
     assert bob.post(f"{PLACE}/new/{run.call}", **{"ask.query.kind": "count"}).status_code == 404

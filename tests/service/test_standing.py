@@ -11,7 +11,7 @@ import pytest
 
 import chary
 from chary import Budget, count
-from chary.calls import Release, SparseVector, Test
+from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
 from chary.errors import CharyError, EngineFailure, InvalidParameter
 from chary.service import check_webhook, connect
 from chary.service.serving.served_datasets import ServedDatasets
@@ -247,7 +247,7 @@ def test_it_takes_no_more_than_its_share(made):
 
 
 def test_calls_that_fail_after_they_were_charged_are_of_its_share_too(made, monkeypatch):
-    service, _ = made
+    service, clock = made
     session = service.datasets["visits"].session
     price = session.quote(ALWAYS).most_charged
     standing = stand(service, share=str(3.5 * price))
@@ -258,14 +258,89 @@ def test_calls_that_fail_after_they_were_charged_are_of_its_share_too(made, monk
     monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
     grow(service)
     monkeypatch.undo()
-    service.standing.tick()
+    assert service.standing.tick() == 0
+    clock[0] += 1
+    assert service.standing.tick() == 1
     assert service.standing.book.found(standing.standing).charged == pytest.approx(2 * price)
     monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
     grow(service)
     for _ in range(3):
+        clock[0] += 10
         service.standing.tick()
     assert session.spent.share == pytest.approx(3 * price)
     assert news(service) == [("hit", 2), ("ended", 3)]
+
+
+def failing(monkeypatch, told="the engine failed"):
+    def fails(*_):
+        raise EngineFailure(told)
+
+    monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
+
+
+def test_what_fails_is_tried_ever_more_rarely_and_tells_so(made, monkeypatch, caplog):
+    """Also where it costs nothing, so that no share ends it: neither the log nor the feed is silent about it."""
+    service, clock = made
+    run = service.datasets["visits"].asked_by("alice").start(SparseVector(above=10**6, hits=1, epsilon="0.1"))
+    standing = stand_at(service, run, {"query": {"kind": "count"}})
+    failing(monkeypatch)
+    assert grow(service) == 1
+    tried = []
+    for second in range(1, 2000):
+        clock[0] += 1
+        if service.standing.tick():
+            tried.append(second)
+    assert tried == [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1623]
+    assert [record.message for record in caplog.records].count('{"event": "standing", "error": "EngineFailure"}') == 12
+    assert news(service) == [("failing", 2)]
+    (told,) = service.standing.feed.since("visits")
+    assert told["detail"] == "it cannot be asked, and is tried again: the engine failed"
+    assert service.standing.book.found(standing.standing).state == "active"
+    monkeypatch.undo()
+    clock[0] += 600
+    assert [service.standing.tick(), grow(service)] == [1, 1]
+    assert service.standing.failures == {}
+
+
+def stand_at(service, run, question, share=1, tell="hits"):
+    """A standing question of alice's to a run of hers."""
+    who = service.tokens.recognise(token_of(service, "alice"))
+    terms = {"every": "append", "share": share, "tell": tell, "webhook": None}
+    return service.standing.stand(service.datasets["visits"], who, Wish("question", question, run.call), 0.0, **terms)
+
+
+def test_rounds_that_it_begins_are_of_its_share(made):
+    """A question to a growing sparse vector costs nothing but the round that it may begin."""
+    service, _ = made
+    session = service.datasets["visits"].asked_by("alice")
+    run = session.start(GrowingSparse(above="0.1", epsilon="0.1"))
+    price = run.quote(count()).most_charged
+    assert price > 0.1
+    standing = stand_at(service, run, {"query": {"kind": "count"}, "above": "0.1"}, share=str(2.5 * price))
+    for _ in range(4):
+        grow(service)
+    assert news(service) == [("hit", 2), ("hit", 3), ("ended", 4)]
+    now = service.standing.book.found(standing.standing)
+    assert now.charged == pytest.approx(2 * price)
+    assert session.spent.share == pytest.approx(2 * price)
+
+
+def test_what_a_histogram_says_alone_is_told_once_and_as_that(made):
+    """Nothing was asked of the rows then: it is no answer, and no call of the ledger has it."""
+    service, _ = made
+    session = service.datasets["visits"].asked_by("alice")
+    universe = {"universe": {"clinic": ["north", "south", "east", "west"]}, "alpha": "0.05"}
+    run = session.start(Weights(**universe, epsilon="0.2"))
+    standing = stand_at(service, run, {"where": "clinic = 'north'"}, tell="all")
+    grow(service)
+    asked, told = len(session.history), news(service)
+    session.ask(Release(count(), epsilon="0.28"))
+    for _ in range(3):
+        grow(service)
+    assert len(session.history) == asked + 1
+    assert news(service) == [*told, ("unverified", 0)]
+    now = service.standing.book.found(standing.standing)
+    assert (now.state, now.version, now.runs) == ("active", 5, 1)
 
 
 def test_it_says_weeks_ahead_that_it_runs_out(made):
@@ -420,6 +495,45 @@ def test_over_http_it_is_asked_at_an_append_and_heard(tmp_path):
         ):
             with pytest.raises(CharyError, match=words):
                 alice.stand(**({"call": ALWAYS, "every": "append", "share": "0.5"} | wrong))
+
+
+def test_under_one_request_one_stands(tmp_path):
+    service = service_at(tmp_path)
+    serve_visits(service, **PUBLIC)
+    with (
+        listening(service) as address,
+        connect(address, token_of(service, "alice")) as alice,
+        connect(address, token_of(service, "bob")) as bob,
+    ):
+        first = alice.stand(ALWAYS, every="append", share="0.5", request="mine")
+        assert alice.stand(ALWAYS, every="append", share="0.5", request="mine") == first
+        with pytest.raises(InvalidParameter, match="something else stands under this request key"):
+            alice.stand(ALWAYS, every="append", share="0.4", request="mine")
+        others = [bob.stand(ALWAYS, every="append", share="0.5", request="mine") for _ in range(2)]
+        others += [alice.stand(ALWAYS, every="append", share="0.5") for _ in range(2)]
+        assert len({each["standing"] for each in [first, *others]}) == 4
+        alice.end(first["standing"])
+        assert alice.stand(ALWAYS, every="append", share="0.5", request="mine")["state"] == "ended"
+
+
+def test_a_histogram_that_must_verify_is_quoted_and_can_stand(tmp_path):
+    """Where it cannot verify any more, it ends."""
+    service = service_at(tmp_path)
+    serve_visits(service, **PUBLIC, budget=Budget(epsilon=1, delta=1e-6))
+    universe = {"universe": {"clinic": ["north", "south", "east", "west"]}, "alpha": "0.05"}
+    question = {"where": "clinic = 'north'", "must_verify": True}
+    with listening(service) as address, connect(address, token_of(service, "alice")) as alice:
+        run = alice.start(Weights(**universe, epsilon="0.3"))
+        at = f"/v1/datasets/visits/runs/{run.call}/quotes"
+        with client_of(address, token_of(service)) as plain:
+            assert plain.post(at, json=question).json()["most_charged"] > 0
+            body = {"run": run.call, "question": question, "every": "append", "share": "0.9"}
+            assert plain.post("/v1/datasets/visits/standing", json=body).status_code == 201
+        alice.ask(Release(count(), epsilon="0.54"))
+        grow(service)
+        wait_for(lambda: news(service))
+    assert news(service) == [("ended", 2)]
+    assert "can cost" in service.standing.feed.since("visits")[0]["detail"]
 
 
 def test_a_webhook_without_a_secret_is_refused_before_anything_listens(tmp_path):

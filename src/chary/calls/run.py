@@ -6,6 +6,7 @@ import inspect
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -13,7 +14,7 @@ from chary.amounts import Amount
 from chary.answer import Spending
 from chary.calls.call import Call
 from chary.data.queries.bodies import query_of
-from chary.errors import InvalidParameter, UnknownHeld
+from chary.errors import InvalidParameter, LedgerBusy, UnknownHeld
 from chary.ledger import CallRecord as Stored
 from chary.ledger import State
 from chary.spine.earlier import numbered
@@ -54,6 +55,13 @@ class Kept(Generic[AnswerT, StateT]):
         answer: AnswerT = self.spine.perform(self.question(*asked, **options), request)
         return answer
 
+    def quote(self, *asked: Any, **options: Any) -> Quote:
+        """What a question would cost now. A run that is used up refuses it; what has to wait is quoted all the same."""
+        question = self.question(*asked, **options)
+        with suppress(LedgerBusy, InvalidParameter):
+            question.check(None if question.held is None else self.spine.ledger.secret(question.held))
+        return quote(self.spine, question)
+
     def follow(self) -> object:
         """What is done after each append where the session follows the run; most runs wait to be asked."""
         raise InvalidParameter(f"a {self.kind} is asked, it does not follow arrivals: leave follow= out")
@@ -88,7 +96,7 @@ class Run(Generic[AnswerT, StateT]):
     def quote(self, *question: Any, **options: Any) -> Quote:
         """What a question would cost now, and how accurate it would be; nothing is charged or read."""
         self._open()
-        return quote(self._kept.spine, self._kept.question(*question, **options))
+        return self._kept.quote(*question, **options)
 
     @property
     def state(self) -> StateT:

@@ -27,6 +27,8 @@ ATTEMPTS = 5
 # A call that takes longer than this is better asked for later; looking again takes the write lock for a millisecond.
 PATIENCE: Final = 10.0
 PAUSE: Final = 0.02
+# Seconds for another thread that changes the same held state; twice as many after each time that it moved.
+WAIT: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,7 @@ class Spine:
         """Until the first read an interruption gives the reservation back, afterwards it stays. Whatever happens to the
         ledger then, the interruption is what is told."""
         try:
-            with block.torn():
-                return self._answer(running)
+            return self._answer(running, block)
         except BaseException:
             if not running.touched:
                 with suppress(LedgerError):
@@ -149,20 +150,19 @@ class Spine:
         """What this analyst could still spend, likewise."""
         return remaining(self.filter, self.left())
 
-    def _answer(self, running: "_Running") -> Json:
+    def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
         """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is
         thrown away and the run repeated on the new state, under the same reservation. Where it moves every time, that
         is given back: what was read in vain told nothing."""
-        held = running.interaction.held
-        for _ in range(ATTEMPTS - 1):
-            with suppress(SecretMoved), turn(self.dataset, held):
-                return self._run_and_settle(running)
-        try:
-            with turn(self.dataset, held):
-                return self._run_and_settle(running)
-        except SecretMoved:
-            running.touched = False
-            raise
+        with turn(self.dataset, running.interaction.held, WAIT * 2**again, lambda: block.arrived):
+            try:
+                with block.torn():
+                    return self._run_and_settle(running)
+            except SecretMoved:
+                running.touched = False
+                if again + 1 >= ATTEMPTS:
+                    raise
+        return self._answer(running, block, again + 1)
 
     def _run_and_settle(self, running: "_Running") -> Json:
         secret, ran = self._run(running)
@@ -175,11 +175,8 @@ class Spine:
         return ran.answer
 
     def _run(self, running: "_Running") -> tuple[bytes | None, Ran]:
-        """Touch the data.
-
-        What an earlier run under this reservation found was thrown away unseen, so it does not count as a read.
-        """
-        interaction, running.touched = running.interaction, False
+        """Touch the data."""
+        interaction = running.interaction
         self.on_step("reserved")
         secret = self._secret(interaction)
         interaction.check(secret)

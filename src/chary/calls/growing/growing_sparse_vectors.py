@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from types import EllipsisType
@@ -29,6 +29,7 @@ from chary.data.size import public_size
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.numbers import Number, exact, plain
 from chary.spine.interaction import Interaction, Json, Question, Ran, Touched
+from chary.spine.quote import Quote
 from chary.spine.spine import ATTEMPTS, Spine
 
 _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
@@ -246,6 +247,19 @@ class KeptGrowing(Kept[Any, GrowingState]):
             answer: Answer = self.spine.perform(question, request)
         except NoRoundOpen:
             question.prepare(self.spine.rows)
-            self.spine.perform(self.question())
+            self.spine.perform(self.question(), self._round_key(request))
             answer = self.spine.perform(question, request)
         return answer
+
+    def _round_key(self, request: str | None) -> str | None:
+        """Under which the next round begins: made of the question's, so that what a request was charged is found."""
+        return None if request is None else f"{request}/round {self.state.rounds + 1}"
+
+    def quote(self, *asked: Any, **options: Any) -> Quote:
+        """Where no round is open, a question has the price of the one that it begins."""
+        told, state = super().quote(*asked, **options), self.state
+        if not (asked or options) or state.next_epsilon is None or state.open_round is not None:
+            return told
+        begun = super().quote()
+        prices = ("epsilon", "price_if_hit", "price_if_miss", "most_charged", "fits", "left", "left_after")
+        return replace(told, hits_left=state.left, **{name: getattr(begun, name) for name in prices})

@@ -30,6 +30,7 @@ from chary.errors import BudgetRefused, NoPrice, UnknownHeld
 from chary.mechanisms.synthesis.weights_update import Change, Transcript
 from chary.numbers import plain
 from chary.spine.interaction import Json
+from chary.spine.quote import Quote, quote
 from chary.spine.spine import Spine
 
 if TYPE_CHECKING:
@@ -190,6 +191,15 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
                 raise
             return handed_out(self.state.alone(question), self.spine)
         return answer
+
+    def quote(self, *asked: Any, must_verify: bool = False, **options: Any) -> Quote:
+        """With `must_verify`, what may not be checked now is refused; otherwise the histogram answers alone."""
+        try:
+            return super().quote(*asked, **options)
+        except BudgetRefused:
+            if must_verify:
+                raise
+            return quote(self.spine, self.question(*asked, **options))
 
     @cached_property
     def opened_as(self) -> Json:

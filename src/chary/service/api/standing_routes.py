@@ -11,7 +11,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from chary.errors import InvalidParameter
 from chary.service.api.admission import header, strict_body
 from chary.service.api.call_routes import in_json_body
-from chary.service.api.places import After, Asking, Limit, On, paged
+from chary.service.api.places import After, Asking, Limit, On, key_header, paged, request_key
 from chary.service.api.service_state import Service, Shared
 from chary.service.api.streams import Followed, looks
 from chary.service.serving.wishes import Wish
@@ -48,12 +48,16 @@ _STATE: Final = {
 
 
 @router.post("/standing", status_code=201, openapi_extra=in_json_body(_BODY))
-def stand(on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared) -> JSONResponse:
+def stand(
+    request: Request, on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared
+) -> JSONResponse:
     """Ask something at every append, or at a time, once about every version of the rows, within a share of the budget.
 
-    It is checked as if it were asked now, and not asked before there is a version that is new.
+    It is checked as if it were asked now, and not asked before there is a version that is new. Under an
+    `Idempotency-Key` that came before nothing is made: the answer is what stands under it.
     """
-    return JSONResponse(stood(service, on, body).as_dict(), 201)
+    key = request_key(request)
+    return JSONResponse(stood(service, on, body, key).as_dict(), 201, {"Idempotency-Key": key_header(key)})
 
 
 @router.get("/standing")
@@ -109,18 +113,18 @@ async def feed_events(
             yield ServerSentEvent(event=each["kind"], id=str(after), data=each)
 
 
-def stood(service: Service, on: Asking, body: dict[str, Any]) -> StandingQuestion:
-    """A new standing question, as a body says it; in the trail."""
+def stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> StandingQuestion:
+    """A new standing question, as a body says it, or the one that stands under the key; in the trail."""
     wish = wish_of(body)
     quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
-    said |= {"share": body.get("share"), "webhook": body.get("webhook")}
+    said |= {"share": body.get("share"), "webhook": body.get("webhook"), "key": key}
     if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
         raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
     if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
         raise InvalidParameter("there is no webhook of that name in the chary.toml")
     made = service.standing.stand(on.served, on.who, wish, quoted.most_charged, **said)
-    service.trail.add(on.who, on.served.name, "stand", {"standing": made.standing, "asked": wish.written()}, None)
+    service.trail.add(on.who, on.served.name, "stand", {"standing": made.standing, "asked": wish.written()}, key)
     return made
 
 

@@ -141,19 +141,21 @@ class Remote(RemoteFigures):
         share: Number,
         tell: str = "hits",
         webhook: str | None = None,
+        request: str | None = None,
     ) -> dict[str, Any]:
         """Let the service ask by itself: a call, or a `question` (its words) to a `run`; what stands then, as figures.
 
         `every` is "append" or a crontab in UTC, such as "0 6 * * mon". It is asked once about each version of the rows,
         and all its calls together are charged at most `share` of the budget. `tell="all"` tells of misses too. What it
-        finds is in `news`, and is sent to a `webhook` that the service's chary.toml names.
+        finds is in `news`, and is sent to a `webhook` that the service's chary.toml names. Under a `request` that came
+        before, nothing is made: what stands under it is told again.
         """
         said: dict[str, Any] = {"every": every, "share": str(share), "tell": tell, "webhook": webhook}
         if call is not None:
             said["call"] = call_said(call)
         if run is not None:
             said |= {"run": run.call, "question": words_said(run.words, (), question or {})}
-        found: dict[str, Any] = self._transport.send("POST", self._at("standing"), said)
+        found: dict[str, Any] = self._transport.keyed(self._at("standing"), request, json=said)
         return found
 
     def end(self, standing: str) -> None:

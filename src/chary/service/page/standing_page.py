@@ -10,6 +10,7 @@ from chary.errors import CharyError
 from chary.service.api.places import Asking, Number
 from chary.service.api.service_state import Service, Shared
 from chary.service.api.standing_routes import Name, stood, turned
+from chary.service.page.asking.beginning import once, page_key
 from chary.service.page.asking.call_forms import form_of, texts_of
 from chary.service.page.asking.run_forms import question_of, run_fields, run_of
 from chary.service.page.frame.posted_forms import Form
@@ -37,7 +38,8 @@ def standing(request: Request, on: Historian, service: Shared) -> Response:
 def stand(request: Request, on: Stander, service: Shared, form: Form) -> Response:
     """Let a question stand."""
     try:
-        stood(service, on, standing_body(form))
+        body = standing_body(form)
+        stood(service, on, body, page_key(form.text("once"), body))
     except CharyError as error:
         told = {"problem": problem(error), "about": field_about(error)}
         return _page(request, on, service, status_of(error), said={**USUAL, **form.fields}, **told)
@@ -80,5 +82,7 @@ def _begun(request: Request, on: Asking, service: Service, asked: dict[str, Any]
 
 def _page(request: Request, on: Asking, service: Service, status: int = 200, **context: Any) -> Response:
     told: dict[str, Any] = {"problem": None, "about": "", "said": USUAL} | context
-    told |= {"found": watched(service, on), "asked": told_now(on, told["said"]["asked"]), "lasts": lasts}
+    told |= {"found": watched(service, on), "lasts": lasts, "once": told["said"].get("once") or once()}
+    asked, refused = told_now(on, told["said"]["asked"])
+    told |= {"asked": asked, "problem": told["problem"] or refused}
     return shown(request, "standing", status, **told, webhooks=sorted(service.config.service.webhook))

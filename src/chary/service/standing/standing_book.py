@@ -1,5 +1,6 @@
 """The standing questions that there are: what is asked, whose, when, for how much, and what became of it so far."""
 
+import hashlib
 import json
 import secrets
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from apscheduler.triggers.cron import CronTrigger
-from sqlalchemy import insert, select, update
+from sqlalchemy import ColumnElement, and_, insert, select, update
 
 from chary.errors import InvalidParameter
 from chary.numbers import exact
@@ -87,26 +88,35 @@ class StandingBook:
         share: Any,
         tell: str,
         webhook: str | None,
+        key: str | None = None,
     ) -> StandingQuestion:
-        """A new one, as if it had been asked about this version.
+        """A new one, as if it had been asked about this version; under a key that came before, the one that it made.
 
-        Errors: `InvalidParameter` for what is no time, no share, or nothing to be told, and above `MOST`.
+        Errors: `InvalidParameter` for what is no time, no share, or nothing to be told, above `MOST`, and for a key
+        under which something else stands.
         """
         part = exact(share, "share")
         if not 0 < part <= 1:
             raise InvalidParameter("share must lie between 0 and 1, such as 0.1")
         if tell not in TELL:
             raise InvalidParameter(f"tell is one of {', '.join(TELL)}")
-        name, now = secrets.token_hex(8), self.clock()
+        name, now = _named(who, dataset, secrets.token_hex(16) if key is None else key), self.clock()
         # One that never comes, such as 31 February, would be searched for through all years at every look.
         if every != APPEND and trigger_of(every).get_next_fire_time(None, datetime.fromtimestamp(now, UTC)) is None:
             raise InvalidParameter("every is a time that never comes")
-        if sum(each.analyst == who.analyst and each.state != ENDED for each in self.all(dataset)) >= MOST:
-            raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
-        row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
-        row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
-        row |= {"webhook": webhook, "created": now, "state": ACTIVE, "version": version, "looked": now}
-        self._store.change(insert(STANDING).values(**row, charged=0.0, hits=0, runs=0, busy=0.0))
+        said: dict[str, Any] = {"asked": json.dumps(wish.written()), "every": every, "share": str(part)}
+        said |= {"tell": tell, "webhook": webhook}
+        row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset} | said
+        row |= {"created": now, "state": ACTIVE, "version": version, "looked": now}
+        with self._store.transaction("standing") as connection:
+            own = connection.execute(select(STANDING).where(_of(who, dataset))).all()
+            known = [each for each in own if each.standing == name]
+            if not known and sum(each.state != ENDED for each in own) >= MOST:
+                raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
+            if not known:
+                connection.execute(insert(STANDING).values(**row, charged=0.0, hits=0, runs=0, busy=0.0))
+            elif any(known[0]._mapping[each] != value for each, value in said.items()):
+                raise InvalidParameter("something else stands under this request key: give it another one")
         return self.found(name)
 
     def found(self, name: str) -> StandingQuestion:
@@ -176,6 +186,14 @@ def trigger_of(every: str) -> CronTrigger:
     except (ValueError, TypeError, AttributeError):
         pass
     raise InvalidParameter('every is "append", or the five fields of a crontab, such as "0 6 * * mon"')
+
+
+def _of(who: Principal, dataset: str) -> ColumnElement[bool]:
+    return and_(STANDING.c.analyst == who.analyst, STANDING.c.dataset == dataset)
+
+
+def _named(who: Principal, dataset: str, key: str) -> str:
+    return hashlib.sha256(json.dumps([who.analyst, dataset, key]).encode()).hexdigest()[:16]
 
 
 def _standing(row: Any) -> StandingQuestion:

@@ -1,12 +1,13 @@
 """Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from chary.answer import Answer
 from chary.calls.call import read
 from chary.calls.run import Opening
+from chary.calls.weights.histogram_questions import WeightedAnswer
 from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
 from chary.numbers import exact
 from chary.service.access.bearer_tokens import BearerTokens
@@ -28,6 +29,24 @@ _HITS_FOR_RATE: Final = 3
 _SECONDS_FOR_RATE: Final = 3_600.0
 
 
+# Seconds: so long at most until one that failed is asked again. It is told from so many failures in a row on.
+_LONGEST_PAUSE: Final = 600.0
+_FAILURES_TOLD: Final = 3
+_ALONE: Final = (
+    "the histogram answers alone: no answer can be checked or charged now, and nothing is told of it until one can"
+)
+
+
+class Failures(NamedTuple):
+    """How often in a row a question could not be asked, and before when it is not tried again."""
+
+    times: int
+    until: float
+
+
+_NO_FAILURE: Final = Failures(0, 0.0)
+
+
 @dataclass(frozen=True)
 class StandingRunner:
     """Asks what is due.
@@ -42,6 +61,7 @@ class StandingRunner:
     book: StandingBook
     feed: Feed
     answers: SharedAnswers
+    failures: dict[str, Failures] = field(default_factory=dict)
 
     def stand(self, served: Served, who: Principal, wish: Wish, price: float, **said: Any) -> StandingQuestion:
         """A new standing question: at appends about every version after the one of now, at times also about that.
@@ -67,7 +87,7 @@ class StandingRunner:
     def _asked(self, standing: StandingQuestion) -> bool:
         served = self.datasets.get(standing.dataset)
         now = self.book.clock()
-        if served is None or not standing.came(now):
+        if served is None or not standing.came(now) or now < self.failures.get(standing.standing, _NO_FAILURE).until:
             return False
         if not standing.due(version_of(served), now):
             self.book.look(standing, now)
@@ -88,9 +108,10 @@ class StandingRunner:
             return False
         try:
             self._ask(served, taken, version)
-        except Exception as error:  # the next ones have their turn, and nothing is told of it but its kind
-            LOG.error('{"event": "standing", "error": "%s"}', type(error).__name__)
-            self.book.keep(taken.standing)
+        except Exception as error:  # the next ones have their turn
+            self._failed(taken, version, error)
+        else:
+            self.failures.pop(taken.standing, None)
         return True
 
     def _ask(self, served: Served, standing: StandingQuestion, version: int) -> None:
@@ -108,10 +129,20 @@ class StandingRunner:
             answer = fulfilled(self.answers, served, who, session, standing.wish, key)
         except (BudgetRefused, InvalidInput) as error:
             self._end(standing, version, str(error))
-        except CharyError:
-            self.book.keep(standing.standing)  # it is asked again with the next tick
         else:
             self._answered(replace(standing, charged=self._charged(session, standing)), version, answer, quoted)
+
+    def _failed(self, standing: StandingQuestion, version: int, error: Exception) -> None:
+        """It is asked again, each time after twice as long, and soon says so. Of an error that chary did not raise on
+        purpose only its kind is told."""
+        LOG.error('{"event": "standing", "error": "%s"}', type(error).__name__)
+        before = self.failures.get(standing.standing, _NO_FAILURE)
+        failed = Failures(before.times + 1, self.book.clock() + min(_LONGEST_PAUSE, 2.0**before.times))
+        self.failures[standing.standing] = failed
+        if failed.times >= _FAILURES_TOLD:
+            why = str(error) if isinstance(error, CharyError) else type(error).__name__
+            self.feed.add(standing, News("failing", version, None, f"it cannot be asked, and is tried again: {why}"))
+        self.book.keep(standing.standing)
 
     def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> float:
         """The share that the ledger charged for it, also where a call failed or was killed; without the answer about
@@ -124,15 +155,18 @@ class StandingRunner:
         return spending(spine.filter, charged).share
 
     def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
-        """`standing` has what it was charged by now."""
-        if answer.hit or standing.tell == "all":
+        """`standing` has what it was charged by now. What a histogram says alone is under no call of its own."""
+        alone = isinstance(answer, WeightedAnswer) and not answer.verified
+        if alone:
+            self.feed.add(standing, News("unverified", 0, None, _ALONE))
+        elif answer.hit or standing.tell == "all":
             kind = "hit" if answer.hit else "answer"
             self.feed.add(standing, News(kind, version, answer.call, ""))
         hits = standing.hits + answer.hit
         left = None if quoted.hits_left is None else quoted.hits_left - 1
         if told := running_out(replace(standing, hits=hits), replace(quoted, hits_left=left), self.book.clock()):
             self.feed.add(standing, News("running out", 0, None, told))
-        done: dict[str, Any] = {"charged": standing.charged, "hits": hits, "runs": standing.runs + 1}
+        done: dict[str, Any] = {"charged": standing.charged, "hits": hits, "runs": standing.runs + (not alone)}
         self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
 
     def _end(self, standing: StandingQuestion, version: int, why: str) -> None:

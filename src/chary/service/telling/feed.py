@@ -14,7 +14,8 @@ from chary.service.standing.standing_book import StandingQuestion
 
 @dataclass(frozen=True)
 class News:
-    """What is told: "hit", "answer", "running out" or "ended", of which version, and which call has the answer."""
+    """What is told: "hit", "answer", "unverified", "failing", "running out" or "ended", of which version, and
+    which call has the answer."""
 
     kind: str
     version: int

@@ -106,6 +106,15 @@ def short(value: float) -> str:
     return plain(float(f"{value:.3g}")) if value < 1000 else number(round(value))
 
 
+def sentence(told: str) -> str:
+    """Words as the beginning of a sentence; what is code in them stays as it is.
+
+    >>> sentence("open another by session.start(SparseVector(...))")
+    'Open another by session.start(SparseVector(...))'
+    """
+    return told[:1].upper() + told[1:]
+
+
 def json_of(value: Any) -> str:
     """A value as JSON that people can read; the template escapes it like any text."""
     return json.dumps(value, indent=2, ensure_ascii=False)
@@ -120,5 +129,6 @@ _FILTERS: Final[Mapping[str, Any]] = {
     "number": number,
     "percent": percent,
     "plain": plain,
+    "sentence": sentence,
     "short": short,
 }

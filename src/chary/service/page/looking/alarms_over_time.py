@@ -15,6 +15,7 @@ from chary.service.page.asking.replays import Replay, replays
 from chary.service.serving.wishes import Wish
 from chary.service.standing.standing_book import ACTIVE, APPEND, StandingQuestion
 from chary.service.standing.standing_runner import Lasting, key_of, lasting, quote_of
+from chary.service.telling.feed import News
 from chary.session.public_report.published_values import PublishedValue
 from chary.session.public_report.report_pages import interval
 from chary.session.public_report.wording import question_told, titled
@@ -92,9 +93,7 @@ def watched(service: Service, on: Asking) -> list[Watched]:
     standing = standing_shown(service, on)
     looks = _looks(service, on, standing)
     said = _last_words(service, on)
-    return [
-        _watched(service, on, each, looks[each.standing], said.get(each.standing, "")) for each in reversed(standing)
-    ]
+    return [_watched(service, on, each, looks[each.standing], said.get(each.standing)) for each in reversed(standing)]
 
 
 def asked_told(wish: Wish) -> str:
@@ -107,9 +106,16 @@ def asked_told(wish: Wish) -> str:
     return told if wish.run is None else f"{told}, of the run of call {wish.run}"
 
 
-def _watched(service: Service, on: Asking, standing: StandingQuestion, looks: list[Look], said: str) -> Watched:
+def _watched(service: Service, on: Asking, standing: StandingQuestion, looks: list[Look], said: News | None) -> Watched:
+    says = "" if said is None or _over(said, standing, looks) else said.detail
     own = standing.analyst == on.who.analyst
-    return Watched(standing, tuple(looks), _lasting(service, on, standing), said, own)
+    return Watched(standing, tuple(looks), _lasting(service, on, standing), says, own)
+
+
+def _over(said: News, standing: StandingQuestion, looks: list[Look]) -> bool:
+    """Whether what was said last is not so any more: it was asked since."""
+    answered = bool(looks) and looks[-1].version == standing.version
+    return {"failing": said.version <= standing.version, "unverified": answered}.get(said.kind, False)
 
 
 def _lasting(service: Service, on: Asking, standing: StandingQuestion) -> Lasting | None:
@@ -145,10 +151,11 @@ def _replayed(on: Asking, records: Mapping[int, CallRecord]) -> list[Look]:
     return [Look(version, replay) for version, replay in zip(versions, told, strict=True)]
 
 
-def _last_words(service: Service, on: Asking) -> dict[str, str]:
-    """What was said last of each standing question: why it ended, that it runs out."""
+def _last_words(service: Service, on: Asking) -> dict[str, News]:
+    """What was said last of each standing question: why it ended, that it fails, that it runs out."""
     news = service.standing.feed.since(on.served.name, limit=_ALL)
-    return {each["standing"]: each["detail"] for each in news if each["detail"]}
+    named = ("kind", "version", "call", "detail")
+    return {each["standing"]: News(*(each[name] for name in named)) for each in news if each["detail"]}
 
 
 def counted(look: Look) -> list[dict[str, Any]]:

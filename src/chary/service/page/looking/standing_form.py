@@ -10,6 +10,7 @@ from chary.service.page.frame.posted_forms import Posted
 from chary.service.page.looking.alarms_over_time import asked_told
 from chary.service.standing.standing_book import APPEND
 from chary.service.standing.standing_runner import quote_of
+from chary.service.wire.problems import problem
 from chary.service.wire.strict_json import parsed_body
 
 USUAL: Final[Mapping[str, str]] = {
@@ -46,11 +47,13 @@ def field_about(error: CharyError) -> str:
     return next((field for word, field in _ABOUT if word in str(error)), "asked")
 
 
-def told_now(on: Asking, asked: str) -> list[str]:
-    """What is to stand in words, and what it would cost if it were asked now; nothing for what cannot be asked."""
+def told_now(on: Asking, asked: str) -> tuple[list[str], dict[str, Any] | None]:
+    """What is to stand in words with what it would cost if it were asked now; and why it cannot be asked, if so."""
+    if not asked:
+        return [], None
     try:
         wish = wish_of(parsed_body(asked.encode()))
         quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
-    except CharyError:
-        return []
-    return [asked_told(wish), *quoted.lines()]
+    except CharyError as error:
+        return [], problem(error)
+    return [asked_told(wish), *quoted.lines()], None
