@@ -76,6 +76,19 @@ def test_renyi_total_is_close_above_the_exact_curve():
     assert exact < renyi < 1.2 * exact
 
 
+@pytest.mark.parametrize(("epsilon", "grain"), [("1", "0.001"), ("1", "0.02"), ("5", "0.1"), ("20", "0.1")])
+def test_no_order_affords_more_hits_than_the_chosen_one(epsilon, grain):
+    """To the three digits to which orders are rounded."""
+    delta = Fraction(1, 10**6)
+
+    def hits(order):
+        return float(capacity_down(Fraction(epsilon), delta, order) / hit_price_up(Targeted(grain), order))
+
+    chosen = choose_order(Fraction(epsilon), delta, Fraction(grain))
+    others = [hits(1 + (chosen - 1) * Fraction(part, 400)) for part in range(360, 441)]
+    assert max(others) <= hits(chosen) * (1 + 3e-5)
+
+
 @pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(20), Fraction(1001)])
 def test_capacity_and_conversion_are_inverse_with_safe_rounding(order):
     delta = Fraction(1, 10**6)

@@ -100,6 +100,11 @@ def test_a_strong_test_kills_what_a_weak_one_lets_live(toy):
     assert (toy / "law.py").read_text() == source
 
 
+def test_a_module_of_which_no_test_is_near_is_no_failure(toy):
+    """Nothing that is run has seen the mutant: all tests of its floor come next."""
+    assert trial(toy, None, [toy / "__init__.py"], 60)[0] == "passed"
+
+
 def test_a_mutant_that_never_ends_is_ended(toy):
     (toy / "law.py").write_text("def squared(a):\n    while a == -1:\n        pass\n    return a * a\n")
     [endless] = [

@@ -20,7 +20,8 @@ from tests.soak.mutation.mutator import Mutant, mutated
 
 POLL_SECONDS = 0.02
 WAITING = 20
-PASSED = 0
+# Where nothing was found to be run, nothing has seen the mutant.
+PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 class _Loader(SourceFileLoader):
@@ -67,7 +68,7 @@ def trial(package: Path, mutant: Mutant | None, tests: list[Path], seconds: floa
 def _verdict(status: int) -> str:
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
         return "too long"
-    return "passed" if os.WIFEXITED(status) and os.WEXITSTATUS(status) == PASSED else "failed"
+    return "passed" if os.WIFEXITED(status) and os.WEXITSTATUS(status) in PASSED else "failed"
 
 
 def _test(package: Path, mutant: Mutant | None, tests: list[Path], seconds: float) -> None:

@@ -25,10 +25,9 @@ from chary.numbers import Number, probability
 _REST: Final = 0.02
 # More than the errors of quadrature, 1e-10 at most, and of a few functions.
 _SURPLUS: Final = 1 + 1e-8
-_KEPT: Final = 256
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache
 def laplace_multiple_up(beta: float) -> float:
     """The t with `P(|S| >= t) <= beta` for every weighted sum S of continuous Laplace noises of variance 1 together.
 
