@@ -12,14 +12,16 @@ import pytest
 import chary
 from chary import Budget, count
 from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
-from chary.errors import CharyError, EngineFailure, InvalidParameter
+from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
 from chary.service import check_webhook, connect
 from chary.service.serving.served_datasets import ServedDatasets
 from chary.service.serving.wishes import Wish
+from chary.service.standing import standing_runner
 from chary.service.standing.standing_book import StandingBook
 from chary.service.standing.standing_runner import StandingRunner, lasting
 from chary.service.telling.signatures import signed
 from chary.service.telling.webhooks import Webhooks
+from chary.spine import spine
 from tests.service.kit import client_of, listening, serve_dataset, serve_visits, service_at, token_of, wait_for
 from tests.session.kit import PUBLIC, visits
 
@@ -325,6 +327,54 @@ def test_rounds_that_it_begins_are_of_its_share(made):
     assert session.spent.share == pytest.approx(2 * price)
 
 
+def ended_by_another(run):
+    """The open round, if any, ends with another question's yes."""
+    while run.state.open_round is not None:
+        run.ask(count(), above=0)
+
+
+def test_rounds_of_questions_that_failed_in_them_are_of_its_share(made, monkeypatch):
+    service, clock = made
+    session = service.datasets["visits"].asked_by("alice")
+    run = session.start(GrowingSparse(above="0.1", epsilon="0.1"))
+    price = run.quote(count()).most_charged
+    standing = stand_at(service, run, {"query": {"kind": "count"}, "above": "0.1"}, share=str(1.01 * price))
+    reading = spine.read_one_version
+
+    def fails(rows, plans):
+        if plans:
+            raise EngineFailure("the engine failed")
+        return reading(rows, plans)
+
+    service.datasets["visits"].session.append(visits().head(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(spine, "read_one_version", fails)
+        service.standing.tick()
+    ended_by_another(run)
+    clock[0] += 10
+    assert service.standing.tick() == 1
+    assert news(service) == [("ended", 2)]
+    assert service.standing.book.found(standing.standing).state == "ended"
+    assert session.spent.share == pytest.approx(price)
+
+
+def test_a_round_that_was_not_in_the_quote_is_not_begun(made, monkeypatch):
+    """Its round is open when it is quoted, and ended by another question before it is asked."""
+    service, clock = made
+    session = service.datasets["visits"].asked_by("alice")
+    run = session.start(GrowingSparse(above="0.1", epsilon="0.1"))
+    price = run.quote(count()).most_charged
+    stand_at(service, run, {"query": {"kind": "count"}, "above": 1}, share=str(0.5 * price))
+    run.ask()
+    quoting = standing_runner.quote_of
+    monkeypatch.setattr(standing_runner, "quote_of", lambda *given: (quoting(*given), ended_by_another(run))[0])
+    grow(service)
+    assert session.spent.share == pytest.approx(price)
+    clock[0] += 10
+    assert service.standing.tick() == 1
+    assert news(service) == [("ended", 2)]
+
+
 def test_what_a_histogram_says_alone_is_told_once_and_as_that(made):
     """Nothing was asked of the rows then: it is no answer, and no call of the ledger has it."""
     service, _ = made
@@ -514,6 +564,21 @@ def test_under_one_request_one_stands(tmp_path):
         assert len({each["standing"] for each in [first, *others]}) == 4
         alice.end(first["standing"])
         assert alice.stand(ALWAYS, every="append", share="0.5", request="mine")["state"] == "ended"
+
+
+def test_what_stands_under_a_request_is_told_again_whatever_became_of_it(tmp_path):
+    """Also where it could not be made any more."""
+    service = service_at(tmp_path)
+    serve_visits(service, **PUBLIC)
+    with listening(service) as address, connect(address, token_of(service, "alice")) as alice:
+        run = alice.start(SparseVector(above=10, hits=1, epsilon="0.1"))
+        said = {"question": {"query": count(), "above": -(10**9)}, "every": "append", "share": "0.5"}
+        first = alice.stand(run=run, request="mine", **said)
+        grow(service)
+        wait_for(lambda: news(service))
+        assert alice.stand(run=run, request="mine", **said)["standing"] == first["standing"]
+        with pytest.raises(BudgetRefused, match="all 1 hits"):
+            alice.stand(run=run, request="another", **said)
 
 
 def test_a_histogram_that_must_verify_is_quoted_and_can_stand(tmp_path):

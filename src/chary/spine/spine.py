@@ -101,6 +101,7 @@ class Spine:
         try:
             return self._answer(running, block)
         except BaseException:
+            block.hold()
             if not running.touched:
                 with suppress(LedgerError):
                     self.ledger.void(running.reservation)

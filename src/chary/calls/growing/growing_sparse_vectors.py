@@ -2,24 +2,24 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from types import EllipsisType
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from chary.accounting import Event, Pure
 from chary.accounting.growing.growing_rounds import GrowingRounds
 from chary.accounting.sparse.noise_split import Form
-from chary.answer import Answer
 from chary.calls.call import call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
+from chary.calls.growing.asked_in_rounds import AskedInRounds
 from chary.calls.growing.growing_hits import AskGrowingHit, OpenGrowingHits
 from chary.calls.growing.growing_questions import AskGrowingSparse, BeginRound
 from chary.calls.growing.growing_states import GrowingRoundsState, GrowingRun, GrowingState
-from chary.calls.growing.open_rounds import GrowingRoundState, NoRoundOpen, OneRound, RoundMoved
+from chary.calls.growing.open_rounds import GrowingRoundState, OneRound
 from chary.calls.openings import FreeOpening
-from chary.calls.run import Kept, Opening, keeps
+from chary.calls.run import Opening, keeps
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.how_sharply import check_one_way, check_tests, value_part
 from chary.calls.thresholds.sharpness import Wanted, priced_by
@@ -29,8 +29,7 @@ from chary.data.size import public_size
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.numbers import Number, exact, plain
 from chary.spine.interaction import Interaction, Json, Question, Ran, Touched
-from chary.spine.quote import Quote
-from chary.spine.spine import ATTEMPTS, Spine
+from chary.spine.spine import Spine
 
 _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
 
@@ -174,7 +173,7 @@ def check_averages(neighbouring: Neighbouring, size: int) -> None:
 
 
 @keeps
-class KeptGrowing(Kept[Any, GrowingState]):
+class KeptGrowing(AskedInRounds):
     """`run.ask(query)`: is its average over all rows at or above the threshold, up to noise? A yes ends a round.
 
     Sharp tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
@@ -232,34 +231,3 @@ class KeptGrowing(Kept[Any, GrowingState]):
         if "query" not in body:
             return self.started.begin(self.number, size)
         return self._at(size, cast("Query", query_of(body["query"])), body["above"])
-
-    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return self._asked(self.question(*asked, **options), request)
-            except RoundMoved as moved:
-                if not (asked or options):
-                    raise InvalidQuery(str(moved)) from None
-        return self._asked(self.question(*asked, **options), request)
-
-    def _asked(self, question: AskGrowingSparse | BeginRound | AskGrowingHit, request: str | None) -> Answer:
-        try:
-            answer: Answer = self.spine.perform(question, request)
-        except NoRoundOpen:
-            question.prepare(self.spine.rows)
-            self.spine.perform(self.question(), self._round_key(request))
-            answer = self.spine.perform(question, request)
-        return answer
-
-    def _round_key(self, request: str | None) -> str | None:
-        """Under which the next round begins: made of the question's, so that what a request was charged is found."""
-        return None if request is None else f"{request}/round {self.state.rounds + 1}"
-
-    def quote(self, *asked: Any, **options: Any) -> Quote:
-        """Where no round is open, a question has the price of the one that it begins."""
-        told, state = super().quote(*asked, **options), self.state
-        if not (asked or options) or state.next_epsilon is None or state.open_round is not None:
-            return told
-        begun = super().quote()
-        prices = ("epsilon", "price_if_hit", "price_if_miss", "most_charged", "fits", "left", "left_after")
-        return replace(told, hits_left=state.left, **{name: getattr(begun, name) for name in prices})

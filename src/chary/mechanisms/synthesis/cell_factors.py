@@ -110,9 +110,10 @@ def multiply_gathered(matrix: Weights, which: Numbers, factors: Weights, scratch
 
 
 def _blocks(which: Numbers, table: Weights, scratch: Weights) -> Iterator[tuple[slice, Weights]]:
-    """A block of rows after the other, with the line of the table for each; the next block overwrites it."""
+    """A block of rows after the other, with the line of the table for each; the next block overwrites it. The scratch
+    has room for one line at least."""
     columns = table.shape[1]
-    together = max(1, len(scratch) // columns)
+    together = len(scratch) // columns
     for low in range(0, len(which), together):
         rows = slice(low, min(low + together, len(which)))
         gathered = scratch[: (rows.stop - low) * columns].reshape(-1, columns)

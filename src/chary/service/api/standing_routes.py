@@ -114,11 +114,14 @@ async def feed_events(
 
 
 def stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> StandingQuestion:
-    """A new standing question, as a body says it, or the one that stands under the key; in the trail."""
+    """A new standing question, as a body says it, in the trail; or the one that stands under the key."""
     wish = wish_of(body)
-    quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
     said |= {"share": body.get("share"), "webhook": body.get("webhook"), "key": key}
+    before = service.standing.book.under(on.who, on.served.name, wish, **said)
+    if before is not None:
+        return before
+    quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
     if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
         raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
     if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):

@@ -56,15 +56,24 @@ class Wish:
 
 
 def fulfilled(
-    answers: SharedAnswers, served: Served, who: Principal, session: Session, wish: Wish, request: str
+    answers: SharedAnswers,
+    served: Served,
+    who: Principal,
+    session: Session,
+    wish: Wish,
+    request: str,
+    *,
+    begins: int | None = None,
 ) -> Any:
-    """The answer, or the run that was opened; under a request key that came before the stored one, for free.
+    """The answer, or the run that was opened; under a request key that came before the stored one, for free. With
+    `begins` a question begins so many rounds of a growing sparse vector at most.
 
     Errors: those of the call, of `shown_call`, and of `run_shown` for a run.
     """
     if wish.action == "question":
         run = run_shown(served, who, session, wish.run or 0)
-        return run.ask(**words_of(run, wish.body), request=request)
+        limit = {} if begins is None or run.kind != "growing_sparse_vector" else {"begins": begins}
+        return run.ask(**words_of(run, wish.body), **limit, request=request)
     call = shown_call(served, who, session, wish.body)
     if wish.action == "start":
         return session.start(opening(call), request=request)

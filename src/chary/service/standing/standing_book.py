@@ -104,20 +104,24 @@ class StandingBook:
         # One that never comes, such as 31 February, would be searched for through all years at every look.
         if every != APPEND and trigger_of(every).get_next_fire_time(None, datetime.fromtimestamp(now, UTC)) is None:
             raise InvalidParameter("every is a time that never comes")
-        said: dict[str, Any] = {"asked": json.dumps(wish.written()), "every": every, "share": str(part)}
-        said |= {"tell": tell, "webhook": webhook}
-        row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset} | said
-        row |= {"created": now, "state": ACTIVE, "version": version, "looked": now}
+        row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
+        row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
+        row |= {"webhook": webhook, "created": now, "state": ACTIVE, "version": version, "looked": now}
         with self._store.transaction("standing") as connection:
             own = connection.execute(select(STANDING).where(_of(who, dataset))).all()
-            known = [each for each in own if each.standing == name]
+            known = any(each.standing == name for each in own)
             if not known and sum(each.state != ENDED for each in own) >= MOST:
                 raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
             if not known:
                 connection.execute(insert(STANDING).values(**row, charged=0.0, hits=0, runs=0, busy=0.0))
-            elif any(known[0]._mapping[each] != value for each, value in said.items()):
-                raise InvalidParameter("something else stands under this request key: give it another one")
-        return self.found(name)
+        return _same(self.found(name), wish, every=every, share=part, tell=tell, webhook=webhook)
+
+    def under(
+        self, who: Principal, dataset: str, wish: Wish, *, share: Any, key: str, **said: Any
+    ) -> StandingQuestion | None:
+        """What stands under a key, whatever became of it; None for nothing, `InvalidParameter` for something else."""
+        rows = self._store.rows(select(STANDING).where(STANDING.c.standing == _named(who, dataset, key)))
+        return _same(_standing(rows[0]), wish, share=exact(share, "share"), **said) if rows else None
 
     def found(self, name: str) -> StandingQuestion:
         """The standing question of that name, which there is."""
@@ -194,6 +198,13 @@ def _of(who: Principal, dataset: str) -> ColumnElement[bool]:
 
 def _named(who: Principal, dataset: str, key: str) -> str:
     return hashlib.sha256(json.dumps([who.analyst, dataset, key]).encode()).hexdigest()[:16]
+
+
+def _same(standing: StandingQuestion, wish: Wish, **said: Any) -> StandingQuestion:
+    kept = Wish.of_written(json.dumps(wish.written()))
+    if standing.wish == kept and all(getattr(standing, name) == value for name, value in said.items()):
+        return standing
+    raise InvalidParameter("something else stands under this request key: give it another one")
 
 
 def _standing(row: Any) -> StandingQuestion:

@@ -9,6 +9,7 @@ from chary.calls.call import read
 from chary.calls.run import Opening
 from chary.calls.weights.histogram_questions import WeightedAnswer
 from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
+from chary.ledger import Balance
 from chary.numbers import exact
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.roles import Principal
@@ -126,7 +127,8 @@ class StandingRunner:
                 self._end(standing, version, "the next answer could cost more than is left of its share")
                 return
             key = key_of(standing, version)
-            answer = fulfilled(self.answers, served, who, session, standing.wish, key)
+            begins = int(quoted.most_charged > 0)  # what is open when it is quoted may have ended when it is asked
+            answer = fulfilled(self.answers, served, who, session, standing.wish, key, begins=begins)
         except (BudgetRefused, InvalidInput) as error:
             self._end(standing, version, str(error))
         else:
@@ -146,12 +148,16 @@ class StandingRunner:
 
     def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> float:
         """The share that the ledger charged for it, also where a call failed or was killed; without the answer about
-        a version, which is told again for free."""
-        spine, keys = session.spine, key_of(standing, "")
-        charged = spine.ledger.charged_under(spine.dataset, spine.analyst, keys).spent
+        a version, which is told again for free. Rounds that were begun for it are not: they may be over."""
+        spine = session.spine
+
+        def under(keys: str) -> Balance:
+            return spine.ledger.charged_under(spine.dataset, spine.analyst, keys)
+
+        charged = under(key_of(standing, "")).spent
         if about is not None:
-            known = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, about))
-            charged = charged - (known.spent - known.open)
+            known, beside = under(key_of(standing, about)), under(f"{key_of(standing, about)}/")
+            charged = charged - ((known.spent - known.open) - (beside.spent - beside.open))
         return spending(spine.filter, charged).share
 
     def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
