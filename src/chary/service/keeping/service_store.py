@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from chary.errors import LedgerError
@@ -92,6 +92,16 @@ class ServiceStore:
         """Do it; returns how many rows it changed."""
         with self.transaction() as connection:
             return int(connection.execute(statement).rowcount)
+
+    def add_once(self, statement: Any) -> bool:
+        """Insert what it says; False where something with its key is there already, which stays."""
+        with self.transaction() as connection:
+            try:
+                with connection.begin_nested():
+                    connection.execute(statement)
+            except IntegrityError:
+                return False
+        return True
 
     def close(self) -> None:
         """Let go of the database."""

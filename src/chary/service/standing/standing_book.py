@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from apscheduler.triggers.cron import CronTrigger
-from sqlalchemy import ColumnElement, and_, insert, select, update
+from sqlalchemy import insert, select, update
 
 from chary.errors import InvalidParameter
 from chary.numbers import exact
@@ -107,13 +107,9 @@ class StandingBook:
         row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
         row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
         row |= {"webhook": webhook, "created": now, "state": ACTIVE, "version": version, "looked": now}
-        with self._store.transaction("standing") as connection:
-            own = connection.execute(select(STANDING).where(_of(who, dataset))).all()
-            known = any(each.standing == name for each in own)
-            if not known and sum(each.state != ENDED for each in own) >= MOST:
-                raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
-            if not known:
-                connection.execute(insert(STANDING).values(**row, charged=0.0, hits=0, runs=0, busy=0.0))
+        if sum(each.analyst == who.analyst and each.state != ENDED for each in self.all(dataset)) >= MOST:
+            raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
+        self._store.add_once(insert(STANDING).values(**row, charged=0.0, hits=0, runs=0, busy=0.0))
         return _same(self.found(name), wish, every=every, share=part, tell=tell, webhook=webhook)
 
     def under(
@@ -190,10 +186,6 @@ def trigger_of(every: str) -> CronTrigger:
     except (ValueError, TypeError, AttributeError):
         pass
     raise InvalidParameter('every is "append", or the five fields of a crontab, such as "0 6 * * mon"')
-
-
-def _of(who: Principal, dataset: str) -> ColumnElement[bool]:
-    return and_(STANDING.c.analyst == who.analyst, STANDING.c.dataset == dataset)
 
 
 def _named(who: Principal, dataset: str, key: str) -> str:

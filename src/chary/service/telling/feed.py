@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import insert, select
-from sqlalchemy.exc import IntegrityError
 
 from chary.ledger.entries import now
 from chary.service.keeping.service_store import ServiceStore
@@ -34,14 +33,8 @@ class Feed:
         row: dict[str, Any] = {"standing": standing.standing, "analyst": standing.analyst, "time": now(), "tries": 0}
         row |= {"dataset": standing.dataset, "webhook": standing.webhook, "due": 0.0 if standing.webhook else None}
         here = (TOLD.c.standing == standing.standing, TOLD.c.kind == news.kind, TOLD.c.version == news.version)
-        with self._store.transaction() as connection:
-            if connection.execute(select(TOLD.c.number).where(*here)).first() is not None:
-                return
-            try:
-                with connection.begin_nested():
-                    connection.execute(insert(TOLD).values(**row, **vars(news)))
-            except IntegrityError:
-                return  # another process told it meanwhile
+        if not self._store.rows(select(TOLD.c.number).where(*here)):  # numbers are not used up in vain
+            self._store.add_once(insert(TOLD).values(**row, **vars(news)))
 
     def since(
         self, dataset: str, after: int = 0, limit: int = 100, *, analyst: str | None = None
