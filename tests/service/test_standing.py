@@ -3,6 +3,7 @@
 import base64
 import json
 import threading
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import duckdb
@@ -45,11 +46,41 @@ def made(tmp_path):
     service.store.close()
 
 
-def stand(service, call=ALWAYS, share=1, tell="hits", every="append", webhook=None, roles=("analyst",)):
+def stand(service, call=ALWAYS, **said):
     """A standing question of alice's."""
+    return standing_of(service, Wish("ask", call.body()), **said)
+
+
+def stand_at(service, run, question, **said):
+    """A standing question of alice's to a run of hers."""
+    return standing_of(service, Wish("question", question, run.call), **said)
+
+
+def standing_of(service, wish, share=1, tell="hits", every="append", webhook=None, roles=("analyst",)):
     who = service.tokens.recognise(token_of(service, "alice", roles))
     terms = {"every": every, "share": share, "tell": tell, "webhook": webhook}
-    return service.standing.stand(service.datasets["visits"], who, Wish("ask", call.body()), 0.0, **terms)
+    return service.standing.stand(service.datasets["visits"], who, wish, 0.0, **terms)
+
+
+def failing(monkeypatch):
+    """Nothing can be read any more."""
+
+    def fails(*_):
+        raise EngineFailure("the engine failed")
+
+    monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
+
+
+@contextmanager
+def meeting(tmp_path, **roles):
+    """A service that listens, and a session over HTTP for each of these people."""
+    service = service_at(tmp_path)
+    serve_visits(service, **PUBLIC)
+    with ExitStack() as open_, listening(service) as address:
+        yield (
+            service,
+            *(open_.enter_context(connect(address, token_of(service, name, [role]))) for name, role in roles.items()),
+        )
 
 
 def grow(service):
@@ -254,30 +285,20 @@ def test_calls_that_fail_after_they_were_charged_are_of_its_share_too(made, monk
     price = session.quote(ALWAYS).most_charged
     standing = stand(service, share=str(3.5 * price))
 
-    def fails(*_):
-        raise EngineFailure("the engine failed")
-
-    monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
+    failing(monkeypatch)
     grow(service)
     monkeypatch.undo()
     assert service.standing.tick() == 0
     clock[0] += 1
     assert service.standing.tick() == 1
     assert service.standing.book.found(standing.standing).charged == pytest.approx(2 * price)
-    monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
+    failing(monkeypatch)
     grow(service)
     for _ in range(3):
         clock[0] += 10
         service.standing.tick()
     assert session.spent.share == pytest.approx(3 * price)
     assert news(service) == [("hit", 2), ("ended", 3)]
-
-
-def failing(monkeypatch, told="the engine failed"):
-    def fails(*_):
-        raise EngineFailure(told)
-
-    monkeypatch.setattr("chary.spine.spine.read_one_version", fails)
 
 
 def test_what_fails_is_tried_ever_more_rarely_and_tells_so(made, monkeypatch, caplog):
@@ -302,13 +323,6 @@ def test_what_fails_is_tried_ever_more_rarely_and_tells_so(made, monkeypatch, ca
     clock[0] += 600
     assert [service.standing.tick(), grow(service)] == [1, 1]
     assert service.standing.failures == {}
-
-
-def stand_at(service, run, question, share=1, tell="hits"):
-    """A standing question of alice's to a run of hers."""
-    who = service.tokens.recognise(token_of(service, "alice"))
-    terms = {"every": "append", "share": share, "tell": tell, "webhook": None}
-    return service.standing.stand(service.datasets["visits"], who, Wish("question", question, run.call), 0.0, **terms)
 
 
 def test_rounds_that_it_begins_are_of_its_share(made):
@@ -514,14 +528,8 @@ def test_the_signature_is_that_of_the_specification():
 
 
 def test_over_http_it_is_asked_at_an_append_and_heard(tmp_path):
-    service = service_at(tmp_path)
-    serve_visits(service, **PUBLIC)
-    with (
-        listening(service) as address,
-        connect(address, token_of(service, "alice")) as alice,
-        connect(address, token_of(service, "bob")) as bob,
-        connect(address, token_of(service, "carol", ["custodian"])) as carol,
-    ):
+    people = {"alice": "analyst", "bob": "analyst", "carol": "custodian"}
+    with meeting(tmp_path, **people) as (_, alice, bob, carol):
         standing = alice.stand(ALWAYS, every="append", share="0.5")
         run = alice.start(SparseVector(above=10, hits=3, epsilon="0.1"))
         alice.stand(run=run, question={"query": count()}, every="append", share="0.1", tell="all")
@@ -548,15 +556,11 @@ def test_over_http_it_is_asked_at_an_append_and_heard(tmp_path):
 
 
 def test_under_one_request_one_stands(tmp_path):
-    service = service_at(tmp_path)
-    serve_visits(service, **PUBLIC)
-    with (
-        listening(service) as address,
-        connect(address, token_of(service, "alice")) as alice,
-        connect(address, token_of(service, "bob")) as bob,
-    ):
+    with meeting(tmp_path, alice="analyst", bob="analyst") as (service, alice, bob):
         first = alice.stand(ALWAYS, every="append", share="0.5", request="mine")
         assert alice.stand(ALWAYS, every="append", share="0.5", request="mine") == first
+        (trailed,) = [each for each in service.trail.entries() if each.action == "stand"]
+        assert json.loads(trailed.asked)["standing"] == first["standing"]
         with pytest.raises(InvalidParameter, match="something else stands under this request key"):
             alice.stand(ALWAYS, every="append", share="0.4", request="mine")
         others = [bob.stand(ALWAYS, every="append", share="0.5", request="mine") for _ in range(2)]
@@ -566,11 +570,22 @@ def test_under_one_request_one_stands(tmp_path):
         assert alice.stand(ALWAYS, every="append", share="0.5", request="mine")["state"] == "ended"
 
 
+def test_it_is_in_the_trail_before_it_stands(tmp_path, monkeypatch):
+    """Whatever comes in between: what stands was never made by nobody."""
+
+    def stopped(*_, **__):
+        raise InvalidParameter("stopped in between")
+
+    monkeypatch.setattr(StandingRunner, "stand", stopped)
+    with meeting(tmp_path, alice="analyst") as (service, alice):
+        with pytest.raises(InvalidParameter, match="in between"):
+            alice.stand(ALWAYS, every="append", share="0.5", request="mine")
+        assert [(each.action, each.request) for each in service.trail.entries()] == [("stand", "mine")]
+
+
 def test_what_stands_under_a_request_is_told_again_whatever_became_of_it(tmp_path):
     """Also where it could not be made any more."""
-    service = service_at(tmp_path)
-    serve_visits(service, **PUBLIC)
-    with listening(service) as address, connect(address, token_of(service, "alice")) as alice:
+    with meeting(tmp_path, alice="analyst") as (service, alice):
         run = alice.start(SparseVector(above=10, hits=1, epsilon="0.1"))
         said = {"question": {"query": count(), "above": -(10**9)}, "every": "append", "share": "0.5"}
         first = alice.stand(run=run, request="mine", **said)

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor, TimeoutError
 
 import pytest
 
+from chary.amounts import Amount
 from chary.calls import ContinualCount
-from chary.interruption import Uninterrupted
+from chary.interruption import Torn, Uninterrupted
 from chary.ledger import SecretMoved, State
 from chary.spine import spine, turns
 from tests.calls.growing.continual_streams import WARDS, streams
@@ -132,6 +133,32 @@ def test_an_interrupt_while_it_waits_costs_nothing(counting, monkeypatch, number
     assert len(moved) == number - 1
     assert list(ledger.calls(asked.dataset))[-1].state == State.VOIDED
     assert not [lock for lock in turns._turns.values() if lock._is_owned()]
+
+
+def test_what_is_given_back_is_given_back_whenever_the_next_interrupts_come(counting, monkeypatch):
+    """One before the first is dealt with, when interrupts still come through, and one while it is."""
+    asked = counting._kept.spine
+    void = type(asked.ledger).void
+
+    def leaving(self, *_):
+        raise KeyboardInterrupt
+
+    def voiding(self, reservation):
+        signal.raise_signal(signal.SIGINT)
+        void(self, reservation)
+
+    def stopped(self, running):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(spine.Spine, "_run_and_settle", stopped)
+    monkeypatch.setattr(Torn, "__exit__", leaving)
+    monkeypatch.setattr(type(asked.ledger), "void", voiding)
+    question = counting._kept.question()
+    reservation = asked.ledger.reserve(asked.dataset, asked.analyst, question.kind, "{}", Amount(0), None)
+    running = spine._Running(question, (), None, reservation, 1)
+    with pytest.raises(KeyboardInterrupt), Uninterrupted() as block:
+        asked._finish(running, block)
+    assert list(asked.ledger.calls(asked.dataset))[-1].state == State.VOIDED
 
 
 def test_interrupts_wait_while_one_is_dealt_with():

@@ -44,9 +44,9 @@ class AskedInRounds(Kept[Any, GrowingState]):
 
         Its key is made of the question's, so that what a request was charged is found.
         """
-        number = f"{request}/round {self.state.rounds + 1} of {self.number}"
+        key = None if request is None else f"{request}/round {self.state.rounds + 1} of {self.number}"
         try:
-            self.spine.perform(self.question(), None if request is None else number)
+            self.spine.perform(self.question(), key)
         except RoundMoved:
             return False
         return True

@@ -15,7 +15,7 @@ from chary.service.api.places import After, Asking, Limit, On, key_header, paged
 from chary.service.api.service_state import Service, Shared
 from chary.service.api.streams import Followed, looks
 from chary.service.serving.wishes import Wish
-from chary.service.standing.standing_book import ACTIVE, ENDED, PAUSED, StandingQuestion, state_of
+from chary.service.standing.standing_book import ACTIVE, ENDED, PAUSED, StandingQuestion, named, state_of
 from chary.service.standing.standing_runner import quote_of
 from chary.service.wire.problems import Refusal
 
@@ -126,9 +126,9 @@ def stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> Stand
         raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
     if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
         raise InvalidParameter("there is no webhook of that name in the chary.toml")
-    made = service.standing.stand(on.served, on.who, wish, quoted.most_charged, **said)
-    service.trail.add(on.who, on.served.name, "stand", {"standing": made.standing, "asked": wish.written()}, key)
-    return made
+    told = {"standing": named(on.who, on.served.name, key), "asked": wish.written()}
+    service.trail.add(on.who, on.served.name, "stand", told, key)
+    return service.standing.stand(on.served, on.who, wish, quoted.most_charged, **said)
 
 
 def turned(service: Service, on: Asking, name: str, state: str) -> StandingQuestion:

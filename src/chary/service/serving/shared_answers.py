@@ -4,7 +4,6 @@ import json
 from typing import Any, Final
 
 from sqlalchemy import and_, insert, select
-from sqlalchemy.exc import IntegrityError
 
 from chary.answer import Answer, handed_out
 from chary.calls.call import Call
@@ -68,15 +67,7 @@ class SharedAnswers:
 
     def _keep(self, key: dict[str, str], number: int | None) -> Any:
         """Write it down, unless somebody else did; what is kept."""
-        with self._store.transaction() as connection:
-            try:
-                with connection.begin_nested():
-                    connection.execute(insert(REQUESTS).values(**key, call=number))
-            except IntegrityError:
-                pass
-            else:
-                return number
-        return self._kept(key)
+        return number if self._store.add_once(insert(REQUESTS).values(**key, call=number)) else self._kept(key)
 
 
 def _latest(spine: Spine, bound: Interaction) -> int | None:

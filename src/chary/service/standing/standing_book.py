@@ -100,7 +100,7 @@ class StandingBook:
             raise InvalidParameter("share must lie between 0 and 1, such as 0.1")
         if tell not in TELL:
             raise InvalidParameter(f"tell is one of {', '.join(TELL)}")
-        name, now = _named(who, dataset, secrets.token_hex(16) if key is None else key), self.clock()
+        name, now = named(who, dataset, secrets.token_hex(16) if key is None else key), self.clock()
         # One that never comes, such as 31 February, would be searched for through all years at every look.
         if every != APPEND and trigger_of(every).get_next_fire_time(None, datetime.fromtimestamp(now, UTC)) is None:
             raise InvalidParameter("every is a time that never comes")
@@ -116,7 +116,7 @@ class StandingBook:
         self, who: Principal, dataset: str, wish: Wish, *, share: Any, key: str, **said: Any
     ) -> StandingQuestion | None:
         """What stands under a key, whatever became of it; None for nothing, `InvalidParameter` for something else."""
-        rows = self._store.rows(select(STANDING).where(STANDING.c.standing == _named(who, dataset, key)))
+        rows = self._store.rows(select(STANDING).where(STANDING.c.standing == named(who, dataset, key)))
         return _same(_standing(rows[0]), wish, share=exact(share, "share"), **said) if rows else None
 
     def found(self, name: str) -> StandingQuestion:
@@ -188,7 +188,8 @@ def trigger_of(every: str) -> CronTrigger:
     raise InvalidParameter('every is "append", or the five fields of a crontab, such as "0 6 * * mon"')
 
 
-def _named(who: Principal, dataset: str, key: str) -> str:
+def named(who: Principal, dataset: str, key: str) -> str:
+    """The name of what somebody lets stand under a key."""
     return hashlib.sha256(json.dumps([who.analyst, dataset, key]).encode()).hexdigest()[:16]
 
 

@@ -4,12 +4,12 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from chary.amounts import Amount
 from chary.answer import Answer
 from chary.calls.call import read
 from chary.calls.run import Opening
 from chary.calls.weights.histogram_questions import WeightedAnswer
 from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
-from chary.ledger import Balance
 from chary.numbers import exact
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.roles import Principal
@@ -28,8 +28,6 @@ WEEK: Final = 7 * 86_400.0
 WARNING_WEEKS: Final = 8.0
 _HITS_FOR_RATE: Final = 3
 _SECONDS_FOR_RATE: Final = 3_600.0
-
-
 # Seconds: so long at most until one that failed is asked again. It is told from so many failures in a row on.
 _LONGEST_PAUSE: Final = 600.0
 _FAILURES_TOLD: Final = 3
@@ -151,13 +149,14 @@ class StandingRunner:
         a version, which is told again for free. Rounds that were begun for it are not: they may be over."""
         spine = session.spine
 
-        def under(keys: str) -> Balance:
-            return spine.ledger.charged_under(spine.dataset, spine.analyst, keys)
+        def settled(keys: str) -> Amount:
+            under = spine.ledger.charged_under(spine.dataset, spine.analyst, keys)
+            return under.spent - under.open
 
-        charged = under(key_of(standing, "")).spent
+        charged = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, "")).spent
         if about is not None:
-            known, beside = under(key_of(standing, about)), under(f"{key_of(standing, about)}/")
-            charged = charged - ((known.spent - known.open) - (beside.spent - beside.open))
+            key = key_of(standing, about)
+            charged = charged - (settled(key) - settled(f"{key}/"))
         return spending(spine.filter, charged).share
 
     def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
