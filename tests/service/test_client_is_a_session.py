@@ -3,9 +3,9 @@
 import pytest
 
 import chary
-from chary import Budget, InvalidQuery
+from chary import Budget, InvalidQuery, count
 from chary.answer import Answer
-from chary.calls import Run
+from chary.calls import Run, SparseVector
 from chary.data import Ballots
 from chary.noise import Seeded
 from chary.service import connect
@@ -76,6 +76,14 @@ def test_it_answers_as_a_session_does(both, kind):
     assert remote.spent == local.spent
     assert remote.remaining == local.remaining
     assert [entry.answer for entry in remote.history] == [entry.answer for entry in local.history]
+
+
+@pytest.mark.parametrize("kind", ["sparse_vector"])
+def test_a_question_to_a_run_is_quoted_as_a_session_quotes_it(both, kind):
+    runs = [session.start(SparseVector(above=51, hits=2, epsilon="0.01")) for session in both]
+    expected, found = (run.quote(count()) for run in runs)
+    assert (found, str(found), found._repr_html_()) == (expected, str(expected), expected._repr_html_())
+    assert found.as_dict() == expected.as_dict()
 
 
 def compare(expected, found, again):

@@ -14,6 +14,7 @@ import chary
 from chary import Budget, count
 from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
 from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
+from chary.noise import Seeded
 from chary.service import check_webhook, connect
 from chary.service.serving.served_datasets import ServedDatasets
 from chary.service.serving.wishes import Wish
@@ -35,9 +36,9 @@ SECRET = b"a secret of more than twenty-four bytes"
 
 @pytest.fixture
 def made(tmp_path):
-    """A service without a server, whose clock stands, and how to ask it."""
+    """A service without a server, whose clock stands and whose noise is known, and how to ask it."""
     service = service_at(tmp_path)
-    serve_visits(service, **PUBLIC, budget=Budget(epsilon=1, delta=1e-6))
+    serve_visits(service, **PUBLIC, budget=Budget(epsilon=1, delta=1e-6), unsafe_noise=Seeded(6))
     clock = [service.standing.book.clock()]
     service.standing.book.clock = lambda: clock[0]
     yield service, clock

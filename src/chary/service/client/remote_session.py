@@ -83,7 +83,8 @@ class Remote(RemoteFigures):
         """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
         said = {name: None if value is None else str(value) for name, value in terms.items()}
         said |= {name: terms[name] for name in ("tests", "hits") if name in terms}
-        return self.quoted("quotes", {"call": call_said(call)} | said)
+        body = {"call": call_said(call)} | said
+        return compared_with(self.quoted("quotes", body), partial(self._alternatives, body))
 
     def start(self, opening: Opening[Any], *, request: str | None = None, follow: bool = False) -> RemoteRun:
         """Open what stays open; as `Session.start`, but that nothing follows."""
@@ -180,9 +181,9 @@ class Remote(RemoteFigures):
         return self._answered(self._transport.asked(self._at(f"runs/{run}/questions"), body, request))
 
     def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
-        """A quote, whose alternatives are asked for when they are wanted."""
+        """A quote, of a call without what else would do."""
         found: Quote = of_typed(self._transport.once("POST", self._at(path), body)["typed"])
-        return compared_with(found, partial(self._alternatives, path, body))
+        return found
 
     def told_run(self, run: int) -> dict[str, Any]:
         """What is public of a run now."""
@@ -204,8 +205,9 @@ class Remote(RemoteFigures):
     def _revised(self, held: int, *, above: Number, request: str | None = None) -> Conditional:
         return self.ask(Revise(held, above=above), request=request)
 
-    def _alternatives(self, path: str, body: Mapping[str, Any]) -> list[Alternative]:
-        told = self._transport.once("POST", self._at(path), dict(body) | {"alternatives": True})
+    def _alternatives(self, body: Mapping[str, Any]) -> list[Alternative]:
+        """What else would do, asked for when it is wanted; there is nothing else for a question to a run."""
+        told = self._transport.once("POST", self._at("quotes"), dict(body) | {"alternatives": True})
         return [Alternative(**each) for each in told["alternatives"]]
 
 
