@@ -186,12 +186,42 @@ def test_a_quote_says_what_is_known_of_the_interval(opened):
     assert quoted.interval in str(quoted)
 
 
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("near", PER_ROW.values(), ids=PER_ROW)
+@pytest.mark.parametrize("form", ["best", "halves"])
+def test_a_value_lies_in_its_own_interval_whatever_the_noise(form, near, bounds):
+    """Also where no values seem to be left, or a sum of distances is below 0 for sure."""
+    asked, tenth = mean("x", bounds=bounds), Fraction(1, 10)
+    made = (
+        laplace_mean(asked, near, tenth) if form == "best" else halves(asked, near, noises(asked, near, epsilon=tenth))
+    )
+    draw, (one, other) = np.random.default_rng(7), made.reaches()
+    first, second = (draw.integers(-3 * reach, 3 * reach, 500).tolist() for reach in (one, other))
+    for value, *noisy in zip(made.values(first, second), first, second, strict=True):
+        low, high = made.interval(*noisy)
+        assert bounds[0] <= low <= value <= high <= bounds[1]
+
+
+def test_where_no_values_seem_to_be_left_it_is_the_middle_of_the_bounds_or_nearest_to_it():
+    asked, near = mean("x", bounds=(0, 100)), PER_ROW["replace"]
+    made = halves(asked, near, noises(asked, near, epsilon=Fraction(1, 10)))
+    one, _ = made.reaches()
+    low, _ = made.interval(2 * one, 0)
+    assert made.values([0, 2 * one], [0, 0]) == [50, low]
+    assert low > 50
+
+
 def test_no_values_leave_the_bounds_and_bad_ends_are_refused(opened):
-    session = opened(pd.DataFrame({"x": [None, 1.0]}), privacy_unit=None, budget=Budget(epsilon=100))
+    session = opened(
+        pd.DataFrame({"x": [None, 1.0]}), privacy_unit=None, budget=Budget(epsilon=100), unsafe_noise=Seeded(3)
+    )
     answer = session.release(mean("x", bounds=(0, 9), where="x > 5"), epsilon="0.01")
     assert 0 <= answer.interval[0] <= answer.value <= answer.interval[1] <= 9
     assert mean_between((-5, 0), (-9, -1), bounds=(2, 4)) == (2, 4)
     assert mean_between((-5, 3), (-9, -1), bounds=(2, 4)) == (2, 4)
+    assert mean_between((-9, -1), (2, 3), bounds=(2, 4)) == (2, 4)
+    assert mean_between((0, 0), (0, 0), bounds=(2, 4)) == (2, 4)
+    assert mean_between((0, 0), (2, 3), bounds=(2, 4)) == (2, 2)
     for ends in ((3, 1), (1, 2)), ((1, 3), (2, 1)):
         with pytest.raises(InvalidParameter):
             mean_between(*ends, bounds=(0, 9))

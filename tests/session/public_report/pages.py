@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import chary
 from chary import Budget, count
 from chary.calls import Track
+from chary.noise import Seeded
 from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, visits
 
 FORMS = (".html", ".md", ".csv", ".pdf")
@@ -13,9 +14,10 @@ NEVER, SURE = 10**9, -(10**9)
 
 
 def asked(ledger, **options):
-    """A session with a hit, a miss, a held outcome, a watch, releases and a track; the table holds what is secret."""
+    """A session with a hit, a miss, a held outcome, a watch, releases and a track; the table holds what is secret. Its
+    noise is known."""
     usual = {"privacy_unit": "patient", "budget": Budget(epsilon=2, delta=1e-6), "ledger": ledger, "dataset": "visits"}
-    session = chary.open(visits(), **(usual | options))
+    session = chary.open(visits(), **(usual | {"unsafe_noise": Seeded(2)} | options))
     session.release(count("age >= 44"), epsilon="0.2")
     session.test(count(), above=NEVER, epsilon="0.02")
     session.test(count(), above=SURE, epsilon="0.02")

@@ -49,7 +49,8 @@ def mean_between(
     bound to one in `below`, rounded outwards.
 
     With sums A and B the mean is `low + (high - low) A/(A + B)`, which rises with A and falls with B. Sums of distances
-    are not negative; where neither can be positive, there are no values, and the answer is the bounds.
+    are not negative: where all of an interval is, it does not cover, so nothing is known, and where neither sum can be
+    positive, there are no values. In both cases the answer is the bounds.
 
     Guarantee: if both cover with probability 1 - beta together, so does this cover the mean of the clipped values.
 
@@ -62,8 +63,8 @@ def mean_between(
     for first, last in (above, below, (low, high)):
         if first > last:
             raise InvalidParameter("the ends of an interval must be in rising order")
-    (least, most), (fewest, largest) = ((max(0, first), max(0, last)) for first, last in (above, below))
-    if not most and not largest:
+    (least, most), (fewest, largest) = ((max(0, first), last) for first, last in (above, below))
+    if most < 0 or largest < 0 or not (most or largest):
         return float_down(low) + 0.0, float_up(high)
     down = Fraction(least, least + largest) if least else Fraction(0)
     up = Fraction(most, most + fewest) if fewest else Fraction(1)

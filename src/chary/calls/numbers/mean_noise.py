@@ -51,20 +51,30 @@ class MeanNoise:
         return total - low * size, high * size - total
 
     def values(self, first: Sequence[int], second: Sequence[int]) -> list[float]:
-        """The means: clipped to the bounds, their middle where no values seem to be left."""
+        """The means: clipped to the bounds; where no values seem to be left, what is nearest the middle of the bounds
+        of all that the interval at 95 % holds."""
         one, other = (np.array(noisy, dtype=float) for noisy in (first, second))
         if self.form == "ends":
             low, high = self.steps
             one, other = (high * one + low * other) / (high - low), (one + other) / (high - low)
-        return [float(value) for value in self.query.combine(one, other)]
+        found: list[float] = self.query.combine(one, other).tolist()
+        unsure = np.flatnonzero(other <= 0)
+        reaches = self.reaches() if unsure.size else (0, 0)
+        for place in unsure.tolist():
+            least, most = self._within(first[place], second[place], reaches)
+            found[place] = min(max(found[place], least), most)
+        return found
 
     def interval(self, first: int, second: int, confidence: Number = CONFIDENCE) -> Interval:
         """Where the mean lies: both numbers in their intervals, a quarter of the risk on each side (theory 9.6)."""
-        one, other = self.reaches(confidence)
+        return Interval(*self._within(first, second, self.reaches(confidence)))
+
+    def _within(self, first: int, second: int, reaches: tuple[int, int]) -> tuple[float, float]:
+        one, other = reaches
         above, below, bounds = (first - one, first + one), (second - other, second + other), self.query.bounds
         if self.form == "ends":
-            return Interval(*mean_between(above, below, bounds=bounds))
-        return Interval(*mean_interval(above, below, center=self.query.center, bounds=bounds, grid=self.query.grid))
+            return mean_between(above, below, bounds=bounds)
+        return mean_interval(above, below, center=self.query.center, bounds=bounds, grid=self.query.grid)
 
     def foretold(self) -> str:
         """How wide an interval will be, as far as that is known before the number of values is."""
