@@ -36,7 +36,7 @@ def test_a_sparse_vector_goes_on_until_its_hits_are_used(call, visits, started, 
     run = started("sparse-vector --above 1000 --hits 2 --epsilon-per-call 0.5 --values")
     one = asked(run, "--count --where age>=50")
     assert (one["above"], one["left"]) == (True, 1)
-    assert abs(one["value"] - 3000) < 200
+    assert abs(one["value"] - 3000) < 500
     keyed = asked(run, "--count --by clinic --keys zz,a,b")
     assert [row["key"] for row in keyed["above"]] == [["a"]]
     assert (keyed["untested"], keyed["left"], keyed["spent"]) == (1, 0, one["spent"])

@@ -95,7 +95,7 @@ def test_accuracy_is_that_of_the_open_round_at_the_size_of_now(rows):
 
 
 def test_totals_are_averages_in_their_own_units(rows):
-    session, frame = rows(budget=NO_NOISE, filter="pure"), visits()
+    session, frame = rows(budget=NO_NOISE, filter="pure", unsafe_noise=Seeded(1)), visits()
     average = Fraction(int(frame.age.clip(0, 50).sum()), 120)
     terms = {"epsilon": 3000, "values": True, "sensitivity": 50, "grid": "0.5"}
     growing = session.start(GrowingSparse(above=average, **terms))
