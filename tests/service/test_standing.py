@@ -3,6 +3,7 @@
 import base64
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -16,6 +17,7 @@ from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
 from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
 from chary.noise import Seeded
 from chary.service import check_webhook, connect
+from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.served_datasets import ServedDatasets
 from chary.service.serving.wishes import Wish
 from chary.service.standing import standing_runner
@@ -644,6 +646,31 @@ def test_paused_ones_count_among_the_most(made, monkeypatch):
     service.standing.book.turn(stand(service).standing, "paused")
     with pytest.raises(InvalidParameter, match="at most 1"):
         stand(service)
+
+
+def test_no_more_stand_however_many_are_sent_at_once(made, monkeypatch):
+    service, _ = made
+    monkeypatch.setattr("chary.service.standing.standing_book.MOST", 3)
+    who = service.tokens.recognise(token_of(service))
+    terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
+
+    together, add_once = threading.Barrier(8), ServiceStore.add_once
+
+    def inserted(self, *said):
+        together.wait(10)
+        return add_once(self, *said)
+
+    def sent(_):
+        try:
+            return service.standing.stand(service.datasets["visits"], who, Wish("ask", ALWAYS.body()), 0.0, **terms)
+        except InvalidParameter as refused:
+            return str(refused)
+
+    monkeypatch.setattr(ServiceStore, "add_once", inserted)
+    with ThreadPoolExecutor(8) as pool:
+        refused = [each for each in pool.map(sent, range(8)) if isinstance(each, str)]
+    assert refused == ["an analyst has at most 3 standing questions on a dataset: end one"] * 5
+    assert len(service.standing.book.all("visits")) == 3
 
 
 def test_how_long_it_lasts(made):

@@ -58,9 +58,8 @@ class MeanNoise:
             low, high = self.steps
             one, other = (high * one + low * other) / (high - low), (one + other) / (high - low)
         found: list[float] = self.query.combine(one, other).tolist()
-        unsure = np.flatnonzero(other <= 0)
-        reaches = self.reaches() if unsure.size else (0, 0)
-        for place in unsure.tolist():
+        reaches = self.reaches()
+        for place in np.flatnonzero(other <= 0).tolist():
             least, most = self._within(first[place], second[place], reaches)
             found[place] = min(max(found[place], least), most)
         return found

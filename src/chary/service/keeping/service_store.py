@@ -93,9 +93,10 @@ class ServiceStore:
         with self.transaction() as connection:
             return int(connection.execute(statement).rowcount)
 
-    def add_once(self, statement: Any) -> bool:
-        """Insert what it says; False where something with its key is there already, which stays."""
-        with self.transaction() as connection:
+    def add_once(self, statement: Any, name: str = "") -> bool:
+        """Insert what it says, after others of that name; False where something with its key is there already, which
+        stays."""
+        with self.transaction(name) as connection:
             try:
                 with connection.begin_nested():
                     connection.execute(statement)

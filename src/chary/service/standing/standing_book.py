@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from apscheduler.triggers.cron import CronTrigger
-from sqlalchemy import insert, select, update
+from sqlalchemy import Insert, Select, func, insert, literal, select, update
 
 from chary.errors import InvalidParameter
 from chary.numbers import exact
@@ -107,21 +107,22 @@ class StandingBook:
         row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
         row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
         row |= {"webhook": webhook, "created": now, "state": ACTIVE, "version": version, "looked": now}
-        if sum(each.analyst == who.analyst and each.state != ENDED for each in self.all(dataset)) >= MOST:
+        self._store.add_once(_unless_too_many(row | {"charged": 0.0, "hits": 0, "runs": 0, "busy": 0.0}), "standing")
+        rows = self._store.rows(_row_of(name))
+        if not rows:
             raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
-        self._store.add_once(insert(STANDING).values(**row, charged=0.0, hits=0, runs=0, busy=0.0))
-        return _same(self.found(name), wish, every=every, share=part, tell=tell, webhook=webhook)
+        return _same(_standing(rows[0]), wish, every=every, share=part, tell=tell, webhook=webhook)
 
     def under(
         self, who: Principal, dataset: str, wish: Wish, *, share: Any, key: str, **said: Any
     ) -> StandingQuestion | None:
         """What stands under a key, whatever became of it; None for nothing, `InvalidParameter` for something else."""
-        rows = self._store.rows(select(STANDING).where(STANDING.c.standing == named(who, dataset, key)))
+        rows = self._store.rows(_row_of(named(who, dataset, key)))
         return _same(_standing(rows[0]), wish, share=exact(share, "share"), **said) if rows else None
 
     def found(self, name: str) -> StandingQuestion:
         """The standing question of that name, which there is."""
-        return _standing(self._store.rows(select(STANDING).where(STANDING.c.standing == name))[0])
+        return _standing(self._store.rows(_row_of(name))[0])
 
     def all(self, dataset: str | None = None, *, active: bool = False) -> list[StandingQuestion]:
         """All of them, oldest first."""
@@ -186,6 +187,18 @@ def trigger_of(every: str) -> CronTrigger:
     except (ValueError, TypeError, AttributeError):
         pass
     raise InvalidParameter('every is "append", or the five fields of a crontab, such as "0 6 * * mon"')
+
+
+def _row_of(name: str) -> Select[Any]:
+    return select(STANDING).where(STANDING.c.standing == name)
+
+
+def _unless_too_many(row: dict[str, Any]) -> Insert:
+    """Insert it, unless `MOST` of its analyst stand on its dataset; to count and to insert is one statement."""
+    own = [STANDING.c[name] == row[name] for name in ("analyst", "dataset")]
+    standing = select(func.count()).select_from(STANDING).where(*own, STANDING.c.state != ENDED).scalar_subquery()
+    values = [literal(value, STANDING.c[name].type) for name, value in row.items()]
+    return insert(STANDING).from_select(list(row), select(*values).where(standing < MOST))
 
 
 def named(who: Principal, dataset: str, key: str) -> str:
