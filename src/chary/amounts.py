@@ -70,6 +70,50 @@ class Amount:
         counts = [have // need for need, have in ((self.main, room.main), (self.delta, room.delta)) if need]
         return min(counts) if counts else None
 
+    def cut_to(self, room: Amount) -> Amount:
+        """As much of it as the room holds, part by part.
+
+        >>> Amount(3, 1).cut_to(Amount(2, 5))
+        Amount(main=2, delta=1)
+        """
+        return Amount(min(self.main, room.main), min(self.delta, room.delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Amounts as shares of a capacity: the one place where a fraction of a budget is worked out.
+
+    Whichever of main and delta takes more counts: the larger share of what is charged, the smaller of what is left.
+
+    >>> whole = Shares(Amount(100, 4))
+    >>> whole.taken(Amount(1, 3)), whole.left(Amount(99, 1)), whole.cap(Fraction(1, 2))
+    (0.75, 0.25, Amount(main=50, delta=2))
+    """
+
+    capacity: Amount
+
+    def taken(self, amount: Amount) -> float:
+        """What a charge takes; more than 1 where it is more than everything."""
+        # Whole numbers divide to the nearest float, so that a half reads 0.5.
+        return max(part / max(1, whole) for part, whole in self._parts(amount))
+
+    def exactly(self, amount: Amount) -> Fraction:
+        """What a charge takes, as a fraction, to compare or to go on with."""
+        return max(Fraction(part, max(1, whole)) for part, whole in self._parts(amount))
+
+    def left(self, room: Amount, after: Amount | None = None) -> float:
+        """What is left, and where so much of it is charged, after that; negative where it does not fit."""
+        gone = Amount(0) if after is None else after
+        shares = ((room.main - gone.main, self.capacity.main), (room.delta - gone.delta, self.capacity.delta))
+        return min((part / whole for part, whole in shares if whole), default=0.0)
+
+    def cap(self, share: Fraction) -> Amount:
+        """The amount that a share is, rounded down in both parts."""
+        return Amount(steps_down(share, self.capacity.main), steps_down(share, self.capacity.delta))
+
+    def _parts(self, amount: Amount) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (amount.main, self.capacity.main), (amount.delta, self.capacity.delta)
+
 
 def steps_up(value: Fraction, steps: int) -> int:
     """The least number of steps that covers the value; `LIMIT`, which fits into no capacity, if it is larger.

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from chary import Budget, count
+from chary.amounts import Amount, Shares
 from chary.calls import Release, Test
 from chary.service.api.places import Asking
 from chary.service.page.looking.budget_over_time import OTHERS, BudgetSoFar, Charge, budget_so_far
@@ -31,7 +32,11 @@ def so_far(service, served, analyst="alice", roles=("analyst",)):
 
 
 def charged(days, share=0.1, kind="Release"):
-    return Charge((FIRST + timedelta(days=days)).isoformat(), "alice", kind, 0, 0, share)
+    return Charge((FIRST + timedelta(days=days)).isoformat(), "alice", kind, 0, 0, Amount(round(share * 10**9)))
+
+
+def held(spent, charges):
+    return BudgetSoFar(spent, 1 - spent, charges, Shares(Amount(10**9)))
 
 
 def test_portions_add_up_to_what_is_spent(service, asked):
@@ -48,6 +53,17 @@ def test_of_others_only_what_they_took_is_shown(service, asked):
     assert [(each.name, each.calls, each.tests) for each in found.by_analyst] == [(OTHERS, 1, 0), ("alice", 2, 1)]
     assert OTHERS in {each.name for each in found.by_kind}
     assert sum(each.share for each in found.by_kind) == pytest.approx(found.spent)
+
+
+def test_what_a_kind_took_of_the_delta_counts(service):
+    budget = Budget(epsilon=1, delta="1e-6")
+    serve_visits(service, "aside", budget=budget, filter="pure", approximate_delta="4e-7")
+    served = service.datasets["aside"]
+    served.asked_by("alice").ask(Release(count(), epsilon="0.01", delta="1e-7"))
+    found = so_far(service, served)
+    assert (found.spent, found.left) == (0.25, 0.75)
+    assert [(each.name, each.share) for each in found.by_kind] == [("Release", 0.25)]
+    assert [row["taken"] for row in found.steps(FIRST)] == [25.0, 25.0]
 
 
 def test_the_page_tells_it_to_each_role(service, asked, arriving):
@@ -73,21 +89,21 @@ def test_an_untouched_budget_lasts_for_ever(service, arriving):
 
 def test_how_long_it_lasts_is_told_from_the_third_charge_on():
     charges = tuple(charged(day) for day in (0, 5, 10))
-    found = BudgetSoFar(0.3, 0.7, charges)
+    found = held(0.3, charges)
     assert found.days_left(FIRST + timedelta(days=10)) == pytest.approx(0.7 / 0.03)
-    assert BudgetSoFar(0.2, 0.8, charges[:2]).days_left(FIRST + timedelta(days=10)) is None
+    assert held(0.2, charges[:2]).days_left(FIRST + timedelta(days=10)) is None
     assert found.days_left(FIRST + timedelta(minutes=5)) is None
-    assert BudgetSoFar(0.0, 1.0, (charged(0, 0.0),)).days_left(FIRST + timedelta(days=9)) is None
+    assert held(0.0, (charged(0, 0.0),)).days_left(FIRST + timedelta(days=9)) is None
 
 
 def test_steps_only_rise_and_end_now_at_what_is_spent():
     charges = tuple(charged(day, 1 / 2_000, ("Release", "Test")[day % 2]) for day in range(1_000))
     until = FIRST + timedelta(days=1_200)
-    rows = BudgetSoFar(0.5, 0.5, charges).steps(until)
+    rows = held(0.5, charges).steps(until)
     assert len(rows) < 1_000
     for kind in ("Release", "Test"):
         taken = [row["taken"] for row in rows if row["kind"] == kind]
         assert taken == sorted(taken)
         assert taken[-1] == pytest.approx(25)
     assert rows[-1]["time"] == until.isoformat()
-    assert budget_spec(BudgetSoFar(0.5, 0.5, charges), until)["data"]["values"] == rows
+    assert budget_spec(held(0.5, charges), until)["data"]["values"] == rows

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget, count
+from chary.amounts import Amount
 from chary.calls import Release, ReleaseIf, SparseVector, Test, Watch
 from chary.service.access.roles import Role
 from chary.service.api.places import Asking
@@ -54,7 +55,7 @@ def asking(call):
 def stand(made, call, tell="hits", who=None):
     service, on = made
     terms = {"every": "append", "share": 1, "tell": tell, "webhook": None}
-    return service.standing.stand(on.served, who or on.who, Wish("ask", call.body()), 0.0, **terms).standing
+    return service.standing.stand(on.served, who or on.who, Wish("ask", call.body()), Amount(0), **terms).standing
 
 
 def grow(made, times=1):
@@ -250,7 +251,7 @@ def test_what_a_run_found_is_listed_and_drawn(made):
     service, on = made
     run = on.served.asked_by("alice").start(SparseVector(above="122.5", hits=2, epsilon=200))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
-    service.standing.stand(on.served, on.who, Wish("question", {"query": {"kind": "count"}}, run.call), 0.0, **terms)
+    service.standing.stand(on.served, on.who, Wish("question", {"query": {"kind": "count"}}, run.call), Amount(0), **terms)
     grow(made, 3)
     (found,) = watched(*made)
     assert [(look.version, look.hits) for look in found.looks] == [(2, 0), (3, 0), (4, 1)]

@@ -5,6 +5,7 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import duckdb
@@ -13,10 +14,13 @@ import pytest
 
 import chary
 from chary import Budget, count
+from chary.amounts import Amount
 from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
 from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
 from chary.noise import Seeded
 from chary.service import check_webhook, connect
+from chary.service.api.places import Asking
+from chary.service.api.standing_routes import stood
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.served_datasets import ServedDatasets
 from chary.service.serving.wishes import Wish
@@ -62,7 +66,7 @@ def stand_at(service, run, question, **said):
 def standing_of(service, wish, share=1, tell="hits", every="append", webhook=None, roles=("analyst",)):
     who = service.tokens.recognise(token_of(service, "alice", roles))
     terms = {"every": every, "share": share, "tell": tell, "webhook": webhook}
-    return service.standing.stand(service.datasets["visits"], who, wish, 0.0, **terms)
+    return service.standing.stand(service.datasets["visits"], who, wish, Amount(0), **terms)
 
 
 def failing(monkeypatch):
@@ -169,7 +173,7 @@ def test_news_of_others_make_no_pages(made):
     service, _ = made
     bob = service.tokens.recognise(token_of(service, "bob"))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
-    service.standing.stand(service.datasets["visits"], bob, Wish("ask", ALWAYS.body()), 0.0, **terms)
+    service.standing.stand(service.datasets["visits"], bob, Wish("ask", ALWAYS.body()), Amount(0), **terms)
     grow(service)
     with listening(service) as address, client_of(address, token_of(service)) as alice:
         told = alice.get("/v1/datasets/visits/feed", params={"limit": 1})
@@ -280,6 +284,45 @@ def test_it_takes_no_more_than_its_share(made):
     now = service.standing.book.found(standing.standing)
     assert now.state == "ended"
     assert now.charged == pytest.approx(2 * price)
+
+
+@pytest.fixture
+def aside(tmp_path):
+    """The same under a pure filter that sets delta aside."""
+    service = service_at(tmp_path)
+    terms = {"budget": Budget(epsilon=1, delta="1e-6"), "filter": "pure", "approximate_delta": "4e-7"}
+    serve_visits(service, **PUBLIC, **terms, unsafe_noise=Seeded(6))
+    yield service
+    service.jobs.close(5)
+    service.datasets.close()
+    service.store.close()
+
+
+def test_an_answer_whose_delta_is_more_than_its_share_is_refused_before_it_stands(aside):
+    call = Release(count(), epsilon="0.01", delta="3e-7").body() | {"kind": "release"}
+    body = {"call": call, "every": "append"}
+    on = Asking(aside.tokens.recognise(token_of(aside, "alice", ["analyst"])), aside.datasets["visits"])
+    with pytest.raises(InvalidParameter, match="larger"):
+        stood(aside, on, body | {"share": "0.1"}, "first")
+    assert stood(aside, on, body | {"share": "0.75"}, "second").share == Fraction(3, 4)
+    assert asked(aside) == []
+
+
+def test_it_ends_before_its_delta_could_pass_its_share(aside):
+    standing = stand(aside, Release(count(), epsilon="0.01", delta="1e-7"), share="0.6")
+    assert [grow(aside), grow(aside), grow(aside)] == [1, 1, 1]
+    assert news(aside) == [("hit", 2), ("hit", 3), ("ended", 4)]
+    assert [entry.share for entry in asked(aside)] == [0.25, 0.25]
+    assert aside.standing.book.found(standing.standing).charged == 0.5
+
+
+def test_main_and_delta_are_each_held_to_the_share(aside):
+    """Half of either is no whole: so much of main and so much of delta may be taken, whichever comes first."""
+    session = aside.datasets["visits"].session
+    standing = stand(aside, Release(count(), epsilon="0.5", delta="1e-7"), share="0.5")
+    assert [grow(aside), grow(aside)] == [1, 1]
+    assert news(aside) == [("hit", 2), ("ended", 3)]
+    assert session.spent.share == aside.standing.book.found(standing.standing).charged == 0.5
 
 
 def test_calls_that_fail_after_they_were_charged_are_of_its_share_too(made, monkeypatch):
@@ -662,7 +705,7 @@ def test_no_more_stand_however_many_are_sent_at_once(made, monkeypatch):
 
     def sent(_):
         try:
-            return service.standing.stand(service.datasets["visits"], who, Wish("ask", ALWAYS.body()), 0.0, **terms)
+            return service.standing.stand(service.datasets["visits"], who, Wish("ask", ALWAYS.body()), Amount(0), **terms)
         except InvalidParameter as refused:
             return str(refused)
 

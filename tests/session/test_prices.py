@@ -253,6 +253,25 @@ def test_delta_set_aside_pays_for_approximate_events(opened):
         opened().spine.filter.price(Approximate("0.01", "1e-7"))
 
 
+def test_the_larger_part_of_a_charge_counts_wherever_it_is_told(opened):
+    session = opened(filter="pure", approximate_delta="4e-7")
+    asked = Release(count(), epsilon="0.01", delta="3e-7")
+    quote = session.quote(asked)
+    assert (quote.price_if_hit, quote.price_if_miss, quote.most_charged) == (0.75, 0.75, 0.75)
+    assert (quote.hits_left, quote.left, quote.left_after) == (1, 1, 0.25)
+    assert "75 % of the budget is charged" in str(quote)
+    assert "at least 25 % of the budget is left after it" in str(quote)
+    answer = session.ask(asked)
+    assert (answer.charged.share, answer.left.share) == (0.75, 0.25)
+    assert (session.history[0].share, session.spent.share, session.remaining.share) == (0.75, 0.75, 0.25)
+    assert "75 % of this budget is charged so far" in session.statement()
+    with pytest.raises(
+        BudgetRefused, match=r"can cost 75 % of the budget .* and 25 % is left; it also takes"
+    ) as caught:
+        session.ask(asked)
+    assert (caught.value.figures["asked"], caught.value.figures["left"]) == (0.75, 0.25)
+
+
 @pytest.mark.parametrize("kind", ["pure", "renyi"])
 @pytest.mark.parametrize("aside", [-0.1, "-1e-20", 1e-5, 0.5, 2, float("nan"), True])
 def test_what_is_set_aside_is_a_part_of_delta(opened, kind, aside):

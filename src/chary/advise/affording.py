@@ -197,7 +197,7 @@ class Room:
     @property
     def told_left(self) -> str:
         """What is left, in words."""
-        return f"{plain(100 * self.left.main / max(1, self.filter.capacity.main))} % of the budget"
+        return f"{plain(100 * self.filter.shares.left(self.left))} % of the budget"
 
 
 def _listed(

@@ -59,11 +59,11 @@ class _Compared:
         wanted = Wanted.asked(spine.rows.neighbouring, hits=min(hits, tests), **_terms(call, bound, tests))
         price, parts = bound.price(spine.filter), wanted.paid_tests
         if isinstance(bound, OpenAgreed):
-            paid = bound.terms.paid.main + bound.terms.charges.hit * wanted.paid_hits
+            paid = bound.terms.paid + Amount(bound.terms.charges.hit).times(wanted.paid_hits)
         else:
-            paid = price.hit.main if isinstance(bound, OpenSparse) else price.total(wanted.paid_hits, parts).main
-        whole = spine.filter.capacity.main
-        return cls(bound, wanted, Room(spine.filter, Amount(min(paid, whole))), paid <= whole)
+            paid = price.hit if isinstance(bound, OpenSparse) else price.total(wanted.paid_hits, parts)
+        whole = spine.filter.capacity
+        return cls(bound, wanted, Room(spine.filter, paid.cut_to(whole)), paid.fits_into(whole))
 
     @property
     def error(self) -> float:

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Self
 
 from chary.accounting import Event
-from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Amount, steps_down, steps_up
+from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Amount, Shares, steps_down, steps_up
 from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import Number, exact, plain, positive, probability
 
@@ -88,6 +89,28 @@ class Filter(ABC):
     @abstractmethod
     def capacity(self) -> Amount:
         """The most that may be charged in all."""
+
+    @property
+    def shares(self) -> Shares:
+        """Amounts as shares of the capacity."""
+        return Shares(self.capacity)
+
+    def cheapest(self, *events: Event) -> Price:
+        """The price of that event, of several that all bound one call, whose hit takes the smallest share.
+
+        Events without a price are left out; where none has one, the `NoPrice` of the last is raised.
+        """
+        *others, last = events
+        prices = []
+        for event in others:
+            with suppress(NoPrice):
+                prices.append(self.price(event))
+        try:
+            prices.append(self.price(last))
+        except NoPrice:
+            if not prices:
+                raise
+        return min(prices, key=lambda price: self.shares.exactly(price.hit))
 
     def price(self, event: Event) -> Price:
         """The price of an event, `NoPrice` if this filter has none; multiplicity and rounding are applied here."""

@@ -53,7 +53,7 @@ def entry_of(call: CallRecord, filter_: Filter) -> Entry:
         state=str(call.state),
         hits=call.hits or 0,
         tests=call.tests or 0,
-        share=call.charged.main / max(1, filter_.capacity.main),
+        share=filter_.shares.taken(call.charged),
         answer=None if call.answer is None else json.loads(call.answer),
     )
 

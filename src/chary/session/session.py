@@ -9,7 +9,6 @@ from typing_extensions import Unpack
 
 from chary.accounting import Findings
 from chary.advise.equal_price import alternatives
-from chary.amounts import Amount, steps_down
 from chary.answer import Spending
 from chary.calls.answers import Conditional
 from chary.calls.call import AnswerT, Call, asked
@@ -164,11 +163,10 @@ class Session(Growing):
 
     def set_share(self, analyst: str, share: Number) -> None:
         """Cap one analyst at a share of the dataset's budget, inside the dataset's own cap."""
-        part, capacity = exact(share, "share"), self.spine.filter.capacity
+        part = exact(share, "share")
         if not 0 <= part <= 1:
             raise InvalidParameter("share must lie between 0 and 1, such as set_share('alice', 0.5)")
-        cap = Amount(steps_down(part, capacity.main), steps_down(part, capacity.delta))
-        self.spine.ledger.set_share(self.spine.dataset, analyst, cap)
+        self.spine.ledger.set_share(self.spine.dataset, analyst, self.spine.filter.shares.cap(part))
 
     @property
     def schema(self) -> dict[str, str]:

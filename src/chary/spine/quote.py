@@ -7,6 +7,7 @@ from functools import cached_property
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from chary.amounts import Amount
 from chary.errors import CharyError
 from chary.numbers import Number, exact, plain, whole
 from chary.spine.interaction import Interaction
@@ -21,6 +22,7 @@ _RARE: Final = Fraction(1, 20)
 # Halvings of an epsilon in the search for one whose misses are free.
 _HALVINGS: Final = 20
 _SHOWN: Final = 5
+_NOTHING: Final = Amount(0)
 NOT_FREE: Final = "MISSES ARE NOT FREE"
 NO_ROOM: Final = "IT DOES NOT FIT"
 
@@ -43,10 +45,11 @@ Comparing = Callable[[], Sequence[Alternative]]
 class Quote:
     """Price and accuracy of a question. Nothing in it depends on the data, so it is free.
 
-    Prices are shares of the whole budget: `price_if_hit` and `price_if_miss` for one part, `most_charged` for the
-    worst outcome of the whole call. `hits_left` counts hits (or releases) of this size that still fit, None when they
-    are free. `misses_charged` says that a test is charged although it misses; `free_below` is an epsilon with which
-    misses would be free then, None where no epsilon makes them so (a budget without a delta).
+    Prices are shares of the whole budget, of main or of delta, whichever is larger: `price_if_hit` and `price_if_miss`
+    for one part, `most_charged` for the worst outcome of the whole call (`most`, in the filter's steps). `hits_left`
+    counts hits (or releases) of this size that still fit, None when they are free. `misses_charged` says that a test
+    is charged although it misses; `free_below` is an epsilon with which misses would be free then, None where no
+    epsilon makes them so (a budget without a delta).
 
     `left` is the share that could still be spent now, `left_after` the least that is left after the call, whatever
     comes out (for a run: after its opening); negative where it does not fit.
@@ -84,6 +87,7 @@ class Quote:
     misses_charged: bool = False
     left: float = 1.0
     left_after: float = 1.0
+    most: Amount = field(default=_NOTHING, repr=False, compare=False)
     compared: Comparing | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -96,7 +100,7 @@ class Quote:
 
     def as_dict(self) -> dict[str, Any]:
         """All figures by name."""
-        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "compared"}
+        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("compared", "most")}
         told["within"] = None if self.within is None else asdict(self.within)
         told["outlook"] = None if self.outlook is None else self.outlook.as_dict()
         return told | {"alternatives": [each._asdict() for each in self.alternatives]}
@@ -188,22 +192,23 @@ def quote(
     """
     interaction.prepare(spine.rows)
     price, left = interaction.price(spine.filter), spine.left()
-    capacity = max(1, spine.filter.capacity.main)
+    shares = spine.filter.shares
     later = interaction.later
     bar = interaction.error_bar
     apart = bar if distance is None else float(exact(distance, "distance"))
     tested = interaction.kind != "release" and interaction.bar_step is not None
     barred = interaction.barred
     charged = barred is not None and barred.bought is False and not price.free_miss
-    most = _most(interaction.worst(price).main, left.main, halts=interaction.halts)
+    most = _most(interaction.worst(price), left, halts=interaction.halts)
     return Quote(
         kind=interaction.kind,
         epsilon=None if interaction.event.epsilon is None else float(interaction.event.epsilon),
-        price_if_hit=price.hit.main / capacity,
-        price_if_miss=price.miss.main / capacity,
-        most_charged=most / capacity,
-        left=left.main / capacity,
-        left_after=(left.main - most) / capacity,
+        price_if_hit=shares.taken(price.hit),
+        price_if_miss=shares.taken(price.miss),
+        most_charged=shares.taken(most),
+        left=shares.left(left),
+        left_after=shares.left(left, most),
+        most=most,
         hits_left=price.hit.copies_in(left),
         fits=needed(interaction, spine.filter).fits_into(left),
         error_bar=None if interaction.decides else bar,
@@ -212,8 +217,8 @@ def quote(
         shortfall=interaction.shortfall(_RARE),
         rank_error=interaction.rank_error,
         within=interaction.foreseen if tests is None else interaction.within(whole(tests, "tests"), confidence),
-        later_hit=None if later is None else later.hit.main / capacity,
-        later_miss=None if later is None else later.miss.main / capacity,
+        later_hit=None if later is None else shares.taken(later.hit),
+        later_miss=None if later is None else shares.taken(later.miss),
         interval=interaction.foretold(),
         free_below=_free_below(spine, interaction) if charged else None,
         misses_charged=charged,
@@ -248,9 +253,10 @@ def _free_below(spine: Spine, interaction: Interaction) -> float | None:
     return None
 
 
-def _most(worst: int, left: int, *, halts: bool) -> int:
-    """What a call may be charged; one that halts when the budget is used up takes no more than is left."""
-    return min(worst, left) if halts else worst
+def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:
+    """What a call may be charged; one that halts when the budget is used up takes no more than is left, but its delta
+    is paid whole."""
+    return Amount(min(worst.main, left.main), worst.delta) if halts else worst
 
 
 def _wrong(interaction: Interaction, distance: float | None) -> float | None:

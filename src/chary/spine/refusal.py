@@ -23,18 +23,18 @@ def needed(interaction: Interaction, filter_: Filter) -> Amount:
 
 def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRefused:
     """The error for an interaction that does not fit into what is left."""
-    whole = max(1, filter_.capacity.main)
     least = needed(interaction, filter_)
-    asked, room = (plain(100 * amount.main / whole) for amount in (least, left))
+    asked, room = filter_.shares.taken(least), filter_.shares.left(left)
     epsilon = interaction.event.epsilon
     size = "" if epsilon is None else f" of epsilon {plain(epsilon)}"
-    told = f"this {interaction.kind}{size} can cost {asked} % of the budget ({filter_.budget}) and {room} % is left"
+    told = f"this {interaction.kind}{size} can cost {plain(100 * asked)} % of the budget ({filter_.budget}) and "
+    told += f"{plain(100 * room)} % is left"
     if least.delta > left.delta:
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
         told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"
     fitting = _largest_that_fits(interaction, filter_, left)
     error = BudgetRefused(told if fitting is None else f"{told}; epsilon={plain(fitting)} would fit")
-    error.figures = {"asked": least.main / whole, "left": left.main / whole}
+    error.figures = {"asked": asked, "left": room}
     if fitting is not None:
         error.figures["epsilon"] = float(fitting)
     return error

@@ -1,4 +1,4 @@
-"""What is charged of a budget, and what is left of it, as shares."""
+"""What is charged of a budget, and what is left of it, as an answer tells it."""
 
 from chary.amounts import Amount
 from chary.answer import Spending
@@ -7,22 +7,17 @@ from chary.ledger import Ledger
 
 
 def spending(filter_: Filter, amount: Amount) -> Spending:
-    """An amount of the filter's unit, as a share of its capacity: the larger share, where some delta was set aside."""
-    return Spending(max(_shares(filter_, amount), default=0.0), filter_.charged(amount), filter_.unit, amount)
+    """A charge of the filter's unit, with the share of the budget that it takes."""
+    return Spending(filter_.shares.taken(amount), filter_.charged(amount), filter_.unit, amount)
 
 
 def remaining(filter_: Filter, left: Amount) -> Spending:
-    """What is left, likewise: the smaller share, where some delta was set aside."""
-    return Spending(min(_shares(filter_, left), default=0.0), filter_.charged(left), filter_.unit, left)
-
-
-def _shares(filter_: Filter, amount: Amount) -> list[float]:
-    capacity = filter_.capacity
-    return [part / whole for part, whole in ((amount.main, capacity.main), (amount.delta, capacity.delta)) if whole]
+    """What is left, likewise."""
+    return Spending(filter_.shares.left(left), filter_.charged(left), filter_.unit, left)
 
 
 def left_of(ledger: Ledger, dataset: str, analyst: str) -> Amount:
     """What an analyst could still spend: the smaller of the dataset's room and the analyst's."""
     whole = ledger.balance(dataset).left or Amount(0)
     own = ledger.analyst_balance(dataset, analyst).left
-    return whole if own is None else Amount(min(whole.main, own.main), min(whole.delta, own.delta))
+    return whole if own is None else whole.cut_to(own)

@@ -57,5 +57,5 @@ class AskedInRounds(Kept[Any, GrowingState]):
         if not (asked or options) or state.next_epsilon is None or state.open_round is not None:
             return told
         begun = super().quote()
-        prices = ("epsilon", "price_if_hit", "price_if_miss", "most_charged", "fits", "left", "left_after")
+        prices = ("epsilon", "price_if_hit", "price_if_miss", "most_charged", "most", "fits", "left", "left_after")
         return replace(told, hits_left=state.left, **{name: getattr(begun, name) for name in prices})

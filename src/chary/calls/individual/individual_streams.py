@@ -214,4 +214,5 @@ class KeptStream(Kept[Any, StreamState]):
         hits = self.terms["hits_per_unit"]
         if self.hit is None:
             return StreamState(Fraction(self.terms["epsilon_per_call"]), hits)
-        return StreamState(None, hits, self.spine.filter.price(self.hit.event).hit.main / self._renyi.capacity.main)
+        filter_ = self._renyi
+        return StreamState(None, hits, filter_.shares.taken(filter_.price(self.hit.event).hit))

@@ -15,7 +15,7 @@ from chary.calls.fields import Edges, Exact, Name, Numbers, Positive, Probabilit
 from chary.data import OfUnit, Ordered, Query, Reading, Relation, Rows, UnitValues, ordered
 from chary.data import RowTable as DataTable
 from chary.data.queries.ordered_values import Occurring
-from chary.errors import InvalidQuery, NoPrice
+from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
 from chary.numbers import plain
@@ -161,12 +161,8 @@ class AskQuantiles(Bound[Quantiles]):
         if self.flip or self.mechanism.narrow(self.asked.points):
             return super().price(filter_)
         rounds = (self.guarded or self.mechanism).rounds
-        price, zcdp = super().price(filter_), Fraction(self.call.epsilon) ** 2 / (8 * rounds)
-        try:
-            other = filter_.price(ZeroConcentrated(zcdp))
-        except NoPrice:
-            return price
-        return min(price, other, key=lambda found: found.hit.main)
+        zcdp = Fraction(self.call.epsilon) ** 2 / (8 * rounds)
+        return filter_.cheapest(ZeroConcentrated(zcdp), self.event)
 
     def foretold(self) -> str:
         if self.guarded is None:

@@ -15,7 +15,7 @@ from chary.calls.fields import Positive, Probability, QueryOf
 from chary.calls.numbers.mean_noise import MeanNoise, halves, laplace_mean, mean_answer
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.query import AnsweredT
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Gaussian
 from chary.numbers import Number
@@ -95,7 +95,7 @@ class AskRelease(Bound[Release[Any]]):
     def price(self, filter_: Filter) -> Price:
         if self.call.delta is None or self.call.epsilon is None:
             return filter_.price(self.event)
-        return _cheaper(filter_, self.event, Approximate(self.call.epsilon, self.call.delta))
+        return filter_.cheapest(self.event, Approximate(self.call.epsilon, self.call.delta))
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         query = self.call.query
@@ -202,25 +202,6 @@ def parts_of(query: Question, neighbouring: Neighbouring) -> tuple[Query, ...]:
 def noisy_parts(noises: Sequence[Additive], touched: Touched) -> list[int]:
     """The exact answer of each part of a query without keys, with its noise."""
     return [noise.apply_one(touched.integer(k), touched.source) for k, noise in enumerate(noises)]
-
-
-def _cheaper(filter_: Filter, noise: Event, approximate: Event) -> Price:
-    """The price of either event that takes the smaller part of main capacity or delta, whichever it takes more of."""
-    try:
-        price = filter_.price(noise)
-    except NoPrice:
-        return filter_.price(approximate)
-    try:
-        other = filter_.price(approximate)
-    except NoPrice:
-        return price
-    capacity = filter_.capacity
-
-    def part(found: Price) -> Fraction:
-        hit = found.hit
-        return max(Fraction(hit.main, max(1, capacity.main)), Fraction(hit.delta, max(1, capacity.delta)))
-
-    return min(price, other, key=part)
 
 
 def _noisy_mean(mean: MeanNoise, touched: Touched) -> list[list[int]]:

@@ -20,7 +20,7 @@ from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Keys, Name, Positive, Where
 from chary.data import Neighbouring, Query, Relation, count
-from chary.errors import InvalidQuery, NoPrice
+from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
 from chary.mechanisms.selection.majority import Rule
@@ -52,12 +52,7 @@ def bounded_range_price(filter_: Filter, epsilon: Number) -> Price:
     The proof of the second is in `chary.calls.votes.ballot_questions`; it needs all log-likelihood ratios of a pair
     of neighbours in an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
     """
-    price = filter_.price(Pure(epsilon))
-    try:
-        other = filter_.price(ZeroConcentrated(exact(epsilon, "epsilon") ** 2 / 8))
-    except NoPrice:
-        return price
-    return min(price, other, key=lambda found: found.hit.main)
+    return filter_.cheapest(ZeroConcentrated(exact(epsilon, "epsilon") ** 2 / 8), Pure(epsilon))
 
 
 def one_direction(query: Query, neighbouring: Neighbouring) -> bool:
@@ -99,7 +94,8 @@ class Choose(Call[ChosenKey]):
         if self.by is not None:
             return ChooseKey(self, neighbouring, query)
         made = ChooseKey(replace(self, by="exponential"), neighbouring, query)
-        half = 2 * made.price(spine.filter).hit.main <= spine.filter.price(made.event).hit.main
+        narrow, usual = made.price(spine.filter).hit, spine.filter.price(made.event).hit
+        half = narrow.times(2).fits_into(usual)
         return made if half else ChooseKey(replace(self, by="permute_and_flip"), neighbouring, query)
 
 

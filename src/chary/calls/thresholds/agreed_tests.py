@@ -98,7 +98,7 @@ class AgreedTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
 
     def plan(self, filter_: Filter) -> AgreedPlan:
         """What is to be paid for under this filter, in its steps."""
-        main = filter_.capacity.main if self.part is None else int(filter_.capacity.main * Fraction(self.part))
+        main = (filter_.capacity if self.part is None else filter_.shares.cap(Fraction(self.part))).main
         misses = None if self.misses is None else Fraction(self.misses)
         return AgreedPlan(self.tests, self.hits, main, misses, Fraction(self.value or 0), Fraction(self.sure or SURE))
 
@@ -171,6 +171,6 @@ class KeptAgreed(Kept[Any, AgreedState]):
     @property
     def state(self) -> AgreedState:
         done = used_up(self.spine.ledger.secret(self.number), self.number)
-        terms, capacity = self.agreed, self.spine.filter.capacity.main
-        paid, hit = terms.paid.main / capacity, terms.charges.hit / capacity
+        terms, shares = self.agreed, self.spine.filter.shares
+        paid, hit = shares.taken(terms.paid), shares.taken(Amount(terms.charges.hit))
         return AgreedState(terms.tests, terms.tests - done, paid, hit, terms)

@@ -137,7 +137,7 @@ def price_of(
     if wanted.hits is not None:
         return _some(whole // wanted.hits, steps)
     if wanted.price is not None:
-        return _some(int(whole * exact(wanted.price, "price")), steps)
+        return _some(filter_.shares.cap(exact(wanted.price, "price")).main, steps)
     near = _Near(float(exact(wanted.within or 0, "within") / sensitivity), float(chance or 0), width)
 
     def right(main: int) -> bool:

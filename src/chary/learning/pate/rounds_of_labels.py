@@ -133,7 +133,7 @@ def plain_share(budget: Budget, strategy: Strategy, asked: int) -> float:
     delta = budget.exact[1]
     filter_: Filter = RenyiFilter.best(budget) if delta else PureFilter(budget)
     event = strategy.plain if delta else Pure(strategy.pure)
-    return asked * filter_.price(event).hit.main / filter_.capacity.main
+    return filter_.shares.taken(filter_.price(event).hit.times(asked))
 
 
 def _confident(gnmax: ConfidentGnmax, votes: Counts, budget: Budget, source: Source | None) -> int:

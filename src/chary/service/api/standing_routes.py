@@ -128,7 +128,7 @@ def stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> Stand
         raise InvalidParameter("there is no webhook of that name in the chary.toml")
     told = {"standing": named(on.who, on.served.name, key), "asked": wish.written()}
     service.trail.add(on.who, on.served.name, "stand", told, key)
-    return service.standing.stand(on.served, on.who, wish, quoted.most_charged, **said)
+    return service.standing.stand(on.served, on.who, wish, quoted.most, **said)
 
 
 def turned(service: Service, on: Asking, name: str, state: str) -> StandingQuestion:

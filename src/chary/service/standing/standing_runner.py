@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from chary.amounts import Amount
@@ -62,7 +63,7 @@ class StandingRunner:
     answers: SharedAnswers
     failures: dict[str, Failures] = field(default_factory=dict)
 
-    def stand(self, served: Served, who: Principal, wish: Wish, price: float, **said: Any) -> StandingQuestion:
+    def stand(self, served: Served, who: Principal, wish: Wish, price: Amount, **said: Any) -> StandingQuestion:
         """A new standing question: at appends about every version after the one of now, at times also about that.
 
         Errors: `InvalidParameter` where not even one answer fits into its share, and for a token of an issuer.
@@ -74,7 +75,7 @@ class StandingRunner:
             )
         if wish.action == "ask":
             read_asked(wish)
-        if price > exact(said["share"], "share"):
+        if not price.fits_into(_share(served.session, max(Fraction(0), exact(said["share"], "share")))):
             raise InvalidParameter("one answer could cost more than this share: give it a larger one")
         known = version_of(served) if said["every"] == APPEND else NEVER
         return self.book.add(who, served.name, wish, known, **said)
@@ -121,16 +122,18 @@ class StandingRunner:
         session = served.acting(who)
         try:
             quoted = quote_of(served, who, session, standing.wish)
-            if self._charged(session, standing, version) + quoted.most_charged > standing.share:
+            most = self._charged(session, standing, version) + quoted.most
+            if not most.fits_into(_share(session, standing.share)):
                 self._end(standing, version, "the next answer could cost more than is left of its share")
                 return
             key = key_of(standing, version)
-            begins = int(quoted.most_charged > 0)  # what is open when it is quoted may have ended when it is asked
+            begins = int(quoted.most != Amount(0))  # what is open when it is quoted may have ended when it is asked
             answer = fulfilled(self.answers, served, who, session, standing.wish, key, begins=begins)
         except (BudgetRefused, InvalidInput) as error:
             self._end(standing, version, str(error))
         else:
-            self._answered(replace(standing, charged=self._charged(session, standing)), version, answer, quoted)
+            charged = spending(session.spine.filter, self._charged(session, standing)).share
+            self._answered(replace(standing, charged=charged), version, answer, quoted)
 
     def _failed(self, standing: StandingQuestion, version: int, error: Exception) -> None:
         """It is asked again, each time after twice as long, and soon says so. Of an error that chary did not raise on
@@ -144,8 +147,8 @@ class StandingRunner:
             self.feed.add(standing, News("failing", version, None, f"it cannot be asked, and is tried again: {why}"))
         self.book.keep(standing.standing)
 
-    def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> float:
-        """The share that the ledger charged for it, also where a call failed or was killed; without the answer about
+    def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> Amount:
+        """What the ledger charged for it, also where a call failed or was killed; without the answer about
         a version, which is told again for free. Rounds that were begun for it are not: they may be over."""
         spine = session.spine
 
@@ -157,7 +160,7 @@ class StandingRunner:
         if about is not None:
             key = key_of(standing, about)
             charged = charged - (settled(key) - settled(f"{key}/"))
-        return spending(spine.filter, charged).share
+        return charged
 
     def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
         """`standing` has what it was charged by now. What a histogram says alone is under no call of its own."""
@@ -177,6 +180,11 @@ class StandingRunner:
     def _end(self, standing: StandingQuestion, version: int, why: str) -> None:
         self.feed.add(standing, News("ended", version, None, why))
         self.book.keep(standing.standing, state=ENDED)
+
+
+def _share(session: Session, share: Fraction) -> Amount:
+    """What a question may take: so much of main and so much of delta, neither more."""
+    return session.spine.filter.shares.cap(share)
 
 
 def read_asked(wish: Wish) -> None:

@@ -1,11 +1,12 @@
 """Where a budget went: over time, by kind and by analyst; and how long what is left will last."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from chary.amounts import Amount, Shares
 from chary.ledger import CallRecord
 from chary.service.api.places import Asking
 from chary.session.public_report.wording import titled
@@ -23,19 +24,19 @@ _STEPS: Final = 400
 
 
 class Charge(NamedTuple):
-    """A call: when it was asked, by whom, of which kind, and what it took of the budget."""
+    """A call: when it was asked, by whom, of which kind, and what it took."""
 
     time: str
     analyst: str
     kind: str
     tests: int
     hits: int
-    share: float
+    charged: Amount
 
 
 @dataclass(frozen=True)
 class Portion:
-    """What the calls of one analyst, or of one kind, took together."""
+    """What the calls of one analyst, or of one kind, took together, as a share of the budget."""
 
     name: str
     calls: int
@@ -46,25 +47,26 @@ class Portion:
 
 @dataclass(frozen=True)
 class BudgetSoFar:
-    """What became of a budget, as somebody is shown it. Shares are of the whole budget."""
+    """What became of a budget, as somebody is shown it. Shares are of the whole budget, `shares` works them out."""
 
     spent: float
     left: float
     charges: tuple[Charge, ...]
+    shares: Shares
 
     @property
     def by_kind(self) -> list[Portion]:
         """By kind of call, the largest first."""
-        return _portions(self.charges, "kind")
+        return self._portions("kind")
 
     @property
     def by_analyst(self) -> list[Portion]:
         """By analyst, the largest first."""
-        return _portions(self.charges, "analyst")
+        return self._portions("analyst")
 
     def days_left(self, now: datetime) -> float | None:
         """How many days what is left lasts at the rate so far; None where it is too early to tell."""
-        paid = [charge for charge in self.charges if charge.share]
+        paid = self._paid
         days = (now - datetime.fromisoformat(paid[0].time)).total_seconds() / _DAY if paid else 0.0
         if len(paid) < _CHARGES_FOR_RATE or days < _DAYS_FOR_RATE:
             return None
@@ -72,25 +74,44 @@ class BudgetSoFar:
 
     def steps(self, until: datetime) -> list[dict[str, Any]]:
         """What each kind had taken in all after each charge, in per cent of the budget; the last one until then."""
-        taken = {portion.name: 0.0 for portion in self.by_kind if portion.share}
+        taken = {portion.name: Amount(0) for portion in self.by_kind if portion.share}
         found: list[dict[str, Any]] = []
-        paid = [charge for charge in self.charges if charge.share]
+        paid = self._paid
         every = len(paid) // _STEPS + 1
         for place, charge in enumerate(paid, 1):
-            taken[charge.kind] += 100 * charge.share
+            taken[charge.kind] += charge.charged
             if place % every == 0 or place == len(paid):
-                found += _step(charge.time, taken)
-        return found + _step(until.isoformat(), taken)
+                found += self._step(charge.time, taken)
+        return found + self._step(until.isoformat(), taken)
+
+    @property
+    def _paid(self) -> list[Charge]:
+        return [charge for charge in self.charges if self.shares.taken(charge.charged)]
+
+    def _step(self, time: str, taken: Mapping[str, Amount]) -> list[dict[str, Any]]:
+        return [{"time": time, "kind": kind, "taken": 100 * self.shares.taken(part)} for kind, part in taken.items()]
+
+    def _portions(self, by: str) -> list[Portion]:
+        def name(charge: Charge) -> str:
+            return str(getattr(charge, by))
+
+        grouped = ((key, list(group)) for key, group in groupby(sorted(self.charges, key=name), key=name))
+        portions = (self._portion(key, group) for key, group in grouped)
+        return sorted(portions, key=lambda portion: (-portion.share, portion.name))
+
+    def _portion(self, name: str, charges: list[Charge]) -> Portion:
+        tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("tests", "hits"))
+        taken = self.shares.taken(sum((charge.charged for charge in charges), Amount(0)))
+        return Portion(name, len(charges), tests, hits, taken)
 
 
 def budget_so_far(on: Asking) -> BudgetSoFar:
     """The budget of a dataset, with the calls that are shown to somebody; of all others only what they took."""
     session = on.served.asked_by(on.who.analyst)
     spine = session.spine
-    whole = max(1, spine.filter.capacity.main)
     records = spine.ledger.calls(spine.dataset)
-    charges = tuple(_charge(record, whole, on.served.shows(on.who, record.analyst)) for record in records)
-    return BudgetSoFar(session.spent.share, session.remaining.share, charges)
+    charges = tuple(_charge(record, on.served.shows(on.who, record.analyst)) for record in records)
+    return BudgetSoFar(session.spent.share, session.remaining.share, charges, spine.filter.shares)
 
 
 def lasts(days: float) -> str:
@@ -115,25 +136,8 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _step(time: str, taken: Mapping[str, float]) -> list[dict[str, Any]]:
-    return [{"time": time, "kind": kind, "taken": share} for kind, share in taken.items()]
-
-
-def _charge(record: CallRecord, whole: int, shown: bool) -> Charge:
-    share, tests, hits = record.charged.main / whole, record.tests or 0, record.hits or 0
+def _charge(record: CallRecord, shown: bool) -> Charge:
     if not shown:
-        return Charge(record.created, OTHERS, OTHERS, 0, 0, share)
-    return Charge(record.created, record.analyst, titled(record.kind), tests, hits, share)
-
-
-def _portions(charges: Iterable[Charge], by: str) -> list[Portion]:
-    def name(charge: Charge) -> str:
-        return str(getattr(charge, by))
-
-    grouped = ((key, list(group)) for key, group in groupby(sorted(charges, key=name), key=name))
-    return sorted((_portion(key, group) for key, group in grouped), key=lambda portion: (-portion.share, portion.name))
-
-
-def _portion(name: str, charges: list[Charge]) -> Portion:
-    tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("tests", "hits"))
-    return Portion(name, len(charges), tests, hits, sum(charge.share for charge in charges))
+        return Charge(record.created, OTHERS, OTHERS, 0, 0, record.charged)
+    tests, hits = record.tests or 0, record.hits or 0
+    return Charge(record.created, record.analyst, titled(record.kind), tests, hits, record.charged)

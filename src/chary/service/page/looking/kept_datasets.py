@@ -67,13 +67,13 @@ def backup_commands(service: Service, on: Asking) -> list[str]:
 
 def _capped(on: Asking, analyst: str) -> Capped:
     spine = on.served.session.spine
-    whole = max(1, spine.filter.capacity.main)
+    shares = spine.filter.shares
     try:
         balance = spine.ledger.analyst_balance(spine.dataset, analyst)
     except (LedgerError, InvalidParameter):  # no name, or one that the ledger has not heard of
         return Capped(analyst, 0.0, None)
-    share = None if balance.capacity is None else balance.capacity.main / whole
-    return Capped(analyst, balance.spent.main / whole, share)
+    share = None if balance.capacity is None else shares.taken(balance.capacity)
+    return Capped(analyst, shares.taken(balance.spent), share)
 
 
 def _state(token: TokenRecord, now: float) -> str:
