@@ -251,7 +251,8 @@ def test_what_a_run_found_is_listed_and_drawn(made):
     service, on = made
     run = on.served.asked_by("alice").start(SparseVector(above="122.5", hits=2, epsilon=200))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
-    service.standing.stand(on.served, on.who, Wish("question", {"query": {"kind": "count"}}, run.call), Amount(0), **terms)
+    wish = Wish("question", {"query": {"kind": "count"}}, run.call)
+    service.standing.stand(on.served, on.who, wish, Amount(0), **terms)
     grow(made, 3)
     (found,) = watched(*made)
     assert [(look.version, look.hits) for look in found.looks] == [(2, 0), (3, 0), (4, 1)]

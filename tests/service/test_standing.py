@@ -705,7 +705,8 @@ def test_no_more_stand_however_many_are_sent_at_once(made, monkeypatch):
 
     def sent(_):
         try:
-            return service.standing.stand(service.datasets["visits"], who, Wish("ask", ALWAYS.body()), Amount(0), **terms)
+            wish = Wish("ask", ALWAYS.body())
+            return service.standing.stand(service.datasets["visits"], who, wish, Amount(0), **terms)
         except InvalidParameter as refused:
             return str(refused)
 
