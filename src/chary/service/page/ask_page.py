@@ -10,6 +10,7 @@ from chary.calls.call import kinds
 from chary.data import Series
 from chary.errors import CharyError
 from chary.service.api.job_routes import Name as JobName
+from chary.service.api.job_routes import job_found
 from chary.service.api.places import Asking
 from chary.service.api.service_state import Shared
 from chary.service.page.asking.beginning import led_on, once, page_key, settled
@@ -21,7 +22,7 @@ from chary.service.page.frame.posted_forms import Form, Posted
 from chary.service.page.frame.shown_pages import Page, shown
 from chary.service.page.frame.visiting import Asker
 from chary.service.page.history_page import shown_replay
-from chary.service.serving.wishes import Wish, fulfilled, readable_kinds
+from chary.service.serving.wishes import Wish, readable_kinds
 from chary.service.wire.problems import status_of
 
 router = APIRouter(prefix="/datasets/{dataset}/ask")
@@ -66,13 +67,9 @@ def quote(request: Request, on: Asker, form: Form) -> Response:
 @router.get("/jobs/{job}")
 def job(request: Request, on: Asker, job: JobName, service: Shared) -> Response:
     """Where one waits for a call that takes long; its answer once it is there."""
-    state = service.jobs.found(job, on.who)
+    state, found = job_found(job, on.who, service)
     if state.state == "done":
-        served = service.datasets.for_(on.who, state.dataset)
-        session = served.asked_by(on.who.analyst)
-        return led_on(
-            on, fulfilled(service.jobs.answers, served, on.who, session, state.wish, state.request), state.wish
-        )
+        return led_on(on, found, state.wish)
     response = shown(request, "job", job=state)
     if state.state == "running":
         response.headers.update(_WAIT)

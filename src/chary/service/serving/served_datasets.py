@@ -38,6 +38,10 @@ class Served:
         spine = self.asked_by(who.analyst, on_step).spine
         return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin)))
 
+    def replaying(self, analyst: str) -> Session:
+        """The same, which tells what the ledger has under request keys, and asks nothing."""
+        return Session(replace(self.session.spine, analyst=analyst, replays=True))
+
     def shows(self, who: Principal, analyst: str) -> bool:
         """Whether somebody is shown the questions and answers of an analyst."""
         return self.shared or who.custodian or who.analyst == analyst
