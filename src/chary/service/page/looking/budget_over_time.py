@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from chary.ledger import CallRecord
 from chary.service.api.places import Asking
+from chary.service.serving.charges_so_far import Charge
 from chary.session.public_report.wording import titled
 
 # Whose calls are not shown: what they took together is public, how it was taken is not.
@@ -20,17 +20,6 @@ _DAY: Final = 86_400.0
 _UNITS: Final = ((1 / 12, 1 / 1_440, "minutes"), (2.0, 1 / 24, "hours"), (21.0, 1.0, "days"), (730.0, 7.0, "weeks"))
 # A picture has so many steps at most: those in between change no pixel.
 _STEPS: Final = 400
-
-
-class Charge(NamedTuple):
-    """A call: when it was asked, by whom, of which kind, and what it took of the budget."""
-
-    time: str
-    analyst: str
-    kind: str
-    tests: int
-    hits: int
-    share: float
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,7 @@ class BudgetSoFar:
         """How many days what is left lasts at the rate so far; None where it is too early to tell."""
         paid = [charge for charge in self.charges if charge.share]
         days = (now - datetime.fromisoformat(paid[0].time)).total_seconds() / _DAY if paid else 0.0
-        if len(paid) < _CHARGES_FOR_RATE or days < _DAYS_FOR_RATE:
+        if sum(charge.calls for charge in paid) < _CHARGES_FOR_RATE or days < _DAYS_FOR_RATE:
             return None
         return (1 - self.spent) / (self.spent / days)
 
@@ -88,8 +77,8 @@ def budget_so_far(on: Asking) -> BudgetSoFar:
     session = on.served.asked_by(on.who.analyst)
     spine = session.spine
     whole = max(1, spine.filter.capacity.main)
-    records = spine.ledger.calls(spine.dataset)
-    charges = tuple(_charge(record, whole, on.served.shows(on.who, record.analyst)) for record in records)
+    taken = on.served.charges.all(spine.ledger, spine.dataset, whole)
+    charges = tuple(_shown(charge, on.served.shows(on.who, charge.analyst)) for charge in taken)
     return BudgetSoFar(session.spent.share, session.remaining.share, charges)
 
 
@@ -119,11 +108,10 @@ def _step(time: str, taken: Mapping[str, float]) -> list[dict[str, Any]]:
     return [{"time": time, "kind": kind, "taken": share} for kind, share in taken.items()]
 
 
-def _charge(record: CallRecord, whole: int, shown: bool) -> Charge:
-    share, tests, hits = record.charged.main / whole, record.tests or 0, record.hits or 0
+def _shown(charge: Charge, shown: bool) -> Charge:
     if not shown:
-        return Charge(record.created, OTHERS, OTHERS, 0, 0, share)
-    return Charge(record.created, record.analyst, titled(record.kind), tests, hits, share)
+        return charge._replace(analyst=OTHERS, kind=OTHERS, tests=0, hits=0)
+    return charge._replace(kind=titled(charge.kind))
 
 
 def _portions(charges: Iterable[Charge], by: str) -> list[Portion]:
@@ -135,5 +123,5 @@ def _portions(charges: Iterable[Charge], by: str) -> list[Portion]:
 
 
 def _portion(name: str, charges: list[Charge]) -> Portion:
-    tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("tests", "hits"))
-    return Portion(name, len(charges), tests, hits, sum(charge.share for charge in charges))
+    calls, tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("calls", "tests", "hits"))
+    return Portion(name, calls, tests, hits, sum(charge.share for charge in charges))
