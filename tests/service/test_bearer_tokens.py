@@ -1,11 +1,16 @@
 """Tokens: shown once, hashed, expiring, revocable; and the rates of those who come."""
 
+from hashlib import sha256
+
 import pytest
+from argon2 import PasswordHasher
+from sqlalchemy import select, update
 
 from chary.errors import InvalidParameter
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.roles import Role
 from chary.service.keeping.service_store import ServiceStore
+from chary.service.keeping.service_tables import TOKENS
 
 GIVEN = {"roles": ["analyst"], "datasets": ["visits"], "days": 2}
 
@@ -50,8 +55,29 @@ def test_nothing_that_is_kept_is_the_secret(store, tmp_path):
     store.close()
     kept = b"".join(each.read_bytes() for each in tmp_path.iterdir())
     assert name.encode() in kept
-    assert b"$argon2id$" in kept
+    assert sha256(secret.encode()).hexdigest().encode() in kept
     assert secret.encode() not in kept
+
+
+def test_a_token_of_an_earlier_version_is_recognised_and_has_a_digest_from_then_on(store):
+    tokens = BearerTokens(store)
+    token, other = tokens.make("alice", **GIVEN), tokens.make("bob", **GIVEN)
+    _, name, secret = token.split("_", 2)
+    slow = PasswordHasher(time_cost=1, memory_cost=8_192, parallelism=1).hash(secret)
+    store.change(update(TOKENS).where(TOKENS.c.token == name).values(hashed=slow))
+    assert tokens.recognise(f"chary_{name}_{other.split('_', 2)[2]}") is None
+    assert tokens.recognise(token).analyst == "alice"
+    (kept,) = store.rows(select(TOKENS.c.hashed).where(TOKENS.c.token == name))
+    assert kept.hashed == f"sha256:{sha256(secret.encode()).hexdigest()}"
+    assert tokens.recognise(token).analyst == "alice"
+    assert tokens.recognise(f"chary_{name}_{secret}x") is None
+
+
+def test_the_name_of_a_token_that_was_tried_is_told_where_it_was_made_here(store):
+    tokens = BearerTokens(store)
+    _, name, _ = tokens.make("alice", **GIVEN).split("_", 2)
+    assert tokens.tried(f"chary_{name}_x") == name
+    assert [tokens.tried(each) for each in (f"other_{name}_x", "chary_0000000000000000_x", "", "x")] == [None] * 4
 
 
 def test_forgeries_are_nobodys(store):

@@ -180,7 +180,7 @@ def test_a_condition_is_no_way_into_the_engine(http, spent, where):
     assert told["type"].endswith("invalid-query")
 
 
-def test_guessing_is_slowed_and_does_not_lock_out_whoever_was_known(tmp_path):
+def test_guessing_is_slowed_and_locks_out_no_right_token_behind_the_same_address(tmp_path):
     service = service_at(tmp_path)
     service.failures = Rates(each_second=0.1, burst=10, clock=lambda: 0.0)
     serve_visits(service)
@@ -189,10 +189,25 @@ def test_guessing_is_slowed_and_does_not_lock_out_whoever_was_known(tmp_path):
         assert client.get("/v1/datasets", headers=bearing(known)).status_code == 200
         statuses = [client.get("/v1/datasets", headers=bearing(f"chary_{n:016x}_x")).status_code for n in range(14)]
         assert statuses == [401] * 10 + [429] * 4
-        slowed = client.get("/v1/datasets", headers=bearing(fresh))
+        slowed = client.get("/v1/datasets", headers=bearing("chary_00000000000000ff_x"))
         assert is_problem(slowed, 429)
         assert int(slowed.headers["retry-after"]) >= 1
-        assert client.get("/v1/datasets", headers=bearing(known)).status_code == 200
+        assert [client.get("/v1/datasets", headers=bearing(each)).status_code for each in (known, fresh)] == [200] * 2
+
+
+def test_wrong_secrets_count_by_the_token_whose_name_they_have(tmp_path):
+    service = service_at(tmp_path)
+    service.failures = Rates(each_second=0.1, burst=10, clock=lambda: 0.0)
+    serve_visits(service)
+    with listening(service) as address, client_of(address) as client:
+        alice, bob = token_of(service), token_of(service, "bob")
+        forged = [f"{token}x" for token in (alice, bob)]
+        statuses = [client.get("/v1/datasets", headers=bearing(forged[0])).status_code for _ in range(12)]
+        assert statuses == [401] * 10 + [429] * 2
+        # Others behind this address hear what is wrong with theirs, and whoever has the token still comes in.
+        assert client.get("/v1/datasets", headers=bearing(forged[1])).status_code == 401
+        assert client.get("/v1/datasets", headers=bearing("chary_0000000000000000_x")).status_code == 401
+        assert client.get("/v1/datasets", headers=bearing(alice)).status_code == 200
 
 
 def test_a_token_that_comes_too_often_waits(tmp_path):

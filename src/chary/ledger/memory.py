@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
+from itertools import islice
 
 from chary.amounts import Amount
 from chary.errors import LedgerError
@@ -209,13 +210,38 @@ class MemoryLedger:
         with self._lock:
             return self._call(number)
 
-    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[CallRecord]:
-        """The dataset's calls in ascending order."""
+    def calls(
+        self,
+        dataset: str,
+        after: int = 0,
+        limit: int | None = None,
+        *,
+        before: int | None = None,
+        analyst: str | None = None,
+        kinds: Collection[str] | None = None,
+        keys: str | None = None,
+        newest: bool = False,
+    ) -> Iterator[CallRecord]:
+        """The dataset's calls that are looked for."""
+
+        def fits(entry: ChainEntry) -> bool:
+            asked = entry.kind == Kind.RESERVE and entry.dataset == dataset and analyst in (None, entry.analyst)
+            under = keys is None or (entry.request is not None and entry.request.startswith(keys))
+            return asked and under and (kinds is None or entry.label in kinds)
+
         with self._lock:
             self._account(dataset)
-            entries = [e for e in self._entries[max(after, 0) :] if e.kind == Kind.RESERVE and e.dataset == dataset]
-            first = entries if limit is None else entries[: count(limit, "limit")]
-            return iter([self._call(entry.number) for entry in first])
+            most = None if limit is None else count(limit, "limit")
+            end = len(self._entries) if before is None else min(len(self._entries), max(before - 1, 0))
+            numbers = range(max(after, 0), end)
+            entries = (self._entries[place] for place in (reversed(numbers) if newest else numbers))
+            found = list(islice((entry for entry in entries if fits(entry)), most))
+            return iter([self._call(entry.number) for entry in found])
+
+    def analysts(self, dataset: str) -> list[str]:
+        """Whoever has asked or was capped."""
+        with self._lock:
+            return sorted(self._account(dataset).analysts)
 
     def datasets(self) -> list[Terms]:
         """The terms of every dataset."""

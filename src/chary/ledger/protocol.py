@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 from chary.amounts import Amount
@@ -126,8 +126,28 @@ class Ledger(Protocol):
     def call(self, number: int) -> CallRecord:
         """One call."""
 
-    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[CallRecord]:
-        """The dataset's calls with a number above `after` in ascending order, at most `limit` of them."""
+    def calls(
+        self,
+        dataset: str,
+        after: int = 0,
+        limit: int | None = None,
+        *,
+        before: int | None = None,
+        analyst: str | None = None,
+        kinds: Collection[str] | None = None,
+        keys: str | None = None,
+        newest: bool = False,
+    ) -> Iterator[CallRecord]:
+        """The dataset's calls with a number above `after` and below `before`, at most `limit` of them, in ascending
+        order, or in descending order with `newest`.
+
+        Only those of one `analyst`, of some `kinds`, or under request keys of that analyst that begin with `keys`,
+        where they are named. In SQL it takes as long as what is handed out, however many others there are; by `keys`,
+        as long as there are calls under them.
+        """
+
+    def analysts(self, dataset: str) -> list[str]:
+        """Whoever has asked or was capped, by name."""
 
     def datasets(self) -> list[Terms]:
         """The terms of every dataset, by name."""

@@ -150,6 +150,10 @@ class RequestAnswered(LedgerError):  # noqa: N818
     """The call of this request key was settled meanwhile: its answer can be replayed, and nothing was charged."""
 
 
+class RequestUnanswered(LedgerError):  # noqa: N818
+    """The ledger has no answer under this request key, and was only to be read: nothing was asked or charged."""
+
+
 class CapReached(BudgetRefused):
     """A refused reservation: `asked` does not fit into `left` of the `cap` of the "dataset" or the "analyst".
 

@@ -90,7 +90,7 @@ def _due(ledger: Ledger, filter_: Filter, dataset: str, races: Mapping[int, byte
 
 
 def _settled(ledger: Ledger, dataset: str, *kinds: str) -> list[CallRecord]:
-    return [call for call in ledger.calls(dataset) if call.kind in kinds and call.state == State.SETTLED]
+    return [call for call in ledger.calls(dataset, kinds=kinds) if call.state == State.SETTLED]
 
 
 def _settle(ledger: Ledger, dataset: str, race: int, missing: Amount, states: tuple[bytes | None, bytes]) -> None:

@@ -1,6 +1,7 @@
 """Earlier calls of a dataset, as the ledger holds them."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from chary.errors import InvalidParameter, LedgerError, UnknownHeld
@@ -9,10 +10,12 @@ from chary.numbers import whole
 from chary.spine.spine import Spine
 
 
-def openings(spine: Spine, *kinds: str) -> list[CallRecord]:
-    """The calls of these kinds that were not interrupted, oldest first."""
-    calls = spine.ledger.calls(spine.dataset)
-    return [call for call in calls if call.kind in kinds and call.state == State.SETTLED]
+def openings(
+    spine: Spine, *kinds: str, analyst: str | None = None, after: int = 0, newest: bool = False
+) -> Iterator[CallRecord]:
+    """The calls of these kinds that were not interrupted, of everybody or of one analyst, oldest or newest first."""
+    calls = spine.ledger.calls(spine.dataset, after, kinds=kinds, analyst=analyst, newest=newest)
+    return (call for call in calls if call.state == State.SETTLED)
 
 
 def numbered(spine: Spine, call: int) -> CallRecord:

@@ -14,7 +14,7 @@ from chary.data import Reading, Rows, read_one_version
 from chary.errors import BudgetRefused, CharyError, LedgerError, RequestInFlight
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
-from chary.ledger import CallRecord, Ledger, RequestAnswered, Reservation, SecretMoved
+from chary.ledger import CallRecord, Ledger, RequestAnswered, RequestUnanswered, Reservation, SecretMoved
 from chary.spine.forking import belongs_here
 from chary.spine.interaction import ENCODER, Interaction, Json, Ran, Touched
 from chary.spine.refusal import refused
@@ -37,7 +37,8 @@ class Spine:
 
     Guarantees: nothing is read before the worst price is charged durably; no answer is handed out before its price and
     the answer itself are stored durably; a crash in between leaves the worst price charged. `on_step` is told each of
-    `STEPS` as it is reached (for progress and for crash tests).
+    `STEPS` as it is reached (for progress and for crash tests). One that `replays` asks nothing: where the ledger has
+    no answer under the request key, what would be charged raises `RequestUnanswered` instead.
     """
 
     rows: Rows
@@ -47,6 +48,7 @@ class Spine:
     analyst: str
     source: noise.Source
     on_step: Callable[[str], None]
+    replays: bool = False
 
     def __post_init__(self) -> None:
         belongs_here(self)
@@ -123,6 +125,10 @@ class Spine:
         for _ in range(ATTEMPTS):
             most = self._affordable(interaction, price)
             worst = interaction.worst(price, most)
+            if self.replays and worst.fits_into(self.left()):
+                raise RequestUnanswered("the ledger has no answer under this request key")
+            if self.replays:
+                break
             try:
                 return self.ledger.reserve(self.dataset, self.analyst, interaction.kind, body, worst, request), most
             except BudgetRefused:

@@ -27,9 +27,10 @@ class Told(Generic[Answer]):
         """In the order of the calls."""
         ledger, (after, done, began) = self._spine.ledger, self._known
         found, waiting = dict(done), []
-        for call in chain(map(ledger.call, began), ledger.calls(self._spine.dataset, after=after)):
+        kinds = (self._asked.kind,)
+        for call in chain(map(ledger.call, began), ledger.calls(self._spine.dataset, after=after, kinds=kinds)):
             after = max(after, call.number)
-            if call.kind == self._asked.kind and call.body == self._body:
+            if call.body == self._body:
                 if call.state == State.SETTLED:
                     answer = self._asked.present(json.loads(call.answer or "{}"), call.number)
                     found[call.number] = handed_out(answer, self._spine)

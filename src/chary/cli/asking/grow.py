@@ -122,8 +122,9 @@ def _terms(said: dict[str, str | None], budget: BudgetOptions, schedule: int | N
 def _opened(asked: Opened, question: Count, terms: dict[str, Any], request: str | None) -> Run[Any, ScheduleState]:
     """A new schedule, with Gaussian noise for rho, or the one that the same words opened; or that of an earlier call,
     whose terms tell which noise it has."""
-    opened = [entry.question for entry in asked.session.history if entry.call == terms.get("call")]
-    gaussian = terms["rho"] is not None or any("rho" in question for question in opened)
+    spine, number = asked.session.spine, terms.get("call") or 0
+    opened = spine.ledger.calls(spine.dataset, after=number - 1, before=number + 1)
+    gaussian = terms["rho"] is not None or any("rho" in json.loads(call.body) for call in opened)
     box = CountsBox(question, gaussian)
     if "call" not in terms:
         told = json.dumps([box.body(asked.session.spine.rows.neighbouring), terms])

@@ -120,8 +120,8 @@ def _size(hits: int, size: Fraction | None) -> Any:
 def _earlier(stated: Stated, key: str) -> Fraction | None:
     """The size of the opening under this key, also of one that was interrupted: what is left is another by now."""
     spine = stated.session.spine
-    for call in spine.ledger.calls(spine.dataset):
-        if (call.request, call.analyst) == (key, spine.analyst) and call.state != State.VOIDED:
+    for call in spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=key):
+        if call.request == key and call.state != State.VOIDED:
             return Fraction(json.loads(call.body)["epsilon_per_call"])
     return None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from chary.amounts import Amount
 from chary.errors import LedgerBroken
@@ -21,6 +21,9 @@ from chary.ledger.sql.sql_audit import audit
 from chary.ledger.sql.upkeep import Holder, Transactions, Upkeep
 from chary.ledger.terms import Terms, agree
 from chary.ledger.witness import Witness
+
+# Above the numbers of all entries.
+_END: Final = 2**62
 
 
 class KeptLedger:
@@ -172,17 +175,37 @@ class KeptLedger:
         with self._store.reading() as connection:
             return sql_reads.call(connection, number)
 
-    def calls(self, dataset: str, after: int = 0, limit: int | None = None) -> Iterator[CallRecord]:
-        """The dataset's calls in ascending order, read page by page."""
+    def calls(
+        self,
+        dataset: str,
+        after: int = 0,
+        limit: int | None = None,
+        *,
+        before: int | None = None,
+        analyst: str | None = None,
+        kinds: Collection[str] | None = None,
+        keys: str | None = None,
+        newest: bool = False,
+    ) -> Iterator[CallRecord]:
+        """The dataset's calls that are looked for, read page by page."""
         left = limit if limit is None else count(limit, "limit")
+        named = None if kinds is None else tuple(sorted(kinds))
+        wanted = sql_reads.Wanted(dataset, after, _END if before is None else before, analyst, named, keys, newest)
         while True:
             size = sql_reads.PAGE if left is None else min(left, sql_reads.PAGE)
             with self._store.reading() as connection:
-                page = sql_reads.page(connection, dataset, after, size)
+                page = sql_reads.page(connection, wanted, size)
             yield from page
             if len(page) < sql_reads.PAGE:
                 return
-            after, left = page[-1].number, None if left is None else left - size
+            end = page[-1].number
+            wanted = wanted._replace(before=end) if newest else wanted._replace(after=end)
+            left = None if left is None else left - size
+
+    def analysts(self, dataset: str) -> list[str]:
+        """Whoever has asked or was capped."""
+        with self._store.reading() as connection:
+            return sql_reads.analysts_of(connection, dataset)
 
     def datasets(self) -> list[Terms]:
         """The terms of every dataset."""

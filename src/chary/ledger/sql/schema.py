@@ -7,6 +7,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Column,
+    ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     event,
+    literal_column,
 )
 from sqlalchemy.schema import SchemaItem
 
@@ -155,6 +157,30 @@ Index(
     calls.c.request,
     sqlite_where=calls.c.request.is_not(None),
     postgresql_where=calls.c.request.is_not(None),
+)
+
+# These hand out calls of one analyst, calls of some kinds, and notes without a look at any other entry. Ledgers of
+# earlier versions get them at their opening.
+RESERVED: ColumnElement[str] = literal_column("'reserve'")
+NOTED: ColumnElement[str] = literal_column("'note'")
+ADDED = (
+    Index("calls_of_analyst", calls.c.dataset, calls.c.analyst, calls.c.number),
+    Index(
+        "calls_of_kind",
+        entries.c.dataset,
+        entries.c.label,
+        entries.c.analyst,
+        entries.c.number,
+        sqlite_where=entries.c.kind == RESERVED,
+        postgresql_where=entries.c.kind == RESERVED,
+    ),
+    Index(
+        "notes",
+        entries.c.dataset,
+        entries.c.number,
+        sqlite_where=entries.c.kind == NOTED,
+        postgresql_where=entries.c.kind == NOTED,
+    ),
 )
 
 for _change in ("UPDATE", "DELETE"):

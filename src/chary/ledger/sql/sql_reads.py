@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, func, select
 
 from chary.amounts import Amount
 from chary.errors import LedgerBroken
@@ -15,7 +16,7 @@ from chary.ledger.drafts import call_of, not_held, not_open, note_of, same_quest
 from chary.ledger.entries import GENESIS, ChainEntry, exported
 from chary.ledger.records import Balance, CallRecord, Note, State, Tally
 from chary.ledger.sql import statements as do
-from chary.ledger.sql.schema import analysts, answers, calls, datasets, entries, tallies
+from chary.ledger.sql.schema import NOTED, RESERVED, analysts, answers, calls, datasets, entries, tallies
 from chary.ledger.sql.sql_writes import cap_of, entry_of, secret_digest
 from chary.ledger.sql.upkeep import Upkeep
 from chary.ledger.terms import Terms
@@ -28,7 +29,6 @@ _LAST = "\U0010ffff"
 _WIDTH = len(ChainEntry._fields)
 
 _closing = entries.alias("closing_entry")
-_page = calls.c.dataset == bindparam("dataset"), calls.c.number > bindparam("after")
 _whole_call = (
     select(*do.entry_columns, *[_closing.c[name] for name in ChainEntry._fields], answers.c.answer)
     .select_from(calls)
@@ -37,7 +37,6 @@ _whole_call = (
     .outerjoin(answers, answers.c.call == calls.c.number)
 )
 _one_call = _whole_call.where(calls.c.number == bindparam("call"))
-_page_of_calls = _whole_call.where(*_page).order_by(calls.c.number).limit(bindparam("limit"))
 _last_settled = (
     _whole_call.where(
         calls.c.dataset == bindparam("dataset"),
@@ -73,13 +72,53 @@ _one_dataset = select(datasets).where(datasets.c.name == bindparam("dataset"))
 _one_analyst = select(analysts).where(
     analysts.c.dataset == bindparam("dataset"), analysts.c.analyst == bindparam("analyst")
 )
+_analysts_of = select(analysts.c.analyst).where(analysts.c.dataset == bindparam("dataset")).order_by(analysts.c.analyst)
 _tallies = select(tallies).where(tallies.c.dataset == bindparam("dataset")).order_by(tallies.c.kind)
 _noted = (
     select(*do.entry_columns)
-    .where(entries.c.kind == "note", entries.c.dataset == bindparam("dataset"))
+    .where(entries.c.kind == NOTED, entries.c.dataset == bindparam("dataset"))
     .order_by(entries.c.number)
 )
 _last_noted = _noted.order_by(None).order_by(entries.c.number.desc()).limit(1)
+
+
+class Wanted(NamedTuple):
+    """Which calls are looked for; see `Ledger.calls`. Numbers lie between `after` and `before`, without these."""
+
+    dataset: str
+    after: int
+    before: int
+    analyst: str | None = None
+    kinds: tuple[str, ...] | None = None
+    keys: str | None = None
+    newest: bool = False
+
+
+@cache
+def _page_of_calls(analyst: bool, kinds: bool, keys: bool, newest: bool) -> Select[Any]:
+    """One statement for each shape, so that each is compiled once."""
+    found = [calls.c.dataset == bindparam("dataset")]
+    found += [calls.c.number > bindparam("after"), calls.c.number < bindparam("before")]
+    if analyst:
+        found.append(calls.c.analyst == bindparam("analyst"))
+    if keys:
+        found += [calls.c.request >= bindparam("keys"), calls.c.request < bindparam("behind")]
+    if kinds:
+        found.append(calls.c.number.in_(_of_kinds(analyst, keys, newest)))
+    order = calls.c.number.desc() if newest else calls.c.number
+    return _whole_call.where(*found).order_by(order).limit(bindparam("limit"))
+
+
+def _of_kinds(analyst: bool, keys: bool, newest: bool) -> Select[Any]:
+    """The numbers of calls of some kinds, from the index that holds all it takes."""
+    found = [entries.c.kind == RESERVED, entries.c.dataset == bindparam("dataset")]
+    found += [entries.c.label.in_(bindparam("kinds", expanding=True))]
+    found += [entries.c.number > bindparam("after"), entries.c.number < bindparam("before")]
+    if analyst:
+        found.append(entries.c.analyst == bindparam("analyst"))
+    numbers = select(entries.c.number).where(*found)
+    order = entries.c.number.desc() if newest else entries.c.number
+    return numbers if keys else numbers.order_by(order).limit(bindparam("limit"))
 
 
 def account(connection: Connection, dataset: str) -> Account:
@@ -151,11 +190,19 @@ def call(connection: Connection, number: int) -> CallRecord:
     return _call_of(row)
 
 
-def page(connection: Connection, dataset: str, after: int, limit: int) -> list[CallRecord]:
-    """The next calls of a dataset."""
-    account(connection, dataset)
-    rows = connection.execute(_page_of_calls, {"dataset": dataset, "after": after, "limit": limit})
+def page(connection: Connection, wanted: Wanted, limit: int) -> list[CallRecord]:
+    """The next calls that are looked for."""
+    account(connection, wanted.dataset)
+    analyst, kinds, keys = (named is not None for named in (wanted.analyst, wanted.kinds, wanted.keys))
+    asked = wanted._asdict() | {"limit": limit, "behind": (wanted.keys or "") + _LAST}
+    rows = connection.execute(_page_of_calls(analyst, kinds, keys, wanted.newest), asked)
     return [_call_of(row) for row in rows]
+
+
+def analysts_of(connection: Connection, dataset: str) -> list[str]:
+    """Whoever has a row, by name."""
+    account(connection, dataset)
+    return list(connection.execute(_analysts_of, {"dataset": dataset}).scalars())
 
 
 def lines(connection: Connection, dataset: str, after: int) -> list[dict[str, object]]:

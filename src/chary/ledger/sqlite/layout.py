@@ -10,7 +10,7 @@ from sqlalchemy.exc import ArgumentError
 
 from chary.errors import LedgerError
 from chary.ledger.entries import GENESIS
-from chary.ledger.sql.schema import FORMAT, chain, entries, imprint, metadata, seals, secrets
+from chary.ledger.sql.schema import ADDED, FORMAT, calls, chain, entries, imprint, metadata, seals, secrets
 from chary.ledger.sqlite.sqlite_engine import engine_of
 
 SEAL = select(
@@ -49,6 +49,19 @@ def add_origins(connection: Connection) -> None:
     """Let entries have an origin, unless another process has just done so; those that are there have an empty one."""
     if not knows_origins(connection):
         connection.exec_driver_sql(f"ALTER TABLE {entries.name} ADD COLUMN origin TEXT NOT NULL DEFAULT ''")
+
+
+def indexed(connection: Connection) -> bool:
+    """Whether the ledger has all indexes of this version."""
+    known = inspect(connection)
+    held = {each["name"] for table in (calls, entries) for each in known.get_indexes(table.name)}
+    return all(index.name in held for index in ADDED)
+
+
+def add_indexes(connection: Connection) -> None:
+    """Make the indexes that earlier versions did not, unless another process has just done so."""
+    for index in ADDED:
+        index.create(connection, checkfirst=True)
 
 
 def file_of(target: str | Path) -> Path:

@@ -1,9 +1,10 @@
-"""Tokens: shown once, kept as argon2 hashes, expiring, revocable, for some datasets."""
+"""Tokens: shown once, kept as digests, expiring, revocable, for some datasets."""
 
 import hashlib
+import hmac
 import json
+import re
 import secrets
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,12 +23,14 @@ from chary.service.keeping.service_tables import TOKENS
 PREFIX: Final = "chary"
 _DAY: Final = 86_400
 _LONGEST_DAYS: Final = 3_650
-# A secret of 256 random bits cannot be guessed however fast a hash is, so that this one may be quick: 5 ms, 8 MiB.
-_HASHER: Final = PasswordHasher(time_cost=1, memory_cost=8_192, parallelism=1)
 _SECRET_BYTES: Final = 32
 _NAME_BYTES: Final = 8
-# What was verified is not hashed again for so many tokens; whether one was revoked is looked up every time.
-_REMEMBERED: Final = 1_000
+_NAME: Final = re.compile(rf"[0-9a-f]{{{2 * _NAME_BYTES}}}")
+# A secret of 256 random bits cannot be guessed however fast its digest is. It is fast, so that a right token is
+# recognised at once, whoever sends wrong ones meanwhile.
+_DIGEST: Final = "sha256:"
+# Earlier versions kept slow hashes; a token of theirs has a digest from its first use on.
+_HASHER: Final = PasswordHasher()
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,12 @@ class BearerTokens:
     """Makes, lists, revokes and recognises tokens.
 
     A token reads `chary_NAME_SECRET`; its name is public, its secret is shown once and nowhere kept. Guarantee: a
-    token that is unknown, expired, revoked or has another secret is recognised by nobody, and all of these take alike
-    long.
+    token that is unknown, expired, revoked or has another secret is nobody's, and how long that takes tells nothing of
+    a secret.
     """
 
     def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
         self._store, self._clock = store, clock or store.now
-        self._known: dict[bytes, str] = {}
-        self._lock = threading.Lock()
-        self._nobody = _HASHER.hash(secrets.token_urlsafe(_SECRET_BYTES))
 
     def make(self, analyst: str, *, roles: Any, datasets: Iterable[str], days: int) -> str:
         """A new token; the only time that it is shown. `datasets` may hold "*"."""
@@ -66,24 +66,23 @@ class BearerTokens:
         if whole(days, "days") > _LONGEST_DAYS:
             raise InvalidParameter(f"days are at most {_LONGEST_DAYS}")
         name, secret, now = secrets.token_hex(_NAME_BYTES), secrets.token_urlsafe(_SECRET_BYTES), self._clock()
-        row = {"token": name, "hashed": _HASHER.hash(secret), "analyst": analyst, "created": now}
+        row = {"token": name, "hashed": _digest(secret), "analyst": analyst, "created": now}
         row |= {"roles": json.dumps(sorted(roles_of(roles))), "datasets": json.dumps(kept)}
         self._store.change(insert(TOKENS).values(**row, expires=now + days * _DAY))
         return f"{PREFIX}_{name}_{secret}"
 
     def recognise(self, token: str) -> Principal | None:
         """Who a token stands for now; None for nobody."""
-        prefix, _, rest = token.partition("_")
-        name, _, secret = rest.partition("_")
+        name, secret = _parts(token)
         found = self._found(name)
-        genuine = self._genuine(token, secret, found)
-        if prefix != PREFIX or found is None or not genuine or not self._valid(found):
+        if found is None or not self._genuine(secret, found) or not self._valid(found):
             return None
         return _principal(found)
 
-    def remembers(self, token: str) -> bool:
-        """Whether this token was verified before, so that recognising it takes no hash."""
-        return hashlib.sha256(token.encode("utf-8", "replace")).digest() in self._known
+    def tried(self, token: str) -> str | None:
+        """The name of the token that somebody tried, rightly or not; None where none of that name was made here."""
+        name, _ = _parts(token)
+        return name if self.keeps(name) else None
 
     def all(self) -> list[TokenRecord]:
         """Every token that was made, oldest first."""
@@ -106,30 +105,35 @@ class BearerTokens:
         return self._store.change(statement.values(revoked=self._clock())) > 0
 
     def _found(self, name: str) -> Any:
-        found = self._store.rows(select(TOKENS).where(TOKENS.c.token == name)) if name.isascii() else []
+        found = self._store.rows(select(TOKENS).where(TOKENS.c.token == name)) if _NAME.fullmatch(name) else []
         return found[0] if found else None
 
     def _valid(self, found: Any) -> bool:
         return found.revoked is None and self._clock() < found.expires
 
-    def _genuine(self, token: str, secret: str, found: Any) -> bool:
-        """Whether the secret is that of the token: of an unknown one as long as of a known one."""
-        seen = hashlib.sha256(token.encode("utf-8", "replace")).digest()
-        if found is not None and self._known.get(seen) == found.hashed:
-            return True
+    def _genuine(self, secret: str, found: Any) -> bool:
+        """Whether the secret is that of the token."""
+        digest = _digest(secret)
+        if found.hashed.startswith(_DIGEST):
+            return hmac.compare_digest(found.hashed, digest)
         try:
-            _HASHER.verify(self._nobody if found is None else found.hashed, secret)
+            _HASHER.verify(found.hashed, secret)
         except (VerificationError, InvalidHashError):
             return False
-        self._remember(seen, found)
-        return found is not None
+        same = TOKENS.c.token == found.token, TOKENS.c.hashed == found.hashed
+        self._store.change(update(TOKENS).where(*same).values(hashed=digest))
+        return True
 
-    def _remember(self, seen: bytes, found: Any) -> None:
-        with self._lock:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            if found is not None:
-                self._known[seen] = found.hashed
+
+def _parts(token: str) -> tuple[str, str]:
+    """The name and the secret in a token, both empty in what is none."""
+    prefix, _, rest = token.partition("_")
+    name, _, secret = rest.partition("_")
+    return (name, secret) if prefix == PREFIX else ("", "")
+
+
+def _digest(secret: str) -> str:
+    return _DIGEST + hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def _principal(row: Any) -> Principal:

@@ -79,6 +79,10 @@ class OpenIdLogIn:
         address = f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}"
         return Begun(address, f"{state}.{nonce}.{verifier}.{int(self._clock())}")
 
+    def check(self, kept: str, said: Mapping[str, str]) -> None:
+        """`Refusal` with status 403 unless this browser was sent to the issuer and comes back; nobody is asked."""
+        self._began(kept, said.get("state", ""))
+
     def finish(self, kept: str, said: Mapping[str, str]) -> Principal:
         """Who came back: `kept` as the browser kept it, `said` the query with which the issuer sent it here.
 

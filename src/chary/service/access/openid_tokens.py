@@ -51,10 +51,6 @@ class OpenIdTokens(BearerTokens):
             self._see(who, float(claims["exp"]))
         return who
 
-    def remembers(self, token: str) -> bool:
-        """Whether this token was somebody's before."""
-        return super().remembers(token) or name_of(token) in self._seen
-
     def holder(self, name: str) -> Principal | None:
         """Who the token of that name stands for, while it is valid; one of the issuer where this process saw it."""
         who, until = self._seen.get(name, (None, 0.0))

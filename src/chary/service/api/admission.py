@@ -1,7 +1,8 @@
 """What stands before every route: whose token it is, what it may do, how often; and the body, read strictly."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
@@ -49,28 +50,41 @@ def admitted(request: Request, who: Principal, action: str) -> Principal:
 
 
 def recognised(request: Request, token: str) -> Principal:
-    """Whose token it is; `Refusal` with status 401 for nobody's, 429 where too many wrong ones came from an address."""
-    service = service_of(request)
+    """Whose token it is; `Refusal` with status 401 for nobody's, 429 where too many wrong ones came before.
+
+    Guarantee: a right token is never refused because of wrong ones. Those count by the token whose name they have, and
+    by the address they came from where no token has it.
+    """
+    tokens = service_of(request).tokens
     if not token.isascii() or len(token) > _LONGEST_TOKEN:
         raise _nobody(_HOW)
-    if not service.tokens.remembers(token):
-        not_too_often(request)
-    who = service.tokens.recognise(token)
+    who = tokens.recognise(token)
     if who is None:
-        failed(request)
+        tried = tokens.tried(token)
+        whose = f"address {_address(request)}" if tried is None else f"token {tried}"
+        _not_too_often(service_of(request).failures.wait(whose), "too many wrong tokens came before this one")
         raise _nobody("this token is not valid: unknown, expired or revoked")
     return who
 
 
-def not_too_often(request: Request) -> None:
-    """`Refusal` with status 429 where too many log-ins failed from this address."""
-    if wait := service_of(request).failures.blocked(_address(request)):
-        raise Refusal(429, "too many wrong tokens came from this address", Retry_After=str(ceil(wait)))
+@contextmanager
+def log_in_tried(request: Request) -> Iterator[None]:
+    """A log-in that asks somebody else: `Refusal` with status 429 after too many in vain, since each takes seconds.
+
+    They count by the address they came from, and apart from wrong tokens.
+    """
+    failures, whose = service_of(request).failures, f"log-in {_address(request)}"
+    _not_too_often(failures.blocked(whose), "too many log-ins failed from this address")
+    try:
+        yield
+    except Refusal:
+        failures.wait(whose)
+        raise
 
 
-def failed(request: Request) -> None:
-    """One more failed from this address."""
-    service_of(request).failures.wait(_address(request))
+def _not_too_often(wait: float, told: str) -> None:
+    if wait:
+        raise Refusal(429, told, Retry_After=str(ceil(wait)))
 
 
 def _address(request: Request) -> str:

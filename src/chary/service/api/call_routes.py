@@ -2,19 +2,22 @@
 
 import asyncio
 import re
+from itertools import islice
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 
+from chary.calls.run import run_kinds
 from chary.errors import InvalidParameter
 from chary.service.api.admission import header, strict_body
-from chary.service.api.places import Asking, Number, On, Typed, key_header, request_key
+from chary.service.api.places import After, Asking, Limit, Number, On, Typed, key_header, paged, request_key
 from chary.service.api.service_state import Service, Shared
 from chary.service.serving.jobs import Job
 from chary.service.serving.told_results import told_quote, told_result, told_run
 from chary.service.serving.wishes import Wish, run_shown, shown_call, words_of
 from chary.service.wire.call_schemas import calls_schema
+from chary.spine.earlier import openings
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["calls"])
 Body = Annotated[dict[str, Any], Depends(strict_body)]
@@ -67,12 +70,12 @@ async def question(
 
 
 @router.get("/runs")
-def runs(on: Asker) -> JSONResponse:
+def runs(request: Request, on: Asker, after: After = 0, limit: Limit = 100) -> JSONResponse:
     """The runs that can be asked, oldest first."""
-    session = on.served.asked_by(on.who.analyst)
-    opened = session.runs
-    shown = [run for run in opened if on.served.shows(on.who, session.spine.ledger.call(run.call).analyst)]
-    return JSONResponse({"items": [{"run": run.call, "kind": run.kind} for run in shown]})
+    spine, analyst = on.served.session.spine, on.served.shown_of(on.who)
+    found = list(islice(openings(spine, *run_kinds(), analyst=analyst, after=after), limit + 1))
+    last = found[limit - 1].number if len(found) > limit else None
+    return paged(request, [{"run": run.number, "kind": run.kind} for run in found[:limit]], last)
 
 
 @router.get("/runs/{number}")

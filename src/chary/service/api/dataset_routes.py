@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
-from itertools import islice
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
@@ -89,7 +88,7 @@ async def budget_events(on: Looker, service: Shared, _: Followed) -> AsyncIterat
 @router.get("/{dataset}/calls")
 def history(request: Request, on: Historian, after: After = 0, limit: Limit = 100) -> JSONResponse:
     """The calls that are shown to this token, oldest first: one's own; all of them where answers are shared."""
-    found = list(islice(_shown(on, after), limit + 1))
+    found = list(_shown(on, after, limit + 1))
     last = found[limit - 1].call if len(found) > limit else None
     return paged(request, [asdict(entry) for entry in found[:limit]], last)
 
@@ -112,8 +111,7 @@ def budget_of(on: Asking, typed: bool) -> dict[str, Any]:
     return told | ({"typed": {"spent": in_typed(spent), "left": in_typed(left)}} if typed else {})
 
 
-def _shown(on: Asking, after: int) -> Iterator[Entry]:
+def _shown(on: Asking, after: int, limit: int) -> Iterator[Entry]:
     spine = on.served.session.spine
-    for record in spine.ledger.calls(spine.dataset, after=after):
-        if on.served.shows(on.who, record.analyst):
-            yield entry_of(record, spine.filter)
+    for record in spine.ledger.calls(spine.dataset, after, limit, analyst=on.served.shown_of(on.who)):
+        yield entry_of(record, spine.filter)

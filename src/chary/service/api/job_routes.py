@@ -15,7 +15,6 @@ from chary.service.api.service_state import Service, Shared
 from chary.service.api.streams import Followed, looks
 from chary.service.serving.jobs import JobState
 from chary.service.serving.told_results import told_result
-from chary.service.serving.wishes import fulfilled
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 Asker = Annotated[Principal, Depends(May("ask"))]
@@ -25,14 +24,25 @@ LOOK_EVERY: Final = 0.25
 
 @router.get("/{job}")
 def job(job: Name, who: Asker, service: Shared, typed: Typed = False) -> JSONResponse:
-    """How far a call is; its answer, or its problem, once it ended. One that was interrupted is asked again under its
-    key."""
+    """How far a call is; its answer, or its problem, once it ended. Nothing is asked from here: a call that was
+    interrupted, or whose answer the ledger does not have, is asked again under its key."""
+    state, found = job_found(job, who, service)
+    told: dict[str, Any] = {"job": state.name, "state": state.state, "step": state.step, "dataset": state.dataset}
+    if state.state == "done":
+        session = service.datasets.for_(who, state.dataset).asked_by(who.analyst)
+        told["result"] = told_result(found, session, typed=typed)
+    told |= {} if state.problem is None else {"problem": state.problem}
+    return JSONResponse(told, headers={"Idempotency-Key": key_header(state.request)})
+
+
+def job_found(job: str, who: Principal, service: Service) -> tuple[JobState, Any]:
+    """A job of somebody's with its answer, if it is done."""
     state = service.jobs.found(job, who)
-    return JSONResponse(_told(state, who, service, typed), headers={"Idempotency-Key": key_header(state.request)})
+    return service.jobs.replayed(state, service.datasets.for_(who, state.dataset), who)
 
 
 def _state(job: Name, who: Asker, service: Shared) -> JobState:
-    return service.jobs.found(job, who)
+    return job_found(job, who, service)[0]
 
 
 @router.get("/{job}/events", response_class=EventSourceResponse)
@@ -42,20 +52,10 @@ async def job_events(
     """The steps of a call as they are reached: `step` events, then one named `done`, `failed` or `interrupted`."""
     told = ""
     async for _ in looks(service, who.token, LOOK_EVERY):
-        state = await asyncio.to_thread(service.jobs.found, first.name, who)
+        state, _found = await asyncio.to_thread(job_found, first.name, who, service)
         if state.state != "running":
             yield ServerSentEvent(event=state.state, data={"job": state.name, "problem": state.problem})
             return
         if state.step != told:
             told = state.step
             yield ServerSentEvent(event="step", data={"job": state.name, "step": told})
-
-
-def _told(state: JobState, who: Principal, service: Service, typed: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"job": state.name, "state": state.state, "step": state.step, "dataset": state.dataset}
-    if state.state == "done":
-        served = service.datasets.for_(who, state.dataset)
-        session = served.asked_by(who.analyst)
-        found = fulfilled(service.jobs.answers, served, who, session, state.wish, state.request)
-        told["result"] = told_result(found, session, typed=typed)
-    return told if state.problem is None else told | {"problem": state.problem}

@@ -85,8 +85,8 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
         trail=AuditTrail(store),
         jobs=jobs,
         rates=_rates(config, store, "token", said.rate, said.burst),
-        # Ten wrong tokens at once, then one every ten seconds, from one address.
-        failures=_rates(config, store, "address", 0.1, 10),
+        # Ten failures at once, then one every ten seconds.
+        failures=_rates(config, store, "failed", 0.1, 10),
         standing=StandingRunner(datasets, tokens, StandingBook(store), Feed(store), jobs.answers),
         webhooks=Webhooks(config, store),
     )

@@ -101,7 +101,7 @@ class Remote(RemoteFigures):
     @property
     def runs(self) -> list[OpenRun]:
         """The runs that can be gone on with, oldest first."""
-        found = self._transport.read(self._at("runs"))["items"]
+        found = self._transport.pages(self._at("runs"))
         return [OpenRun(each["run"], each["kind"]) for each in found]
 
     def release(

@@ -1,15 +1,18 @@
 """Asking: a form made from the call, its quote beside it, and the answer drawn."""
 
 import asyncio
+from itertools import islice
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from chary.calls.call import kinds
+from chary.calls.run import run_kinds
 from chary.data import Series
 from chary.errors import CharyError
 from chary.service.api.job_routes import Name as JobName
+from chary.service.api.job_routes import job_found
 from chary.service.api.places import Asking
 from chary.service.api.service_state import Shared
 from chary.service.page.asking.beginning import led_on, once, page_key, settled
@@ -21,12 +24,15 @@ from chary.service.page.frame.posted_forms import Form, Posted
 from chary.service.page.frame.shown_pages import Page, shown
 from chary.service.page.frame.visiting import Asker
 from chary.service.page.history_page import shown_replay
-from chary.service.serving.wishes import Wish, fulfilled, readable_kinds
+from chary.service.serving.wishes import Wish, readable_kinds
 from chary.service.wire.problems import status_of
+from chary.spine.earlier import openings
 
 router = APIRouter(prefix="/datasets/{dataset}/ask")
 PAGE: Final = Page("ask", "Ask", "ask", router)
 _WAIT: Final = {"Refresh": "2"}
+# Earlier ones stand in the history.
+_RUNS: Final = 20
 Answered = Annotated[int | None, Query(ge=1, le=2**53)]
 
 
@@ -66,13 +72,9 @@ def quote(request: Request, on: Asker, form: Form) -> Response:
 @router.get("/jobs/{job}")
 def job(request: Request, on: Asker, job: JobName, service: Shared) -> Response:
     """Where one waits for a call that takes long; its answer once it is there."""
-    state = service.jobs.found(job, on.who)
+    state, found = job_found(job, on.who, service)
     if state.state == "done":
-        served = service.datasets.for_(on.who, state.dataset)
-        session = served.asked_by(on.who.analyst)
-        return led_on(
-            on, fulfilled(service.jobs.answers, served, on.who, session, state.wish, state.request), state.wish
-        )
+        return led_on(on, found, state.wish)
     response = shown(request, "job", job=state)
     if state.state == "running":
         response.headers.update(_WAIT)
@@ -111,7 +113,8 @@ def _form(
     """The page: the form, and beside it the quote or the answer."""
     session = on.served.asked_by(on.who.analyst)
     fields: dict[str, Any] = {} if said is None else said.fields
-    runs = [run for run in session.runs if on.served.shows(on.who, session.spine.ledger.call(run.call).analyst)]
+    opened = openings(session.spine, *run_kinds(), analyst=on.served.shown_of(on.who), newest=True)
+    runs = list(islice(opened, _RUNS))
     parts = {"form": form, "texts": texts, "quoted": told, "call": call, "menu": menu(), "runs": runs}
     parts |= {"columns": on.served.session.schema, "once": fields.get("once") or once()}
     parts |= {"terms": {name: fields.get(name, "") for name in ("tests", "truth")}}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from chary.service.api.admission import failed, not_too_often
+from chary.service.api.admission import log_in_tried
 from chary.service.api.service_state import service_of
 from chary.service.page.frame.log_ins import log_ins
 from chary.service.page.frame.posted_forms import COOKIES
@@ -35,12 +35,13 @@ def there(request: Request) -> Response:
 @router.get("/openid/back")
 def back(request: Request) -> Response:
     """From the issuer; a page that leads on, since a browser that is led on from elsewhere sends no strict cookie."""
-    door = _door(request)
-    not_too_often(request)
+    door, kept = _door(request), request.cookies.get(_KEPT, "")
     try:
-        who = door.finish(request.cookies.get(_KEPT, ""), request.query_params)
+        # What was not begun in this browser, such as an image on another site, is no log-in that failed.
+        door.check(kept, request.query_params)
+        with log_in_tried(request):
+            who = door.finish(kept, request.query_params)
     except Refusal as refused:
-        failed(request)
         return shown(request, "log_in", refused.status, then="", problem=str(refused), openid=True)
     response = shown(request, "logged_in")
     name = COOKIES[0] if door.by_https else COOKIES[1]

@@ -8,11 +8,13 @@ import json
 import secrets
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, update
 
+from chary.errors import BudgetRefused, InvalidInput, RequestConflict
+from chary.ledger import RequestUnanswered
 from chary.service.access.roles import Principal
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import JOBS
@@ -27,6 +29,8 @@ _WAITING: Final = 32
 # A process says so often that its jobs live; one that was silent three times is gone.
 BEAT: Final = 5.0
 _FORGOTTEN: Final = 86_400.0
+# What is raised where the ledger has no answer: it may lack the run, too, or have another one in its place.
+_UNANSWERED: Final = (RequestUnanswered, RequestConflict, BudgetRefused, InvalidInput)
 _STOPS: Final = "the service stops; ask again later under the same key"
 
 
@@ -109,6 +113,20 @@ class Jobs:
         step = row.step if here is None else here.step
         told = None if row.problem is None else json.loads(row.problem)
         return JobState(name, row.dataset, state, step, Wish.of_written(row.asked), row.request, told)
+
+    def replayed(self, state: JobState, served: Served, who: Principal) -> tuple[JobState, Any]:
+        """A job that ended, with its answer as the ledger has it; "interrupted" where the ledger has none.
+
+        Guarantee: nothing is asked or charged, whichever of the ledger and this database was restored to an older
+        state. Errors: those of reading the ledger.
+        """
+        if state.state not in ("done", "interrupted"):
+            return state, None
+        try:
+            found = fulfilled(self.answers, served, who, served.replaying(who.analyst), state.wish, state.request)
+        except _UNANSWERED:
+            return replace(state, state="interrupted"), None
+        return replace(state, state="done"), found
 
     def beat(self) -> None:
         """Say that the jobs of this process live, and forget those that ended a day ago."""

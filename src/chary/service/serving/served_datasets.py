@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chary.data import CSV
@@ -11,6 +11,7 @@ from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.service.access.origins import asked_through
 from chary.service.access.roles import Principal
+from chary.service.serving.charges_so_far import ChargesSoFar
 from chary.service.serving.service_config import DatasetOptions, ServiceConfig
 from chary.service.wire.problems import Refusal
 from chary.session import Session, open, open_series
@@ -27,6 +28,7 @@ class Served:
     session: Session
     shared: bool
     growing: threading.Lock
+    charges: ChargesSoFar = field(default_factory=ChargesSoFar, repr=False, compare=False)
 
     def asked_by(self, analyst: str, on_step: Callable[[str], None] | None = None) -> Session:
         """A session of one analyst on the same rows and the same ledger; it is not closed."""
@@ -38,9 +40,17 @@ class Served:
         spine = self.asked_by(who.analyst, on_step).spine
         return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin)))
 
+    def replaying(self, analyst: str) -> Session:
+        """The same, which tells what the ledger has under request keys, and asks nothing."""
+        return Session(replace(self.session.spine, analyst=analyst, replays=True))
+
+    def shown_of(self, who: Principal) -> str | None:
+        """The analyst whose calls alone somebody is shown; None for whoever is shown those of all."""
+        return None if self.shared or who.custodian else who.analyst
+
     def shows(self, who: Principal, analyst: str) -> bool:
         """Whether somebody is shown the questions and answers of an analyst."""
-        return self.shared or who.custodian or who.analyst == analyst
+        return self.shown_of(who) in (None, analyst)
 
 
 class ServedDatasets(Mapping[str, Served]):

@@ -7,11 +7,12 @@ from sqlalchemy import and_, insert, select
 
 from chary.answer import Answer, handed_out
 from chary.calls.call import Call
-from chary.errors import RequestConflict
-from chary.ledger.records import State
+from chary.errors import RequestConflict, UnknownHeld
+from chary.ledger.records import CallRecord, State
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import REQUESTS
 from chary.session import Session
+from chary.spine.earlier import numbered
 from chary.spine.interaction import Interaction
 from chary.spine.spine import Spine
 
@@ -42,10 +43,10 @@ class SharedAnswers:
         number = None if bound.held is not None else self._number(spine, bound, request)
         if number is None:
             return None
-        found = spine.ledger.call(number)
-        # A ledger that was restored to an older state may have another call under the number by now.
+        found = _call(spine, number)
+        # A ledger that was restored to an older state may have no or another call under the number by now.
         asked = spine.dataset, bound.kind, bound.text(), State.SETTLED
-        if (found.dataset, found.kind, found.body, found.state) != asked:
+        if found is None or (found.dataset, found.kind, found.body, found.state) != asked:
             raise RequestConflict("this request key was used before with another question")
         told: Answer = handed_out(bound.present(json.loads(found.answer or "null"), number), spine)
         return told
@@ -54,6 +55,8 @@ class SharedAnswers:
         """The call whose answer the key has; None for its own."""
         key = {"dataset": spine.dataset, "analyst": spine.analyst, "request": request}
         kept = self._kept(key)
+        if kept is _UNKNOWN and spine.replays:
+            return None
         if kept is _UNKNOWN:
             own = spine.ledger.replay(spine.dataset, spine.analyst, request, bound.kind, bound.text())
             kept = self._keep(key, _latest(spine, bound) if own is None else None)
@@ -68,6 +71,13 @@ class SharedAnswers:
     def _keep(self, key: dict[str, str], number: int | None) -> Any:
         """Write it down, unless somebody else did; what is kept."""
         return number if self._store.add_once(insert(REQUESTS).values(**key, call=number)) else self._kept(key)
+
+
+def _call(spine: Spine, number: int) -> CallRecord | None:
+    try:
+        return numbered(spine, number)
+    except UnknownHeld:
+        return None
 
 
 def _latest(spine: Spine, bound: Interaction) -> int | None:

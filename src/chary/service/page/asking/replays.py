@@ -1,15 +1,13 @@
 """Calls of the ledger as people read them: the question in words, the answer again, as it was shown."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from chary.answer import Answer
 from chary.calls.run import run_kinds
 from chary.ledger import CallRecord
-from chary.ledger.head import head_of
 from chary.pictures import Chart, Spot
 from chary.service.access.roles import Principal
 from chary.service.serving.served_datasets import Served
@@ -17,9 +15,6 @@ from chary.session.public_report.published_values import USUAL, PublishedValue, 
 from chary.session.public_report.rebuilding import Rebuilder
 from chary.session.public_report.wording import outcome_told, question_told, titled
 from chary.session.reporting import Entry, entry_of
-from chary.spine.spine import Spine
-
-_FIRST_LOOK: Final = 64
 
 
 @dataclass(frozen=True)
@@ -68,36 +63,8 @@ def replays(served: Served, records: list[CallRecord]) -> list[Replay]:
 
 def newest(served: Served, who: Principal, before: int | None, limit: int) -> list[CallRecord]:
     """So many calls that are shown to somebody, newest first, of those before a number."""
-    found: list[CallRecord] = []
-    for record in _backwards(served, before):
-        if served.shows(who, record.analyst):
-            found.append(record)
-        if len(found) == limit:
-            break
-    return found
-
-
-def _backwards(served: Served, before: int | None) -> Iterator[CallRecord]:
-    """Calls from the last one on; a ledger hands them out in order, so it is looked at in growing pieces."""
-    spine, size = served.session.spine, _FIRST_LOOK
-    end = _end(spine) if before is None else before
-    while end > 1:
-        begin = max(1, end - size)
-        piece = []
-        for record in spine.ledger.calls(spine.dataset, after=begin - 1, limit=end - begin):
-            if record.number >= end:
-                break
-            piece.append(record)
-        yield from reversed(piece)
-        end, size = begin, 2 * size
-
-
-def _end(spine: Spine) -> int:
-    """A number above those of all calls."""
-    head = head_of(spine.ledger)
-    if head is not None:
-        return head.entries + 1
-    return 1 + max((call.number for call in spine.ledger.calls(spine.dataset)), default=0)
+    spine, analyst = served.session.spine, served.shown_of(who)
+    return list(spine.ledger.calls(spine.dataset, before=before, analyst=analyst, limit=limit, newest=True))
 
 
 def _spot(value: PublishedValue, title: str) -> Spot:

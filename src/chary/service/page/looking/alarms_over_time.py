@@ -132,12 +132,12 @@ def _lasting(service: Service, on: Asking, standing: StandingQuestion) -> Lastin
 def _looks(service: Service, on: Asking, standing: Iterable[StandingQuestion]) -> Mapping[str, list[Look]]:
     """The latest answers of each standing question, by its name."""
     spine = on.served.session.spine
-    wanted = {(each.analyst, key_of(each, version)): (each, version) for each in standing for version in _latest(each)}
-    found: dict[str, dict[int, CallRecord]] = defaultdict(dict)
-    for record in spine.ledger.calls(spine.dataset) if wanted else ():
-        each, version = wanted.get((record.analyst, record.request or ""), (None, 0))
-        if each is not None and record.answer is not None:
-            found[each.standing][version] = record
+    found: dict[str, dict[int, CallRecord]] = {}
+    for each in standing:
+        wanted = {key_of(each, version): version for version in _latest(each)}
+        asked = spine.ledger.calls(spine.dataset, analyst=each.analyst, keys=key_of(each, ""))
+        answered = (record for record in asked if record.request in wanted and record.answer is not None)
+        found[each.standing] = {wanted[record.request or ""]: record for record in answered}
     return defaultdict(list, {name: _replayed(on, records) for name, records in found.items()})
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from chary.amounts import Amount, Shares
-from chary.ledger import CallRecord
 from chary.service.api.places import Asking
+from chary.service.serving.charges_so_far import Charge
 from chary.session.public_report.wording import titled
 
 # Whose calls are not shown: what they took together is public, how it was taken is not.
@@ -21,17 +21,6 @@ _DAY: Final = 86_400.0
 _UNITS: Final = ((1 / 12, 1 / 1_440, "minutes"), (2.0, 1 / 24, "hours"), (21.0, 1.0, "days"), (730.0, 7.0, "weeks"))
 # A picture has so many steps at most: those in between change no pixel.
 _STEPS: Final = 400
-
-
-class Charge(NamedTuple):
-    """A call: when it was asked, by whom, of which kind, and what it took."""
-
-    time: str
-    analyst: str
-    kind: str
-    tests: int
-    hits: int
-    charged: Amount
 
 
 @dataclass(frozen=True)
@@ -68,7 +57,7 @@ class BudgetSoFar:
         """How many days what is left lasts at the rate so far; None where it is too early to tell."""
         paid = self._paid
         days = (now - datetime.fromisoformat(paid[0].time)).total_seconds() / _DAY if paid else 0.0
-        if len(paid) < _CHARGES_FOR_RATE or days < _DAYS_FOR_RATE:
+        if sum(charge.calls for charge in paid) < _CHARGES_FOR_RATE or days < _DAYS_FOR_RATE:
             return None
         return (1 - self.spent) / (self.spent / days)
 
@@ -100,17 +89,17 @@ class BudgetSoFar:
         return sorted(portions, key=lambda portion: (-portion.share, portion.name))
 
     def _portion(self, name: str, charges: list[Charge]) -> Portion:
-        tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("tests", "hits"))
+        calls, tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("calls", "tests", "hits"))
         taken = self.shares.taken(sum((charge.charged for charge in charges), Amount(0)))
-        return Portion(name, len(charges), tests, hits, taken)
+        return Portion(name, calls, tests, hits, taken)
 
 
 def budget_so_far(on: Asking) -> BudgetSoFar:
     """The budget of a dataset, with the calls that are shown to somebody; of all others only what they took."""
     session = on.served.asked_by(on.who.analyst)
     spine = session.spine
-    records = spine.ledger.calls(spine.dataset)
-    charges = tuple(_charge(record, on.served.shows(on.who, record.analyst)) for record in records)
+    taken = on.served.charges.all(spine.ledger, spine.dataset)
+    charges = tuple(_shown(charge, on.served.shows(on.who, charge.analyst)) for charge in taken)
     return BudgetSoFar(session.spent.share, session.remaining.share, charges, spine.filter.shares)
 
 
@@ -136,8 +125,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _charge(record: CallRecord, shown: bool) -> Charge:
+def _shown(charge: Charge, shown: bool) -> Charge:
     if not shown:
-        return Charge(record.created, OTHERS, OTHERS, 0, 0, record.charged)
-    tests, hits = record.tests or 0, record.hits or 0
-    return Charge(record.created, record.analyst, titled(record.kind), tests, hits, record.charged)
+        return charge._replace(analyst=OTHERS, kind=OTHERS, tests=0, hits=0)
+    return charge._replace(kind=titled(charge.kind))

@@ -37,7 +37,7 @@ def analysts_capped(service: Service, on: Asking) -> list[Capped]:
     options = service.config.dataset.get(on.served.name)
     names = set(options.shares) if options else set()
     spine = on.served.session.spine
-    names |= {record.analyst for record in spine.ledger.calls(spine.dataset)}
+    names |= set(spine.ledger.analysts(spine.dataset))
     names |= {str(json.loads(entry.asked)["analyst"]) for entry in service.trail.done(on.served.name, "cap")}
     names |= {each.record.analyst for each in kept_tokens(service, on) if Role.ANALYST in each.record.roles}
     return [_capped(on, name) for name in sorted(names)]
