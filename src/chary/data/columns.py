@@ -7,6 +7,10 @@ from typing import Final
 from chary.errors import InvalidQuery
 
 Schema = Mapping[str, str]
+# How a day and a time are written, in cells and in literals: ISO 8601, a fraction of a second of nine digits at most.
+DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+TIME: Final = r"[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
+OFFSET: Final = "[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?"
 # A table may have thousands of columns, and a message is one sentence.
 _SHOWN: Final = 5
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from chary.data.columns import TypeClass
 from chary.data.domain.keys import Key
-from chary.data.predicates.literals import read_date, read_timestamp
+from chary.data.predicates.literals import no_such, read_date, read_timestamp
 from chary.errors import InvalidQuery
 
 # A slip such as 1..1000000000 must not fill the memory.
@@ -70,7 +70,8 @@ def _range(part: str, first: Any, last: Any) -> list[Any]:
 def _read(part: str, kind: str) -> Key:
     key = _READERS[kind](part)
     if key is None:
-        raise InvalidQuery(f"{part!r} is not a key for a column of type {kind}")
+        missing = no_such(part) if kind in (TypeClass.DATE, TypeClass.TIMESTAMP) else None
+        raise InvalidQuery(missing or f"{part!r} is not a key for a column of type {kind}")
     return key
 
 

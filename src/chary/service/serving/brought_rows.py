@@ -3,19 +3,19 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
+from chary.data.predicates.literals import read_date, read_timestamp
 from chary.errors import SchemaMismatch
 from chary.service.wire.strict_json import parsed_body
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 CSV_TEXT: Final = "text/csv"
 # What JSON has no word for comes as text.
-_READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": read_date, "timestamp": read_timestamp}
 
 
 @contextmanager
@@ -68,4 +68,8 @@ def _of_json(raw: bytes, schema: Mapping[str, str]) -> pa.Table:
 
 def _cell(value: Any, kind: str) -> Any:
     read = _READ.get(kind)
-    return value if read is None or value is None else read(value)
+    if read is None or value is None:
+        return value
+    if (found := read(value)) is None:
+        raise ValueError
+    return found
