@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from chary.errors import InvalidQuery
 
@@ -41,6 +41,24 @@ _WORDS = {
     TypeClass.TIMESTAMP: "a timestamp",
     TypeClass.OTHER: "of a type without comparisons",
 }
+
+
+SQL_TYPES: Final[Mapping[str, str]] = {
+    TypeClass.BOOLEAN: "BOOLEAN",
+    TypeClass.INTEGER: "BIGINT",
+    TypeClass.FLOAT: "DOUBLE",
+    TypeClass.STRING: "VARCHAR",
+    TypeClass.DATE: "DATE",
+    TypeClass.TIMESTAMP: "TIMESTAMP",
+}
+
+
+class Unparsed(NamedTuple):
+    """How many `cells`, of those that are neither NULL nor blank, are not of the type that was declared. Secret."""
+
+    type: str
+    cells: int
+    of: int
 
 
 def quote(name: str) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from chary.data.columns import TypeClass, quote
+from chary.data.columns import SQL_TYPES, TypeClass, quote
 from chary.data.engines.duckdb.connecting import Access
 from chary.data.engines.duckdb.reading.attaching import attach, copied, describe, relation_of, texts_of, typed
 from chary.data.engines.duckdb.reading.casting import inferred
-from chary.data.engines.duckdb.reading.loading import SQL_TYPES, read_columns, select
+from chary.data.engines.duckdb.reading.loading import read_columns, select
 from chary.data.files.sources import RowSource
 from chary.data.rows.steps import StepColumns, Steps
 from chary.data.silence import quietly
