@@ -193,7 +193,7 @@ def _keys(session: Session, column: str, text: str) -> list[Any]:
     schema = session.schema
     if column not in schema:
         raise InvalidParameter(f"there is no column {column!r}; there are {', '.join(schema)}")
-    return keys_of(text, schema[column])
+    return keys_of(text, schema[column], column)
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:
