@@ -113,6 +113,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warned(warnings.showwarning)
+            warnings.simplefilter("always", OwnerWarning)
             code = app(args=arguments, standalone_mode=False)
         return code if isinstance(code, int) else OK
     except (typer.TyperException, CharyError) as error:

@@ -45,7 +45,7 @@ def check_steps(cells: Mapping[str, Sequence[Any]], asked: StepColumns) -> None:
     """`SchemaMismatch` that says what must be in each row of a column, where something else, or nothing, was read."""
     for name, values in cells.items():
         if any(value is None for value in values):
-            counted = "a whole number of 64 bits: an empty cell is none, nor is a decimal such as 3.5"
+            counted = "a whole number of 64 bits: NULL or an empty cell is none, nor is a decimal such as 3.5"
             needed = counted if name == asked.column else "a value, and all of them one type"
             raise SchemaMismatch(f"each row must hold in column {name!r} {needed}")
 
