@@ -16,6 +16,7 @@ from chary.errors import (
     LedgerError,
     LedgerMismatch,
     NoPrice,
+    OwnerWarning,
     RequestConflict,
     RequestInFlight,
     SchemaMismatch,
@@ -26,7 +27,7 @@ from chary.errors import (
 if TYPE_CHECKING:
     from chary.accounting import plan
     from chary.calls.algorithms.algorithm import Algorithm
-    from chary.data import CSV, Ballots, Bins, Neighbouring, Relation, Universe, count, histogram, mean, total
+    from chary.data import CSV, Ballots, Bins, Neighbouring, Relation, Universe, check, count, histogram, mean, total
     from chary.filters import Budget
     from chary.service import connect as connect
     from chary.session import Session, open, open_rows, open_series, open_stream
@@ -51,6 +52,7 @@ __all__ = [  # noqa: RUF022
     "LedgerMismatch",
     "Neighbouring",
     "NoPrice",
+    "OwnerWarning",
     "Relation",
     "RequestConflict",
     "RequestInFlight",
@@ -59,6 +61,7 @@ __all__ = [  # noqa: RUF022
     "Universe",
     "UnknownHeld",
     "WrongProcess",
+    "check",
     "count",
     "histogram",
     "mean",
@@ -80,6 +83,7 @@ _HOMES: Final = {
     "Neighbouring": "chary.data",
     "Relation": "chary.data",
     "Universe": "chary.data",
+    "check": "chary.data",
     "count": "chary.data",
     "histogram": "chary.data",
     "mean": "chary.data",

@@ -21,8 +21,16 @@ CharyError
 └── AlgorithmFailed             an algorithm of the caller raised or returned no outcome; it stays charged
 ```
 
-The command maps `BudgetRefused` to exit code 3 and all others to 2.
+The command maps `BudgetRefused` to exit code 3 and all others to 2. `OwnerWarning` is a warning and no error.
 """
+
+
+class OwnerWarning(UserWarning):
+    """What only who owns the rows should see, since it may count cells; it stops nothing.
+
+    It is told where data are opened: in Python as a warning, by the command on standard error. No answer, ledger,
+    error or response of a service holds it.
+    """
 
 
 class CharyError(Exception):

@@ -1,16 +1,18 @@
 """Analysts apart: whose answers are shown to whom, caps, shared answers that are free, reports for readers."""
 
+import gzip
 import re
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import insert
 
 import chary
 from chary import BudgetRefused, UnknownHeld, count
 from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
-from chary.errors import CharyError, InvalidQuery, RequestConflict
+from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
 from chary.ledger import MemoryLedger
 from chary.service import connect
 from chary.service.keeping.service_tables import REQUESTS
@@ -223,6 +225,84 @@ def test_a_csv_is_read_as_the_dataset_was_opened(service, asking, tmp_path):
         told = send(content=wrong)
         assert (told.status_code, keeper.size) == (422, 3)
         assert not {"SECRETNAME", "chary-rows"} & set(re.split(r"[^\w-]", told.json()["detail"]))
+
+
+@pytest.mark.parametrize("name", ["b.csv", "b.tsv", "b.csv.gz", "b.parquet", "both"])
+def test_a_client_appends_files_as_a_session_does(service, asking, tmp_path, name):
+    (tmp_path / "visits.csv").write_text("patient,clinic,age\n1,north,44\n")
+    declared = {"columns": {"patient": "BIGINT", "age": "BIGINT"}}
+    session = chary.open(str(tmp_path / "visits.csv"), **PUBLIC, **declared, budget=USUAL, ledger=":memory:")
+    serve_dataset(service, "files", session)
+    keeper = asking("carol", "files", ["custodian"])
+    text = "age,clinic,patient\n50,south,2\n,east,3\n"
+    (tmp_path / "b.csv").write_text(text)
+    (tmp_path / "b.tsv").write_text(text.replace(",", "\t"))
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "day=1").mkdir()
+    place = tmp_path / "day=1" / "b.parquet"
+    pq.write_table(pa.table({"age": [50, None], "clinic": ["south", "east"], "patient": [2, 3]}), place)
+    rows = {"b.parquet": place, "both": [place, str(place)]}.get(name, tmp_path / name)
+    assert keeper.append(rows, request="monday") == 2
+    assert keeper.append(rows, request="monday") == 2
+    assert keeper.size == (5 if name == "both" else 3)
+    found = session.spine.rows.snapshot().run().to_pylist()
+    assert {"patient": 2, "clinic": "south", "age": 50} in found
+    assert {"patient": 3, "clinic": "east", "age": None} in found
+
+
+def test_a_client_refuses_files_that_it_cannot_send(asking, tmp_path):
+    keeper = asking("carol", "visits", ["custodian"])
+    (tmp_path / "b.csv").write_text("a\n1\n")
+    for wrong in (tmp_path / "missing.csv", tmp_path / "b.txt", [tmp_path / "b.csv"] * 2, 5):
+        with pytest.raises(InvalidParameter):
+            keeper.append(wrong)
+
+
+UNKNOWN = [
+    ("POST", "/v1/datasets/visits/quotes", {"call": {"kind": "test"}}),
+    ("PUT", "/v1/datasets/visits/shares/bob", {"share": "0.5"}),
+    ("POST", "/v1/datasets/visits/standing", {"call": {"kind": "test"}, "every": "append", "share": "0.1"}),
+    ("PUT", "/v1/datasets/visits/standing/0123456789abcdef", {"state": "paused"}),
+    ("POST", "/v1/datasets/visits/appends", {"rows": []}),
+    ("POST", "/v1/tokens", {"analyst": "fay", "roles": ["analyst"], "datasets": ["visits"], "days": 1}),
+]
+
+
+@pytest.mark.parametrize(("method", "place", "body"), UNKNOWN)
+def test_a_field_that_is_not_known_is_named(asking, method, place, body):
+    keeper = asking("carol", roles=["custodian", "analyst"])
+    keyed = {"Idempotency-Key": '"a field"'}
+    told = keeper._transport._client.request(method, place, json=body | {"unheard": 1}, headers=keyed)
+    assert told.status_code == 422
+    assert told.json()["detail"].startswith("there is no field 'unheard' here: ")
+    assert told.json()["field"] == "unheard"
+
+
+@pytest.mark.parametrize("where", ["query", "by", "call"])
+def test_a_field_of_a_call_that_is_not_known_is_named(asking, where):
+    by = {"columns": ["clinic"], "keys": [["north"]], "types": [""], "keep_per_unit": 1}
+    call = {"kind": "release", "query": {"kind": "count", "by": by}, "epsilon": "0.01"}
+    {"query": call["query"], "by": by, "call": call}[where]["unheard"] = 1
+    told = asking("alice")._transport._client.post("/v1/datasets/visits/calls", json=call)
+    assert told.status_code == 422
+    assert "unheard" in told.json()["detail"]
+
+
+def test_no_analyst_is_told_what_is_not_read(service, asking, tmp_path):
+    (tmp_path / "visits.csv").write_text("patient,clinic,age\n1,north,44\n2,south,old\n")
+    declared = {"columns": {"patient": "BIGINT", "age": "BIGINT"}}
+    with pytest.warns(OwnerWarning, match="column age: 1 of 2 cells are not BIGINT"):
+        session = chary.open(str(tmp_path / "visits.csv"), **PUBLIC, **declared, budget=USUAL, ledger=":memory:")
+    serve_dataset(service, "broken", session)
+    client = asking("alice", "broken")._transport._client
+    asked = {"kind": "release", "query": {"kind": "count", "where": "age > 1"}, "epsilon": "0.01"}
+    answers = [client.post("/v1/datasets/broken/calls", json=asked, headers={"Idempotency-Key": '"a"'})]
+    answers += [
+        client.get(f"/v1/datasets/broken{part}") for part in ("", "/statement", "/versions", "/calls", "/budget")
+    ]
+    for answer in answers:
+        assert answer.is_success
+        assert not {"unparsed", "cells"} & set(re.split(r"[^a-z]", answer.text.lower()))
 
 
 def test_a_token_is_made_by_a_custodian_for_less_than_its_own(service, address, http):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from chary.errors import InvalidParameter
+from chary.data.domain.key_ranges import Part
+from chary.errors import InvalidParameter, InvalidQuery
 from chary.service.page.asking.query_fields import query_said, query_told
 from chary.service.page.asking.said_values import columns_of, in_json, list_of, list_told, value_of
 
@@ -17,7 +18,7 @@ def test_awkward_values_come_back_as_they_were():
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
 def test_what_json_has_no_word_for_is_a_text(text):
-    assert value_of(text, "") == text
+    assert value_of(Part(text, False)) == text
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "[NaN]", '1, "other": 2', "[" * 100_000, "[1", '["\\ud800"]'])
@@ -28,8 +29,10 @@ def test_json_is_read_strictly(text):
 
 @pytest.mark.parametrize("text", ["0..9999999", ", ".join(["0..90000"] * 9)])
 def test_a_range_fills_no_memory(text):
-    with pytest.raises(InvalidParameter, match="at most"):
+    with pytest.raises(InvalidQuery, match="at most"):
         list_of(text, "int64")
+    with pytest.raises(InvalidParameter, match="at most"):
+        list_of(text)
 
 
 def test_ranges_of_many_columns_fill_no_memory():
@@ -40,9 +43,22 @@ def test_ranges_of_many_columns_fill_no_memory():
 @pytest.mark.parametrize("part", ["5..3", "[]", "0..99999"])
 def test_a_part_of_a_key_is_one_value(part):
     said = {"kind": "count", "by": "clinic, site", "keys": f"a, {part}"}
-    found = query_said(said, TYPES)["by"]["keys"]
-    assert len(found[0]) == 2
-    assert type(found[0][1]) is str
+    with pytest.raises(InvalidQuery):
+        query_said(said, TYPES)
+
+
+def test_a_range_on_a_text_column_is_refused_as_on_a_command_line():
+    with pytest.raises(InvalidQuery, match="--columns clinic=BIGINT"):
+        query_said({"kind": "count", "by": "clinic", "keys": "0..39"}, TYPES)
+    with pytest.raises(InvalidQuery, match="double quotes"):
+        query_said({"kind": "count", "by": "clinic, site", "keys": "0..39, 1"}, TYPES)
+    found = query_said({"kind": "count", "by": "clinic", "keys": '"0..39"'}, TYPES)
+    assert found["by"]["keys"] == [["0..39"]]
+
+
+def test_a_range_of_days_is_one_of_days_on_the_page_too():
+    found = query_said({"kind": "count", "by": "day", "keys": "2026-02-28..2026-03-01"}, TYPES)["by"]
+    assert found == {"columns": ["day"], "keys": [["2026-02-28"], ["2026-03-01"]], "types": ["date"]}
 
 
 @pytest.mark.parametrize("text", ["clinic north", "clinic: a\nclinic: b"])
@@ -58,6 +74,8 @@ TYPES = {"clinic": "string", "day": "date", "site": "int64"}
     ("columns", "keys", "types"),
     [
         (["clinic"], [["1"], ["a, b"], ["1..3"]], [""]),
+        (["clinic"], [["two\nlines"], ['say "yes"'], ["[x]"]], [""]),
+        (["clinic", "site"], [["two\nlines", 1], [" a", 2]], ["", ""]),
         (["day"], [["2026-03-01"], ["2026-03-02"]], ["date"]),
         (["clinic", "site"], [["a, b", 1], ["c", 2]], ["", ""]),
         (["clinic", "day"], [["a", "2026-03-01"]], ["", "date"]),

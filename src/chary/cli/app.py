@@ -1,14 +1,15 @@
 """The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused, 4 trend broken."""
 
+import warnings
 from importlib.metadata import version
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from chary.cli.doors import Lazy, found, group_of
 from chary.cli.output import console, errors
 from chary.cli.verbosity import VERBOSE, Verbose
-from chary.errors import BudgetRefused, CharyError
+from chary.errors import BudgetRefused, CharyError, OwnerWarning
 
 # 2 is what shells take for wrong usage; 1 is left to what nobody foresaw, so that it is never taken for a refusal.
 OK, BAD_INPUT, REFUSED = 0, 2, 3
@@ -20,6 +21,7 @@ DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "An alarm system on a growing panel, interrupted, reopened; ten seconds.",
         ),
         "init": ("asking.configuring:init", "Write what every command on a file repeats into a chary.toml."),
+        "check": ("asking.checking:check", "What of the rows cannot be read: for who owns them, and not private."),
         "config": ("asking.configuring:config", "Which options hold for a file, and where each comes from."),
         "ask": ("asking.kinds:ask", "Ask any kind of call: chary ask FILE KIND."),
         "resume": ("asking.runs:resume", "Ask what an earlier call left open, one question or many."),
@@ -89,6 +91,18 @@ def _chary(version: Version = False, verbose: Verbose = False) -> None:
     """What comes before a command."""
 
 
+def _warned(usual: Any) -> Any:
+    """How warnings are shown: those for who owns the rows in a line of their own, without a place in the code."""
+
+    def show(message: Any, category: Any, *place: Any, **where: Any) -> None:
+        if issubclass(category, OwnerWarning):
+            errors.print(f"chary: warning: {message}", markup=False, soft_wrap=True)
+        else:
+            usual(message, category, *place, **where)
+
+    return show
+
+
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line.
 
@@ -97,7 +111,10 @@ def run(arguments: list[str] | None = None) -> int:
     """
     VERBOSE.set(False)
     try:
-        code = app(args=arguments, standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warned(warnings.showwarning)
+            warnings.simplefilter("always", OwnerWarning)
+            code = app(args=arguments, standalone_mode=False)
         return code if isinstance(code, int) else OK
     except (typer.TyperException, CharyError) as error:
         told = error.format_message() if isinstance(error, typer.TyperException) else str(error)

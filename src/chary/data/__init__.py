@@ -1,5 +1,6 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
+from chary.data.checking import Check, check
 from chary.data.domain.axes import Bins
 from chary.data.domain.key_ranges import parse_keys
 from chary.data.domain.keys import Domain
@@ -32,6 +33,7 @@ __all__ = [
     "Bin",
     "Binned",
     "Bins",
+    "Check",
     "Count",
     "Domain",
     "EntryLimit",
@@ -56,6 +58,7 @@ __all__ = [
     "ValueAt",
     "Values",
     "average",
+    "check",
     "count",
     "has_public_size",
     "histogram",

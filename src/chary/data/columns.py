@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from chary.errors import InvalidQuery
 
 Schema = Mapping[str, str]
+# How a day and a time are written, in cells and in literals: ISO 8601, a fraction of a second of nine digits at most.
+DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+TIME: Final = r"[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
+OFFSET: Final = "[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?"
 # A table may have thousands of columns, and a message is one sentence.
 _SHOWN: Final = 5
 
@@ -37,6 +41,24 @@ _WORDS = {
     TypeClass.TIMESTAMP: "a timestamp",
     TypeClass.OTHER: "of a type without comparisons",
 }
+
+
+SQL_TYPES: Final[Mapping[str, str]] = {
+    TypeClass.BOOLEAN: "BOOLEAN",
+    TypeClass.INTEGER: "BIGINT",
+    TypeClass.FLOAT: "DOUBLE",
+    TypeClass.STRING: "VARCHAR",
+    TypeClass.DATE: "DATE",
+    TypeClass.TIMESTAMP: "TIMESTAMP",
+}
+
+
+class Unparsed(NamedTuple):
+    """How many `cells`, of those that are neither NULL nor blank, are not of the type that was declared. Secret."""
+
+    type: str
+    cells: int
+    of: int
 
 
 def quote(name: str) -> str:

@@ -1,5 +1,6 @@
 """What a dataset is called in its ledger."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from urllib.parse import urlsplit
 
 from chary.data.files.folders import Folder
 from chary.data.files.sources import is_address
-from chary.errors import LedgerMismatch
+from chary.errors import InvalidParameter, LedgerMismatch
 from chary.ledger import Terms
 
 
@@ -24,6 +25,22 @@ def usual_name(source: Any, table: str | None) -> str:
     path = min(map(str, source)) if isinstance(source, (list, tuple)) and source else source
     stem = Path(path).name.split(".")[0] if isinstance(path, (str, Path)) else "data"
     return stem if table is None else f"{stem}.{table}"
+
+
+def usual_ledger(source: Any) -> str:
+    """Where the ledger of files is kept unless it is said: beside the file or the folder, `visits.csv.ledger`.
+
+    Errors: `InvalidParameter` for rows beside which there is no place: of a server, a frame, or several files.
+
+    >>> usual_ledger("a/visits.csv"), usual_ledger("visits/"), usual_ledger("visits/2026-*.parquet")
+    ('a/visits.csv.ledger', 'visits.ledger', 'visits.ledger')
+    """
+    if not isinstance(source, (str, Path)) or is_address(source):
+        raise InvalidParameter(
+            "beside these rows there is no place for a ledger: say where it is, such as ledger='visits.ledger'"
+        )
+    folder = Folder.named(source)
+    return f"{os.path.normpath(source if folder is None else folder.path)}.ledger"
 
 
 def chosen(known: Mapping[str, Terms], asked: str | None, usual: str) -> str:

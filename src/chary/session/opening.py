@@ -16,7 +16,8 @@ from chary.ledger import Ledger, Terms
 from chary.numbers import Number
 from chary.session.budget_choice import BudgetChoice
 from chary.session.late import late_ledger
-from chary.session.naming import chosen, usual_name
+from chary.session.naming import chosen, usual_ledger, usual_name
+from chary.session.owner_warnings import warn_of_cells, warn_of_ledgers
 from chary.session.place import IN_MEMORY, Place
 from chary.session.race_repair import repair_races
 from chary.session.reading import check_types, read_as
@@ -30,7 +31,7 @@ def open(
     source: Any,
     *,
     privacy_unit: str | None,
-    ledger: str | Path | Ledger,
+    ledger: str | Path | Ledger | None = None,
     budget: Budget | None = None,
     relation: Relation | str = Relation.ADD_REMOVE,
     filter: str | None = None,
@@ -57,7 +58,8 @@ def open(
     - `privacy_unit`: the column that names the protected unit, or None when each row is a unit of its own.
     - `relation`: "add/remove" one unit (the default for sessions) or "replace" one.
     - `ledger`: a file, kept for ever and shared by all who ask this dataset, or the URL of a schema that many machines
-      share, `postgresql://user@host/database?schema=visits`; ":memory:" for throwaway sessions.
+      share, `postgresql://user@host/database?schema=visits`; ":memory:" for throwaway sessions. Of a file or a folder
+      it is beside it by default, `visits.csv.ledger`, for the command and the service too.
     - `budget`: needed the first time; later it is read from the ledger, and a different one raises `LedgerMismatch`.
       The first charge (or share, or append) records it for ever; quotes and refused calls leave no ledger behind.
     - `filter`: "renyi" (mixed calls, the default when the budget has a delta), "exact" (calls that are multiples of
@@ -79,6 +81,10 @@ def open(
     values, which makes them public; the statement says so. `unsafe_noise` replaces the operating system's randomness
     and voids every guarantee; it is for tests.
 
+    `OwnerWarning`s are for who opens the rows and for nobody who asks: of a new dataset, how many cells of a column are
+    not of the type declared (see `check`); of any, that another ledger lies beside it which keeps a budget of a dataset
+    of this name.
+
     >>> import pyarrow as pa
     >>> rows = pa.table({"patient": [1, 2, 3], "age": [70, 80, 20]})
     >>> session = open(rows, privacy_unit="patient", budget=Budget(epsilon=1, delta=1e-6), ledger=":memory:")
@@ -86,7 +92,8 @@ def open(
     0.0
     """
     neighbouring = Neighbouring(relation, privacy_unit)
-    choice, place = BudgetChoice(budget, filter, grain, approximate_delta, menu), Place(ledger, witness)
+    choice = BudgetChoice(budget, filter, grain, approximate_delta, menu)
+    place = Place(usual_ledger(source) if ledger is None else ledger, witness)
     rows = RowTable.open(
         source,
         neighbouring=neighbouring,
@@ -97,7 +104,8 @@ def open(
         infer_types=infer_types,
         engine=engine,
     )
-    return _session(rows, choice, place, (dataset, usual_name(source, table)), analyst, unsafe_noise, on_step)
+    names = dataset, usual_name(source, table)
+    return _session(rows, choice, place, names, analyst, unsafe_noise, on_step, source)
 
 
 def open_series(
@@ -105,7 +113,7 @@ def open_series(
     *,
     column: str,
     sensitivity: int,
-    ledger: str | Path | Ledger,
+    ledger: str | Path | Ledger | None = None,
     budget: Budget | None = None,
     filter: str | None = None,
     grain: Number | None = None,
@@ -128,7 +136,8 @@ def open_series(
     unit can change must be known to whoever made the series. `approximate_delta` is as for `open`. Ask it with
     `session.watch(session.series(), ...)`.
     """
-    choice, place = BudgetChoice(budget, filter, grain, approximate_delta), Place(ledger, witness)
+    choice = BudgetChoice(budget, filter, grain, approximate_delta)
+    place = Place(usual_ledger(source) if ledger is None else ledger, witness)
     read: dict[str, Any] = {"order_by": order_by, "labels": labels, "csv": csv, "table": table}
     rows = Series.open(source, column=column, sensitivity=sensitivity, **read)
     return _session(
@@ -139,6 +148,7 @@ def open_series(
         analyst,
         unsafe_noise,
         on_step,
+        source,
     )
 
 
@@ -187,21 +197,25 @@ def _session(
     analyst: str,
     source: noise.Source | None,
     on_step: Callable[[str], None] | None,
+    opened: Any = None,
 ) -> Session:
     with ExitStack() as undo:
         undo.callback(rows.close)
         found = None if place.missing else place.open()
         if found is not None and found is not place.ledger:
             undo.callback(found.close)
-        ledger, filter_, dataset = _opened(found, rows, choice, names, place)
+        if (dataset := chosen(known := _known(found), *names)) not in known:
+            warn_of_cells(rows)
+        warn_of_ledgers(opened, place, dataset)
+        ledger, filter_ = _opened(found, rows, choice, names, place)
         undo.pop_all()
     return Session(Spine(rows, filter_, ledger, dataset, analyst, source or noise.OperatingSystem(), on_step or _quiet))
 
 
 def _opened(
     found: Ledger | None, rows: Rows, choice: BudgetChoice, names: tuple[str | None, str], place: Place
-) -> tuple[Ledger, Filter, str]:
-    """The ledger, the filter and the name of the dataset, new or held, once the ledger agrees with them.
+) -> tuple[Ledger, Filter]:
+    """The ledger and the filter of the dataset, new or held, once the ledger agrees with them.
 
     A new dataset is recorded with its first charge; in a ledger that nobody else can see, at once.
     """
@@ -223,12 +237,12 @@ def _opened(
         enter(found)
         follow(found)
         repair_races(found, filter_, dataset)
-        return found, filter_, dataset
+        return found, filter_
 
     def look() -> Ledger | None:
         return found or (None if place.missing else place.open())
 
-    return late_ledger(dataset, look, place.open, enter, follow), filter_, dataset
+    return late_ledger(dataset, look, place.open, enter, follow), filter_
 
 
 def _known(ledger: Ledger | None) -> dict[str, Terms]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from chary.data import Bins, Universe, parse_keys
 from chary.data.columns import classify
+from chary.data.domain.key_ranges import key_text
 from chary.errors import InvalidParameter
 
 
@@ -22,7 +23,7 @@ def universe(schema: Mapping[str, str], bins: Sequence[str], values: Sequence[st
 def listed(schema: Mapping[str, str], values: Sequence[str]) -> dict[str, list[Any]]:
     """The columns of `--values` options with their public values."""
     split = [_split(option, "--values sex=f,m") for option in values]
-    return {name: keys_of(text, str(classify(dict(schema), name))) for name, text in split}
+    return {name: keys_of(text, str(classify(dict(schema), name)), name) for name, text in split}
 
 
 def ranges(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -51,13 +52,13 @@ def listed_lines(texts: Sequence[str]) -> list[str]:
     return [line for text in texts for line in (lines_of(text[1:]) if text[:1] == "@" else [text])]
 
 
-def keys_of(text: str, type: str) -> list[Any]:
-    """The public keys of an option: a list, a range, or those of a file, one a line."""
+def keys_of(text: str, type: str, column: str) -> list[Any]:
+    """The public keys of an option for a column: a list, a range, or those of a file, one a line."""
     if not text.startswith("@"):
-        return list(parse_keys(text, type))
-    # A line is one key, commas and all: quoted, it is not taken for a list.
-    quoted = (line if line.startswith('"') else f'"{line}"' for line in lines_of(text[1:]))
-    return [key for line in quoted for key in parse_keys(line, type)]
+        return list(parse_keys(text, type, column))
+    # A line is one key, commas and all, and not a list.
+    quoted = (line if line.startswith('"') else key_text(line) for line in lines_of(text[1:]))
+    return [key for line in quoted for key in parse_keys(line, type, column)]
 
 
 def _cut(bins: Sequence[str]) -> list[tuple[str, str]]:

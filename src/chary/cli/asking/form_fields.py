@@ -123,7 +123,7 @@ def _numbers(text: str, name: str) -> list[str]:
 
 
 def _among(text: str, column: str, asked: Opened) -> list[Any]:
-    return keys_of(text, str(classify(asked.session.schema, column)))
+    return keys_of(text, str(classify(asked.session.schema, column)), column)
 
 
 def _cells(said: Typed, asked: Opened) -> Any:

@@ -17,6 +17,7 @@ from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, l
 from chary.ledger import ledger_exists, whereabouts
 from chary.numbers import positive
 from chary.session import Session, open, open_series
+from chary.session.naming import usual_ledger
 from chary.spine.interaction import Question
 
 # Ten hits of a budget of 1 have an epsilon near 0.03 each: errors about a hundred, which most first questions survive.
@@ -78,7 +79,7 @@ def ledger_of(source: SourceOptions, budget: LedgerOptions) -> str | Path:
         raise InvalidParameter(
             "beside a server there is no place for a ledger: say where it is, --ledger visits.ledger"
         )
-    return whereabouts(budget.ledger or f"{source.file}.ledger")
+    return whereabouts(budget.ledger or usual_ledger(source.file))
 
 
 def sized(call: CallOptions) -> Fraction | None:
@@ -192,7 +193,7 @@ def _keys(session: Session, column: str, text: str) -> list[Any]:
     schema = session.schema
     if column not in schema:
         raise InvalidParameter(f"there is no column {column!r}; there are {', '.join(schema)}")
-    return keys_of(text, schema[column])
+    return keys_of(text, schema[column], column)
 
 
 def _pair(text: str, option: str, example: str) -> tuple[str, str]:

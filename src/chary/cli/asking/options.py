@@ -9,6 +9,11 @@ import typer
 
 from chary.data.files.sources import is_address
 
+Table = Annotated[str | None, typer.Option(help="Table of a DuckDB file or a server.")]
+Columns = Annotated[str | None, typer.Option(help="Types of a CSV's columns: age=BIGINT,cost=DOUBLE.")]
+InferTypes = Annotated[bool, typer.Option("--infer-types", help="Types of a CSV are public: find them.")]
+Dialect = Annotated[list[str] | None, typer.Option(help="How a CSV is written, such as delimiter=; (repeatable).")]
+
 
 @dataclass(kw_only=True)
 class SourceOptions:
@@ -19,16 +24,14 @@ class SourceOptions:
     unit: Annotated[str | None, typer.Option(help="Column naming the protected unit.")] = None
     each_row: Annotated[bool, typer.Option("--each-row", help="Each row is a unit of its own.")] = False
     relation: Annotated[str, typer.Option(help="Neighbours: add/remove or replace one unit.")] = "add/remove"
-    table: Annotated[str | None, typer.Option(help="Table of a DuckDB file or a server.")] = None
+    table: Table = None
     engine: Annotated[str | None, typer.Option(help="Where rows are asked: spark, spark://HOST:PORT or sc://HOST.")] = (
         None
     )
     unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long: KEY,VALUE name the new columns.")] = None
-    columns: Annotated[str | None, typer.Option(help="Types of a CSV's columns: age=BIGINT,cost=DOUBLE.")] = None
-    infer_types: Annotated[bool, typer.Option("--infer-types", help="Types of a CSV are public: find them.")] = False
-    csv: Annotated[list[str] | None, typer.Option(help="How a CSV is written, such as delimiter=; (repeatable).")] = (
-        None
-    )
+    columns: Columns = None
+    infer_types: InferTypes = False
+    csv: Dialect = None
     series: Annotated[str | None, typer.Option(help="Column of already aggregated counts, one test a row.")] = None
     sensitivity: Annotated[int | None, typer.Option(help="Most that one unit changes any count of the series.")] = None
     order_by: Annotated[str | None, typer.Option(help="Column that orders the series.")] = None
@@ -52,6 +55,18 @@ class SourceOptions:
         ('clinic', 'visits.csv')
         """
         return (urlsplit(self.file).path.strip("/") or "server") if self.on_server else self.file
+
+
+@dataclass(kw_only=True)
+class CheckedOptions:
+    """Which rows their owner looks at."""
+
+    panel: ClassVar[str] = "Rows"
+    file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or a folder of Parquet files.")]
+    table: Table = None
+    columns: Columns = None
+    infer_types: InferTypes = False
+    csv: Dialect = None
 
 
 @dataclass(kw_only=True)

@@ -147,7 +147,7 @@ def on_rows(
     extra = extras(hook)
 
     def act(ctx: typer.Context, values: dict[str, Any]) -> Found:
-        settings = Settings.of(values, frozenset(name for name in values if _typed(ctx, name)))
+        settings = Settings.of(values, typed(ctx, values))
         values = settings.filled(values)
         parts = {name: taken(group, values) for name, group in groups.items()}
         options = {parameter.name: values.pop(parameter.name) for parameter in extra}
@@ -161,6 +161,7 @@ def on_rows(
     return made(act, [*shared, *own, *parameters_of(SettingsOptions)], name, told or inspect.getdoc(hook) or "")
 
 
-def _typed(ctx: typer.Context, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+def typed(ctx: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
+    """The options that stand on the command line."""
+    sources = {name: ctx.get_parameter_source(name) for name in values}
+    return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")

@@ -14,7 +14,7 @@ from chary.data import CSV, Relation
 from chary.data.files.sources import is_address
 from chary.ledger import Terms, ledger_exists, open_ledger, whereabouts
 from chary.ledger.checks import parsed
-from chary.session.naming import usual_name
+from chary.session.naming import usual_ledger, usual_name
 
 TYPED, LEDGER, USUAL = "command line", "ledger", "default"
 _TABLES: Final = (Relation.ADD_REMOVE, Relation.REPLACE)
@@ -68,7 +68,7 @@ def _recorded(found: dict[str, Any]) -> dict[str, Any]:
     """What the ledger holds of these rows: their unit and neighbours, and how a CSV is read."""
     if found["ledger"] is None and is_address(found["file"]):
         return {}
-    place = whereabouts(found["ledger"] or f"{found['file']}.ledger")
+    place = whereabouts(found["ledger"] or usual_ledger(found["file"]))
     if found["series"] is not None or not ledger_exists(place):
         return {}
     with closing(open_ledger(place)) as ledger:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 import pyarrow as pa
 
+from chary.data.columns import Unparsed
 from chary.data.files.sources import RowSource
 from chary.data.queries.count import Count
 from chary.data.queries.elements import Elements, Mark, Words
@@ -86,6 +87,15 @@ class EngineRows(Protocol):
     @property
     def reading(self) -> dict[str, Any]:
         """How texts are read, of these rows and of batches alike: JSON-able, public, empty where there are none."""
+        ...
+
+    @property
+    def unparsed(self) -> Mapping[str, Unparsed]:
+        """By column which cells of the first rows were texts and not of the declared type, where there are any.
+
+        Secret: for who owns the rows, and in nothing that is told to who asks. Engines whose columns have types of
+        their own know of none.
+        """
         ...
 
     @property

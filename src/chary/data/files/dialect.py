@@ -23,8 +23,11 @@ class CSV:
     - Types are declared with `columns=`, else every column is text. A cell that is not of its column's type is NULL:
       whole numbers (98 and 98.0, not 98.7), numbers with `decimal` before the fraction (-1.5, 2e3), booleans
       (true/false, t/f, yes/no, y/n, 1/0), dates and times by `date_format` and `timestamp_format` (codes of strptime).
-      Without a format they are YYYY-MM-DD, and YYYY-MM-DD[ HH:MM[:SS[.ffffff]]] with a blank or a T. Blanks around
-      a cell matter in text alone.
+      Blanks around a cell matter in text alone.
+    - Without a format, days and times are those of ISO 8601: YYYY-MM-DD[ HH:MM[:SS[.fff]]], with a blank or a T, up to
+      nine digits of a second (kept to microseconds), and Z or an offset behind the time (+01:00, +0100, +01). A
+      TIMESTAMP with Z or an offset is converted into UTC; one without is taken as it stands. A DATE is the day that is
+      written: a time behind it is cut off, and no offset moves it.
 
     Guarantee: what a row becomes follows from its own line, the header, the declared types and this dialect, and from
     no other line, whatever bytes there are. `InvalidParameter` for characters that could be taken for one another.

@@ -3,17 +3,17 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import ibis
 
-from chary.data.columns import TypeClass, declare
+from chary.data.columns import DAY, OFFSET, TIME, TypeClass, declare
 from chary.errors import InvalidQuery
 
 Scalar = bool | int | float | str | date | datetime
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_ISO_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?")
+_ISO_DATE = re.compile(DAY)
+_ISO_TIMESTAMP = re.compile(f"{DAY}({TIME}(Z|{OFFSET})?)?")
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ def _fit(operand: Operand, value: Scalar) -> Any:
     reader = _READERS.get(operand.kind)
     fitted = None if reader is None else reader(value)
     if fitted is None:
+        if operand.kind in (TypeClass.DATE, TypeClass.TIMESTAMP) and (missing := no_such(str(value))):
+            raise InvalidQuery(missing)
         raise InvalidQuery(
             f"column {operand.name!r} is {operand.kind.words} and cannot be compared with {show(value)}"
             + _EXAMPLES.get(operand.kind, "; it can only be tested with IS NULL").format(name=operand.name)
@@ -109,23 +111,35 @@ def read_date(text: str) -> date | None:
     (datetime.date(2013, 1, 31), None)
     """
     try:
-        return date.fromisoformat(text) if _ISO_DATE.fullmatch(text) and text.isascii() else None
+        return date.fromisoformat(text) if _ISO_DATE.fullmatch(text) else None
     except ValueError:
         return None
 
 
 def read_timestamp(text: str) -> datetime | None:
-    """A time without zone from `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`, None for anything else.
+    """A time from `YYYY-MM-DD[ HH:MM[:SS[.ffffff]][Z|+HH:MM]]`, in UTC where an offset is written; None for another.
 
-    >>> read_timestamp("2013-01-31 12:30")
-    datetime.datetime(2013, 1, 31, 12, 30)
+    >>> read_timestamp("2013-01-31 12:30"), read_timestamp("2013-01-31T12:30+01:00")
+    (datetime.datetime(2013, 1, 31, 12, 30), datetime.datetime(2013, 1, 31, 11, 30))
     """
-    if not _ISO_TIMESTAMP.fullmatch(text) or not text.isascii():
+    if not _ISO_TIMESTAMP.fullmatch(text):
         return None
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         return None
+
+
+def no_such(text: str) -> str | None:
+    """What is wrong with a text that is written as a day or a time and names none; None for any other text.
+
+    >>> no_such("2023-02-30"), no_such("2023-02-28 25:00"), no_such("30.2.2023")
+    ("there is no day '2023-02-30'", "there is no time '2023-02-28 25:00'", None)
+    """
+    if not _ISO_TIMESTAMP.fullmatch(text) or read_timestamp(text) is not None:
+        return None
+    return f"there is no {'day' if read_date(text[:10]) is None else 'time'} {show(text)}"
 
 
 def show(value: Scalar) -> str:

@@ -21,7 +21,7 @@ from chary.data.predicates.conditions import (
     OneOf,
     Some,
 )
-from chary.data.predicates.literals import Scalar, read_date, read_timestamp, show
+from chary.data.predicates.literals import Scalar, no_such, read_date, read_timestamp, show
 from chary.errors import InvalidQuery
 
 LONGEST = 10_000
@@ -240,5 +240,6 @@ def _dated(node: exp.Cast) -> Scalar:
         raise _refused("a cast")
     moment = reader(text)
     if moment is None:
-        raise InvalidQuery(f"{show(text)} is no date; write DATE '2013-01-31' or TIMESTAMP '2013-01-31 12:00:00'")
+        other = f"{show(text)} is no date; write DATE '2013-01-31' or TIMESTAMP '2013-01-31 12:00:00'"
+        raise InvalidQuery(no_such(text) or other)
     return moment

@@ -1,6 +1,7 @@
 """Queries from their own JSON: the other direction of `Query.body`."""
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from chary.data.rows.series_values import ValueAt, Values
 from chary.errors import CharyError, InvalidQuery
 
 _DATES = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
+_KEYED: Final = ("columns", "keys", "types")
 _LIMITS = ("keep_per_unit", "stated_per_unit")
 
 
@@ -24,12 +26,14 @@ def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | SecondM
     >>> query_of(count().by("clinic", ["north"]).body()) == count().by("clinic", ["north"])
     True
 
-    Errors: `InvalidQuery` for what is the body of no query.
+    Errors: `InvalidQuery` for what is the body of no query, naming a field that its kind does not have.
     """
     given = dict(body)
-    make = _KINDS.get(str(given.pop("kind", None)))
+    kind = str(given.pop("kind", None))
+    make = _KINDS.get(kind)
     if make is None:
         raise InvalidQuery(f"a query names its kind, one of {', '.join(_KINDS)}")
+    _check(given, _FIELDS[kind], f"a query of kind {kind!r}")
     try:
         found: Count | Total | Mean | Binned | SecondMoments | Values | ValueAt = make(given)
     except CharyError:
@@ -42,6 +46,7 @@ def query_of(body: Mapping[str, Any]) -> Count | Total | Mean | Binned | SecondM
 def _keyed(query: Count | Total | Mean, by: Mapping[str, Any] | None) -> Any:
     if by is None:
         return query
+    _check(by, (*_KEYED, *_LIMITS), "by")
     columns, limits = by["columns"], {name: by.get(name) for name in _LIMITS}
     read = [_DATES.get(kind, lambda key: key) for kind in by.get("types", [""] * len(columns))]
     keys = [tuple(of(key) for of, key in zip(read, row, strict=True)) for row in by["keys"]]
@@ -93,3 +98,24 @@ _KINDS = {
     "series_value": _series_value,
 }
 KINDS: Final = tuple(_KINDS)
+
+
+def _check(given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    if unknown := [name for name in given if name not in known]:
+        raise InvalidQuery(f"{what} has no field {unknown[0]!r}; it has {', '.join(known)}")
+
+
+def _of(make: Callable[..., Any], *more: str) -> tuple[str, ...]:
+    names = ("edges" if name == "bins" else name for name in inspect.signature(make).parameters)
+    return tuple(dict.fromkeys((*names, *more)))
+
+
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "count": _of(count, "by"),
+    "total": _of(total, "by", "center"),
+    "mean": _of(mean, "by", "center", "unit_total"),
+    "histogram": _of(histogram),
+    "series": _of(Values),
+    "second moments": _of(second_moments),
+    "series_value": _of(ValueAt),
+}

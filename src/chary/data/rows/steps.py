@@ -1,6 +1,6 @@
 """The time steps of a series."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,15 @@ class StepColumns:
     def names(self) -> list[str]:
         """The columns, each once."""
         return [name for name in dict.fromkeys((self.column, self.order_by, self.labels)) if name is not None]
+
+
+def check_steps(cells: Mapping[str, Sequence[Any]], asked: StepColumns) -> None:
+    """`SchemaMismatch` that says what must be in each row of a column, where something else, or nothing, was read."""
+    for name, values in cells.items():
+        if any(value is None for value in values):
+            counted = "a whole number of 64 bits: NULL or an empty cell is none, nor is a decimal such as 3.5"
+            needed = counted if name == asked.column else "a value, and all of them one type"
+            raise SchemaMismatch(f"each row must hold in column {name!r} {needed}")
 
 
 def _before(first: Any, second: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
-from chary.data.columns import known_columns
+from chary.data.columns import Unparsed, known_columns
 from chary.data.engines.chosen import engine_of
 from chary.data.engines.engine import ElementReading, EngineRows
 from chary.data.files.dialect import CSV
@@ -111,6 +111,11 @@ class RowTable:
         """How the texts of a CSV are read, of the rows and of batches alike; empty where there is no CSV and none is
         said to come. JSON-able and public."""
         return self.held.reading
+
+    @property
+    def unparsed(self) -> Mapping[str, Unparsed]:
+        """By column which cells of the first rows were not of the declared type; secret, for who owns the rows."""
+        return self.held.unparsed
 
     @property
     def infers(self) -> bool:

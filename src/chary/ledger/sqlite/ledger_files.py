@@ -14,6 +14,7 @@ from pathlib import Path
 
 from chary.errors import LedgerBroken, LedgerBusy
 from chary.interruption import Uninterrupted
+from chary.ledger.sql.schema import FORMAT
 from chary.ledger.sqlite.inode import PAUSE
 from chary.ledger.sqlite.sqlite_engine import translated
 
@@ -64,6 +65,22 @@ def recognise(path: Path, timeout: float) -> None:
         with suppress(FileNotFoundError):
             if stat.S_IMODE(file.stat().st_mode) != PRIVATE:
                 file.chmod(PRIVATE)
+
+
+def datasets_in(path: Path) -> frozenset[str]:
+    """The names of the datasets that a ledger's file keeps budgets of; none where it is no ledger, or moved elsewhere.
+
+    Nothing is locked, waited for or written, so what another process writes at this moment may be missed.
+    """
+    if not path.is_file():
+        return frozenset()
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as opened,
+    ):
+        if opened.execute("SELECT format FROM chain").fetchall() == [(FORMAT,)]:
+            return frozenset(name for (name,) in opened.execute("SELECT name FROM datasets"))
+    return frozenset()
 
 
 @contextmanager

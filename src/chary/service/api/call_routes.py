@@ -17,6 +17,7 @@ from chary.service.serving.jobs import Job
 from chary.service.serving.told_results import told_quote, told_result, told_run
 from chary.service.serving.wishes import Wish, run_shown, shown_call, words_of
 from chary.service.wire.call_schemas import calls_schema
+from chary.service.wire.strict_json import check_fields
 from chary.spine.earlier import openings
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["calls"])
@@ -138,6 +139,8 @@ def _patience(request: Request, service: Service) -> float:
 def _quoted(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:
     """The call, the terms under which it is quoted, and whether alternatives are asked for."""
     call, alternatives = body.get("call"), body.get("alternatives", False)
-    if not isinstance(call, dict) or type(alternatives) is not bool or set(body) - {"call", "alternatives", *_TERMS}:
-        raise InvalidParameter(f"a quote is of a call, with {', '.join(_TERMS)}, alternatives or none of them")
+    told = f"a quote is of a call, with {', '.join(_TERMS)}, alternatives or none of them"
+    check_fields(body, ["call", "alternatives", *_TERMS], told)
+    if not isinstance(call, dict) or type(alternatives) is not bool:
+        raise InvalidParameter(told)
     return call, {name: body[name] for name in _TERMS if body.get(name) is not None}, alternatives

@@ -14,10 +14,10 @@ from chary.service.api.admission import JSON, media_of, read_body, strict_body
 from chary.service.api.places import Asking, On, request_key
 from chary.service.api.service_state import Service, Shared
 from chary.service.keeping.service_tables import PUBLISHED
-from chary.service.serving.brought_rows import ARROW, CSV_TEXT, brought_rows
+from chary.service.serving.brought_rows import ARROW, CSV_TEXT, TSV_TEXT, brought_rows
 from chary.service.serving.served_datasets import rows_of
 from chary.service.wire.problems import Refusal
-from chary.service.wire.strict_json import finite
+from chary.service.wire.strict_json import check_fields, finite
 from chary.service.wire.typed_values import in_typed, of_typed
 from chary.session import PublicReport, report
 
@@ -34,6 +34,7 @@ _ROWS: Final = {
             JSON: {"schema": {"type": "object", "required": ["rows"], "properties": {"rows": {"type": "array"}}}},
             ARROW: {"schema": {"type": "string", "format": "binary"}},
             CSV_TEXT: {"schema": {"type": "string"}},
+            TSV_TEXT: {"schema": {"type": "string"}},
         },
     }
 }
@@ -46,7 +47,7 @@ async def append(request: Request, on: Annotated[Asking, Depends(On("append"))],
     Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
     takes any.
     """
-    media = media_of(request, [JSON, ARROW, CSV_TEXT])
+    media = media_of(request, [JSON, ARROW, CSV_TEXT, TSV_TEXT])
     raw, key = await read_body(request, service.config.service.rows_bytes), request_key(request)
     return JSONResponse({"version": await appended(service, on, media, raw, key)})
 
@@ -59,8 +60,10 @@ def share(
     service: Shared,
 ) -> JSONResponse:
     """Cap an analyst at a share of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
-    if body.keys() != {"share"}:
-        raise InvalidParameter('a share is said as {"share": "0.5"}')
+    told = 'a share is said as {"share": "0.5"}'
+    check_fields(body, ["share"], told)
+    if "share" not in body:
+        raise InvalidParameter(told)
     capped(service, on, analyst, body["share"])
     return JSONResponse({"analyst": analyst, "share": str(body["share"])})
 

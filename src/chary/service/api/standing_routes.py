@@ -18,6 +18,7 @@ from chary.service.serving.wishes import Wish
 from chary.service.standing.standing_book import ACTIVE, ENDED, PAUSED, StandingQuestion, named, state_of
 from chary.service.standing.standing_runner import quote_of
 from chary.service.wire.problems import Refusal
+from chary.service.wire.strict_json import check_fields
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["standing"])
 Stander = Annotated[Asking, Depends(On("stand"))]
@@ -74,8 +75,10 @@ def turn(
     name: Name, on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared
 ) -> JSONResponse:
     """Pause a standing question of one's own, or let it go on: `{"state": "paused"}`, `{"state": "active"}`."""
-    if body.keys() != {"state"}:
-        raise InvalidParameter('what becomes of a standing question is said as {"state": "paused"}')
+    told = 'what becomes of a standing question is said as {"state": "paused"}'
+    check_fields(body, ["state"], told)
+    if "state" not in body:
+        raise InvalidParameter(told)
     return JSONResponse(turned(service, on, name, str(body["state"])).as_dict())
 
 
@@ -158,9 +161,11 @@ def _alone(on: Asking) -> str | None:
 
 def wish_of(body: dict[str, Any]) -> Wish:
     """What is to stand, as a body says it: `InvalidParameter` for neither a call nor a run with a question."""
+    told = "what stands is a call, or a run with a question; with every, share, tell and webhook"
+    check_fields(body, _KNOWN, told)
     call, run, question = (body.get(name) for name in ("call", "run", "question"))
-    if set(body) <= _KNOWN and isinstance(call, dict) and run is None and question is None:
+    if isinstance(call, dict) and run is None and question is None:
         return Wish("ask", call)
-    if set(body) <= _KNOWN and call is None and type(run) is int and run > 0 and isinstance(question, dict):
+    if call is None and type(run) is int and run > 0 and isinstance(question, dict):
         return Wish("question", question, run)
-    raise InvalidParameter("what stands is a call, or a run with a question; with every, share, tell and webhook")
+    raise InvalidParameter(told)

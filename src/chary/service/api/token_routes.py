@@ -13,6 +13,7 @@ from chary.service.api.admission import May, strict_body
 from chary.service.api.places import After, Limit, paged
 from chary.service.api.service_state import Service, Shared
 from chary.service.wire.problems import Refusal
+from chary.service.wire.strict_json import check_fields
 
 router = APIRouter(prefix="/v1", tags=["custodians"])
 Keeper = Annotated[Principal, Depends(May("tokens"))]
@@ -63,8 +64,10 @@ def token_made(service: Service, who: Principal, said: dict[str, Any]) -> str:
 
     Errors: `Refusal` with status 403 for datasets beyond those of its maker; those of `BearerTokens.make`.
     """
+    told = "a token is of an analyst, with roles, datasets (lists) and days"
+    check_fields(said, _SAID, told)
     if said.keys() != _SAID or not all(isinstance(said[name], list) for name in ("roles", "datasets")):
-        raise InvalidParameter("a token is of an analyst, with roles, datasets (lists) and days")
+        raise InvalidParameter(told)
     if not all(isinstance(name, str) and (who.everywhere or who.sees(name)) for name in said["datasets"]):
         raise Refusal(403, "a token is at most for the datasets of its maker")
     service.trail.add(who, "", "tokens", {name: said[name] for name in sorted(_SAID)}, None)

@@ -26,7 +26,7 @@ from chary.numbers import Number
 from chary.service.client.remote_figures import RemoteFigures
 from chary.service.client.remote_run import RemoteRun
 from chary.service.client.said import call_said, words_said
-from chary.service.client.sent_rows import ARROW, arrow_stream
+from chary.service.client.sent_rows import sent_rows
 from chary.service.client.transport import Transport
 from chary.service.wire.typed_values import of_typed
 from chary.session import Quote
@@ -164,8 +164,12 @@ class Remote(RemoteFigures):
         self._transport.send("DELETE", self._at(f"standing/{in_path(standing, safe='')}"), None)
 
     def append(self, rows: Any, *, request: str | None = None) -> int:
-        """Add a batch of rows, a frame or an Arrow table; its version. For custodians; as `Session.append`."""
-        body = {"content": arrow_stream(rows), "headers": {"Content-Type": ARROW}}
+        """Add a batch of rows: a frame, an Arrow table, a CSV or Parquet files, which are read here and sent.
+
+        Its version. For custodians; as `Session.append`.
+        """
+        content, media = sent_rows(rows)
+        body = {"content": content, "headers": {"Content-Type": media}}
         return int(self._transport.keyed(self._at("appends"), request, **body)["version"])
 
     def set_share(self, analyst: str, share: Number) -> None:

@@ -3,19 +3,22 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
+from chary.data.predicates.literals import read_date, read_timestamp
 from chary.errors import SchemaMismatch
-from chary.service.wire.strict_json import parsed_body
+from chary.service.wire.strict_json import check_fields, parsed_body
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 CSV_TEXT: Final = "text/csv"
+TSV_TEXT: Final = "text/tab-separated-values"
+# Of a dataset of which no dialect was said, the name of a batch tells whether tabs part its cells.
+_FILES: Final = {CSV_TEXT: "rows.csv", TSV_TEXT: "rows.tsv"}
 # What JSON has no word for comes as text.
-_READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": read_date, "timestamp": read_timestamp}
 
 
 @contextmanager
@@ -29,11 +32,11 @@ def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> Iterator[
     ...     rows.num_rows
     1
     """
-    if media != CSV_TEXT:
+    if media not in _FILES:
         yield _of_arrow(raw) if media == ARROW else _of_json(raw, schema)
         return
     with tempfile.TemporaryDirectory(prefix="chary-rows-") as folder:
-        place = Path(folder) / "rows.csv"
+        place = Path(folder) / _FILES[media]
         place.write_bytes(raw)
         yield str(place)
 
@@ -53,7 +56,8 @@ def _of_arrow(raw: bytes) -> pa.Table:
 def _of_json(raw: bytes, schema: Mapping[str, str]) -> pa.Table:
     body = parsed_body(raw)
     rows = body.get("rows")
-    if body.keys() != {"rows"} or not isinstance(rows, list) or not rows:
+    check_fields(body, ["rows"], 'rows are sent as {"rows": [{...}, ...]}')
+    if not isinstance(rows, list) or not rows:
         raise SchemaMismatch('rows are sent as {"rows": [{...}, ...]}')
     if not all(isinstance(row, dict) and row.keys() == schema.keys() for row in rows):
         raise SchemaMismatch(f"each row has the columns {', '.join(schema)}, and no other")
@@ -68,4 +72,8 @@ def _of_json(raw: bytes, schema: Mapping[str, str]) -> pa.Table:
 
 def _cell(value: Any, kind: str) -> Any:
     read = _READ.get(kind)
-    return value if read is None or value is None else read(value)
+    if read is None or value is None:
+        return value
+    if (found := read(value)) is None:
+        raise ValueError
+    return found

@@ -102,9 +102,8 @@ def opened_datasets(config: ServiceConfig) -> ServedDatasets:
 
 
 def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
-    ledger = said.ledger or config.service.ledger or f"{said.file}.ledger"
     budget = None if said.epsilon is None else Budget(said.epsilon, said.delta)
-    common: dict[str, Any] = {"ledger": config.place(ledger), "budget": budget, "dataset": name}
+    common: dict[str, Any] = {"ledger": config.place(config.ledger(name)), "budget": budget, "dataset": name}
     common |= {"filter": said.filter, "grain": said.grain, "approximate_delta": said.approximate_delta}
     common |= {"witness": None if said.witness is None else config.place(said.witness)}
     common |= {"csv": None if said.csv is None else CSV(**said.csv)}

@@ -32,6 +32,7 @@ from chary.errors import InvalidParameter
 from chary.ledger.postgresql.address import is_address
 from chary.service.serving.openid_options import OpenIdOptions
 from chary.service.serving.strict_options import StrictOptions
+from chary.session.naming import usual_ledger
 
 _SCALAR = str | int
 _SHORTEST_SECRET: Final = 24
@@ -115,6 +116,11 @@ class ServiceConfig(StrictOptions):
     def place(self, said: str) -> str:
         """A path relative to the folder of the chary.toml; URLs are as they are."""
         return said if "://" in said else str(self.folder / said)
+
+    def ledger(self, dataset: str) -> str:
+        """Where the ledger of a dataset is, as the chary.toml has it; beside its file where nothing is said."""
+        said = self.dataset[dataset]
+        return said.ledger or self.service.ledger or usual_ledger(said.file)
 
     def shared(self, dataset: str) -> bool:
         """Whether the rows of a dataset are those of a server, so that each process sees what another one appends."""

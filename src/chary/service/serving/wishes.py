@@ -14,6 +14,7 @@ from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.service.access.roles import Principal
 from chary.service.serving.served_datasets import Served
 from chary.service.serving.shared_answers import SharedAnswers
+from chary.service.wire.strict_json import check_fields
 from chary.session import Session
 from chary.spine.earlier import numbered
 
@@ -125,9 +126,10 @@ def words_of(run: Run[Any, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     known = run.words
     allowed = [*known, *_BESIDE.get(run.kind, ())]
     missing = [name for name, word in known.items() if word.default is inspect.Parameter.empty and name not in said]
-    if missing or not set(said) <= set(allowed):
-        told = f"; {missing[0]} is missing" if missing else ""
-        raise InvalidParameter(f"a {run.kind} is asked with {', '.join(allowed) or 'no words'}{told}")
+    told = f"a {run.kind} is asked with {', '.join(allowed) or 'no words'}"
+    check_fields(said, allowed, told)
+    if missing:
+        raise InvalidParameter(f"{told}; {missing[0]} is missing")
     return {name: _word(name, value) for name, value in said.items()}
 
 

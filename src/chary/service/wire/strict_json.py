@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from chary.errors import InvalidParameter
@@ -32,6 +33,21 @@ def parsed_body(raw: bytes) -> dict[str, Any]:
         raise InvalidParameter("the body is a JSON object in UTF-8")
     _check(found, _DEEP)
     return found
+
+
+def check_fields(body: Mapping[str, Any], known: Collection[str], told: str) -> None:
+    """`InvalidParameter` that names the first field of a body which is not known, and tells what may be said.
+
+    >>> check_fields({"state": "paused", "until": "May"}, ["state"], 'write {"state": "paused"}')
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: there is no field 'until' here: write {"state": "paused"}
+    """
+    unknown = [name for name in body if name not in known]
+    if unknown:
+        error = InvalidParameter(f"there is no field {unknown[0]!r} here: {told}")
+        error.field = unknown[0]
+        raise error
 
 
 def finite(value: Any) -> Any:

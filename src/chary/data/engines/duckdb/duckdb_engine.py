@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from chary.data.columns import quote
+from chary.data.columns import Unparsed, quote
 from chary.data.engines.duckdb.asking.element_words import ElementReader
 from chary.data.engines.duckdb.asking.living_units import Living, OfferedRooms, identity
 from chary.data.engines.duckdb.asking.ordering import ordering
@@ -51,6 +51,10 @@ class DuckRows:
     @property
     def reading(self) -> dict[str, Any]:
         return self._loader.reading
+
+    @property
+    def unparsed(self) -> Mapping[str, Unparsed]:
+        return self._loader.unparsed
 
     @property
     def keeps_batches(self) -> bool:

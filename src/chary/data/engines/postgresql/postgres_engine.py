@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from chary.data.columns import Unparsed
 from chary.data.engines.postgresql.inserting.entry_counts import check_entry_counts
 from chary.data.engines.postgresql.inserting.server_append import ServerAppend
 from chary.data.engines.postgresql.inserting.server_batches import ServerBatches
@@ -47,6 +48,10 @@ class ServerRows:
     @property
     def reading(self) -> dict[str, Any]:
         return {} if self._source.said is None else self._source.said.body()
+
+    @property
+    def unparsed(self) -> Mapping[str, Unparsed]:
+        return {}
 
     @property
     def keeps_batches(self) -> bool:

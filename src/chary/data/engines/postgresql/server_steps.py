@@ -10,7 +10,7 @@ from chary.data.engines.postgresql.reaching import Cursor
 from chary.data.engines.postgresql.server import Server
 from chary.data.engines.postgresql.statement import ROWS, Statement
 from chary.data.engines.postgresql.tables.stored_rows import StoredRows
-from chary.data.rows.steps import StepColumns, Steps
+from chary.data.rows.steps import StepColumns, Steps, check_steps
 from chary.errors import InvalidParameter, SchemaMismatch
 
 _DECLARED: Final = {
@@ -31,8 +31,7 @@ def read_server_steps(server: Server, table: str, asked: StepColumns) -> Steps:
         raise InvalidParameter("a table of a server has no order: name the column that orders the steps, order_by=")
     found = server.ask(lambda cursor: _columns(cursor, table, asked), "read the steps")
     schema, cells = found
-    if any(value is None for values in cells.values() for value in values):
-        raise SchemaMismatch(f"the columns {', '.join(map(repr, cells))} must not hold NULL")
+    check_steps(cells, asked)
     orders = tuple(cells[asked.order_by])
     if any(first == second for first, second in pairwise(orders)):
         raise SchemaMismatch(f"two steps are equal in {asked.order_by!r}, so that they have no order")

@@ -1,11 +1,12 @@
 """Rows that Spark holds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
+from chary.data.columns import Unparsed
 from chary.data.engines.spark.asking.spark_living import SparkLiving, SparkRooms, identity
 from chary.data.engines.spark.asking.spark_ordering import ordering
 from chary.data.engines.spark.asking.spark_plan import SparkPlan
@@ -45,6 +46,10 @@ class SparkRows:
     @property
     def reading(self) -> dict[str, Any]:
         return {} if self._template is None else self._template.reading
+
+    @property
+    def unparsed(self) -> Mapping[str, Unparsed]:
+        return {}
 
     @property
     def keeps_batches(self) -> bool:

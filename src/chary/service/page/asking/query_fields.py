@@ -4,8 +4,18 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from chary.data.domain.key_ranges import Part, parse_key, split
 from chary.errors import InvalidParameter
-from chary.service.page.asking.said_values import Types, in_json, list_of, list_told, number_told, parts_of, value_of
+from chary.service.page.asking.said_values import (
+    Types,
+    in_json,
+    key_said,
+    list_of,
+    list_told,
+    number_told,
+    parts_of,
+    value_of,
+)
 
 CONDITIONS: Final = "conditions"
 JSON: Final = "json"
@@ -92,7 +102,7 @@ def _keyed(said: Mapping[str, str], types: Types) -> dict[str, Any]:
     if not names or not keys:
         raise InvalidParameter("keys are public values of the columns that are named for them: say both")
     kinds = [types.get(name, "") for name in names]
-    rows = [[value] for value in list_of(keys, kinds[0])] if len(names) == 1 else _rows(keys, kinds)
+    rows = [[value] for value in list_of(keys, kinds[0], names[0])] if len(names) == 1 else _rows(keys, kinds)
     by: dict[str, Any] = {"columns": names, "keys": [[_plain(value) for value in row] for row in rows]}
     by["types"] = [next((each for each in ("date", "timestamp") if kind.startswith(each)), "") for kind in kinds]
     return {"by": by | {name: value for each in _LIMITS for name, value in _whole(said, each).items()}}
@@ -102,10 +112,14 @@ def _rows(keys: str, kinds: list[str]) -> list[list[Any]]:
     if keys.startswith("["):
         found = in_json(keys)
         return found if isinstance(found, list) and all(isinstance(row, list) for row in found) else [[]]
-    columns = [parts_of(line) for line in keys.split("\n") if line.strip()]
-    if any(len(row) != len(kinds) for row in columns):
+    lines = list(split(keys))
+    if any(len(row) != len(kinds) for row in lines):
         raise InvalidParameter(f"each line of keys has {len(kinds)} parts, one for each column")
-    return [[value_of(part, kind) for part, kind in zip(row, kinds, strict=True)] for row in columns]
+    return [[_value(part, kind) for part, kind in zip(row, kinds, strict=True)] for row in lines]
+
+
+def _value(part: Part, kind: str) -> Any:
+    return key_said(parse_key(part, kind)) if kind else value_of(part)
 
 
 def _keys_told(by: Mapping[str, Any] | None, types: Types) -> dict[str, str]:
@@ -115,8 +129,14 @@ def _keys_told(by: Mapping[str, Any] | None, types: Types) -> dict[str, str]:
     kinds = [types.get(name, "") for name in names]
     limits = {name: str(by[name]) for name in _LIMITS if by.get(name) is not None}
     dated = [[_dated(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in by["keys"]]
-    lines = [", ".join(list_told([value], kind) for value, kind in zip(row, kinds, strict=True)) for row in dated]
-    return {"by": list_told(names, "string"), "keys": (", " if len(names) == 1 else "\n").join(lines)} | limits
+    if len(names) == 1:
+        keys = list_told([value for [value] in dated], kinds[0])
+    elif any("\n" in value for row in by["keys"] for value in row if isinstance(value, str)):
+        keys = json.dumps(by["keys"], ensure_ascii=False)
+    else:
+        rows = (zip(row, kinds, strict=True) for row in dated)
+        keys = "\n".join(", ".join(list_told([value], kind) for value, kind in row) for row in rows)
+    return {"by": list_told(names, "string"), "keys": keys} | limits
 
 
 def _dated(value: Any, kind: str) -> Any:

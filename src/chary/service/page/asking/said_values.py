@@ -1,20 +1,23 @@
 """Values as people write them in a form: numbers, lists, columns with their values; and the same the other way.
 
-Parts are separated by commas or lines; one with a comma of its own stands in double quotes. What begins with a bracket
-is JSON.
+Lists are written as on a command line (see `parse_keys`). What begins with a bracket is JSON.
 """
 
 import json
 import re
 from collections.abc import Mapping
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Any, Final
 
+from chary.data import parse_keys
+from chary.data.columns import TypeClass
+from chary.data.domain.key_ranges import Part, key_text, split
 from chary.errors import InvalidParameter
 from chary.service.wire.strict_json import parsed_body
 
 Types = Mapping[str, str]
-_PARTS: Final = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,\n"][^,\n]*|)\s*(?:,|\n|$)')
+_KEYED: Final = frozenset(TypeClass) - {TypeClass.FLOAT, TypeClass.OTHER}
 _RANGE: Final = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 _NUMERIC: Final = ("int", "uint", "float", "decimal")
 _LONGEST: Final = 100_000
@@ -32,67 +35,65 @@ def in_json(text: str) -> Any:
 
 
 def parts_of(text: str) -> list[str]:
-    """The parts of a list, quoted ones with their quotes.
+    """The parts of a list as texts.
 
     >>> parts_of('north, "south, east"')
-    ['north', '"south, east"']
+    ['north', 'south, east']
     """
-    found, place = [], 0
-    while place < len(text):
-        part = _PARTS.match(text, place)
-        if part is None:
-            raise InvalidParameter("a part in double quotes ends with one, and a comma follows")
-        if part[1].strip():
-            found.append(part[1].strip())
-        place = part.end()
-    return found
+    return [part.text for line in split(text) for part in line]
 
 
-def value_of(part: str, kind: str) -> Any:
-    """One value of a column of that type; of an unknown type what JSON has, else a text.
+def value_of(part: Part) -> Any:
+    """One value of whatever type: what JSON has, else a text; in double quotes always a text.
 
-    >>> value_of("3", "int64"), value_of("3", "string"), value_of("3", ""), value_of("north", "")
-    (3, '3', 3, 'north')
+    >>> value_of(Part("3", False)), value_of(Part("3", True)), value_of(Part("north", False))
+    (3, '3', 'north')
     """
-    if part.startswith('"'):
-        return in_json(part)
-    if kind == "string":
-        return part
-    if kind.startswith(("date", "timestamp")):
-        return {"date" if kind.startswith("date") else "timestamp": part}
     try:
-        found = in_json(part)
+        found = part.text if part.quoted else in_json(part.text)
     except InvalidParameter:
-        return part
-    return part if isinstance(found, (dict, list)) else found
+        return part.text
+    return part.text if isinstance(found, (dict, list)) else found
 
 
-def list_of(text: str, kind: str = "") -> Any:
-    """A list: `north, south`, `0..9`, or JSON.
+def key_said(key: Any) -> Any:
+    """A key as JSON has it: days and times by name.
+
+    >>> key_said(date(2026, 3, 1)), key_said("north")
+    ({'date': '2026-03-01'}, 'north')
+    """
+    if not isinstance(key, date):
+        return key
+    return {"timestamp" if isinstance(key, datetime) else "date": key.isoformat()}
+
+
+def list_of(text: str, kind: str = "", column: str | None = None) -> Any:
+    """A list: of keys of a column of that type, of anything where none is known, or JSON.
 
     >>> list_of("1..3, 7", "int64")
     [1, 2, 3, 7]
     """
     if text.startswith("["):
         return in_json(text)
+    if kind in _KEYED:
+        return [key_said(key) for key in parse_keys(text, kind, column, most=_LONGEST)]
     found: list[Any] = []
-    for part in parts_of(text):
-        span = None if kind == "string" else _RANGE.fullmatch(part)
-        if span is None:
-            found.append(value_of(part, kind))
-        else:
-            found.extend(_range(int(span[1]), int(span[2])))
+    for part in (part for line in split(text) for part in line):
+        span = None if part.quoted else _RANGE.fullmatch(part.text)
+        found.extend([value_of(part)] if span is None else _range(int(span[1]), int(span[2])))
         if len(found) > _LONGEST:
             raise InvalidParameter(f"a list has at most {_LONGEST} values")
     return found
 
 
 def list_told(values: list[Any], kind: str = "") -> str:
-    """A list as `list_of` reads it.
+    """A list as `list_of` reads it; JSON where a field of one line could not hold it.
 
     >>> list_told(["north", "3", 3])
     'north, "3", 3'
     """
+    if any("\n" in value for value in values if isinstance(value, str)):
+        return json.dumps(values, ensure_ascii=False)
     return ", ".join(_told(value, kind) for value in values)
 
 
@@ -109,7 +110,7 @@ def columns_of(text: str, types: Types) -> Any:
         name, colon, values = line.partition(":")
         if not colon or name.strip() in found:
             raise InvalidParameter("write a line for each column, such as clinic: north, south")
-        found[name.strip()] = list_of(values.strip(), types.get(name.strip(), ""))
+        found[name.strip()] = list_of(values.strip(), types.get(name.strip(), ""), name.strip())
         known += len(found[name.strip()])
         if known > _LONGEST:
             raise InvalidParameter(f"columns have at most {_LONGEST} values together")
@@ -138,11 +139,13 @@ def _range(low: int, high: int) -> range:
 
 
 def _told(value: Any, kind: str) -> str:
-    """A value as `value_of` reads it."""
+    """A value as `list_of` reads it."""
     plain = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+    if kind in _KEYED:
+        return key_text(plain)
     if kind.startswith(_NUMERIC) and isinstance(value, str):
         return number_told(value)
-    text = plain if isinstance(plain, str) else json.dumps(plain)
-    whole = text.strip() == text and not re.search(r'[,\n"]', text) and text[:1] not in ("[", "{", "")
-    spans = kind != "string" and _RANGE.fullmatch(text)
-    return text if whole and not spans and value_of(text, kind) == value else json.dumps(plain)
+    if not isinstance(plain, str):
+        return json.dumps(plain)
+    text = key_text(plain)
+    return text if value_of(Part(text, False)) == plain or text[:1] == '"' else f'"{plain}"'

@@ -56,10 +56,9 @@ def backup_commands(service: Service, on: Asking) -> list[str]:
     Both may be in use meanwhile. Places are told as the chary.toml has them; of a server nothing is told, since its
     address may hold a password.
     """
-    options, said = service.config.dataset.get(on.served.name), service.config.service
-    if options is None:
+    if on.served.name not in service.config.dataset:
         return []
-    ledger = options.ledger or said.ledger or f"{options.file}.ledger"
+    said, ledger = service.config.service, service.config.ledger(on.served.name)
     copies = {f"chary ledger backup {shlex.quote(ledger)} COPY.ledger": ledger}
     copies |= {f"sqlite3 {shlex.quote(said.store)} '.backup COPY.db'": said.store}
     return [_SERVER if "://" in place else command for command, place in copies.items()]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import duckdb
 
+from chary.data.columns import SQL_TYPES
 from chary.data.engines.arriving import check_names, check_types
 from chary.data.engines.duckdb.database import ROWS, Database
 from chary.data.engines.duckdb.growing.batches import Batches
@@ -11,7 +12,7 @@ from chary.data.engines.duckdb.growing.entry_check import check_entries
 from chary.data.engines.duckdb.growing.joining_files import APPENDED, already, has_table, join, look, stays
 from chary.data.engines.duckdb.reading.attaching import attach, copied, describe, detach, relation_of, typed
 from chary.data.engines.duckdb.reading.column_types import Column
-from chary.data.engines.duckdb.reading.loading import SQL_TYPES, Loader, read_columns, select
+from chary.data.engines.duckdb.reading.loading import Loader, read_columns, select
 from chary.data.engines.duckdb.reading.stored import check_growable
 from chary.data.files.sources import RowSource
 from chary.data.rows.batch import Arrival, Batch

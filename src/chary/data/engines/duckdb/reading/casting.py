@@ -6,7 +6,7 @@ from typing import Final
 
 import duckdb
 
-from chary.data.columns import quote
+from chary.data.columns import DAY, OFFSET, TIME, quote
 from chary.data.engines.duckdb.connecting import text
 from chary.data.files.dialect import CSV
 from chary.errors import SchemaMismatch
@@ -14,13 +14,14 @@ from chary.errors import SchemaMismatch
 _SIGNED: Final = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"}
 _WHOLE: Final = _SIGNED | {f"U{kind}" for kind in _SIGNED}
 _MOMENTS: Final = {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
-_DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TRUE: Final = ("true", "t", "yes", "y", "1")
 _FALSE: Final = ("false", "f", "no", "n", "0")
 # Digits and single letters are rather numbers and codes, unless they are declared to be booleans.
 _SURE: Final = ("true", "t", "yes", "false", "f", "no")
 # The first that fits is taken.
 INFERRED: Final = ("BOOLEAN", "BIGINT", "DOUBLE", "DATE", "TIMESTAMP")
+# Ledgers hold types that were found, so what they are found by may never change.
+_FOUND_TIME: Final = r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,9 @@ def parsed(cell: str, kind: str, dialect: CSV) -> str:
     if kind == "BOOLEAN":
         return _boolean(trimmed)
     if kind == "DATE":
-        return _moment(trimmed, dialect.date_format, _DAY, kind)
+        return _formatted(trimmed, dialect.date_format, kind) if dialect.date_format else _day(trimmed)
     if kind in _MOMENTS:
-        time = f"{_DAY}([ T][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\\.[0-9]{{1,6}})?)?)?"
-        return _moment(trimmed, dialect.timestamp_format, time, kind)
+        return _formatted(trimmed, dialect.timestamp_format, kind) if dialect.timestamp_format else _time(trimmed, kind)
     return cell if kind == "VARCHAR" else f"TRY_CAST({cell} AS {kind})"
 
 
@@ -96,11 +96,16 @@ def inferred(
 
 def _tests(cell: str, is_unit: bool, dialect: CSV) -> list[str]:
     """For each type to try whether all cells are of it, and any is there."""
+    trimmed = f"trim({cell}, ' ')"
     own: dict[str, Callable[[str], str]] = {
         "BOOLEAN": lambda sql: f"lower({cell}) IN ({', '.join(map(text, _SURE))})",
         "BIGINT": lambda sql: f"regexp_full_match({cell}, '0|-?[1-9][0-9]*') AND {sql} IS NOT NULL",
         "DOUBLE": lambda sql: f"NOT regexp_matches({cell}, '^[ +-]*0[0-9]') AND {sql} IS NOT NULL",
     }
+    if dialect.date_format is None:
+        own["DATE"] = lambda sql: f"{_fits(trimmed, DAY)} AND {sql} IS NOT NULL"
+    if dialect.timestamp_format is None:
+        own["TIMESTAMP"] = lambda sql: f"{_fits(trimmed, DAY + _FOUND_TIME)} AND {sql} IS NOT NULL"
     made = []
     for kind in INFERRED:
         sql = parsed(cell, kind, dialect)
@@ -113,8 +118,12 @@ def _tests(cell: str, is_unit: bool, dialect: CSV) -> list[str]:
     return made
 
 
+def _fits(cell: str, pattern: str) -> str:
+    return f"regexp_full_match({cell}, {text(pattern)})"
+
+
 def _if(pattern: str, cell: str, number: str, kind: str) -> str:
-    return f"CASE WHEN regexp_full_match({cell}, {text(pattern)}) THEN TRY_CAST({number} AS {kind}) END"
+    return f"CASE WHEN {_fits(cell, pattern)} THEN TRY_CAST({number} AS {kind}) END"
 
 
 def _boolean(cell: str) -> str:
@@ -122,8 +131,21 @@ def _boolean(cell: str) -> str:
     return f"CASE {' '.join(words)} END"
 
 
-def _moment(cell: str, form: str | None, usual: str, kind: str) -> str:
-    if form is None:
-        return _if(usual, cell, cell, kind)
+def _formatted(cell: str, form: str, kind: str) -> str:
     # The engine takes words such as infinity for moments in any format.
     return f"CASE WHEN regexp_matches({cell}, '[0-9]') THEN TRY_CAST(TRY_STRPTIME({cell}, {text(form)}) AS {kind}) END"
+
+
+def _day(cell: str) -> str:
+    """The day that is written, whatever time and offset stand behind it, if there is such a time."""
+    with_time = f"{_fits(cell, f'{DAY}{TIME}(Z|{OFFSET})?')} AND TRY_CAST({cell} AS TIMESTAMP) IS NOT NULL"
+    written = f"WHEN {with_time} THEN TRY_CAST(left({cell}, 10) AS DATE)"
+    return f"CASE WHEN {_fits(cell, DAY)} THEN TRY_CAST({cell} AS DATE) {written} END"
+
+
+def _time(cell: str, kind: str) -> str:
+    """The time that is written, in UTC where an offset stands behind it."""
+    # Whatever zone the process is in: the engine counts microseconds since 1970 in UTC. A Z changes nothing.
+    in_utc = f"TRY_CAST(make_timestamp(epoch_us(TRY_CAST({cell} AS TIMESTAMPTZ))) AS {kind})"
+    offset = f"WHEN {_fits(cell, DAY + TIME + OFFSET)} THEN {in_utc}"
+    return f"CASE WHEN {_fits(cell, f'{DAY}({TIME}Z?)?')} THEN TRY_CAST({cell} AS {kind}) {offset} END"

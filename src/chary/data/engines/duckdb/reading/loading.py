@@ -1,15 +1,23 @@
 """Making `chary_rows`: a view or a temporary table whose columns are of the few types chary computes with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 
-from chary.data.columns import TypeClass, quote
+from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, quote
 from chary.data.engines.duckdb.connecting import ATTACHED, Access
 from chary.data.engines.duckdb.database import ROWS
-from chary.data.engines.duckdb.reading.attaching import attach, check_alike, describe, detach, typed
+from chary.data.engines.duckdb.reading.attaching import (
+    attach,
+    check_alike,
+    describe,
+    detach,
+    relation_of,
+    texts_of,
+    typed,
+)
 from chary.data.engines.duckdb.reading.casting import canonical
 from chary.data.engines.duckdb.reading.column_types import Column
 from chary.data.engines.duckdb.reading.stored import stored_relation
@@ -18,14 +26,6 @@ from chary.data.rows.entry_limit import EntryLimit
 from chary.errors import SchemaMismatch
 
 _NUMBERS = {"int64", "float64"}
-SQL_TYPES: Mapping[str, str] = {
-    TypeClass.BOOLEAN: "BOOLEAN",
-    TypeClass.INTEGER: "BIGINT",
-    TypeClass.FLOAT: "DOUBLE",
-    TypeClass.STRING: "VARCHAR",
-    TypeClass.DATE: "DATE",
-    TypeClass.TIMESTAMP: "TIMESTAMP",
-}
 
 
 @dataclass
@@ -42,6 +42,7 @@ class Loader:
     columns: tuple[Column, ...] = ()
     limit: EntryLimit | None = None
     stored: str = ""
+    unparsed: Mapping[str, Unparsed] = field(default_factory=dict, repr=False)
 
     @property
     def path(self) -> str | None:
@@ -91,6 +92,7 @@ class Loader:
         connection.execute(f"CREATE TEMP {kind} {ROWS} AS {select(self.columns, relation)}")
         if self.is_view and self.source.kind == "parquet":
             check_cells(connection, ROWS)
+        self.unparsed = self._unparsed(connection)
         detach(connection, self.source)
 
     def types(self, batch: RowSource) -> dict[str, str]:
@@ -113,6 +115,21 @@ class Loader:
         attach(connection, self.source)
         return typed(connection, self.source, self.unit, None if self.unpivot is None else self.unpivot[1])
 
+    def _unparsed(self, connection: duckdb.DuckDBPyConnection) -> dict[str, Unparsed]:
+        """What of the texts, which are attached still, was declared to be of a type and is not."""
+        if not self.source.types:
+            return {}
+        texts = [name for name, is_text in texts_of(connection, self.source).items() if is_text]
+        cells = {name: [name] for name in texts}
+        if self.unpivot is not None:
+            cells = {self.unpivot[1]: [name for name in texts if name != self.unit]}
+        types = {name: kind for name, kind in self.source.types.items() if kind != "VARCHAR" and name in cells}
+        return {
+            name: found
+            for name, kind in types.items()
+            if (found := _counted(connection, relation_of(self.source), cells[name], name, kind)).cells
+        }
+
     def _long(self, relation: str, found: dict[str, str]) -> str:
         unit, (name, value) = str(self.unit), self.unpivot or ("", "")
         wide = [Column.of(column, kind, is_unit=False) for column, kind in found.items() if column != unit]
@@ -121,6 +138,24 @@ class Loader:
         rows = f"SELECT {quote(unit)}, {cells} FROM {relation}"
         long = f"UNPIVOT ({rows}) ON COLUMNS(* EXCLUDE ({quote(unit)})) INTO NAME {quote(name)} VALUE {quote(value)}"
         return f"({long})"
+
+
+def _counted(connection: duckdb.DuckDBPyConnection, texts: str, cells: list[str], name: str, kind: str) -> Unparsed:
+    """How many of the cells of some columns are no values of the one that was made of them.
+
+    Nothing is parsed again: what is not NULL was counted before and is counted after. Blank cells are looked for only
+    where something is missing.
+    """
+
+    def count(each: str, relation: str) -> int:
+        [(found,)] = connection.execute(f"SELECT {each} FROM {relation}").fetchall()
+        return int(found)
+
+    values = count(f"count({quote(name)})", ROWS)
+    if count(" + ".join(f"count({quote(cell)})" for cell in cells), texts) == values:
+        return Unparsed(kind, 0, values)
+    there = count(" + ".join(f"count(nullif(trim({quote(cell)}, ' '), ''))" for cell in cells), texts)
+    return Unparsed(kind, there - values, there)
 
 
 def check_cells(connection: duckdb.DuckDBPyConnection, relation: str) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from chary.data.columns import TypeClass, quote
+from chary.data.columns import SQL_TYPES, TypeClass, quote
 from chary.data.engines.duckdb.connecting import Access
 from chary.data.engines.duckdb.reading.attaching import attach, copied, describe, relation_of, texts_of, typed
 from chary.data.engines.duckdb.reading.casting import inferred
-from chary.data.engines.duckdb.reading.loading import SQL_TYPES, read_columns, select
+from chary.data.engines.duckdb.reading.loading import read_columns, select
 from chary.data.files.sources import RowSource
-from chary.data.rows.steps import StepColumns, Steps
+from chary.data.rows.steps import StepColumns, Steps, check_steps
 from chary.data.silence import quietly
 from chary.errors import SchemaMismatch
 
@@ -25,8 +25,7 @@ def read_steps(source: RowSource, asked: StepColumns, types: Types | None) -> St
     failure = SchemaMismatch("the source cannot be read as a table with one type for each column")
     with Access().connect() as connection:
         columns, types = quietly(lambda: _columns(connection, copied(source), asked, types), failure)
-    if any(value is None for values in columns.values() for value in values):
-        raise SchemaMismatch(f"the columns {', '.join(map(repr, columns))} must not hold NULL")
+    check_steps(columns, asked)
     orders, labels = (None if name is None else tuple(columns[name]) for name in (asked.order_by, asked.labels))
     return Steps(np.array(columns[asked.column], dtype=np.int64), orders, labels, types)
 

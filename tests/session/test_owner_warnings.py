@@ -1,0 +1,237 @@
+"""What who opens rows is told and no analyst: cells that are not read, and another ledger of the same dataset."""
+
+import gzip
+import json
+import sqlite3
+import subprocess
+import sys
+import warnings
+from contextlib import closing
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import chary
+from chary import Budget, OwnerWarning, count
+from chary.errors import InvalidParameter
+from chary.ledger import open_ledger
+from chary.ledger.places.moving import move
+from chary.noise import Seeded
+from chary.session import report
+from chary.session.naming import usual_ledger
+
+TYPES = {"day": "TIMESTAMP", "age": "BIGINT", "note": "VARCHAR"}
+BUDGET = Budget(epsilon=1, delta=1e-6)
+ROWS = [
+    ("1", "2017-01-01T06:00:42Z", "70", "ok"),
+    ("2", "1/2/2017", "80", ""),
+    ("3", "", "old", "x"),
+    ("4", " ", "", "'"),
+    ("5", "2017-02-30", "9.5", "y"),
+]
+TEXT = "patient,day,age,note\n" + "".join(",".join(row) + "\n" for row in ROWS)
+FOUND = {
+    "rows": 5,
+    "columns": {
+        "patient": {"type": "VARCHAR", "unparsed": 0},
+        "day": {"type": "TIMESTAMP", "unparsed": 2},
+        "age": {"type": "BIGINT", "unparsed": 2},
+        "note": {"type": "VARCHAR", "unparsed": 0},
+    },
+}
+CELLS = [
+    "column day: 2 of 3 cells are not TIMESTAMP, and are NULL.",
+    "column age: 2 of 4 cells are not BIGINT, and are NULL.",
+]
+
+
+@pytest.fixture
+def visits(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_text(TEXT)
+    return path
+
+
+def opened(source, **more):
+    usual = {"privacy_unit": "patient", "columns": TYPES, "budget": BUDGET, "unsafe_noise": Seeded(1)}
+    return chary.open(source, **(usual | more))
+
+
+def told(work):
+    """What is warned of while something is done, in sentences; what was done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        done = work()
+    assert {each.category for each in caught} <= {OwnerWarning}
+    return [str(each.message).partition(" This is not private")[0] for each in caught], done
+
+
+@pytest.mark.parametrize("kind", ["csv", "gz", "files", "objects"])
+def test_a_check_counts_what_is_not_of_its_type(visits, kind):
+    source = {"csv": visits, "gz": visits.with_name("v.csv.gz"), "files": [visits], "objects": None}[kind]
+    visits.with_name("v.csv.gz").write_bytes(gzip.compress(TEXT.encode()))
+    if kind == "objects":
+        source = pd.DataFrame(ROWS, columns=["patient", "day", "age", "note"], dtype=object)
+    found = chary.check(source, columns=TYPES)
+    assert found.as_dict() == FOUND
+    assert found.lengths["day"][1] == len("2017-01-01T06:00:42Z")
+    assert json.loads(json.dumps(found.as_dict())) == FOUND
+
+
+def test_types_are_told_as_they_were_declared(visits):
+    found = chary.check(visits, columns={"age": "int8", "day": "timestamp_s"}).as_dict()["columns"]
+    assert [found[name]["type"] for name in ("age", "day")] == ["int8", "timestamp_s"]
+    assert [found[name]["unparsed"] for name in ("age", "day")] == [2, 2]
+
+
+def test_an_empty_cell_is_of_every_type_whatever_is_written_for_null(visits):
+    visits.write_text("age,day\nNA,\n,NA\n7,2017-01-01\n-,-\n")
+    found = chary.check(visits, csv=chary.CSV(null="NA"), columns={"age": "BIGINT", "day": "DATE"})
+    assert [each["unparsed"] for each in found.as_dict()["columns"].values()] == [1, 1]
+
+
+def test_columns_with_types_of_their_own_are_of_them(tmp_path):
+    rows = pa.table({"patient": pa.array([1, 2], "int32"), "cost": [1.5, None], "name": ["ä", None]})
+    pq.write_table(rows, tmp_path / "visits.parquet")
+    with duckdb.connect(str(tmp_path / "visits.duckdb")) as connection:
+        connection.register("rows_", rows)
+        connection.execute("CREATE TABLE visits AS SELECT * FROM rows_")
+    (tmp_path / "folder").mkdir()
+    pq.write_table(rows, tmp_path / "folder" / "a.parquet")
+    sources = [(rows, {}), (tmp_path / "visits.parquet", {}), (tmp_path / "folder", {})]
+    sources.append((tmp_path / "visits.duckdb", {"table": "visits"}))
+    for source, more in sources:
+        found = chary.check(source, **more)
+        kinds = {"patient": "BIGINT", "cost": "DOUBLE", "name": "VARCHAR"}
+        assert found.as_dict() == {"rows": 2, "columns": {k: {"type": v, "unparsed": 0} for k, v in kinds.items()}}
+        assert found.lengths == {"name": (1, 1)}
+
+
+def test_who_opens_new_rows_is_warned_of_cells_once_they_are_new_no_more_is_said(visits):
+    first, session = told(lambda: opened(visits))
+    assert first == CELLS
+    with session:
+        session.release(count("age >= 65"), epsilon="0.1")
+    again, session = told(lambda: opened(visits))
+    session.close()
+    assert again == []
+
+
+def test_wide_rows_are_counted_as_they_are_read(tmp_path):
+    (tmp_path / "wide.csv").write_text("patient,mo,tu\n1,2.5,x\n2,,1\n3,-,4\n")
+    wide = {"unpivot": ("day", "kwh"), "columns": {"kwh": "DOUBLE"}}
+    found, session = told(lambda: opened(tmp_path / "wide.csv", **wide))
+    session.close()
+    assert found == ["column kwh: 2 of 5 cells are not DOUBLE, and are NULL."]
+
+
+def test_nothing_of_it_is_in_what_is_told_to_others(visits):
+    with opened(visits) as session:
+        session.release(count("age >= 65"), epsilon="0.1")
+        others = [session.statement(), repr(session), repr(session.spine.rows), report(session).html()]
+    with closing(open_ledger(usual_ledger(visits))) as ledger:
+        others += [str(ledger.datasets()), str(list(ledger.export("visits")))]
+    for text in others:
+        assert "unparsed" not in text.lower()
+        assert "not BIGINT" not in text
+
+
+def test_the_ledger_of_a_file_is_beside_it(visits):
+    with opened(visits) as session:
+        session.release(count(), epsilon="0.1")
+    assert visits.with_name("visits.csv.ledger").exists()
+    for rows in (pd.DataFrame({"patient": [1]}), [visits, visits]):
+        with pytest.raises(InvalidParameter, match="say where it is"):
+            opened(rows, columns=None)
+
+
+def test_the_ledger_of_a_folder_is_beside_it_however_it_is_written(tmp_path):
+    folder = tmp_path / "visits"
+    folder.mkdir()
+    pq.write_table(pa.table({"patient": [1]}), folder / "1.parquet")
+    named = [usual_ledger(each) for each in (folder, f"{folder}/", f"{folder}/*.parquet", tmp_path / "." / "visits")]
+    assert set(named) == {f"{folder}.ledger"}
+
+
+def test_another_ledger_of_the_same_dataset_is_warned_of(visits, tmp_path):
+    with opened(visits, ledger=tmp_path / "visits.ledger") as session:
+        session.release(count(), epsilon="0.1")
+    found, session = told(lambda: opened(visits, columns=None))
+    session.close()
+    assert len(found) == 1
+    assert f"{tmp_path / 'visits.ledger'} keeps a budget of 'visits' too" in found[0]
+    books = tmp_path / "books"
+    books.mkdir()
+    found, session = told(lambda: opened(visits, columns=None, ledger=books / "visits.ledger"))
+    session.close()
+    assert len(found) == 1
+
+
+def test_no_other_ledger_is_warned_of(visits, tmp_path):
+    with opened(visits, ledger=tmp_path / "own.ledger") as session:
+        session.release(count(), epsilon="0.1")
+    with opened(visits, ledger=tmp_path / "other.ledger", dataset="others") as session:
+        session.release(count(), epsilon="0.1")
+    (tmp_path / "broken.ledger").write_bytes(b"no ledger")
+    (tmp_path / "empty.ledger").touch()
+    (tmp_path / "folder.ledger").mkdir()
+    for more in ({"ledger": tmp_path / "own.ledger"}, {"ledger": ":memory:", "columns": None}):
+        found, session = told(lambda more=more: opened(visits, **more))
+        session.close()
+        assert found == []
+
+
+def test_a_ledger_that_moved_is_no_other(visits, tmp_path):
+    with opened(visits, ledger=tmp_path / "old.ledger") as session:
+        session.release(count(), epsilon="0.1")
+    (tmp_path / "books").mkdir()
+    move(tmp_path / "old.ledger", tmp_path / "books" / "new.ledger")
+    found, session = told(lambda: opened(visits, ledger=tmp_path / "books" / "new.ledger"))
+    session.close()
+    assert found == []
+
+
+def test_the_other_ledger_is_not_touched_and_its_lock_is_not_waited_for(visits, tmp_path):
+    other = tmp_path / "visits.ledger"
+    with opened(visits, ledger=other) as session:
+        session.release(count(), epsilon="0.1")
+    before = other.read_bytes(), other.stat().st_mtime_ns, sorted(each.name for each in tmp_path.iterdir())
+    holding = sqlite3.connect(other, isolation_level=None)
+    holding.execute("BEGIN EXCLUSIVE")
+    found, session = told(lambda: opened(visits, columns=None))
+    session.close()
+    assert len(found) == 1
+    assert holding.in_transaction
+    holding.execute("ROLLBACK")
+    holding.close()
+    assert before == (other.read_bytes(), other.stat().st_mtime_ns, sorted(each.name for each in tmp_path.iterdir()))
+
+
+def test_a_look_beside_takes_no_lock_of_this_process_away(visits, tmp_path):
+    other = tmp_path / "visits.ledger"
+    holding = opened(visits, ledger=other)
+    holding.release(count(), epsilon="0.1")
+    lock = sqlite3.connect(other, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    told(lambda: opened(visits, columns=None))[1].close()
+    # POSIX drops the locks of a process that closes any descriptor of the file: SQLite must not have done so.
+    code = f"import sqlite3; sqlite3.connect({str(other)!r}, timeout=0).execute('BEGIN IMMEDIATE')"
+    assert "locked" in _run(code)
+    lock.execute("ROLLBACK")
+    lock.close()
+    holding.close()
+
+
+def _run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+
+
+def test_a_warning_that_is_an_error_leaves_nothing_open(visits):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OwnerWarning)
+        with pytest.raises(OwnerWarning):
+            opened(visits)
+    opened(visits).close()
