@@ -22,7 +22,7 @@ BUDGET = "--epsilon 1 --delta 1e-6"
 
 
 def test_the_best_keys(call, visits):
-    code, out, err = call(f"{ASKED.format(visits)} --k 2 {BUDGET} --json")
+    code, out, err = call(f"{ASKED.format(visits)} --k 2 --hits 10 {BUDGET} --json")
     figures = json.loads(out)
     assert (code, err) == (0, "")
     assert [row["key"] for row in figures["best"]] == [["a"], ["b"]]
@@ -31,11 +31,11 @@ def test_the_best_keys(call, visits):
     assert first["low"] < first["value"] < first["high"]
     assert abs(first["value"] - 4000) < 10 * wide
     assert 0.1 < figures["spent"]["share"] <= 0.2
-    code, out, _ = call(f"{ASKED.format(visits)} --k 4 --gap 2000 --json")
+    code, out, _ = call(f"{ASKED.format(visits)} --k 4 --gap 2000 --hits 10 --json")
     assert [row["key"] for row in json.loads(out)["best"]] == [["a"]]
-    code, out, _ = call(f"{ASKED.format(visits)} --k 4 --above 10000 --json")
+    code, out, _ = call(f"{ASKED.format(visits)} --k 4 --above 10000 --hits 10 --json")
     assert (code, json.loads(out)["best"]) == (0, [])
-    assert "4" in call(f"{ASKED.format(visits)} --k 1")[1]
+    assert "4" in call(f"{ASKED.format(visits)} --k 1 --hits 10")[1]
 
 
 def test_a_repeated_request_is_free(call, visits):
@@ -46,7 +46,7 @@ def test_a_repeated_request_is_free(call, visits):
 def test_a_series_with_labels(call, tmp_path):
     path = tmp_path / "days.csv"
     path.write_text("day,cnt\nMo,10\nTu,9000\nWe,5000\n")
-    line = f"top {path} --series cnt --sensitivity 1 --labels day --k 2 {BUDGET}"
+    line = f"top {path} --series cnt --sensitivity 1 --labels day --k 2 --hits 10 {BUDGET}"
     code, out, _ = call(f"{line} --json")
     assert (code, [row["label"] for row in json.loads(out)["best"]]) == (0, ["Tu", "We"])
     assert "Tu" in call(line)[1]

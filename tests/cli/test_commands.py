@@ -84,13 +84,13 @@ def test_watch_charges_its_ledger(call, visits):
 
 def test_test_release_and_quote_share_one_budget(call, visits):
     common = f"{visits} --unit patient_id --columns age=BIGINT,cost=DOUBLE --epsilon 2 --delta 1e-6 --json"
-    code, out, _ = call(f"test {common} --count --above 100", "--where", "age >= 65")
+    code, out, _ = call(f"test {common} --count --above 100 --hits 10", "--where", "age >= 65")
     assert (code, json.loads(out)["above"]) == (0, True)
-    code, out, _ = call(f"test {common} --count --above 100 --value", "--where", "age >= 65")
+    code, out, _ = call(f"test {common} --count --above 100 --value --hits 10", "--where", "age >= 65")
     assert abs(json.loads(out)["value"] - 2100) < 1000
     code, out, _ = call(f"release {common} --mean cost --bounds 0,50 --rows-per-unit 1 --epsilon-per-call 0.2")
     assert 15 < json.loads(out)["value"] < 35
-    code, out, _ = call(f"quote {common} --count --above 100")
+    code, out, _ = call(f"quote {common} --count --above 100 --hits 10")
     quoted = json.loads(out)
     assert (code, quoted["price_if_miss"], quoted["fits"]) == (0, 0, True)
     assert len(json.loads(call(f"ledger show {visits}.ledger --json")[1])[0]["calls"]) == 3
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_ledger_is_told_broken_and_nothing_of_it_is_shown(call
 
 
 def test_a_quote_fixes_no_budget(call, visits):
-    asked = f"quote {visits} --each-row --count --above 10 --delta 1e-6 --epsilon"
+    asked = f"quote {visits} --each-row --count --above 10 --hits 10 --delta 1e-6 --epsilon"
     assert (call(f"{asked} 1")[0], call(f"{asked} 2")[0]) == (0, 0)
     assert not visits.with_name(f"{visits.name}.ledger").exists()
 
@@ -172,12 +172,12 @@ def test_a_stream_is_not_opened_for_a_question_that_cannot_be_asked(call, visits
 
 
 def test_another_budget_than_the_ledger_holds(call, visits):
-    asked = f"test {visits} --each-row --count --above 10 --delta 1e-6"
+    asked = f"test {visits} --each-row --count --above 10 --hits 10 --delta 1e-6"
     assert call(f"{asked} --epsilon 1")[0] == 0
     code, _, err = call(f"{asked} --epsilon 2")
     assert code == 2
     assert "holds this dataset under epsilon 1" in err
-    assert call(f"test {visits} --each-row --count --above 10")[0] == 0
+    assert call(f"test {visits} --each-row --count --above 10 --hits 10")[0] == 0
 
 
 def test_a_tampered_ledger_is_reported(call, visits):
@@ -271,7 +271,7 @@ def test_clear_answers_are_free(call, visits):
         f"classify {visits} {BIG} --where patient_id>10 --by clinic --keys a,b,z": ("key", "boundary"),
     }
     for number, (line, (name, expected)) in enumerate(asked.items()):
-        code, out, err = call(f"{line} --ledger {visits}.{number}")
+        code, out, err = call(f"{line} --hits 10 --ledger {visits}.{number}")
         figures = json.loads(out)
         assert (code, err) == (0, "")
         assert figures[name] == expected or (name == "key" and figures[name] in ("a", "b"))

@@ -55,7 +55,7 @@ def test_every_name_in_the_first_help_is_there(call):
     ("line", "told"),
     [
         ("grow", ("(default: 0.05)", "Example: chary grow")),
-        ("weights", ("(default: 10 hits)", "Example: chary weights", "--must-verify")),
+        ("weights", ("--hits 20 --alpha 0.1", "Example: chary weights", "--must-verify")),
         ("export synthetic", ("(default: the newest)", "Example: chary export synthetic")),
     ],
 )

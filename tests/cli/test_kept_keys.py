@@ -14,7 +14,7 @@ KEPT = {
     ),
     f"sparse visits.csv {UNITS} {KEYED} --hits 1 --epsilon-per-call 0.05 --request s": "s (opening)",
     f"distinct visits.csv {UNITS} --epsilon-per-call 0.1 --request d": "d (sketch)",
-    f"weights visits.csv {ROWS} {SHARES}": (
+    f"weights visits.csv {ROWS} {SHARES} --hits 10": (
         "chary ask 3f10e19678d3d7d9f31ffa6dda6bf32cd7c7521e4b76e96423c545092f4f9751"
     ),
     f"weights visits.csv {ROWS} {SHARES} --epsilon-per-call 0.03": (

@@ -299,7 +299,7 @@ def test_rows_are_written_as_csv(call, visits, tmp_path):
     for place in (visits, "nowhere/answer.csv"):
         assert call(f"{line} {place}")[0] == 2
     assert visits.read_text() == before
-    assert call(f"test {visits} {UNITS} --count --above 1 --csv-out one.csv")[0] == 0
+    assert call(f"test {visits} {UNITS} --count --above 1 --hits 10 --csv-out one.csv")[0] == 0
     assert (tmp_path / "one.csv").read_text().splitlines()[0].split(",")[0] == "above"
 
 
@@ -340,16 +340,16 @@ def test_the_shell_completes(typed, found):
 def test_a_size_that_is_missing_is_told_by_its_option(call, visits):
     for kind, more in (("sparse-vector", "--above 3 --hits 2"), ("majority", "--condition age>3")):
         code, _, err = call(f"ask {visits} {kind} {PUBLIC} {more} {BUDGET}")
-        assert (code, f"a {kind} needs its own size, such as --epsilon-per-call 0.1" in err) == (2, True)
+        assert (code, f"a {kind} has no usual cost: give --epsilon-per-call 0.02, as in: chary ask" in err) == (2, True)
 
 
 def test_hits_pay_for_sharp_tests_as_in_a_program(call, visits):
     budget = "--epsilon 1 --delta 1e-6"
     asked = f"quote {visits} watch --unit patient_id --count --by clinic --keys a,b,c --above 1900"
-    ways = ("--hits 20", "--hits 20 --tests 100", "--hits 20 --value-share 0.4", "", "--epsilon-per-call 0.02")
-    sharp, together, fresh, usual, laplace = (json.loads(call(f"{asked} {budget} {way} --json")[1]) for way in ways)
-    assert {found["epsilon"] for found in (sharp, together, fresh, usual)} == {None}
-    prices = [found["price_if_hit"] for found in (sharp, together, usual)]
+    ways = ("--hits 20", "--hits 20 --tests 100", "--hits 20 --value-share 0.4", "--hits 10", "--epsilon-per-call 0.02")
+    sharp, together, fresh, fewer, laplace = (json.loads(call(f"{asked} {budget} {way} --json")[1]) for way in ways)
+    assert {found["epsilon"] for found in (sharp, together, fresh, fewer)} == {None}
+    prices = [found["price_if_hit"] for found in (sharp, together, fewer)]
     assert prices == pytest.approx([1 / 20, 1 / 20, 1 / 10], rel=1e-6)
     assert fresh["error_bar"] < together["error_bar"] == sharp["error_bar"]
     assert laplace["epsilon"] == 0.02
@@ -382,9 +382,9 @@ def test_a_question_a_quote_and_a_program_mean_the_same_by_hits(call, visits, ki
 )
 def test_all_commands_that_test_say_how_sharply_in_the_same_words(call, visits, kind, asked):
     common = f"quote {visits} {kind} --unit patient_id --count {asked} --epsilon 1 --delta 1e-6 --json"
-    ways = ("--hits 20", "--price 1/25", "", "--within 700 --tests 50", "--epsilon-per-call 0.02")
-    hits, price, usual, within, laplace = (json.loads(call(f"{common} {way}")[1]) for way in ways)
-    by_hits = [hits, usual] if kind != "classify" else []  # by a sharp choice one far behind might be named
+    ways = ("--hits 20", "--price 1/25", "--hits 10", "--within 700 --tests 50", "--epsilon-per-call 0.02")
+    hits, price, fewer, within, laplace = (json.loads(call(f"{common} {way}")[1]) for way in ways)
+    by_hits = [hits, fewer] if kind != "classify" else []  # by a sharp choice one far behind might be named
     assert [found["epsilon"] for found in (*by_hits, price, within)] == [None] * (len(by_hits) + 2) or kind == "track"
     value = 1 / 4 if kind == "track" else 1
     prices = [found["price_if_hit"] for found in (*by_hits, price)]

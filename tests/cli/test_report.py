@@ -99,6 +99,8 @@ def test_what_has_no_picture_is_refused_before_anything_is_charged(call, visits,
 
 
 def test_a_watch_without_hits_says_that_there_is_nothing_to_be_seen(call, visits):
-    code, _, err = call(f"watch visits.csv {OPEN} --count --by clinic --keys a,b --above 10000000 --plot none.png")
+    code, _, err = call(
+        f"watch visits.csv {OPEN} --count --by clinic --keys a,b --above 10000000 --hits 10 --plot none.png"
+    )
     assert code == 0
     assert "no value was published" in err

@@ -26,7 +26,7 @@ each-row = true
 relation = "replace"
 epsilon = 2.50
 """
-KEYED = "--count --by clinic --above 1000 --keep-per-unit 1"
+KEYED = "--count --by clinic --above 1000 --keep-per-unit 1 --hits 10"
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_nothing_is_repeated(call, visits, toml, tmp_path):
     assert (code, err) == (0, "")
     assert {hit["key"][0] for hit in json.loads(out)["above"]} == {"a", "b", "c"}
     assert (tmp_path / "books.ledger").exists()
-    code, out, _ = call("test visits --count --above 10 --json")
+    code, out, _ = call("test visits --count --above 10 --hits 10 --json")
     assert (code, json.loads(out)["above"]) == (0, True)
     calls = json.loads(call("ledger show books.ledger --json")[1])
     assert [(each["dataset"], each["epsilon"], len(each["calls"])) for each in calls] == [("visits", 1, 2)]
@@ -101,20 +101,18 @@ def test_it_is_looked_for_here_then_beside_the_file_or_named(held, call, visits,
 
 def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, visits, toml):
     visits.write_text(visits.read_text().replace(",", ";"))
-    first = (
-        f"test {visits} --each-row --relation replace --infer-types --csv delimiter=; --csv quote= --count --above 10"
-    )
-    assert call(f"{first} --epsilon 1 --delta 1e-6")[0] == 0
+    first = f"test {visits} --each-row --relation replace --infer-types --csv delimiter=; --csv quote= --count"
+    assert call(f"{first} --above 10 --hits 10 --epsilon 1 --delta 1e-6")[0] == 0
     recorded = held(visits)
     assert recorded["each-row"] == (True, "ledger")
     assert recorded["relation"] == ("replace", "ledger")
     assert recorded["csv"] == (["delimiter=;", "quote="], "ledger")
     assert recorded["infer-types"] == (True, "ledger")
-    assert call(f"test {visits} --count --where age>=65 --above 10")[0] == 0
-    code, _, err = call(f"test {visits} --unit patient_id --count --above 10")
+    assert call(f"test {visits} --count --where age>=65 --above 10 --hits 10")[0] == 0
+    code, _, err = call(f"test {visits} --unit patient_id --count --above 10 --hits 10")
     assert (code, "holds" in err) == (2, True)
     toml("each-row = true\nrelation = 'replace'\nepsilon = 2\ndelta = 1e-6")
-    code, _, err = call(f"test {visits} --count --above 10")
+    code, _, err = call(f"test {visits} --count --above 10 --hits 10")
     assert (code, "holds this dataset under epsilon 1" in err) == (2, True)
 
 
@@ -137,7 +135,7 @@ def test_what_the_ledger_recorded_need_not_be_said_and_must_agree(call, held, vi
 )
 def test_what_is_no_setting_is_refused_in_one_line(call, visits, toml, text, told):
     toml(text)
-    code, out, err = call(f"test {visits} --each-row --count --above 1 --delta 0")
+    code, out, err = call(f"test {visits} --each-row --count --above 1 --hits 1 --delta 0")
     assert (code, out) == (2, "")
     assert told in err
     assert len(err.strip().splitlines()) == 1
@@ -178,7 +176,7 @@ def test_init_writes_what_is_typed_and_then_nothing_is_repeated(call, held, visi
     assert (code, err) == (0, "")
     assert json.loads(out)["dataset"] == "visits"
     assert held("visits")["csv"] == (["delimiter=,"], "chary.toml")
-    assert call("test visits --count --where age>=65 --above 10")[0] == 0
+    assert call("test visits --count --where age>=65 --above 10 --hits 10")[0] == 0
     before = (tmp_path / "chary.toml").read_text()
     visits.with_name("new.csv").write_text("age\n1\n")
     wrong = ["nothing.csv --each-row", "new.csv", "new.csv --each-row --epsilon 0", "new.csv --each-row --columns age"]

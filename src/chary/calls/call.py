@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast, dataclass_transform
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -16,6 +32,7 @@ from chary.calls.refusals import refusal
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.interruption import interrupted
+from chary.numbers import Number
 from chary.spine.interaction import ENCODER, Interaction, Json
 from chary.spine.spine import Spine
 
@@ -140,7 +157,8 @@ def call(kind: str, *, subject: str) -> Callable[[KindT], KindT]:
     def declare(declared: KindT) -> KindT:
         declared.kind, declared.subject = kind, subject
         made: Any = dataclass(frozen=True, config=_CONFIG)(declared)
-        made.__init__, made.__hash__ = _refusing(made.__init__), Call.__hash__
+        made.__signature__ = _readable(made)
+        made.__init__, made.__hash__ = _refusing(made.__init__, made.__signature__), Call.__hash__
         if kind in _KINDS:
             raise TypeError(f"there are two kinds of call named {kind!r}")
         _KINDS[kind], _ADAPTERS[kind] = made, TypeAdapter(made)
@@ -150,7 +168,45 @@ def call(kind: str, *, subject: str) -> Callable[[KindT], KindT]:
     return declare
 
 
-def _refusing(init: Callable[..., None]) -> Callable[..., None]:
+class _Words(str):
+    """A type as a person writes it, which a signature shows without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _readable(kind: Any) -> inspect.Signature:
+    """The constructor's signature with the types that its callers write, without what checks them."""
+    given = inspect.signature(kind).parameters.values()
+    return inspect.Signature([p.replace(annotation=_Words(_written(p.annotation))) for p in given])
+
+
+def _written(kind: Any) -> str:
+    """A type in the words of the source.
+
+    >>> _written(Annotated[Number, "checked"] | None), _written(Mapping[str, tuple[Any, ...]])
+    ('Number | None', 'Mapping[str, tuple[Any, ...]]')
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind == Number:
+        return "Number"
+    if origin is Annotated:
+        return _written(parts[0])
+    if origin in (Union, UnionType):
+        return " | ".join(dict.fromkeys(map(_written, sorted(parts, key=lambda part: part is NoneType))))
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, parts))}]"
+    if kind in (NoneType, ...):
+        return "None" if kind is NoneType else "..."
+    if isinstance(kind, list):
+        return f"[{', '.join(map(_written, kind))}]"
+    inner = [] if set(parts) == {Any} else [_written(part) for part in parts]
+    return getattr(kind, "__name__", str(kind)) + (f"[{', '.join(inner)}]" if inner else "")
+
+
+def _refusing(init: Callable[..., None], signature: inspect.Signature) -> Callable[..., None]:
     """The constructor with refusals in chary's own words and types."""
 
     def checked(self: Any, /, *arguments: Any, **options: Any) -> None:
@@ -163,7 +219,8 @@ def _refusing(init: Callable[..., None]) -> Callable[..., None]:
         # collector could free the two, nor the frames of the caller with its session.
         raise refused
 
-    checked.__signature__ = getattr(init, "__signature__", None)  # type: ignore[attr-defined]
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    checked.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
     checked.__doc__ = init.__doc__
     return checked
 

@@ -1,5 +1,6 @@
 """The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused, 4 trend broken."""
 
+import sys
 import warnings
 from importlib.metadata import version
 from typing import Annotated, Any, Final
@@ -7,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from chary.cli.doors import Lazy, found, group_of
-from chary.cli.output import console, errors
+from chary.cli.output import Unsaid, again, console, errors
 from chary.cli.verbosity import VERBOSE, Verbose
 from chary.errors import BudgetRefused, CharyError, OwnerWarning
 
@@ -118,6 +119,8 @@ def run(arguments: list[str] | None = None) -> int:
         return code if isinstance(code, int) else OK
     except (typer.TyperException, CharyError) as error:
         told = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+        if isinstance(error, Unsaid):
+            told += f", as in: {again(sys.argv[1:] if arguments is None else arguments, error.words)}"
         if told:
             errors.print(f"chary: {told}", markup=False, soft_wrap=True)
         return REFUSED if isinstance(error, BudgetRefused) else BAD_INPUT

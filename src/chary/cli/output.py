@@ -4,6 +4,8 @@ import csv
 import json
 import math
 import os
+import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from fractions import Fraction
@@ -37,6 +39,24 @@ _ENDS: Final = (
     ("at_least", "at_most", "interval"),
     ("low_together", "high_together", "together"),
 )
+
+
+class Unsaid(InvalidParameter):
+    """A command line that leaves open what has no default; with the `words` added it would do."""
+
+    def __init__(self, told: str, words: str) -> None:
+        super().__init__(told)
+        self.words = words.split()
+
+
+def again(typed: Sequence[str], words: Sequence[str]) -> str:
+    """A command line as it was typed, but for passwords, with more words.
+
+    >>> again(["test", "postgresql://ann:secret@db.example/clinic", "--where", "age >= 65"], ["--hits", "20"])
+    "chary test postgresql://ann@db.example/clinic --where 'age >= 65' --hits 20"
+    """
+    shown = [re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1@", word) for word in typed]
+    return shlex.join(["chary", *shown, *words])
 
 
 def show_json(value: Any) -> None:

@@ -1,35 +1,27 @@
 """The session: everything an analyst does with a dataset, under the one budget its ledger keeps."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from typing_extensions import Unpack
-
 from chary.accounting import Findings
 from chary.advise.equal_price import alternatives
 from chary.answer import Spending
-from chary.calls.answers import Conditional
 from chary.calls.call import AnswerT, Call, asked
-from chary.calls.numbers.releasing import Release
 from chary.calls.retelling import told_so_far
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
-from chary.calls.thresholds.conditional_release import ReleaseIf
-from chary.calls.thresholds.how_sharply import How, HowValued
-from chary.calls.thresholds.tested_keys import WatchResult
-from chary.calls.thresholds.testing import Test
-from chary.calls.thresholds.watching import Watch
 from chary.data import Series, Values
-from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number, exact
 from chary.session.entry_budgets import promised_to_units
 from chary.session.growth import Growing
 from chary.session.reading import types_told
 from chary.session.reporting import Entry, PlainComposition, entries, plainly_composed, statement
+from chary.session.verbs import Verbs
 from chary.spine.earlier import openings
-from chary.spine.interaction import Question
 from chary.spine.quote import Quote, compared_with, quote
 from chary.spine.spending import remaining, spending
 
@@ -37,7 +29,7 @@ RunT = TypeVar("RunT")
 
 
 @dataclass(frozen=True)
-class Session(Growing):
+class Session(Verbs, Growing):
     """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_series`.
 
     Guarantee: all answers to all analysts together, whatever they ask and however often the session is reopened, are
@@ -115,45 +107,6 @@ class Session(Growing):
             asked.follow()
             self._followers.append(asked.follow)
         return run
-
-    def release(
-        self,
-        query: Question[AnsweredT],
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        delta: Number | None = None,
-        request: str | None = None,
-    ) -> AnsweredT:
-        """An ordinary noisy answer, always charged: `ask(Release(query, ...))`, see `chary.calls.Release`."""
-        return self.ask(Release(query, epsilon=epsilon, rho=rho, delta=delta), request=request)
-
-    def test(self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[How]) -> bool:
-        """Whether a query is at or above a bar: True is charged, False is free.
-
-        How sharply is said by one of `hits=20` (so many must fit into the budget), `price=`, `within=` with `tests=`,
-        and `epsilon=` (Laplace noise); see `chary.calls.Test`.
-        """
-        return bool(self.ask(Test(query, above=above, **how), request=request))
-
-    def release_if(
-        self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[HowValued]
-    ) -> Conditional:
-        """The noisy value if it is at or above the bar, otherwise nothing, free; see `chary.calls.ReleaseIf`.
-
-        How sharply is said as for `test`, and `value` is the part of the price of a hit for its value; with `epsilon=`
-        what was held back can be revised.
-        """
-        return self.ask(ReleaseIf(query, above=above, **how), request=request)
-
-    def watch(
-        self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[HowValued]
-    ) -> WatchResult:
-        """Every key of a keyed query against a bar, in one scan; hits are charged; see `chary.calls.Watch`.
-
-        How sharply is said as for `test`, and `value` is the part of the price of a hit for its value.
-        """
-        return self.ask(Watch(query, above=above, **how), request=request)
 
     def series(self) -> Values:
         """The question for all values of a series; only sessions of `open_series` have one."""

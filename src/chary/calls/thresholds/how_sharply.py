@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Final, TypedDict, cast
+from typing import Any, ClassVar, Final
 
 from chary.accounting import Event
 from chary.calls.call import AnswerT, Call
@@ -19,24 +19,6 @@ from chary.spine.within import Within
 _WAYS: Final = ("epsilon", "hits", "price", "within")
 _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for Laplace noise"
 _LAPLACE: Final = "ask with epsilon= for Laplace noise"
-
-
-class How(TypedDict, total=False):
-    """How sharply a threshold is tested: one of `epsilon`, `hits`, `price` and `within`; see `Threshold`."""
-
-    epsilon: Number
-    hits: int
-    price: Number
-    within: Number
-    tests: int
-    sure: Number
-    below_margin: bool
-
-
-class HowValued(How, total=False):
-    """The same of a threshold whose hit comes with a value, and the part of the price of a hit for that."""
-
-    value: Number
 
 
 @dataclass(frozen=True)
@@ -64,10 +46,10 @@ class HowSharply(Call[AnswerT]):
         check_tests(self)
 
     @property
-    def ways(self) -> HowValued:
+    def ways(self) -> dict[str, Any]:
         """What was said of how sharply, and of values and bars, for another call."""
-        said = {name: getattr(self, name, None) for name in HowValued.__annotations__}
-        return cast("HowValued", {name: value for name, value in said.items() if value is not None})
+        said = {name: getattr(self, name, None) for name in (*_WAYS, "tests", "sure", "below_margin", "value")}
+        return {name: value for name, value in said.items() if value is not None}
 
     def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> Sharpness:
         """The sharp test under this filter, of a call without epsilon; `NoPrice` but under a Renyi filter."""

@@ -1,8 +1,9 @@
 """The fields of calls as options: what is typed for each type of field, and what the constructor takes for it."""
 
 import inspect
+import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -23,6 +24,7 @@ QUESTIONS: Final = ("query", "question", "candidates")
 # Options that mean something else for the dataset or the question have another name here.
 NAMES: Final = {
     "by": "mechanism",
+    "epsilon": "epsilon_per_call",
     "rho": "rho_per_call",
     "delta": "delta_per_call",
     "sensitivity": "query_sensitivity",
@@ -66,6 +68,40 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def typed_as(field: str) -> str:
+    """The name of the option that states a field of a call.
+
+    >>> typed_as("epsilon"), typed_as("within")
+    ('epsilon_per_call', 'within')
+    """
+    return NAMES.get(field, field)
+
+
+# A call, which is shown as it is, or what one says of a field.
+_SAID: Final = re.compile(
+    r"""[\w.]+\([^()]*\)|\b(?P<field>[a-z_]+)=(?P<value>[\w.]+\([^()]*\)|["']?[\w-]*(?:[./]\w+)*["']?)"""
+)
+
+
+def spoken(told: str, options: Iterable[str]) -> str:
+    """A refusal of the library in the words of a command line that has these options.
+
+    >>> spoken("give tests= as well, such as tests=100, or epsilon=", ["tests", "epsilon", "epsilon_per_call"])
+    'give --tests as well, such as --tests 100, or --epsilon-per-call'
+    """
+    known = frozenset(options)
+
+    def typed_out(said: re.Match[str]) -> str:
+        field = said["field"] or ""
+        name = typed_as(field) if typed_as(field) in known else field
+        if name not in known:
+            return said[0]
+        value = said["value"].strip("\"'")
+        return flag(name) if value in ("", "True") else f"{flag(name)} {value}"
+
+    return _SAID.sub(typed_out, told)
+
+
 def _option(field: Field[Any]) -> FieldOption:
     if field.name in _SEVERAL:
         return _SEVERAL[field.name]
@@ -75,7 +111,7 @@ def _option(field: Field[Any]) -> FieldOption:
         return FieldOption(field.name, ends, lambda said, _: (said["low"], said["high"]))
     annotation, read = _stated(field, kind)
     default = _default(field, kind)
-    name, shown = NAMES.get(field.name, field.name), annotation if default is not None else annotation | None
+    name, shown = typed_as(field.name), annotation if default is not None else annotation | None
     parameter = stating(name, shown, MEANINGS[field.name], default)
     return FieldOption(field.name, (parameter,), lambda said, asked: read(said[name], said, asked))
 

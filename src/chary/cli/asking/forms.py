@@ -1,8 +1,8 @@
 """A kind of call as a command line states it: which options its command has, and the call that they make."""
 
 import inspect
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, Final, get_args
 
@@ -11,8 +11,8 @@ import typer
 from chary.calls import Call, kinds
 from chary.calls.fields import of_code
 from chary.calls.thresholds.how_sharply import HowSharply
-from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options
-from chary.cli.asking.opened import DEFAULT_HITS, Opened
+from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options, typed_as
+from chary.cli.asking.opened import Opened
 from chary.cli.asking.options import (
     BudgetOptions,
     CallOptions,
@@ -21,6 +21,7 @@ from chary.cli.asking.options import (
     SizeOptions,
     SourceOptions,
 )
+from chary.cli.output import Unsaid
 from chary.errors import InvalidParameter
 
 # What only a program can bring besides code of its own: names of targets, votes, a black box, several algorithms, or
@@ -30,11 +31,34 @@ BROUGHT: Final = frozenset(
     | {"exponential_mechanism", "inverse_sensitivity", "matrix_mechanism", "release_all"}
     | {name for name, kind in kinds().items() if of_code(kind)}
 )
-# Without a size of their own, these are as precise as leaves room for the hits that are to be paid for.
+# These may be as precise as leaves room for the hits that are to be paid for.
 BY_HITS: Final = frozenset(
     {"between", "classify", "cover", "decide", "release_if", "select", "sketch", "test", "top", "track", "watch"}
 )
-SIZES: Final = ("epsilon", "rho", "noise", "hits")
+# Fields that say what a call may cost, and an example of each.
+WAYS: Final = {
+    "hits": "--hits 20",
+    "price": "--price 0.05",
+    "within": "--within 100 --tests 1000",
+    "tests": "--tests 1000",
+    "epsilon": "--epsilon-per-call 0.02",
+    "rho": "--rho-per-call 0.001",
+    "noise": "--noise 100",
+}
+
+
+def said_ways(said: Typed, size: SizeOptions | None) -> list[str]:
+    """In which of these ways a command line says it, with its own options and those of the size."""
+    options = dict(said) | ({} if size is None else vars(size))
+    return [way for way in WAYS if options.get(typed_as(way)) is not None]
+
+
+def check_cost_said(name: str, ways: Iterable[str], said: Iterable[str]) -> None:
+    """Refuse a command line that says in none of these ways what a call may cost: there is no default for that."""
+    examples = [WAYS[way] for way in ways]
+    if examples and not set(ways) & set(said):
+        told = ", ".join(examples[:-1]) + (" or " if examples[1:] else "") + examples[-1]
+        raise Unsaid(f"a {name} has no usual cost: give {told}", examples[0])
 
 
 @dataclass(frozen=True)
@@ -102,10 +126,7 @@ class Form:
         """How precise the call is to be, as far as that was said; `InvalidParameter` where it must be."""
         made = CallOptions() if given is None else CallOptions(**vars(given))
         self._check_said(said)
-        if not self.by_hits:
-            self._check_size(made, said)
-        elif self._must("k") and (made.epsilon_per_call, made.hits) == (None, None):
-            made = replace(made, hits=max(said["k"], DEFAULT_HITS))
+        check_cost_said(self.name, self.ways, said_ways(said, given))
         return made
 
     def read(self, asked: Opened, said: Typed) -> dict[str, Any]:
@@ -118,6 +139,8 @@ class Form:
         if self._question:
             made[self._question] = asked.question
         sharp = any(made.get(way) is not None for way in ("price", "within"))
+        if sharp and size.hits is not None and issubclass(self.kind, HowSharply):
+            made["hits"] = size.hits  # for the constructor to refuse
         if not sharp and size.epsilon_per_call is None and self._tested_sharply(made, asked):
             made["hits"], sharp = asked.hits, True
         if "epsilon" not in brought and ((self.by_hits and not sharp) or size.epsilon_per_call is not None):
@@ -133,24 +156,24 @@ class Form:
     def _check_said(self, said: Typed) -> None:
         """What an earlier run makes superfluous is needed without one."""
         needed = [p.name for option in self.own for p in option.parameters if p.default is inspect.Parameter.empty]
-        if missing := [name for name in needed if said[name] is None]:
+        missing = [name for name in needed if said[name] is None]
+        if missing == ["hits"]:
+            raise Unsaid(f"a new {self.name} ends after so many hits, which are paid when it is opened", WAYS["hits"])
+        if missing:
             raise InvalidParameter(f"a new {self.name} needs {flag(missing[0])}, see --help")
 
-    def _check_size(self, made: CallOptions, said: Typed) -> None:
-        sizes = [name for name in SIZES if name in self._names]
-        stated = [said.get(name, said.get(f"{name}_per_call")) for name in sizes[1:]]
-        free = not self._must("epsilon") and (any(size is not None for size in stated) or self._sized)
-        if "epsilon" in sizes and made.epsilon_per_call is None and not free:
-            raise InvalidParameter(f"a {self.name} needs its own size, such as --epsilon-per-call 0.1")
-
     @property
-    def _sized(self) -> bool:
-        """Whether it has a size of its own by default: that of as many hits as are usual."""
-        return any(field.name == "hits" and field.default is None for field in declared(self.kind))
-
-    def _must(self, name: str) -> bool:
-        """Whether it has this field and no default for it."""
-        return any(field.name == name and field.default is MISSING for field in declared(self.kind))
+    def ways(self) -> list[str]:
+        """The fields by one of which it must be said what it may cost; none where all that it takes must be said."""
+        fields = {field.name: field.default for field in declared(self.kind)}
+        free = {name for name, usual in fields.items() if usual is None}
+        if self.by_hits:
+            free |= {"hits", "epsilon"}
+        elif fields.get("epsilon") is MISSING:
+            return ["epsilon"]
+        if "within" in fields or "price" not in fields:
+            free.discard("tests")  # alone it says what a call may cost only where how near follows from alpha
+        return [way for way in WAYS if way in free]
 
     @property
     def asks_all(self) -> bool:

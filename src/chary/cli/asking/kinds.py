@@ -10,8 +10,8 @@ import typer
 from chary.answer import NoisyNumbers
 from chary.calls import Call, Choose, Individual, NoisyMax, Release, ReleaseIf, Test, Watch
 from chary.cli.answer_pictures import check_drawn, draw_answer
-from chary.cli.asking.form_fields import FieldOption
-from chary.cli.asking.forms import Form, forms
+from chary.cli.asking.form_fields import FieldOption, flag, typed_as
+from chary.cli.asking.forms import Form, check_cost_said, forms, said_ways
 from chary.cli.asking.options import Above, CallOptions, Picture, QueryOptions
 from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows, paid_for
 from chary.cli.commands import Found, Shown
@@ -77,17 +77,21 @@ def asked(stated: Stated, *, plot: Picture = None) -> Found:
 
 def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> Found:
     """Ask by itself, or ask the analyst's stream of that size, which is opened and charged if there is none."""
-    if individual is not None and stated.given.epsilon_per_call is None:
-        raise InvalidParameter("a stream keeps its size for ever: give --epsilon-per-call with --individual")
     if individual is None:
         yield from asked(stated, plot=plot)
         return
+    if stated.given.hits is not None:
+        raise InvalidParameter("--individual says how many hits each unit pays for: leave --hits out")
+    check_cost_said("stream", Form(Individual).ways, said_ways(stated.said, stated.given))
     call = stated.call()
     if plot is not None:
         check_drawn(call, plot)
     stated.session.quote(call)  # refused before a stream is paid
-    key = f"watch --individual {individual} --epsilon-per-call {call.epsilon}"
-    stream = stated.session.start(Individual(epsilon=call.epsilon, hits=individual), request=key)
+    terms = {name: said for name, said in call.ways.items() if name != "below_margin"}
+    how = " ".join(f"{flag(typed_as(name))} {said}" for name, said in terms.items())
+    stream = stated.session.start(
+        Individual(hits=individual, **terms), request=f"watch --individual {individual} {how}"
+    )
     question = cast("Query[NoisyNumbers]", stated.asked.question)
     answer = stream.ask(question, above=call.above, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(call.epsilon, stream.spent))
@@ -134,6 +138,8 @@ def question(
 ) -> Found:
     """What a question would cost and how accurate it would be; free, nothing is read."""
     stated.targets = above is not None
+    ways = ["epsilon"] if above is None else ["hits", "epsilon"]
+    check_cost_said("question", ways, said_ways({}, stated.given))
     terms: dict[str, Any] = {"distance": distance, "truth": truth, "tests": over, "hits": expected}
     yield _quote(stated.session.quote(_priced(stated, above), **terms))
 

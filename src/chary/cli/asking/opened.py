@@ -20,23 +20,24 @@ from chary.session import Session, open, open_series
 from chary.session.naming import usual_ledger
 from chary.spine.interaction import Question
 
-# Ten hits of a budget of 1 have an epsilon near 0.03 each: errors about a hundred, which most first questions survive.
-DEFAULT_HITS = 10
-
 
 @dataclass(frozen=True)
 class Opened:
-    """An open session, the question and the size of the call: its epsilon, or how many hits it is to leave room for."""
+    """An open session, the question and the size of the call: its epsilon, or how many hits it is to leave room for.
+
+    Neither is there where nothing is asked by size, or another option says what a hit may cost.
+    """
 
     session: Session
     question: Question
     size: Fraction | None
-    hits: int
+    hits: int | None
 
     @cached_property
     def epsilon(self) -> Fraction:
         """That of the call; `BudgetRefused` where it follows what is left, and nothing is."""
-        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.left(), self.hits)
+        assert self.size is not None or self.hits is not None
+        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.left(), self.hits or 1)
 
     @property
     def sharp(self) -> bool:
@@ -53,21 +54,25 @@ class Opened:
 def ask(
     source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool
 ) -> Opened:
-    """Open the session and build the question; everything is validated before anything is charged."""
+    """Open the session and build the question; everything is validated before anything is charged.
+
+    With `targets`, a new filter is tuned for calls of the size that is said.
+    """
     if call.epsilon_per_call is not None and call.hits is not None:
         raise InvalidParameter("give one of --epsilon-per-call and --hits")
-    if not targets and call.epsilon_per_call is None:
-        raise InvalidParameter("a release needs its own size, such as --epsilon-per-call 0.1")
     limit = None if budget.epsilon is None else Budget(budget.epsilon, budget.delta or 0)
     file = ledger_of(source, budget)
     there = ledger_exists(file)
     if limit is None and source.there and not there:
         raise InvalidParameter("a new ledger needs a budget, such as --epsilon 1 --delta 1e-6")
-    size, hits = sized(call), call.hits or DEFAULT_HITS
-    first = None if there or limit is None else size or _first_size(limit, budget.filter, hits)
-    session = _open(source, budget, limit, file, first if targets else None)
+    size = sized(call)
+    first = size if there or limit is None else size or _first_size(limit, budget.filter, call.hits)
+    grain = first if targets and not there else None
+    if budget.filter == "exact" and not there and grain is None:
+        raise InvalidParameter("--filter exact is for calls of one size: begin with one that tests, such as a watch")
+    session = _open(source, budget, limit, file, grain)
     try:
-        return Opened(session, question(session, source, query), size or first, hits)
+        return Opened(session, question(session, source, query), first, call.hits)
     except BaseException:
         session.close()
         raise
@@ -128,7 +133,9 @@ def check_public_size(source: SourceOptions) -> None:
         )
 
 
-def _first_size(limit: Budget, kind: str | None, hits: int) -> Fraction:
+def _first_size(limit: Budget, kind: str | None, hits: int | None) -> Fraction | None:
+    if hits is None:
+        return None
     chosen = kind or ("renyi" if limit.exact[1] else "pure")
     return exact_filter_for(limit, hits).grain if chosen == "exact" else largest_call(limit, hits, chosen)
 

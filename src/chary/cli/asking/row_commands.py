@@ -16,7 +16,7 @@ import typer
 
 from chary.answer import Answer, Spending
 from chary.calls import Run
-from chary.cli.asking.form_fields import flag
+from chary.cli.asking.form_fields import flag, spoken
 from chary.cli.asking.forms import Form
 from chary.cli.asking.opened import Opened, ask
 from chary.cli.asking.options import BudgetOptions, CallOptions, QueryOptions, SettingsOptions, SourceOptions
@@ -24,12 +24,11 @@ from chary.cli.asking.settings import Settings
 from chary.cli.asking.shown_answers import figures
 from chary.cli.commands import EMPTY, Found, Hook, extras, made, parameters_of, taken
 from chary.cli.spinner import spinning
-from chary.errors import InvalidParameter
+from chary.errors import CharyError, InvalidParameter
 from chary.session import Session
 
 ROWS: Final[dict[str, type]] = {"source": SourceOptions, "budget": BudgetOptions}
-# Commands whose size does not follow hits open the session as if they had one; nothing is charged by it.
-NO_SIZE = CallOptions(epsilon_per_call="1")
+NO_SIZE: Final = CallOptions()
 
 
 class Stated:
@@ -86,10 +85,7 @@ class Stated:
     def asked(self) -> Opened:
         """The open session, with a spinner on the terminal while it works."""
         tell = self._spinner.enter_context(spinning(f"reading {Path(self.source.shown).name}"))
-        size = self.size
-        if size.epsilon_per_call is None and not self.targets and self.form is not None:
-            size = NO_SIZE
-        asked = ask(self.source, self.budget, size, self.words, targets=self.targets)
+        asked = ask(self.source, self.budget, self.size, self.words, targets=self.targets)
         self._opened.enter_context(asked.session)
         tell("asking")
         return asked
@@ -151,10 +147,14 @@ def on_rows(
         values = settings.filled(values)
         parts = {name: taken(group, values) for name, group in groups.items()}
         options = {parameter.name: values.pop(parameter.name) for parameter in extra}
-        with Stated(parts, values, settings, form) as stated:
-            for shown in hook(stated, **options):
-                stated.rest()
-                yield shown
+        try:
+            with Stated(parts, values, settings, form) as stated:
+                for shown in hook(stated, **options):
+                    stated.rest()
+                    yield shown
+        except CharyError as error:
+            error.args = (spoken(str(error), [parameter.name for parameter in ctx.command.params]), *error.args[1:])
+            raise
 
     own = sorted([*(form.parameters if form else ()), *extra], key=lambda parameter: parameter.default is not EMPTY)
     shared = [parameter for group in groups.values() for parameter in parameters_of(group)]

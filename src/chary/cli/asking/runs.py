@@ -14,7 +14,7 @@ from chary.calls.sparse.sparse_questions import AskSparseKeys
 from chary.cli.asking.cells import lines_of
 from chary.cli.asking.form_fields import KEYWORD, FieldOption, stating
 from chary.cli.asking.forms import Form
-from chary.cli.asking.opened import DEFAULT_HITS, Opened, question
+from chary.cli.asking.opened import Opened, question
 from chary.cli.asking.options import Above, QueryOptions, SizeOptions
 from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows
 from chary.cli.asking.shown_answers import plain
@@ -200,9 +200,7 @@ def _line() -> Any:
 
 
 SPARSE: Final = {
-    "hits": FieldOption(
-        "hits", (stating("hits", int, "It ends at this many.", DEFAULT_HITS),), lambda said, _: said["hits"]
-    ),
+    "hits": FieldOption("hits", (stating("hits", int, "It ends at this many."),), lambda said, _: said["hits"]),
     "form": FieldOption(
         "form",
         (inspect.Parameter("published", KEYWORD, default=False, annotation=Published),),

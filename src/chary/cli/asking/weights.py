@@ -31,6 +31,8 @@ Verify = Annotated[bool, typer.Option("--must-verify", help="Refuse what could o
 # Fields that came after the first ledgers: they are part of the key of an opening only where they say something else.
 LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1"}
 
+# Ledgers hold keys of openings from when hits that were not said were so many.
+_USUAL_THEN: Final = 10
 # What only sharp tests are asked with.
 SHARP: Final = ("price", "tests", "sure", "value")
 
@@ -38,11 +40,11 @@ SHARP: Final = ("price", "tests", "sure", "value")
 def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot: Picture = None) -> Found:
     """Shares of rows from a public histogram; charged where it was off. The same options go on with the same one.
 
-    Calls are of --epsilon-per-call, or as large as pays for --hits when the histogram is opened (default: 10 hits).
-    With --price, --tests or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
+    Calls are of --epsilon-per-call, or as large as pays for --hits when the histogram is opened. With --price, --tests
+    or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
 
     Example: chary weights visits.csv --columns age=BIGINT --each-row --relation replace --epsilon 1 --delta 1e-6
-    --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
+    --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
     """
     check_public_size(stated.source)
     if plot is not None:
@@ -113,8 +115,8 @@ def _call(stated: Stated, key: str, *, sharply: bool) -> Weights:
     return call
 
 
-def _size(hits: int, size: Fraction | None) -> Any:
-    return {"hits": hits} if size is None else str(size)
+def _size(hits: int | None, size: Fraction | None) -> Any:
+    return {"hits": _USUAL_THEN if hits is None else hits} if size is None else str(size)
 
 
 def _earlier(stated: Stated, key: str) -> Fraction | None:

@@ -1,5 +1,7 @@
 """The client for programs that wait for many things at once: every question is awaited."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,20 +9,32 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
+import httpx
+
 from chary.answer import Spending
 from chary.calls.call import AnswerT, Call
 from chary.calls.run import Opening
+from chary.numbers import Number
 from chary.service.client.remote_run import RemoteRun
-from chary.service.client.remote_session import Remote, connect
+from chary.service.client.remote_session import PATIENCE, Remote, connect
 from chary.session import Entry, PublicReport, Quote
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-async def connect_async(url: str, token: str, **options: Any) -> "AsyncRemote":
+async def connect_async(
+    url: str,
+    token: str,
+    *,
+    dataset: str | None = None,
+    patience: float = PATIENCE,
+    on_step: Callable[[str], None] | None = None,
+    client: httpx.Client | None = None,
+) -> AsyncRemote:
     """As `chary.connect`, awaited: `session = await connect_async(url, token)`."""
-    return AsyncRemote(await asyncio.to_thread(partial(connect, url, token, **options)))
+    made = partial(connect, url, token, dataset=dataset, patience=patience, on_step=on_step, client=client)
+    return AsyncRemote(await asyncio.to_thread(made))
 
 
 @dataclass(frozen=True)
@@ -38,15 +52,25 @@ class AsyncRemote:
         answer: AnswerT = await self._done(self.session.ask, call, request=request)
         return answer
 
-    async def quote(self, call: Call[Any], **terms: Any) -> Quote:
-        """What a call would cost and how accurate it would be."""
-        return await self._done(self.session.quote, call, **terms)
+    async def quote(
+        self,
+        call: Call[Any],
+        *,
+        distance: Number | None = None,
+        tests: int | None = None,
+        truth: Number | None = None,
+        hits: int | None = None,
+        confidence: Number = "0.95",
+    ) -> Quote:
+        """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
+        quote = partial(self.session.quote, call, distance=distance, tests=tests, truth=truth, hits=hits)
+        return await self._done(quote, confidence=confidence)
 
-    async def start(self, opening: Opening[Any], *, request: str | None = None) -> "AsyncRun":
+    async def start(self, opening: Opening[Any], *, request: str | None = None) -> AsyncRun:
         """Open what stays open."""
         return AsyncRun(await self._done(self.session.start, opening, request=request))
 
-    async def resume(self, call: int) -> "AsyncRun":
+    async def resume(self, call: int) -> AsyncRun:
         """Go on with a run."""
         return AsyncRun(await self._done(self.session.resume, call))
 

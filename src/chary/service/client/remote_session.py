@@ -1,5 +1,7 @@
 """A session whose rows and ledger are elsewhere: the same questions, the same answers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,19 +10,12 @@ from typing import Any, Final, Self
 from urllib.parse import quote as in_path
 
 import httpx
-from typing_extensions import Unpack
 
 from chary.answer import Spending, handed_out
 from chary.calls.answers import Conditional
 from chary.calls.call import AnswerT, Call
-from chary.calls.numbers.releasing import Release
 from chary.calls.run import Opening, OpenRun
-from chary.calls.thresholds.conditional_release import ReleaseIf, Revise
-from chary.calls.thresholds.how_sharply import How, HowValued
-from chary.calls.thresholds.tested_keys import WatchResult
-from chary.calls.thresholds.testing import Test
-from chary.calls.thresholds.watching import Watch
-from chary.data.queries.query import AnsweredT
+from chary.calls.thresholds.conditional_release import Revise
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number
 from chary.service.client.remote_figures import RemoteFigures
@@ -30,10 +25,10 @@ from chary.service.client.sent_rows import sent_rows
 from chary.service.client.transport import Transport
 from chary.service.wire.typed_values import of_typed
 from chary.session import Quote
-from chary.spine.interaction import Question
+from chary.session.verbs import Verbs
 from chary.spine.quote import Alternative, compared_with
 
-_PATIENCE: Final = 60.0
+PATIENCE: Final = 60.0
 
 
 def connect(
@@ -41,10 +36,10 @@ def connect(
     token: str,
     *,
     dataset: str | None = None,
-    patience: float = _PATIENCE,
+    patience: float = PATIENCE,
     on_step: Callable[[str], None] | None = None,
     client: httpx.Client | None = None,
-) -> "Remote":
+) -> Remote:
     """Ask a service: `chary.connect("http://127.0.0.1:8321", token).ask(call)`, as a session is asked.
 
     `dataset` is needed where the token is for several. A request is sent again for `patience` seconds while the service
@@ -64,7 +59,7 @@ def connect(
 
 
 @dataclass(frozen=True)
-class Remote(RemoteFigures):
+class Remote(Verbs, RemoteFigures):
     """Questions to one dataset of a service; made by `chary.connect`.
 
     What is asked, quoted, started and resumed, and every answer, is as in a `Session` by the name of the token's
@@ -79,11 +74,20 @@ class Remote(RemoteFigures):
         answer: AnswerT = self._answered(self._transport.asked(self._at("calls"), call_said(call), request))
         return answer
 
-    def quote(self, call: Call[Any], **terms: Any) -> Quote:
+    def quote(
+        self,
+        call: Call[Any],
+        *,
+        distance: Number | None = None,
+        tests: int | None = None,
+        truth: Number | None = None,
+        hits: int | None = None,
+        confidence: Number = "0.95",
+    ) -> Quote:
         """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
-        said = {name: None if value is None else str(value) for name, value in terms.items()}
-        said |= {name: terms[name] for name in ("tests", "hits") if name in terms}
-        body = {"call": call_said(call)} | said
+        numbers = {"distance": distance, "truth": truth, "confidence": confidence}
+        said = {name: None if value is None else str(value) for name, value in numbers.items()}
+        body = {"call": call_said(call), "tests": tests, "hits": hits} | said
         return compared_with(self.quoted("quotes", body), partial(self._alternatives, body))
 
     def start(self, opening: Opening[Any], *, request: str | None = None, follow: bool = False) -> RemoteRun:
@@ -103,34 +107,6 @@ class Remote(RemoteFigures):
         """The runs that can be gone on with, oldest first."""
         found = self._transport.pages(self._at("runs"))
         return [OpenRun(each["run"], each["kind"]) for each in found]
-
-    def release(
-        self,
-        query: Question[AnsweredT],
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        delta: Number | None = None,
-        request: str | None = None,
-    ) -> AnsweredT:
-        """An ordinary noisy answer, always charged; as `Session.release`."""
-        return self.ask(Release(query, epsilon=epsilon, rho=rho, delta=delta), request=request)
-
-    def test(self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[How]) -> bool:
-        """Whether a query is at or above a bar: True is charged, False is free; as `Session.test`."""
-        return bool(self.ask(Test(query, above=above, **how), request=request))
-
-    def release_if(
-        self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[HowValued]
-    ) -> Conditional:
-        """The noisy value if it is at or above the bar, otherwise nothing, free; as `Session.release_if`."""
-        return self.ask(ReleaseIf(query, above=above, **how), request=request)
-
-    def watch(
-        self, query: Question, *, above: Number, request: str | None = None, **how: Unpack[HowValued]
-    ) -> WatchResult:
-        """Every key of a keyed query against a bar, in one scan; as `Session.watch`."""
-        return self.ask(Watch(query, above=above, **how), request=request)
 
     def stand(
         self,

@@ -1,0 +1,106 @@
+"""What a call may cost is always said: no command has a default for it, and each refusal says a line that would do."""
+
+import re
+import shlex
+from itertools import combinations
+
+import pytest
+import typer
+
+from chary.cli.app import app
+from chary.cli.asking.forms import WAYS
+from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, UNITS
+
+ROOT = typer.main.get_command(app)
+SIZES = re.compile(r" --(epsilon-per-call|rho-per-call|noise) \S+")
+# Kinds whose cost follows from options that each of them needs, and has no default for.
+NEEDED = {"above_threshold", "agreed_tests"}
+# Short forms, with all that they need but for what they may cost.
+SHORT = {
+    f"test visits.csv {UNITS} --count --above 10": "test",
+    f"test visits.csv {UNITS} --count --above 10 --value": "release-if",
+    f"watch visits.csv {UNITS} {KEYED} --above 10 --keep-per-unit 1 --yes": "watch",
+    f"watch visits.csv {UNITS} {KEYED} --above 10 --keep-per-unit 1 --yes --individual 2": "stream",
+    f"choose visits.csv {UNITS} {KEYED}": "choose",
+    f"choose visits.csv {UNITS} {KEYED} --keep-per-unit 1 --gaussian --low 0 --high 5000": "noisy-max",
+    f"top visits.csv {UNITS} {KEYED} --keep-per-unit 1 --k 2": "top",
+    f"weights visits.csv {PUBLIC} {CELLS} --alpha 0.2 --where clinic='a'": "multiplicative-weights",
+    f"distinct visits.csv {UNITS}": "sketch",
+    f"sparse visits.csv {UNITS} {KEYED} --above 10 --epsilon-per-call 0.1": "sparse-vector",
+    f"sparse visits.csv {UNITS} {KEYED} --above 10 --hits 1": "sparse-vector",
+    f"quote visits.csv {UNITS} --count": "question",
+    f"quote visits.csv {UNITS} --count --above 10": "question",
+}
+ASKED = {
+    f"{word} visits.csv {kind} {rows} {SIZES.sub('', f' {options}').strip()}": kind.replace("_", "-")
+    for kind, (rows, options, _) in CALLS.items()
+    for word in ("ask", "quote")
+    if kind not in NEEDED
+}
+
+
+@pytest.mark.parametrize("line", [*SHORT, *ASKED])
+def test_a_call_without_a_cost_is_refused_with_a_line_that_works(call, visits, line):
+    line = line.replace("--stated-per-unit 1", "--keep-per-unit 1")
+    code, out, err = call(f"{line} {BUDGET}")
+    assert (code, out) == (2, "")
+    assert (SHORT | ASKED).get(line, "") in err
+    assert not visits.with_name("visits.csv.ledger").exists()
+    told, _, better = err.strip().partition(", as in: ")
+    typed = shlex.split(better)
+    assert typed[: len(line.split()) + 1] == ["chary", *line.split()]
+    assert any(told.count(example) for example in WAYS.values()) or line.startswith("sparse")
+    code, _, err = call("", *typed[1:])
+    assert code == 0, err
+
+
+def test_a_password_is_not_shown_again(call):
+    code, _, err = call("test postgresql://ann:geheim@db.example/clinic --table t --unit p --count --above 3")
+    assert code == 2
+    assert "as in: chary test postgresql://ann@db.example/clinic" in err
+    assert "geheim" not in err
+
+
+MORE = {
+    "--hits": "3",
+    "--price": "0.05",
+    "--within": "700",
+    "--tests": "50",
+    "--sure": "0.9",
+    "--value-share": "0.3",
+    "--epsilon-per-call": "0.02",
+    "--rho-per-call": "0.001",
+    "--delta-per-call": "1e-9",
+    "--individual": "2",
+    "--filter": "exact",
+    "--published": None,
+    "--gap": "5",
+    "--mechanism": "laplace",
+}
+
+
+def command_of(line):
+    """The command that a line enters."""
+    first, _, kind, *_ = line.split()
+    found = ROOT.commands[first]
+    inner = getattr(found, "commands", {})
+    return inner.get(kind.replace("_", "-")) or inner.get("question") or found
+
+
+@pytest.mark.parametrize("line", [*SHORT, *(line for line in ASKED if line.startswith("quote"))])
+def test_a_refusal_names_options_that_the_command_has(call, visits, line):
+    """Whatever is said together of those that its help has, and never in the words of a program."""
+    visits.write_text("\n".join(visits.read_text().splitlines()[:40]) + "\n")
+    options = {option for each in command_of(line).params for option in each.opts}
+    usual = [(name, value) for name, value in MORE.items() if name in options and name not in line]
+    known = [[name, *([] if value is None else [value])] for name, value in usual]
+    for said in [*([each] for each in known), *combinations(known, 2)]:
+        words = [word for option in said for word in option]
+        for left in visits.parent.iterdir():
+            if left != visits:
+                left.unlink()
+        code, _, err = call(f"{line} {BUDGET}", *words)
+        told = err.partition(", as in: ")[0]
+        assert code in (0, 2, 3)
+        assert set(re.findall(r"--[a-z-]+", told)) <= options, (words, told)
+        assert not re.search(r"\b(epsilon|hits|price|within|tests|sure|value|below_margin)=", told), (words, told)
