@@ -36,7 +36,7 @@ LATTICE_TOKENS = 2000
 LATTICE_STEPS = 10_000
 # A search for tokens leaves so many of the hits that the basic call would have alone; by these factors it raises them.
 _KEPT = Fraction(11, 12)
-_SCALES = tuple(Fraction(quarters, 4) for quarters in (4, 5, 6, 8, 12))
+_SCALES = tuple(Fraction(eighths, 8) for eighths in (8, 9, 10, 11, 12))
 # A call of two grains in hits at a Renyi order: dearer ones leave no more hits.
 _REVISED = Fraction(3, 2)
 # A point of a level takes about a microsecond with releases of every size: beyond a second only one factor is tried, 3.
@@ -118,10 +118,10 @@ class ExactFilter(Filter):
         """A filter for a menu of the caller's: calls by their own laws, q-targets, releases, races (`BestOf`).
 
         What is listed also pays for less: smaller epsilons, and q-targets that are hit more often. Where no tokens are
-        said, by a `Listing`, they follow from the prices at one Renyi order, raised until 11 of 12 hits are left that
-        the cheapest target call would have alone. `grain` is only how fine likelihood ratios are told: a fifth of the
-        smallest epsilon unless it is said; a finer one adds a few tokens and takes longer. Errors: `InvalidParameter`
-        for what cannot be listed and where nothing fits.
+        said, by a `Listing`, they follow from the prices at one Renyi order, raised by up to a half where 11 of 12 hits
+        are left then that the cheapest target call would have alone. `grain` is only how fine likelihood ratios are
+        told: a fifth of the smallest epsilon unless it is said; a finer one adds a few tokens and takes longer. Errors:
+        `InvalidParameter` for what cannot be listed and where nothing fits.
 
         >>> from chary.accounting import BoundaryCall, TwiceCall
         >>> menu = ExactFilter.of_events(Budget(epsilon=1, delta=1e-6), [BoundaryCall("0.02"), TwiceCall("0.02")])
@@ -144,7 +144,11 @@ class ExactFilter(Filter):
         alone = cls(budget, first.grain, (Listing(basic.event, 1),), approximate_delta=approximate_delta).tokens
         if _is_large(budget, first.grain, first.menu, first.tokens):
             return first
-        return made(_first(len(_SCALES), lambda place: made(place).tokens >= _KEPT * alone * basic.tokens))
+
+        def good(place: int) -> bool:
+            return made(place).tokens >= _KEPT * alone * basic.tokens
+
+        return made(_first(len(_SCALES), good)) if good(len(_SCALES) - 1) else first
 
     @property
     def _spare(self) -> Budget:

@@ -136,7 +136,7 @@ def _tokens(events: Sequence[Event], epsilon: Fraction, delta: Fraction, scale: 
     targets = [found for found in calls if found[1].listed[1] != 1]
     cheapest, basic = min(targets or calls or priced, key=lambda found: found[0])
     shares = [_share(price / cheapest, event, basic) for price, event in priced]
-    parts = _parts(shares)
+    parts = _parts([share for share, found in zip(shares, priced, strict=True) if found in calls] or shares)
     least = parts if min(shares) >= _SMALL else 1
     return [
         parts if event == basic else max(least, math.ceil(scale * share * parts))

@@ -20,7 +20,7 @@ from chary.numbers import plain
 _IN_A_DOUBLING: Final = 8
 _ORDERS: Final = 16
 # The tokens of a release, in those that the same share of a Renyi budget would be; from the cheapest on.
-FACTORS: Final = tuple(Fraction(quarters, 4) for quarters in (4, 5, 6, 7, 8, 10, 12, 16, 24))
+FACTORS: Final = tuple(Fraction(quarters, 4) for quarters in (4, 5, 6, 7, 8, 10, 12, 16, 24, 36, 56))
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,9 @@ def schedules(epsilon: Fraction, delta: Fraction, tokens: int) -> list[Unlisted]
 
 
 def _sizes(grain: Fraction, most: Fraction) -> Iterator[int]:
-    """Numbers of grains, up to `most` in all."""
-    steps = 1
-    while steps * grain <= most:
+    """Numbers of grains, up to as many as `most` has."""
+    steps, last = 1, most // grain
+    while steps < last:
         yield steps
         steps += max(1, steps // _IN_A_DOUBLING)
+    yield last
