@@ -1,7 +1,6 @@
 """What every filter must pass, and what each one promises."""
 
 import json
-import math
 from fractions import Fraction
 from itertools import islice, permutations
 
@@ -20,7 +19,6 @@ from chary.accounting import (
     SharpTest,
     Targeted,
     ZeroConcentrated,
-    choose_order,
     convex_upper,
     exact_total,
     hit_price_up,
@@ -215,7 +213,7 @@ def test_a_target_on_the_menu_is_one_of_its_own_q():
     third = ExactFilter(BUDGET, GRAIN, (MenuCall(1, 1, 0.25), MenuCall(2, 3)), tokens=9)
     assert third.price(Targeted(GRAIN, "0.25")) == Price(Amount(1), Amount(0))
     assert third.price(Targeted(2 * GRAIN)) == Price(Amount(3), Amount(0))
-    for other in (Targeted(GRAIN), Targeted(2 * GRAIN, "0.25"), Pure(GRAIN)):
+    for other in (Targeted(3 * GRAIN), Targeted(2 * GRAIN, "0.25"), Targeted(GRAIN, "0.2")):
         with pytest.raises(NoPrice):
             third.price(other)
 
@@ -242,21 +240,32 @@ def test_a_menu_is_priced_for_the_least_q_that_its_float_stands_for(monkeypatch)
     assert filter_.menu[0].q == 0.28
 
 
-def test_tokens_of_a_menu_are_the_prices_at_its_order_rounded_up():
-    menu = ExactFilter.with_revisions(BUDGET, GRAIN, releases=(1, 5))
-    assert [(call.steps, call.q) for call in menu.menu] == [(1, None), (2, None), (1, 1.0), (5, 1.0)]
-    order = 1 + Fraction(9, 10) * Fraction(math.log1p(math.exp(-0.04))) / (2 * GRAIN)
-    assert order < choose_order(Fraction(1), Fraction(1, 10**6), GRAIN)
-    unit = hit_price_up(Targeted(GRAIN), order)
-    dear = [hit_price_up(Targeted(2 * GRAIN), order), *(Pure(m * GRAIN).log_moment_up(order) for m in (1, 5))]
-    assert [call.tokens for call in menu.menu] == [1, *(max(1, math.ceil(price / unit)) for price in dear)]
+def test_the_session_menu_keeps_nearly_all_hits_and_sells_what_it_does_not_list():
+    assert [(call.steps, call.tokens, call.q) for call in MENU.menu] == [(1, 1, None), (2, 15, None), (1, 1, 1.0)]
+    assert EXACT.tokens > MENU.tokens >= Fraction(11, 12) * EXACT.tokens
+    assert MENU.price(Targeted(GRAIN / 3)) == Price(Amount(1), Amount(0))
+    prices = [MENU.price(Pure(size)) for size in ("0.01", "0.02", "0.05", "0.1", "0.3")]
+    assert all(price.hit == price.miss for price in prices)
+    costs = [price.hit.main for price in prices]
+    assert costs == sorted(costs)
+    assert costs[:2] == [1, 1]
+    assert costs[3] <= MENU.tokens / 4
+    assert costs[4] <= MENU.tokens
 
 
-def test_a_menu_with_one_more_token_would_break_its_budget():
-    for menu in (MENU, ExactFilter(BUDGET, GRAIN, (MenuCall(1, 1), MenuCall(3, 4, 1.0)))):
-        curves = list(islice(lattice_curves(float(GRAIN), menu.menu, 450), menu.tokens + 1))
-        totals = [convex_upper(curve, float(GRAIN), 1e-6) for curve in curves[-2:]]
-        assert totals[0] <= 1 < totals[1]
+def test_what_is_too_large_is_refused_and_told_what_is_not():
+    with pytest.raises(NoPrice, match=r"releases up to epsilon 0\.3"):
+        MENU.price(Pure("0.9"))
+
+
+@pytest.mark.parametrize(
+    "menu", [(MenuCall(1, 1), MenuCall(3, 4, 1.0)), (MenuCall(1, 2), MenuCall(2, 15), MenuCall(1, 1, 1.0))]
+)
+def test_a_menu_with_one_more_token_would_break_its_budget(menu):
+    made = ExactFilter(BUDGET, GRAIN, menu)
+    curves = list(islice(lattice_curves(float(GRAIN), made.menu, 450), made.tokens + 1))
+    totals = [convex_upper(curve, float(GRAIN), 1e-6) for curve in curves[-2:]]
+    assert totals[0] <= 1 < totals[1]
 
 
 def test_a_price_of_parallel_calls():
@@ -378,7 +387,7 @@ def test_a_fine_grain_opens_a_menu_in_the_end():
     """Values far from the diagonal become too small for floats, which once kept the curve from settling."""
     filter_ = ExactFilter.with_revisions(Budget(epsilon="0.1", delta="1e-9"), Fraction(1, 1000))
     assert 100 < filter_.tokens < 2000
-    assert ExactFilter.with_revisions(Budget(epsilon=1, delta="1e-6"), Fraction(1, 50)).tokens == 39
+    assert ExactFilter.with_revisions(Budget(epsilon=1, delta="1e-6"), Fraction(1, 50)).tokens == 42
 
 
 def test_a_release_of_two_grains_for_one_token_leaves_fewer_tokens():

@@ -14,6 +14,7 @@ from chary.accounting import (
     DiscreteLaplace,
     ExPost,
     Extendable,
+    MenuCall,
     NarrowChoice,
     Pure,
     Repeated,
@@ -69,8 +70,13 @@ def menu():
     ids=str,
 )
 def test_what_is_a_case_of_what_is_listed_has_its_price(menu, asked, listed):
+    """But for releases, which cost no more, and races: those cost what the dearest hit has beyond one token, too."""
     entry, price = menu.menu[listed], menu.price(asked)
-    assert price == Price(Amount(entry.tokens), Amount(0 if entry.free_misses else entry.tokens))
+    tokens = entry.tokens + (max(each.tokens for each in menu.menu if each.free_misses) - 1 if listed == 8 else 0)
+    if listed in (5, 6):
+        assert price.hit == price.miss
+        tokens = min(tokens, price.hit.main)
+    assert price == Price(Amount(tokens), Amount(0 if entry.free_misses else tokens))
     assert entry.free_misses == (listed not in (5, 6, 8))
 
 
@@ -84,8 +90,8 @@ def test_what_is_a_case_of_what_is_listed_has_its_price(menu, asked, listed):
         TwiceCall("0.06"),
         UnanimousCall("0.05", 4),
         UnanimousCall("0.06", 3),
-        Pure("0.11"),
-        Asymmetric("0.3", "0.1"),
+        Pure("0.9"),
+        Asymmetric("0.9", "0.1"),
         BestOf(3),
         StatedLaws.of([(("0.5", "0.5"), ("0.1", "0.9"))], [False, True]),
         Targeted("0.05", None, "1e-9"),
@@ -121,11 +127,35 @@ def test_calls_by_their_laws_afford_more_hits_than_as_targets():
 
 
 def test_a_race_costs_tokens_and_none_is_given_away():
-    bare, race = (ExactFilter.of_events(BUDGET, [Targeted("0.05"), *more]) for more in ([], [BestOf(2)]))
-    parts = race.menu[0].tokens
-    cheap = ExactFilter.of_events(BUDGET, [Listing(Targeted("0.05"), parts), Listing(BestOf(2), 1)])
-    assert cheap.tokens < race.tokens <= parts * (bare.tokens + 1)
-    assert race.menu[1].tokens > 1
+    bare, race = (ExactFilter.of_events(BUDGET, [Targeted("0.02"), *more]) for more in ([], [BestOf(2)]))
+    cheap = ExactFilter.of_events(BUDGET, [Listing(Targeted("0.02"), 1), Listing(BestOf(2), 1)])
+    assert cheap.tokens < race.tokens <= bare.tokens
+    assert race.menu[0].tokens == 1 < race.menu[1].tokens == race.price(BestOf(2)).hit.main
+
+
+def test_a_race_costs_what_the_dearest_hit_has_beyond_one_token_as_well():
+    """So it does, too, where a ledger was opened before: its tokens say what the curve was worked out from."""
+    mixed = (Listing(Targeted("0.05"), 2), Listing(Targeted("0.1"), 5), Listing(Pure("0.1"), 7), Listing(BestOf(2), 3))
+    old = restore(BUDGET, ExactFilter(BUDGET, Fraction(1, 40), mixed, tokens=9).body())
+    assert (old.tokens, old.menu[3].tokens) == (9, 3)
+    assert old.price(BestOf(2)) == Price(Amount(7), Amount(7))
+    usual = ExactFilter(BUDGET, Fraction(1, 50), (MenuCall(1, 1), MenuCall(3, 4), mixed[3]), tokens=9)
+    assert usual.price(BestOf(2)).hit.main == 6
+
+
+def test_a_release_of_no_smaller_epsilon_costs_a_hit_and_takes_none_away():
+    """Prices at one Renyi order made a hit cost several times as much near the order at which it has none."""
+    for budget, size, hits in ((BUDGET, "0.02", 45), (Budget(epsilon=8, delta="1e-3"), "0.25", 19)):
+        both = ExactFilter.of_events(budget, [Targeted(size), Pure(size)])
+        assert ([entry.tokens for entry in both.menu], both.tokens) == ([1, 1], hits)
+
+
+def test_tokens_of_releases_leave_nearly_all_hits():
+    pair = ExactFilter.of_events(BUDGET, [Targeted("0.02"), Pure("0.1")])
+    assert pair.tokens >= Fraction(11, 12) * 45 * pair.menu[0].tokens
+    assert pair.menu[1].tokens < 8 * pair.menu[0].tokens
+    small = ExactFilter.of_events(BUDGET, [Targeted("0.04"), Pure("0.005")])
+    assert small.menu[1].tokens * 20 < small.menu[0].tokens
 
 
 def test_deltas_are_set_aside_and_add_up():

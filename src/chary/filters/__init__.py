@@ -12,6 +12,7 @@ from chary.filters.listing import Listing, listing
 from chary.filters.pure import PureFilter
 from chary.filters.renyi import RenyiFilter
 from chary.filters.sizing import exact_filter_for, largest_call, largest_call_left
+from chary.filters.unlisted import Unlisted
 
 __all__ = [
     "Budget",
@@ -42,5 +43,7 @@ def restore(budget: Budget, body: dict[str, Any]) -> Filter:
     if body["kind"] == "exact":
         menu = tuple(listing(call) if isinstance(call, dict) else MenuCall(*call) for call in body["menu"])
         apart = Fraction(body.get("approximate_delta", 0))
-        return ExactFilter(budget, Fraction(body["grain"]), menu, body["tokens"], apart)
+        sold = {name: Fraction(value) for name, value in body.get("unlisted", {}).items()}
+        kept = Unlisted(**sold) if sold else None
+        return ExactFilter(budget, Fraction(body["grain"]), menu, body["tokens"], apart, kept)
     raise LedgerMismatch("the ledger was priced by a filter this version does not know")

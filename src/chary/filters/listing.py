@@ -1,5 +1,6 @@
 """What a caller lists on a menu: an event with the tokens of a hit, and which events are asked for that price."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -32,11 +33,16 @@ _SIZES: Final = ("bound", "reverse", "targets")
 # A price may be rounded up by a tenth to be a whole number of tokens, unless a hit would need more than four.
 _PARTS: Final = 4
 _WASTE: Final = Fraction(11, 10)
+# A release is no cheaper than a hit where it is worth an eighth of one or more; for smaller ones a hit has more parts.
+_SMALL: Final = Fraction(1, 8)
+_MOST_PARTS: Final = 64
 
 
 @dataclass(frozen=True)
 class Listing:
     """An event on a menu, and the tokens that a hit of it costs; a release costs them hit or miss.
+
+    A race costs as many tokens more as the dearest hit of the menu has beyond one.
 
     >>> entry = Listing(BoundaryCall("0.02"), 2)
     >>> entry.covers(BoundaryCall("0.01", 2)), entry.covers(BoundaryCall("0.03")), entry.free_misses
@@ -101,29 +107,57 @@ def listing(body: dict[str, Any]) -> Listing:
     return Listing(_KINDS[body["event"]](**body["terms"]), body["tokens"])
 
 
-def listings(events: Iterable[Event | Listing], epsilon: Fraction, delta: Fraction) -> tuple[Listing, ...]:
+def listings(
+    events: Iterable[Event | Listing], epsilon: Fraction, delta: Fraction, scale: Fraction = Fraction(1)
+) -> tuple[Listing, ...]:
     """A menu of events; whose tokens are not said costs what it does at one Renyi order, in parts of the cheapest hit.
 
-    Whatever the tokens are, the exact curve accounts for them. Errors: `InvalidParameter` for an empty menu and for
-    calls so large that they have no price of a hit at any order.
+    All but the cheapest hit costs `scale` times as much. Whatever the tokens are, the exact curve accounts for them.
+    Errors: `InvalidParameter` for an empty menu and for calls so large that they have no price of a hit at any order.
     """
     asked = list(events)
     if not any(isinstance(entry, (Event, Listing)) and not isinstance(entry, BestOf) for entry in asked):
         raise InvalidParameter('a menu lists events, such as [Targeted("0.02"), BoundaryCall("0.02")]')
     unsaid = [entry for entry in asked if isinstance(entry, Event)]
-    tokens = dict(zip(unsaid, _tokens(unsaid, epsilon, delta), strict=True)) if unsaid else {}
+    tokens = dict(zip(unsaid, _tokens(unsaid, epsilon, delta, scale), strict=True)) if unsaid else {}
     return tuple(entry if isinstance(entry, Listing) else Listing(entry, tokens[entry]) for entry in asked)
 
 
-def _tokens(events: Sequence[Event], epsilon: Fraction, delta: Fraction) -> list[int]:
+def basic_of(menu: Sequence[Listing]) -> Listing:
+    """The cheapest target call of a menu, or the cheapest release of one that has no other."""
+    calls = [entry for entry in menu if not entry.is_race]
+    return min([entry for entry in calls if entry.free_misses] or calls, key=lambda entry: entry.tokens)
+
+
+def _tokens(events: Sequence[Event], epsilon: Fraction, delta: Fraction, scale: Fraction) -> list[int]:
     prices = _prices(events, choose_order(epsilon, delta))
-    calls = [price for price, event in zip(prices, events, strict=True) if not isinstance(event, BestOf)]
-    cheapest = min(calls or prices)
-    for parts in range(1, _PARTS + 1):
-        tokens = [-(-price * parts // cheapest) for price in prices]
-        if all(count * cheapest <= price * parts * _WASTE for count, price in zip(tokens, prices, strict=True)):
-            break
-    return tokens
+    priced = list(zip(prices, events, strict=True))
+    calls = [found for found in priced if not isinstance(found[1], BestOf)]
+    targets = [found for found in calls if found[1].listed[1] != 1]
+    cheapest, basic = min(targets or calls or priced, key=lambda found: found[0])
+    shares = [_share(price / cheapest, event, basic) for price, event in priced]
+    parts = _parts([share for share, found in zip(shares, priced, strict=True) if found in calls] or shares)
+    least = parts if min(shares) >= _SMALL else 1
+    return [
+        parts if event == basic else max(least, math.ceil(scale * share * parts))
+        for share, event in zip(shares, events, strict=True)
+    ]
+
+
+def _share(share: Fraction, event: Event, basic: Event) -> Fraction:
+    """What an event is worth in hits of the basic call: a release of no smaller epsilon one at least."""
+    smaller = event.epsilon is None or basic.epsilon is None or event.epsilon < basic.epsilon
+    return share if smaller else max(Fraction(1), share)
+
+
+def _parts(shares: Sequence[Fraction]) -> int:
+    """How many tokens a hit of the basic call costs."""
+    if (least := min(shares)) < _SMALL:
+        return min(_MOST_PARTS, math.ceil(1 / least))
+    for parts in range(1, _PARTS):
+        if all(math.ceil(share * parts) <= share * parts * _WASTE for share in shares if share > 1):
+            return parts
+    return _PARTS
 
 
 def _prices(events: Sequence[Event], order: Fraction) -> list[Fraction]:

@@ -83,11 +83,11 @@ def lattice_curves(grain: float, menu: Sequence[MenuCall | LatticeLaw], top: int
     [0.066556, 0.03494, 0.018343]
     """
     grid = _Grid(grain, top, Laws(list(dict.fromkeys(law for call in menu for law in _laws(grain, call)))))
-    done: list[Floats] = [np.zeros(top + 1)]
+    done: list[Floats] = [grid.wide(np.zeros(top + 1))]
     choice, most = np.zeros(top + 1, dtype=np.int64), max(call.tokens for call in menu)
     while True:
         curve, choice = grid.solve(done, choice)
-        done = [*done, curve][-most:]
+        done = [*done, grid.wide(curve)][-most:]
         yield curve
 
 
@@ -133,9 +133,15 @@ class _Grid:
 
     def __init__(self, grain: float, top: int, laws: Laws) -> None:
         _check_work(1, top)
-        self.grain, self.top, self.laws = grain, top, laws
+        self.grain, self.top, self.released = grain, top, [law for law in laws.laws if not law.misses]
         self.rows, self.solves = np.arange(top + 1), 0
         self.rounded, self.wider = rounding(laws)
+        self.far = width(laws)
+        self.faded = np.exp(-grain * np.arange(self.far, 0, -1))
+        self.surely = -np.expm1(-grain * np.arange(self.far, 0, -1))
+        # What a release is worth is known beforehand, so nothing but the best of them is a choice: one law of its own.
+        best = [LatticeLaw(min(law.tokens for law in self.released), (), ((0, 0.0),))] if self.released else []
+        self.laws = Laws([law for law in laws.laws if law.misses] + best)
 
     def solve(self, done: list[Floats], choice: Choice) -> tuple[Floats, Choice]:
         """The curve of the next level, and which law is best at each point."""
@@ -148,7 +154,7 @@ class _Grid:
             self.solves += 1
             _check_work(self.solves, self.top)
             curve = self._evaluate(fixed, choice)
-            values = fixed + self.laws.misses @ self._around(curve)
+            values = fixed + self.laws.misses @ self._around(self.wide(curve))
             values[~affordable] = 0.0
             best = values.argmax(axis=0)
             better = values[best, self.rows] * self.rounded > curve
@@ -156,24 +162,29 @@ class _Grid:
                 return curve, choice
             choice = np.where(better, best, choice)
 
-    def _around(self, curve: Floats) -> Floats:
-        """The curve so many grains below every point, a row for each number of grains of the laws."""
-        return np.stack([self._below(curve, steps) for steps in self.laws.steps])
+    def wide(self, curve: Floats) -> Floats:
+        """The curve with as many points below 0 and above the top as an outcome may move."""
+        mirrored = self.surely + self.faded * curve[self.far : 0 : -1]
+        return np.concatenate((mirrored, curve, np.full(self.far, curve[-1])))
 
-    def _below(self, curve: Floats, steps: int) -> Floats:
-        if steps <= 0:
-            return np.concatenate((curve[-steps:], np.full(-steps, curve[-1])))
-        mirror = np.arange(steps, 0, -1)
-        mirrored = -np.expm1(-self.grain * mirror) + np.exp(-self.grain * mirror) * curve[mirror]
-        return np.concatenate((mirrored, curve[: self.top + 1 - steps]))
+    def _around(self, wide: Floats) -> Floats:
+        """The curve so many grains below every point, a row for each number of grains of the laws."""
+        return np.stack([self._below(wide, steps) for steps in self.laws.steps])
+
+    def _below(self, wide: Floats, steps: int) -> Floats:
+        return wide[self.far - steps : self.far - steps + self.top + 1]
 
     def _hits(self, done: list[Floats]) -> Floats:
         """What a hit adds to the worth of each law that can be paid; no worth is above 1, also that of a race."""
         found = np.zeros((len(self.laws.laws), self.top + 1))
-        for tokens in {law.tokens for law in self.laws.laws if law.tokens <= len(done)}:
+        for tokens in {law.tokens for law in self.laws.laws if law.tokens <= len(done) and law.hits}:
             same = self.laws.tokens == tokens
-            found[same] = np.minimum(1.0, self.laws.hits[same] @ self._around(done[-tokens]))
-        return found
+            found[same] = self.laws.hits[same] @ self._around(done[-tokens])
+        for law in self.released:
+            if law.tokens <= len(done):
+                worth = sum(mass * self._below(done[-law.tokens], steps) for steps, mass in law.hits)
+                np.maximum(found[-1], worth, out=found[-1])
+        return np.minimum(1.0, found)
 
     def _evaluate(self, fixed: Floats, choice: Choice) -> Floats:
         """Solve the banded system of one choice per point."""

@@ -1,0 +1,57 @@
+"""Races on the exact curve: what is sold is never passed by any session, whatever its calls cost (docs/theory.md)."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from chary.accounting import BestOf, MenuCall, lattice_curves, on_lattice
+from tests.accounting.race_sessions import OfOne, Race
+
+# Grain, calls of (grains, tokens, whether a miss is free), targets, tokens left to each after the opening.
+ONE_TOKEN = [
+    (0.1, [(1, 1, True)], 2, 3),
+    (0.1, [(1, 1, True)], 3, 2),
+    (0.4, [(1, 1, True), (2, 1, True)], 2, 3),
+    (0.1, [(1, 1, True), (2, 3, False), (5, 2, False)], 2, 4),
+]
+MIXED = [
+    (0.2, [(1, 1, True), (2, 2, True)], 2, 3),
+    (0.2, [(1, 1, True), (4, 3, True)], 2, 4),
+    (0.1, [(1, 1, True), (6, 2, True)], 3, 2),
+    (0.2, [(1, 2, True), (3, 3, True), (2, 1, False)], 2, 4),
+]
+
+
+def dearest(calls):
+    return max(tokens for _, tokens, free in calls if free)
+
+
+@pytest.mark.parametrize(("grain", "calls", "targets", "left"), ONE_TOKEN + MIXED)
+def test_no_session_passes_what_a_race_is_sold_for(grain, calls, targets, left):
+    """Both against so many single sessions with as many tokens more, and against the curve of a menu with the race."""
+    sessions, opening = Race(grain, calls), 2
+    raced = sessions.value((left,) * targets)
+    alone = sessions.value((left + dearest(calls) - 1,))
+    assert (raced <= np.minimum(1, targets * alone) + 1e-12).all()
+    menu = [MenuCall(steps, tokens, None if free else 1.0) for steps, tokens, free in calls]
+    race = on_lattice(BestOf(targets).menu_laws(), grain, opening)
+    tokens = left + opening + dearest(calls) - 1
+    curve = list(islice(lattice_curves(grain, [*menu, *race], 100), tokens))[-1]
+    assert (raced[160:261] <= curve * (1 + 1e-9) + 1e-12).all()
+
+
+@pytest.mark.parametrize(("grain", "calls", "targets", "left"), ONE_TOKEN)
+def test_a_race_is_worth_more_than_one_session(grain, calls, targets, left):
+    """The trial can fail: a race that were opened for nothing and counted as one analyst would pass his curve."""
+    sessions = Race(grain, calls)
+    assert (sessions.value((left,) * targets) > 1.01 * sessions.value((left,)))[170:175].all()
+
+
+def test_what_follows_for_one_target_may_be_worth_more_than_its_own_session():
+    """So a race is not bounded class by class: after a target's tokens are gone the session goes on for another."""
+    calls, total = [(1, 1, True)], 10
+    of_one, alone = OfOne(0.1, calls).at((1, 1), total), Race(0.1, calls).at((1,), total)
+    assert of_one == pytest.approx(1.322e-4, rel=1e-3)
+    assert alone == pytest.approx(1.058e-4, rel=1e-3)
+    assert Race(0.1, calls).at((1, 1), total) <= 2 * alone
