@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import pytest
 
-from chary import Algorithm, Budget, InvalidParameter, LedgerMismatch, count
+from chary import Algorithm, Budget, InvalidParameter, LedgerMismatch, NoPrice, count
 from chary.accounting import BoundaryCall, Pure, Targeted, TwiceCall, UnanimousCall
-from chary.calls import Between, Boundary, Compute, Decide, Release, Test, Twice
+from chary.calls import Between, Boundary, Choose, Compute, Decide, Quantile, Release, SparseVector, Test, Twice
 from chary.filters import Listing
-from tests.session.kit import spent
+from tests.session.kit import CLINICS, spent
 
 PLENTY = Budget(epsilon=3, delta=1e-6)
 MENU = [
@@ -58,3 +58,27 @@ def test_every_call_of_the_menu_is_asked_of_a_session_and_paid(opened, tmp_path)
 def test_a_menu_is_that_of_the_exact_filter(opened, options):
     with pytest.raises(InvalidParameter):
         opened(menu=MENU, **options)
+
+
+def test_a_session_sells_what_its_menu_does_not_list(opened, tmp_path):
+    """Releases of sizes that are no grains, quantiles, choices, sparse vectors; the same again from its ledger."""
+    options = {"filter": "exact", "grain": "0.02", "ledger": tmp_path / "visits.ledger"}
+    ages = {"bounds": (0, 120), "rows_per_unit": 1}
+    asked = [
+        lambda size: Release(count(), epsilon=size),
+        lambda size: Quantile("age", 0.5, **ages, epsilon=size),
+        lambda size: Choose(count().by("clinic", CLINICS, keep_per_unit=1), epsilon=size),
+        lambda size: SparseVector(above=50, hits=1, epsilon=size),
+    ]
+    session = opened(**options)
+    for make, size in zip(asked, ("0.05", "0.07", "0.1", "0.11"), strict=True):
+        before, price = spent(session).main, session.spine.filter.price(Pure(size))
+        call = make(size)
+        (session.start if isinstance(call, SparseVector) else session.ask)(call)
+        assert spent(session).main - before == price.hit.main == price.miss.main
+    prices = [session.spine.filter.price(Pure(size)) for size in ("0.05", "0.3")]
+    session.close()
+    again = opened(**options)
+    assert [again.spine.filter.price(Pure(size)) for size in ("0.05", "0.3")] == prices
+    with pytest.raises(NoPrice, match="releases up to epsilon"):
+        again.ask(Release(count(), epsilon="0.9"))
