@@ -80,6 +80,21 @@ class StatedLaws(Event):
         """Whether every outcome is a hit, so that the call is a release."""
         return all(hit for *_, hit in self.laws[0])
 
+    @cached_property
+    def most_q(self) -> Fraction:
+        """No q-target by these laws has a larger q: a part that both laws have in common misses at most as often as the
+        rarer of them does, outcome by outcome, and what is left hits with the rest.
+
+        >>> third = Fraction(1, 3)
+        >>> StatedLaws((((2 * third, third, False), (third, 2 * third, True)),)).most_q
+        Fraction(1, 2)
+        """
+        return min(
+            min(sum(told[side] for told in law if told[2]) for side in (0, 1))
+            / (1 - sum(min(one, other) for one, other, hit in law if not hit))
+            for law in self.laws
+        )
+
     @property
     def listed(self) -> tuple[Fraction, Fraction | None]:
         missing = sum(not hit for *_, hit in self.laws[0])
