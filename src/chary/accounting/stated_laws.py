@@ -89,11 +89,7 @@ class StatedLaws(Event):
         >>> StatedLaws((((2 * third, third, False), (third, 2 * third, True)),)).most_q
         Fraction(1, 2)
         """
-        return min(
-            min(sum(told[side] for told in law if told[2]) for side in (0, 1))
-            / (1 - sum(min(one, other) for one, other, hit in law if not hit))
-            for law in self.laws
-        )
+        return min(map(_most_q, self.laws))
 
     @property
     def listed(self) -> tuple[Fraction, Fraction | None]:
@@ -127,6 +123,13 @@ class StatedLaws(Event):
         """The laws in either order of the neighbours."""
         laws = self.menu_laws()
         return laws + [tuple(Chances(told.second, told.first, told.hit) for told in law) for law in laws]
+
+
+def _most_q(law: StatedLaw) -> Fraction:
+    none = Fraction(0)
+    one, other = (sum((told[side] for told in law if told[2]), none) for side in (0, 1))
+    common = sum((min(first, second) for first, second, hit in law if not hit), none)
+    return min(one, other) / (1 - common)
 
 
 def _moments(law: MenuLaw, order: Decimal) -> tuple[Decimal, Decimal]:

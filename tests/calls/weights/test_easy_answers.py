@@ -121,7 +121,8 @@ def asked(seed, questions):
 
 
 @pytest.mark.parametrize(
-    ("options", "worse"), [({"rho": "0.0243"}, True), ({"epsilon": "0.5", "rounds": 40}, True), ({"rho": "0.4", "rounds": 60}, False)]
+    ("options", "worse"),
+    [({"rho": "0.0243"}, True), ({"epsilon": "0.5", "rounds": 40}, True), ({"rho": "0.4", "rounds": 60}, False)],
 )
 def test_all_easy_answers_of_skewed_rows_are_within_their_bars(options, worse):
     """`worse`: alpha itself, which they once said, would be wrong for more than one in ten."""

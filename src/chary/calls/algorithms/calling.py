@@ -36,7 +36,8 @@ class Compute(Call[Outcome]):
     Targeted(bound=Fraction(1, 50), q=None, failure=Fraction(0, 1))
 
     Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, for a prior or a target of an
-    algorithm with a rho, and for a q above what its laws allow; `AlgorithmFailed`, charged, when it raises or returns what is no finite JSON value.
+    algorithm with a rho, and for a q above what its laws allow; `AlgorithmFailed`, charged, when it raises or returns
+    what is no finite JSON value.
     """
 
     algorithm: Brought
