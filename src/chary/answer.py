@@ -19,7 +19,7 @@ from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain
 from chary.pictures import Chart, Shape, spot_of
-from chary.words import ACCOUNTANTS, percent, priced
+from chary.words import ACCOUNTANTS, RAW, percent, priced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,8 @@ class Answer:
         """What the interval holds for, or why there is none, in words."""
         if self.interval is None:
             return "no interval: nothing was published whose error is known"
-        return "the interval holds 95 times in 100, given that the value was published"
+        held = "the interval holds 95 times in 100, given that the value was published"
+        return f"{held}; {RAW}" if raw(self.value, self.interval) else held
 
     @property
     def findings(self) -> Findings:
@@ -168,7 +169,11 @@ class Answer:
         told = {name: getattr(self, name) for name in (*_public(self), "value") if name not in left_out}
         known = {name: value for name, value in told.items() if value is not None or name == "value"}
         shown = {name.replace("_", " "): _shown(in_json(value)) for name, value in known.items()}
-        return shown if self.interval is None else shown | {"interval": _from_to(*self.interval)}
+        if self.interval is None:
+            return shown
+        return (
+            shown | {"interval": _from_to(*self.interval)} | ({"note": RAW} if raw(self.value, self.interval) else {})
+        )
 
     def __str__(self) -> str:
         told = ", ".join(f"{name} {text}" for name, text in self._told().items())
@@ -197,9 +202,15 @@ class Table(Answer):
         if not self.value:
             return "no interval: nothing was published"
         told: Told | None = getattr(self, "told", None)
+        held = "the interval of each row holds 95 times in 100 for that row, not for all rows together"
         if told is not None and told.at_once:
-            return "the intervals hold 95 times in 100, of all rows together"
-        return "the interval of each row holds 95 times in 100 for that row, not for all rows together"
+            held = "the intervals hold 95 times in 100, of all rows together"
+        return f"{held}; {RAW}" if self._raw else held
+
+    @property
+    def _raw(self) -> bool:
+        """Whether a value lies outside of its own interval."""
+        return any(raw(row.get("value"), (row.get("low"), row.get("high"))) for row in self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a key, in the order they were listed: its parts, and what is told of it."""
@@ -260,10 +271,12 @@ class Table(Answer):
     def __str__(self) -> str:
         rows = [{name: _shown(value) for name, value in row.items()} for row in self.rows()[:_MOST_ROWS]]
         more = [f"... and {len(self) - _MOST_ROWS:,} more"] if len(self) > _MOST_ROWS else []
+        more += [RAW] if self._raw else []
         return "\n".join([*_lines(rows), *more, *([] if self.price is None else [self.price])])
 
     def _repr_html_(self) -> str:
-        table = _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], self.price)
+        below = "; ".join(text for text in (RAW if self._raw else None, self.price) if text is not None)
+        table = _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], below or None)
         chart = self.chart() if len(self) > 1 else None
         return table if chart is None else f"{table}{import_module('chary.pictures.drawing').svg(chart)}"
 
@@ -339,6 +352,18 @@ def cut(ends: tuple[float, float], known: Any) -> Ends:
     most = math.inf if known.ceiling is None else float(known.ceiling)
     low, high = (min(max(end, least), most) for end in ends)
     return low, high
+
+
+def raw(value: Any, ends: Ends | None) -> bool:
+    """Whether a value lies outside of its interval, which ends where the truth can be; the value is not moved there.
+
+    >>> raw(-11, (0.0, 9.0)), raw(3, (0.0, 9.0)), raw(12, (None, 9.0)), raw(-11, None)
+    (True, False, True, False)
+    """
+    if ends is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    low, high = ends
+    return (low is not None and value < low) or (high is not None and value > high)
 
 
 def findings_of(call: int, values: Mapping[Any, Value | None], told: Told | None) -> Findings:

@@ -8,6 +8,9 @@ ACCOUNTANTS: Final = frozenset(
     {"alpha", "delta", "epsilon", "epsilon_per_call", "lambda", "log_moment", "order", "rho", "spent"}
 )
 
+# Of a value with noise that is outside of its interval: moved to what is possible, values would be biased.
+RAW: Final = "a value outside of its interval is the raw noisy one, where the truth cannot be"
+
 
 def percent(share: Fraction | float) -> str:
     """A share for people: three digits, and more where fewer would make something of it nothing or all.

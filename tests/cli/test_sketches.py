@@ -30,7 +30,14 @@ def test_a_sketch_is_asked_again_and_again_for_one_charge(call):
     assert numbers[0] == numbers[1]
     assert abs(numbers[0]["distinct"] - 3000) < 3 * numbers[0]["error_bar"]
     assert numbers[0]["paid"]
-    assert list(numbers[0]) == ["distinct", "error_bar", "sketch", "paid", "charged", "remaining", "spent"]
+    known = ["distinct", "error_bar", "low", "high", "sketch", "paid", "interval_says"]
+    assert list(numbers[0]) == [*known, "charged", "remaining", "spent"]
+    assert numbers[0]["low"] == numbers[0]["distinct"] - numbers[0]["error_bar"]
+    again = f"distinct visits.csv --unit patient_id --infer-types --sketch {missed['sketch']} --above 9 --json"
+    barred = json.loads(call(again)[1])
+    assert (barred["distinct"], barred["error_bar"]) == (numbers[0]["distinct"], numbers[0]["error_bar"])
+    assert "low" not in barred
+    assert "because it reached the bar" in barred["interval_says"]
 
 
 def test_parts_and_values(call):

@@ -80,6 +80,17 @@ class StatedLaws(Event):
         """Whether every outcome is a hit, so that the call is a release."""
         return all(hit for *_, hit in self.laws[0])
 
+    @cached_property
+    def most_q(self) -> Fraction:
+        """No q-target by these laws has a larger q: a part that both laws have in common misses at most as often as the
+        rarer of them does, outcome by outcome, and what is left hits with the rest.
+
+        >>> third = Fraction(1, 3)
+        >>> StatedLaws((((2 * third, third, False), (third, 2 * third, True)),)).most_q
+        Fraction(1, 2)
+        """
+        return min(map(_most_q, self.laws))
+
     @property
     def listed(self) -> tuple[Fraction, Fraction | None]:
         missing = sum(not hit for *_, hit in self.laws[0])
@@ -112,6 +123,13 @@ class StatedLaws(Event):
         """The laws in either order of the neighbours."""
         laws = self.menu_laws()
         return laws + [tuple(Chances(told.second, told.first, told.hit) for told in law) for law in laws]
+
+
+def _most_q(law: StatedLaw) -> Fraction:
+    none = Fraction(0)
+    one, other = (sum((told[side] for told in law if told[2]), none) for side in (0, 1))
+    common = sum((min(first, second) for first, second, hit in law if not hit), none)
+    return min(one, other) / (1 - common)
 
 
 def _moments(law: MenuLaw, order: Decimal) -> tuple[Decimal, Decimal]:

@@ -33,6 +33,8 @@ _BORDER: Final = 3
 _WHOLE: Final = frozenset(
     {"experiment", "call", "value", "interval", "together", "caution", "hits", "tests", "charged", "act on"}
 )
+# Of a bin these are its edges.
+_BIN: Final = ("low", "high")
 # Ends of intervals, and the column in which people see both.
 _ENDS: Final = (
     ("low", "high", "interval"),
@@ -74,7 +76,9 @@ def show_pairs(pairs: dict[str, Any], title: str | None = None) -> None:
 
 def show_answer(figures: Mapping[str, Any]) -> None:
     """What ends an answer: its figures without the accounting, and in words what was charged and what is left."""
-    show_pairs({name: value for name, value in for_people(figures).items() if name not in (*_PRICE, _SAYS)})
+    show_pairs(
+        {name: value for name, value in _with_intervals(for_people(figures)).items() if name not in (*_PRICE, _SAYS)}
+    )
     if figures.get("untested"):
         console.print(f"{figures['untested']} were NOT TESTED: what could be paid for had run out")
     if not figures.get(_SAYS, "no interval").startswith("no interval"):
@@ -123,15 +127,21 @@ def narrow(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _joined(row: Mapping[str, Any]) -> dict[str, Any]:
-    joined = {name: value for name, value in row.items() if "bin" not in row or name not in ("low", "high")}
-    for low, high, name in _ENDS:
-        if {low, high} <= joined.keys():
-            ends = {name if each == low else each: value for each, value in joined.items() if each != high}
-            joined = ends | {name: _ends(row[low], row[high])}
+    joined = _with_intervals({each: value for each, value in row.items() if "bin" not in row or each not in _BIN})
     if (p_value := joined.pop("p_value", None)) is not None and VERBOSE.get():
         joined["p_value"] = f"{p_value:.2g}"
     if joined.get("caution") is not None:
         joined["caution"] = "may be false"
+    return joined
+
+
+def _with_intervals(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Both ends of each interval under one name."""
+    joined = dict(row)
+    for low, high, name in _ENDS:
+        if {low, high} <= joined.keys():
+            ends = {name if each == low else each: value for each, value in joined.items() if each != high}
+            joined = ends | {name: _ends(row[low], row[high])}
     return joined
 
 

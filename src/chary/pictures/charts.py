@@ -54,6 +54,8 @@ class Chart:
             told.append(f"The threshold is {plain(self.bar)}")
         if doubtful := sum(spot.may_be_false for spot in self.spots):
             told.append(f"{doubtful} of them may be {'a false alarm' if doubtful == 1 else 'false alarms'}")
+        if raw := sum(not _within(spot) for spot in self.spots):
+            told.append(f"{raw} {'value lies' if raw == 1 else 'values lie'} where no truth can be: raw noisy values")
         return printable(". ".join(told)) + "."
 
     def _range(self) -> str:
@@ -84,3 +86,8 @@ def spot_of(label: str, value: float, ends: Sequence[float | None] | None, cauti
     """
     low, high = (None, None) if ends is None else (None if end is None else float(end) for end in ends)
     return Spot(label, float(value), low, high, caution is not None)
+
+
+def _within(spot: Spot) -> bool:
+    """Whether a value lies in its own interval."""
+    return (spot.low is None or spot.low <= spot.value) and (spot.high is None or spot.value <= spot.high)

@@ -25,6 +25,7 @@ _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 NOT_FREE: Final = "MISSES ARE NOT FREE"
 NO_ROOM: Final = "IT DOES NOT FIT"
+NOT_KEPT: Final = "ALPHA IS NOT KEPT"
 
 
 class Alternative(NamedTuple):
@@ -232,12 +233,12 @@ def compared_with(quote: Quote, compared: Comparing) -> Quote:
 
 
 def warns(line: str) -> bool:
-    """Whether a sentence of a quote is about what is paid for nothing.
+    """Whether a sentence of a quote is about what is paid for nothing, or is not what was wanted.
 
     >>> warns("a hit costs 2 % of the budget, a miss is free")
     False
     """
-    return any(warning in line for warning in (NOT_FREE, NO_ROOM, RAISE))
+    return any(warning in line for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, RAISE))
 
 
 def _free_below(spine: Spine, interaction: Interaction) -> float | None:

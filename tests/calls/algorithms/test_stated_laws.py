@@ -76,3 +76,29 @@ def test_it_is_asked_under_an_exact_menu_beside_a_race(opened):
     session.ask(Compute(stated(outcome="b"), target=["b"], q="0.3"))
     assert spent(session).main - before == session.spine.filter.price(own).hit.main
     session.ask(Test(count(), above=-(10**9), epsilon="0.01"))
+
+
+@pytest.mark.parametrize("way", [{"target": ["b"]}, {"hit": When("b", lambda outcome: outcome == "b")}])
+def test_laws_make_a_q_needless(opened, way):
+    """Alone and in a race; without laws a target that leaves several outcomes free needs its q."""
+    session, own = opened(grain="0.02"), StatedLaws.of([(THIRD, NEAR)], [False, True, False])
+    assert Compute(stated(), **way).bind(session.spine).event == own
+    race = session.start(Race(["x", "y"]))
+    asked = race._kept.question(Compute(stated(), prior="a"), targets={"x": way, "y": way})
+    assert {aim.event for aim in asked.aims.values()} == {own}
+    with pytest.raises(InvalidParameter, match="needs its q="):
+        Compute(Algorithm("plain", lambda rows, source: "a", "0.05", outcomes=OUTCOMES), **way).bind(session.spine)
+
+
+def test_a_q_above_what_the_laws_allow_is_refused(opened):
+    """1/3 and 0.33 hit; what both laws have in common misses with 1/3 + 0.33, so at most 0.33 of the rest hits."""
+    session = opened(grain="0.02")
+    own = StatedLaws.of([(THIRD, NEAR)], [False, True, False])
+    assert own.most_q == Fraction(33, 100) / (1 - Fraction(1, 3) - Fraction(33, 100))
+    for q, fits in ((own.most_q, True), (own.most_q + Fraction(1, 10**6), False)):
+        call = Compute(stated(), target=["b"], q=q)
+        if fits:
+            assert call.bind(session.spine).event == own
+        else:
+            with pytest.raises(InvalidParameter, match=r"leave its target a q of at most 0\.98"):
+                call.bind(session.spine)

@@ -308,6 +308,8 @@ def test_intervals_without_noise_are_the_quantiles_and_a_few_ranks(opened, relat
     assert low <= np.median(ages) <= high
     assert high - low <= 4
     assert found.estimated == "quantiles of age over all rows"
+    old = session.ask(Quantile("age", 0.5, bounds=(0, 1000), epsilon=PLENTY, where="age >= 500"))
+    assert old.estimated == "quantiles of age over all rows where age >= 500"
     many = session.ask(Quantiles("age", [0.25, 0.75], bounds=(0, 1000), epsilon=PLENTY, interval=0.95))
     for row, truth in zip(many, np.quantile(ages, many.at), strict=True):
         assert row["low"] <= truth <= row["high"]

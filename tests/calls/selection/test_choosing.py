@@ -12,7 +12,7 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count, mean, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.calls import Choose, Majority, MostCommon, Release
-from chary.calls.selection.choices import ChooseKey, Vote, bounded_range_price, one_direction
+from chary.calls.selection.choices import ChooseKey, Vote, bounded_range_price
 from chary.data import Neighbouring
 from chary.filters import PureFilter, RenyiFilter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
@@ -92,11 +92,11 @@ def test_what_moves_in_one_direction(opened):
     coming, replaced = (opened(relation=r).spine.rows.neighbouring for r in ("add/remove", "replace"))
     for low, high, one_way in ((0, 5, True), (-5, 0, True), (-5, 5, False), (2, 5, True)):
         query = total("cost", bounds=(low, high), rows_per_unit=2).by("clinic", CLINICS)
-        assert one_direction(query, coming) is one_way
-        assert not one_direction(query, replaced)
-    assert one_direction(BY_CLINIC, coming)
-    assert not one_direction(BY_CLINIC, replaced)
-    assert one_direction(count("age > 3", without="age > 60").by("clinic", CLINICS), coming)
+        assert query.one_direction(coming) is one_way
+        assert not query.one_direction(replaced)
+    assert BY_CLINIC.one_direction(coming)
+    assert not BY_CLINIC.one_direction(replaced)
+    assert count("age > 3", without="age > 60").by("clinic", CLINICS).one_direction(coming)
 
 
 def test_one_direction_is_what_neighbours_do():

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from chary import InvalidParameter, InvalidQuery, count, mean, total
+from chary import InvalidParameter, InvalidQuery, count, histogram, mean, total
 from chary.accounting import BoundaryCall, Targeted, between_q_down
 from chary.amounts import Amount
-from chary.calls import Between, Classify, Decide, Decided
+from chary.calls import Between, Choose, Classify, Decide, Decided
 from chary.calls.thresholds.zones import AskClassify
 from chary.data import Neighbouring
 from chary.mechanisms import BOUNDARY
@@ -103,10 +103,31 @@ def test_counts_under_add_remove_need_half_the_noise(opened):
     assert made["add/remove"] == 2 * made["replace"]
 
 
-def test_a_total_is_not_monotone(opened):
-    question = total("cost", bounds=(-5, 5), rows_per_unit=1).by("clinic", CLINICS)
-    asked = Classify(question, epsilon="0.1").bind(opened().spine)
-    assert not asked.mechanism.chooser.monotone
+def test_a_total_of_both_signs_is_not_monotone_where_a_unit_may_be_in_two_keys(opened):
+    for rows, monotone in ((2, False), (1, True)):
+        question = total("cost", bounds=(-5, 5), rows_per_unit=rows).by("clinic", CLINICS)
+        asked = Classify(question, epsilon="0.1").bind(opened().spine)
+        assert asked.mechanism.chooser.monotone is monotone
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        count().by("clinic", CLINICS),
+        histogram("age", bins=list(range(0, 100, 10)), keep_per_unit=2),
+        total("cost", bounds=(0, 5), rows_per_unit=2).by("clinic", CLINICS),
+        total("cost", bounds=(-5, 0), rows_per_unit=2).by("clinic", CLINICS),
+        total("cost", bounds=(-5, 5), rows_per_unit=2).by("clinic", CLINICS),
+    ],
+)
+def test_a_classification_takes_the_noise_of_a_choice(opened, relation, query):
+    spine = opened(relation=relation).spine
+    classified = Classify(query, epsilon="0.1").bind(spine).mechanism.chooser
+    chosen = Choose(query, epsilon="0.1", by="exponential").bind(spine).mechanism
+    assert (classified.unit, classified.monotone) == (chosen.unit, chosen.monotone)
+    unit = query.contribution(spine.rows.neighbouring)
+    assert chosen.monotone == (relation == "add/remove" and not unit.low < 0 < unit.high)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +176,7 @@ def test_a_classification_is_for_what_one_unit_moves(relation, monotone):
         for query in (count().by("clinic", CLINICS), costs)
     )
     assert (counted.sensitivity, counted.monotone) == (1, monotone)
-    assert (summed.sensitivity, summed.monotone) == (10, False)
+    assert (summed.sensitivity, summed.monotone) == (10, monotone)
 
 
 def test_what_is_not_clear_is_no_condition():

@@ -101,7 +101,7 @@ def test_tests_alone_take_the_least_price_at_which_all_are_told_within_a_third_o
     price = Fraction(made.event.price) * Fraction(3, 4)
     assert half_width(made.event.__class__(FILTER.order, price), chance) <= within
     assert half_width(made.event.__class__(FILTER.order, price * Fraction(97, 100)), chance) > within
-    assert 0.3 < made.reached(100, None) < 0.33
+    assert 0.3 < made.reached(made.size_told, made.noise, 100, None) < 0.33
     assert made.foreseen.error <= within + 2
 
 

@@ -28,7 +28,7 @@ def test_without_noise_answers_are_within_alpha_and_hard_ones_are_right(rows, up
         answer, truth = weights.ask(text), true_share(frame, text)
         assert answer.verified
         assert answer.share == pytest.approx(truth, abs=3 / 120 if answer.hard else 0.1 + 3 / 120)
-        assert answer.error_bar == (1 / 120 if answer.hard else 0.15)
+        assert answer.error_bar == (1 / 120 if answer.hard else 0.1 + 3 / 120)
     quote = weights.state.standing()
     assert 2 <= quote.hard == len(weights.state.changes) < quote.most_hard
     assert weights.ask(None).share == pytest.approx(1, abs=0.1)

@@ -36,7 +36,7 @@ def test_without_noise_answers_are_within_alpha_and_hard_ones_are_right(rows, up
             answer, truth = weights.ask(text), true_share(frame, text)
             assert answer.verified
             assert answer.share == pytest.approx(truth, abs=1e-12 if answer.hard else 0.04 + 1e-12)
-            assert answer.error_bar == (None if answer.hard else 0.06)
+            assert answer.error_bar == (None if answer.hard else 0.04)
             assert (answer.interval is not None) == answer.hard
             assert not answer.hard or answer.interval[0] <= truth <= answer.interval[1] + 1e-12
     assert weights.ask(None).share == pytest.approx(1)

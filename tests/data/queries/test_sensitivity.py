@@ -179,3 +179,36 @@ def run(query, rows, neighbouring):
     result = table.prepare(query).run()
     table.close()
     return result
+
+
+def opposed(differences):
+    """Whether a pair of neighbours moves one key up and another down."""
+    return any(np.min(d) < 0 < np.max(d) for d in differences)
+
+
+ONE_SIGN = [
+    count().by("k", KEYS),
+    count().by("k", KEYS, keep_per_unit=1),
+    count().by("k", KEYS[:1]),
+    count("x > 0", without="x < 0").by("k", KEYS),
+    *(total("x", bounds=bounds, rows_per_unit=k).by("k", KEYS) for bounds in BOUNDS for k in (1, 2)),
+    *(total("x", bounds=bounds, unit_total=bounds).by("k", KEYS) for bounds in ((0, 3), (-2, 3), (-3, 0))),
+]
+
+
+@pytest.mark.parametrize("neighbouring", UNITS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("query", ONE_SIGN, ids=lambda query: query.describe())
+def test_units_move_keys_in_one_direction_where_it_is_said(neighbouring, query):
+    """Every pair of neighbours of one unit with up to two rows: none moves two keys apart, or some pair does."""
+    options = list(unit_rows([-3, -1, 0, 1, 3], 2, KEYS))
+    assert opposed(changes(query, neighbouring, options)) is not query.one_direction(neighbouring)
+
+
+@pytest.mark.parametrize("neighbouring", ROWS, ids=lambda n: str(n.relation))
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+def test_rows_move_keys_in_one_direction_where_it_is_said(neighbouring, bounds):
+    """One row is in one key: by itself it opposes nothing, also where it may be of either sign."""
+    options = list(unit_rows([-3, -1, 0, 1, 3], 1, KEYS))
+    for query in (count().by("k", KEYS), total("x", bounds=bounds).by("k", KEYS)):
+        differences = changes(query, neighbouring, options)
+        assert opposed(differences) is not query.one_direction(neighbouring)

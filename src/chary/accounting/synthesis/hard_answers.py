@@ -1,18 +1,23 @@
-"""Multiplicative weights: how many hard answers there can be, and what a call must be to tell hard from easy."""
+"""Multiplicative weights: how many hard answers there can be, what a call must be to tell hard from easy, and how far
+off easy ones are."""
 
 import math
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal
 
 from chary.accounting.exponentials import decimal, precise
-from chary.accounting.rounding import rounded_up
+from chary.accounting.inference.together import Tails
+from chary.accounting.rounding import float_up, rounded_up
 from chary.errors import InvalidParameter
-from chary.numbers import Number, positive, probability, whole
+from chary.numbers import Number, exact, positive, probability, whole
 
 Update = Literal["projected", "published"]
 # A few float operations, upwards. Below 1e-100 the square of alpha would leave the floats of reports.
 _ROUNDING = 1 + 1e-12
 LEAST_ALPHA = Fraction(1, 10**100)
+# So many questions, and so many rounds, have the same chance of an error each; later ones have smaller and smaller.
+EQUAL_QUESTIONS: Final = 1024
+EQUAL_ROUNDS: Final = 32
 
 
 def hard_answer_rates_up(
@@ -87,3 +92,38 @@ def weights_alpha(*, epsilon: Number, size: int, queries: int, confidence: Numbe
     missed = float(1 - probability(confidence, "confidence"))
     steps = math.log(2 * whole(queries, "queries") / missed) / float(positive(epsilon, "epsilon"))
     return 3 * steps / whole(size, "size") * _ROUNDING
+
+
+def easy_chance(place: int, number: int | None = None, confidence: Number = "0.95") -> Fraction:
+    """The chance of an error of the place-th question to a histogram, in its round of this number where it has rounds.
+
+    Over all places, and all numbers with them, they add up to 1 - confidence at most, however many questions come: one
+    half is shared by the first 1,024 questions (32 rounds), a quarter by as many more, an eighth by twice as many...
+    So with that confidence no question at all is in error, for questions chosen adaptively and wherever one stops.
+
+    >>> easy_chance(1) == easy_chance(1024) == Fraction(1, 20) / 2048, easy_chance(1025) == Fraction(1, 20) / 4096
+    (True, True)
+    """
+    missed = (1 - probability(confidence, "confidence")) * _equal_at_first(place, EQUAL_QUESTIONS)
+    return missed if number is None else missed * _equal_at_first(number, EQUAL_ROUNDS)
+
+
+def _equal_at_first(place: int, first: int) -> Fraction:
+    """The share of the place-th of any number: `1/(2 first)`, then `1/(4^b first)` up to `2^b first`."""
+    doublings = (-(-whole(place, "place") // first) - 1).bit_length()
+    return Fraction(1, 2 * first) if doublings == 0 else Fraction(1, 4**doublings * first)
+
+
+def easy_error_up(tails: Tails, *, alpha: Number, size: int, chance: Number, rounding: Number = 0) -> float:
+    """How far an easy answer is off at most, but for this chance, as a share of `size` rows; above 1 it says nothing.
+
+    Beyond 2 alpha/3 a count should be hard, and one that is so many rows beyond is missed by the noise with the chance
+    that `tails` says. So it is 2 alpha/3 and the least distance missed no oftener; with `rounding`, in rows, for sums
+    that are told in whole rows. It is alpha where the noise is within alpha/3, and else what the noise leaves.
+
+    >>> from chary.accounting.inference.noise_laws import LaplaceLaw
+    >>> easy_error_up(LaplaceLaw(20), alpha="0.3", size=1000, chance=easy_chance(1))
+    0.398
+    """
+    missed = tails.miss_reach_up(chance) + exact(rounding, "rounding")
+    return float_up(2 * probability(alpha, "alpha") / 3 + missed / whole(size, "size"))

@@ -94,8 +94,12 @@ class WeightRounds(ABC):
         """The epsilon of a round that begins at this size, its numeric answer included."""
 
     @abstractmethod
+    def noise_of(self, epsilon: Fraction) -> SparseNoise:
+        """The noise of a round of this epsilon, for counts that change by 1."""
+
     def noise(self, number: int, size: int) -> SparseNoise:
-        """The noise of that round, for counts that change by 1; it stays what it was at the beginning of the round."""
+        """The noise of that round; it stays what it was at the beginning of the round."""
+        return self.noise_of(self.epsilon_down(number, size))
 
     @property
     def kept(self) -> Fraction:
@@ -144,8 +148,8 @@ class ExactRounds(WeightRounds):
         with precise():
             return self.allowance.total(self.kept if self.epsilon is not None else 2 * self.kept)
 
-    def noise(self, number: int, size: int) -> SparseNoise:
-        return sparse_noise(epsilon=self.epsilon_down(number, size), hits=1, values=True)
+    def noise_of(self, epsilon: Fraction) -> SparseNoise:
+        return sparse_noise(epsilon=epsilon, hits=1, values=True)
 
 
 @dataclass(frozen=True)
@@ -205,8 +209,8 @@ class PublishedRounds(WeightRounds):
             grown = (decimal(Fraction(max(size, start), start)).ln() * decimal(self.kept)).exp()
             return rounded_down(self.first / grown)
 
-    def noise(self, number: int, size: int) -> SparseNoise:
-        e = self._tests(size)
+    def noise_of(self, epsilon: Fraction) -> SparseNoise:
+        e = epsilon * 2 / 3
         return SparseNoise(1, 2 / e, 4 / e, 2 / e, False)
 
 

@@ -24,18 +24,20 @@ class Compute(Call[Outcome]):
 
     Guarantee: the algorithm's own. With `prior`, an outcome that may depend on everything published before, the
     call is free unless something else comes out (NotPrior). With `target`, a list of declared outcomes, it is free
-    unless one of those comes out; `q` is what the caller states about the target (a q-target, theory 1.2) and can
-    be left out where the target misses one outcome only. `hit`, a condition on outcomes (`When`), says a target without
-    a list: of declared outcomes it is the list of those for which it holds, otherwise it needs its q. With none of
-    these it is always charged, like a release. A run that fails is charged like a hit.
+    unless one of those comes out; `q` is what the caller states about the target (a q-target, theory 1.2). It can be
+    left out where the target misses one outcome only, and where the algorithm has `laws`, by which the call is paid
+    then. `hit`, a condition on outcomes (`When`), says a target without a list: of declared outcomes it is the list of
+    those for which it holds, otherwise it needs its q. With none of these it is always charged, like a release. A run
+    that fails is charged like a hit.
 
     >>> from chary.calls import When
     >>> tree = Algorithm("depth", lambda rows, source: 3, epsilon="0.02", outcomes=list(range(10)))
     >>> Compute(tree, hit=When("deep", lambda depth: depth > 0)).hits().event(tree)
     Targeted(bound=Fraction(1, 50), q=None, failure=Fraction(0, 1))
 
-    Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, and for a prior or a target of
-    an algorithm with a rho; `AlgorithmFailed`, charged, when it raises or returns what is no finite JSON value.
+    Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, for a prior or a target of an
+    algorithm with a rho, and for a q above what its laws allow; `AlgorithmFailed`, charged, when it raises or returns
+    what is no finite JSON value.
     """
 
     algorithm: Brought
@@ -123,10 +125,7 @@ class AskAlgorithm(RunOnce[Compute]):
 
     @cached_property
     def event(self) -> Event:
-        algorithm = self.algorithm
-        if algorithm.laws is None or self.target.whole:
-            return self.target.event(algorithm)
-        return algorithm.stated([self.target.hits(outcome) for outcome in algorithm.outcomes or ()])
+        return self.target.event_by_laws(self.algorithm)
 
     def present(self, answer: Json, call: int) -> Outcome:
         return Outcome(call, self.told(answer), answer["hit"])

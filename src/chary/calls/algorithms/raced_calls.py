@@ -154,9 +154,7 @@ def _aim(inner: Interaction, said: Json) -> Aim:
         return Aim(None, inner.event)
     algorithm = inner.algorithm if isinstance(inner, AskAlgorithm) else _stand_in(inner, said)
     target = _target(algorithm, **said)
-    if algorithm.laws is not None and not target.whole:
-        return Aim(target, algorithm.stated([target.hits(outcome) for outcome in algorithm.outcomes or ()]))
-    return Aim(target, target.event(algorithm))
+    return Aim(target, target.event_by_laws(algorithm))
 
 
 def _target(

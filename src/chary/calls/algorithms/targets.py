@@ -9,7 +9,7 @@ from typing import Any, Final
 from chary.accounting import Event, Targeted
 from chary.calls.algorithms.algorithm import Algorithm, Json, canonical_outcome, plain_outcome
 from chary.errors import AlgorithmFailed, InvalidParameter
-from chary.numbers import Number
+from chary.numbers import Number, exact, plain
 
 
 class Unsaid(Enum):
@@ -80,6 +80,21 @@ class Target:
         epsilon, delta = algorithm.size
         return Targeted(epsilon, self.q, delta)
 
+    def event_by_laws(self, algorithm: Algorithm) -> Event:
+        """The same by the laws of its outcomes, where the author stated them; they make a q needless.
+
+        Errors: `InvalidParameter` for a q larger than they allow.
+        """
+        if algorithm.laws is None or self.whole:
+            return self.event(algorithm)
+        stated = algorithm.stated([self.hits(outcome) for outcome in algorithm.outcomes or ()])
+        if self.q is not None and exact(self.q, "q") > stated.most_q:
+            raise InvalidParameter(
+                f"the laws= of the algorithm leave its target a q of at most {plain(stated.most_q)}: leave q= out, the "
+                "call is paid by the laws"
+            )
+        return stated
+
 
 EVERYTHING: Final = Target(lambda outcome: True, {}, whole=True)
 
@@ -101,7 +116,7 @@ def listed(algorithm: Algorithm, target: Sequence[Any], q: Number | None) -> Tar
     """Some of the declared outcomes; whatever else comes out all the same is a hit as well.
 
     Errors: `InvalidParameter` for an empty list, outcomes that are not declared, and a target that leaves several
-    outcomes free without its q.
+    outcomes free without its q, unless the algorithm has laws.
     """
     known, named = declared(algorithm), {canonical_outcome(outcome) for outcome in target}
     if known is None:
@@ -111,7 +126,7 @@ def listed(algorithm: Algorithm, target: Sequence[Any], q: Number | None) -> Tar
     if not named:
         raise InvalidParameter("an empty target is never hit: name at least one outcome")
     told = {"target": [plain_outcome(outcome) for outcome in target]} | ({} if q is None else {"q": str(q)})
-    return all_but(known - named, told, q)
+    return _all_but(algorithm, known - named, told, q)
 
 
 def conditional(algorithm: Algorithm, when: When, q: Number | None) -> Target:
@@ -131,12 +146,15 @@ def conditional(algorithm: Algorithm, when: When, q: Number | None) -> Target:
         raise InvalidParameter(f"{failure}, for a declared outcome") from None
     if free == known:
         raise InvalidParameter("the condition holds for no declared outcome, so it is never a hit")
-    return all_but(free, told, q)
+    return _all_but(algorithm, free, told, q)
 
 
-def all_but(free: set[str], told: Json, q: Number | None) -> Target:
-    """All outcomes but these canonical ones: NotPrior if there is one of them, and nothing is free if there is none."""
-    if len(free) > 1 and q is None:
+def _all_but(algorithm: Algorithm, free: set[str], told: Json, q: Number | None) -> Target:
+    """All outcomes but these canonical ones: NotPrior if there is one of them, and nothing is free if there is none.
+
+    Several may be free by a q, or by laws, by which every call is paid that has such a target (`event_by_laws`).
+    """
+    if len(free) > 1 and q is None and algorithm.laws is None:
         raise InvalidParameter("a target that leaves several outcomes free needs its q=, see docs/theory.md")
     return Target(lambda outcome: canonical_outcome(outcome) not in free, told, q, whole=not free)
 

@@ -16,7 +16,6 @@ from chary.accounting.utility.choice_errors import gaussian_loss_up
 from chary.answer import Answer, Key, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Exact, Positive
-from chary.calls.selection.choices import one_direction
 from chary.data import Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian.noisy_normals import GaussianMax
@@ -104,7 +103,7 @@ class Gaps:
         if not -FARTHEST <= lowest < highest <= FARTHEST:
             raise InvalidParameter("low and high must be at least one step of the query's grid apart, at most 2**62")
         most = min(query.sensitivity(neighbouring), highest - lowest)
-        together, keys = one_direction(query, neighbouring), len(query.keys or ())
+        together, keys = query.one_direction(neighbouring), len(query.keys or ())
         halved, reach = Fraction(most, 2 if together else 1), min(query.reach(neighbouring), keys)
         return cls(keys, lowest, highest - lowest, halved, reach, together)
 

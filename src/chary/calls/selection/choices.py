@@ -19,7 +19,7 @@ from chary.answer import scalar
 from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Keys, Name, Positive, Where
-from chary.data import Neighbouring, Query, Relation, count
+from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
@@ -53,15 +53,6 @@ def bounded_range_price(filter_: Filter, epsilon: Number) -> Price:
     of neighbours in an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
     """
     return filter_.cheapest(ZeroConcentrated(exact(epsilon, "epsilon") ** 2 / 8), Pure(epsilon))
-
-
-def one_direction(query: Query, neighbouring: Neighbouring) -> bool:
-    """Whether neighbours change all answers of a query in one direction: units that come or go, and only ever add (or
-    only ever subtract) something. A unit that is replaced may leave one key for another."""
-    if neighbouring.relation is not Relation.ADD_REMOVE:
-        return False
-    unit = query.contribution(neighbouring)
-    return unit.low == 0 or unit.high == 0
 
 
 @call("choose", subject="selection")
@@ -108,7 +99,7 @@ class ChooseKey(Bound[Choose]):
     @cached_property
     def mechanism(self) -> Exponential | ReportNoisyMax:
         """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
-        together, made = one_direction(self.query, self.neighbouring), _MADE[self.by]
+        together, made = self.query.one_direction(self.neighbouring), _MADE[self.by]
         return made(self.call.epsilon, self.query.sensitivity(self.neighbouring), together)
 
     @property

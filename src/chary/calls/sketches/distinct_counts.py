@@ -17,7 +17,7 @@ from chary.data.queries.elements import Elements
 from chary.errors import InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms import Distinct
-from chary.numbers import Number, exact
+from chary.numbers import Number, exact, plain
 from chary.spine.interaction import FREE, Interaction, Json, Ran, Touched
 from chary.spine.spine import Spine
 
@@ -76,6 +76,10 @@ class StartSketch(FreeOpening[Sketch]):
     @property
     def event(self) -> Event:
         return Extendable(self.call.epsilon)
+
+    def foretold(self) -> str:
+        few = plain(float(f"{self.distinct.error_bar(0):.3g}"))
+        return f"an estimate of few elements is within {few} 95 times in 100; for few take fewer registers"
 
     def body(self) -> Json:
         return self.call.elements.body() | super().body()
@@ -148,7 +152,7 @@ class AskSketch(Interaction):
         return Ran(answer, hits=tests * int(published), tests=tests, secrets={self.opened: kept.dump()})
 
     def present(self, answer: Json, call: int) -> DistinctEstimate:
-        return DistinctEstimate(call, answer["value"], None if self.above > 0 else answer["error_bar"])
+        return DistinctEstimate(call, answer["value"], answer["error_bar"], barred=self.above > 0)
 
 
 @keeps

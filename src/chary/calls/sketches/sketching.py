@@ -1,10 +1,10 @@
 """What is kept of a private sketch, what is public of it, and what it answers."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from chary import noise
-from chary.answer import Ends
+from chary.answer import Ends, Known, around
 from chary.calls.answers import NumberOrNothing
 from chary.data.engines.engine import ElementReading
 from chary.data.queries.elements import Mark
@@ -13,19 +13,30 @@ from chary.mechanisms import Phantoms as Phantoms
 from chary.mechanisms.padding import SMALL, padded, unpadded
 
 
+@dataclass(frozen=True)
 class DistinctEstimate(NumberOrNothing):
     """What a question to a sketch published: an estimate of the distinct elements, if it reached the bar; otherwise
     nothing (`value` is None). Only the first that is published is charged.
 
-    `error_bar` is the half-width of the 95 % interval where the bar is 0, so that every estimate reaches it; one that
-    was published because it reached a bar has none.
+    95 times in 100 an estimate is within `error_bar`, published or not. Where the bar is 0, so that every estimate
+    reaches it, that is its `interval`; one that was published because it reached a bar has none. The dummy elements
+    count in the error: where they outnumber the elements, an estimate may be twice the truth, or half of it.
     """
 
     value: int | None
+    barred: bool = field(default=False, repr=False, compare=False, kw_only=True)
 
     @property
     def interval(self) -> Ends | None:
-        return None
+        return None if self.barred else around(self.value, self.error_bar, Known(floor=0))
+
+    @property
+    def interval_says(self) -> str:
+        if not self.barred or self.value is None:
+            return super().interval_says
+        return (
+            "no interval: it was published because it reached the bar; of all estimates 95 in 100 are within error_bar"
+        )
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from chary.calls.thresholds.clear_answers import (
     label_draws,
 )
 from chary.calls.thresholds.how_sharply import HowSharply
-from chary.data import Count, Neighbouring, Query, Relation
+from chary.data import Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import BOUNDARY, Additive, BoundaryWrapper, Exponential, Laplace, ThreeZones, ThresholdTest
 from chary.spine.interaction import Json, Question, Ran, Touched, laplace_for_each, steps_at_least
@@ -195,8 +195,8 @@ class Classify(HowSharply[Classified]):
     or `within` (as for `Test`; within is by how much the largest must lead for all to be clear) a `SharpTest` whose
     hit is "boundary": two draws that differ (docs/theory.md). While the lead is small a sharp choice may name any key
     as clear, also one far behind (each of k with chance 1/k^2 at a tie); the exponential mechanism favours the larger
-    ones even then. Counts under add/remove all change in one direction, which halves the noise. A key is a scalar for
-    one column, a tuple for several.
+    ones even then. Where neighbours change all answers in one direction (counts, histograms and totals of one sign
+    under add/remove) the noise is half. A key is a scalar for one column, a tuple for several.
     """
 
     # Where the lead is small, a sharp choice may name a key far behind.
@@ -210,7 +210,7 @@ class Classify(HowSharply[Classified]):
         if self.epsilon is not None:
             return AskClassify(self, neighbouring, query)
         labels, single = len(query.keys), query.sensitivity(neighbouring)
-        steps = single if _one_direction(query, neighbouring) else 2 * single
+        steps = single if query.one_direction(neighbouring) else 2 * single
         event = self.clear_terms(spine.filter, steps * query.grid, clear_by(labels)).event
         return AskLargest(self, neighbouring, query, label_draws(event, labels, steps), partial(_classified, query))
 
@@ -220,17 +220,13 @@ def _classified(query: Query, call: int, outcome: int | None) -> Classified:
     return Classified(call, told, clear=outcome is not None)
 
 
-def _one_direction(query: Query, neighbouring: Neighbouring) -> bool:
-    return isinstance(query, Count) and neighbouring.relation is Relation.ADD_REMOVE
-
-
 @dataclass(frozen=True)
 class AskClassify(Wrapped[Classify]):
     """The classification, as it is made."""
 
     @cached_property
     def mechanism(self) -> BoundaryWrapper[Any]:
-        single, together = self.query.sensitivity(self.neighbouring), _one_direction(self.query, self.neighbouring)
+        single, together = self.query.sensitivity(self.neighbouring), self.query.one_direction(self.neighbouring)
         return BoundaryWrapper(Exponential(self.call.epsilon or 0, single, monotone=together))
 
     def value(self, touched: Touched) -> Any:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from chary.accounting import Event, Publication, Support, Targeted
-from chary.accounting.synthesis.hard_answers import weights_alpha
 from chary.calls.thresholds.hit_terms import HitTerms, coarse_down
 from chary.calls.thresholds.how_sharply import together
 from chary.calls.thresholds.sharpness import Sharpness
@@ -22,8 +21,6 @@ from chary.spine.within import Within
 
 if TYPE_CHECKING:
     from chary.calls.weights.weighting import OpenSharpWeights, OpenWeights
-
-_RARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -52,10 +49,6 @@ class AskCharged(AskHistogram):
     def away(self, easy: Easy) -> Json:
         """What a hard answer says of where it could not have been published."""
         return {}
-
-    @abstractmethod
-    def reached(self, queries: int, hard_left: int | None) -> float:
-        """What so many answers are all within, 95 times in 100."""
 
     def run(self, touched: Touched) -> Ran:
         transcript = Transcript.load(touched.secret or b"")
@@ -133,10 +126,6 @@ class AskWeights(AskCharged):
             found, error_bar=None, told=(least, None if high is None else min(1.0, (high + self.rounding) / size))
         )
 
-    def reached(self, queries: int, hard_left: int | None) -> float:
-        within = weights_alpha(epsilon=self.epsilon, size=self.size, queries=queries)
-        return max(float(self.started.rule.alpha), within)
-
 
 @dataclass(frozen=True)
 class AskSharpWeights(AskCharged):
@@ -190,12 +179,6 @@ class AskSharpWeights(AskCharged):
         if not self.sharpness.sampler.step(outside - 1 + self.sharpness.bar, touched.source):
             return None
         return self.noise.apply_one(count, touched.source)
-
-    def reached(self, queries: int, hard_left: int | None) -> float:
-        beyond = self.sharpness.within(queries, 1 - _RARE / 2).error
-        hits = queries if hard_left is None else max(1, min(queries, hard_left))
-        value = self.noise.error_bar(1 - _RARE / 2 / hits)
-        return max(2 * float(self.started.rule.alpha) / 3 + (beyond + 1) / self.size, value / self.size)
 
     def wrong_call(self, distance: int) -> float:
         return self.sharpness.wrong_call(distance)

@@ -4,10 +4,13 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from chary.accounting.inference.together import Tails
+from chary.accounting.synthesis.hard_answers import EQUAL_QUESTIONS, easy_chance, easy_error_up
 from chary.answer import Answer, Ends, Known, around
 from chary.calls.openings import BoundOpening
 from chary.data import Count, Linear, Predicate, Query, Reading, Rows, count
@@ -18,9 +21,12 @@ from chary.data.domain.universe import Universe
 from chary.data.domain.weighted_regions import RowSum, WeightedRegion, WeightReader, weighing
 from chary.data.size import public_size
 from chary.errors import InvalidQuery, UnknownHeld
+from chary.mechanisms import Additive
 from chary.mechanisms.synthesis.weights_update import MultiplicativeWeights, Transcript
 from chary.mechanisms.synthesis.weights_update import WeightVector as Learned
-from chary.spine.interaction import Interaction, Json, Ran, Touched
+from chary.numbers import Number, plain
+from chary.spine.interaction import BETA, Interaction, Json, Ran, Touched
+from chary.spine.quote import NOT_KEPT
 
 if TYPE_CHECKING:
     from chary.calls.weights.sparse_weighting import SparseWeights
@@ -38,10 +44,15 @@ class WeightedAnswer(Answer):
     """The share of rows that satisfy a query, or their average weight in a linear one, from 0 to 1.
 
     `hard` says that the histogram was off, so that a noisy answer was published, charged, and taught to the histogram.
-    An answer that is not `verified` is the histogram's alone: nothing was read or charged, it may be off by anything,
-    and `call` is the opening of the histogram. `error_bar` is alpha for an easy answer, which has no `interval`, and
-    the half-width of that of a hard one with noise of its own, 1 at most. Of a hard answer that was published because
-    its noise took it away from the histogram's it is None, and the interval is true given that it was published.
+    One that is `verified` was compared with the rows, through noise. An answer that is not is the histogram's alone:
+    nothing was read or charged, it may be off by anything, and `call` is the opening of the histogram.
+
+    `error_bar` is 1 at most, which says nothing. Of an easy answer, which has no `interval`, it is 2 alpha/3 and how
+    far beyond the noise may have missed a count: 95 times in 100 all easy answers of a run are within theirs, together,
+    however many they are and however they were chosen. So it is alpha or less only where the noise is small enough. Of
+    a hard answer it is the half-width of the interval, where that has noise of its own; of one that was published
+    because its noise took it away from the histogram's it is None, and the interval is true given that it was
+    published.
     """
 
     share: float
@@ -71,7 +82,9 @@ class WeightedAnswer(Answer):
             return super().interval_says
         if not self.verified:
             return "no interval: nothing was read, so the histogram may be off by anything"
-        return "no interval of its own: with the chance its opening states, every such answer is within error_bar"
+        if self.error_bar is None or self.error_bar >= 1:
+            return "no interval: the noise hides everything, so the histogram may be off by anything"
+        return "no interval of its own: 95 times in 100 all easy answers of the run are within their error_bar"
 
     def __float__(self) -> float:
         return self.share
@@ -106,6 +119,26 @@ class OpenHistogram(BoundOpening[HistogramT]):
     @abstractmethod
     def fresh(self) -> bytes:
         """The state before the first query."""
+
+    @property
+    @abstractmethod
+    def first_told(self) -> Json:
+        """What the first answer says of its noise."""
+
+    @abstractmethod
+    def tails(self, told: Json) -> Tails:
+        """How far beyond what is easy counts are missed, by the noise of an answer that says so much of it."""
+
+    def easy_error(
+        self, told: Json, place: int, *, size: int, rounding: Number = 0, confidence: Number = 1 - BETA
+    ) -> float:
+        """How far an easy answer with this noise is off at most, so that with `confidence` all of the run are within
+        theirs; it is the place-th question at most. Above 1 it says nothing."""
+        chance = easy_chance(place, told.get("round"), confidence)
+        return easy_error_up(self.tails(told), alpha=self.rule.alpha, size=size, chance=chance, rounding=rounding)
+
+    def foretold(self) -> str:
+        return promised(self.easy_error(self.first_told, EQUAL_QUESTIONS, size=self.size), self.rule.alpha)
 
     def body(self) -> Json:
         told = super().body()
@@ -186,6 +219,13 @@ class AskHistogram(Interaction):
         """By how much a sum of weights may be off by being told in whole rows, in rows."""
         return 0.0 if self.linear is None else 0.5
 
+    def reached(self, told: Json, noise: Additive, queries: int, left: int | None) -> float:
+        """What all of so many answers are within, 95 times in 100, of which `left` at most are hard: easy ones with
+        what this tells of their noise, and values with this one. Each kind fails with half of the chance."""
+        easy = self.started.easy_error(told, queries, size=self.size, rounding=self.rounding, confidence=1 - BETA / 2)
+        hits = max(1, queries if left is None else min(queries, left))
+        return max(easy, (noise.error_bar(float(1 - BETA / 2 / hits)) + self.rounding) / self.size)
+
     @property
     @abstractmethod
     def terms(self) -> Json:
@@ -217,10 +257,20 @@ class AskHistogram(Interaction):
 
     def present(self, answer: Json, call: int) -> WeightedAnswer:
         if not answer["hard"]:
-            return WeightedAnswer(call, answer["share"], False, True, float(self.started.rule.alpha))
+            # No question of the run has a smaller number, so that this is the place of none but it.
+            error = self.started.easy_error(answer, call - self.opened, size=answer["size"], rounding=self.rounding)
+            return WeightedAnswer(call, answer["share"], False, True, min(1.0, error))
         share = min(1.0, max(0.0, answer["count"] / answer["size"]))
         return self.told_hard(WeightedAnswer(call, share, True, True, min(1.0, answer["error_bar"])), answer)
 
     def told_hard(self, found: WeightedAnswer, answer: Json) -> WeightedAnswer:
         """A hard answer with its interval; that of a value with noise of its own is its error bar."""
         return found
+
+
+def promised(error: float, alpha: Number) -> str:
+    """What easy answers are within, in words, and a warning where that is more than alpha."""
+    if error >= 1:
+        return f"easy answers may be off by anything, the noise hides all: {NOT_KEPT}"
+    told = f"easy answers are within {plain(error)}, all of the first {EQUAL_QUESTIONS:,}, 95 times in 100"
+    return told if error <= Fraction(alpha) else f"{told}: {NOT_KEPT}"

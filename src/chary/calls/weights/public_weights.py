@@ -3,7 +3,7 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.accounting.synthesis.hard_answers import hard_answers_up
+from chary.accounting.synthesis.hard_answers import EQUAL_QUESTIONS, hard_answers_up
 from chary.answer import handed_out
 from chary.calls.run import Kept
 from chary.calls.weights.charged_questions import AskCharged
@@ -22,6 +22,7 @@ from chary.calls.weights.histogram_questions import (
     HistogramMemory,
     OpenHistogram,
     WeightedAnswer,
+    promised,
 )
 from chary.calls.workload import AskedShare, condition
 from chary.data.domain.synthetic import rows_drawn
@@ -30,7 +31,7 @@ from chary.errors import BudgetRefused, NoPrice, UnknownHeld
 from chary.mechanisms.synthesis.weights_update import Change, Transcript
 from chary.numbers import plain
 from chary.spine.interaction import Json
-from chary.spine.quote import Quote, quote
+from chary.spine.quote import NOT_KEPT, Quote, quote
 from chary.spine.spine import Spine
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ class WeightsQuote:
 
     `hard` queries there were so far, and `hard_left` still fit (None: they are free). `most_hard` is what the theorem
     allows from the opening until now, while all answers are within alpha/3. `epsilon` is that of a call now, None for
-    sharp tests, `alpha` what the answers are meant to be within, `reached` what they are all within over `queries`
-    queries, 95 times in 100; infinite where no hard answer is left, since the histogram alone may be off by anything;
-    above 1 it is no promise.
+    sharp tests, `alpha` what the answers are meant to be within, `reached` what they are all within over the first
+    `queries` questions, 95 times in 100: 2 alpha/3 and what the noise of a question now leaves (see `WeightedAnswer`),
+    or the noise of the values if that is more; infinite where no hard answer is left, since the histogram alone may be
+    off by anything; above 1 it is no promise.
     """
 
     hard: int
@@ -63,6 +65,8 @@ class WeightsQuote:
     def __str__(self) -> str:
         left = "any number is" if self.hard_left is None else f"{self.hard_left} are"
         within = f"{self.queries} answers are all within {plain(min(1.0, self.reached))} 95 times in 100"
+        if self.alpha < self.reached:
+            within = f"{within}: {NOT_KEPT}"
         if math.isinf(self.reached):
             within = "the histogram answers alone, unverified"
         return (
@@ -89,6 +93,16 @@ class HistogramState(ABC):
     @abstractmethod
     def standing(self, *, queries: int = 1000) -> WeightsQuote:
         """How many hard queries are left, and how accurate so many answers are now."""
+
+    def promised(self) -> str:
+        """What easy answers are within from now on, in words; with a warning where that is more than alpha."""
+        asked, told = self.asked(None), self._noise_now()
+        error = asked.started.easy_error(told, EQUAL_QUESTIONS, size=asked.size)
+        return promised(error, self._rule.alpha)
+
+    @abstractmethod
+    def _noise_now(self) -> Json:
+        """What an answer now would say of its noise."""
 
     def estimate(self, where: AskedShare) -> float:
         """The histogram's share, unchecked: free, and no data but the public size are read."""
@@ -156,8 +170,11 @@ class WeightsState(HistogramState):
             epsilon=None if asked.event.epsilon is None else float(asked.event.epsilon),
             alpha=float(rule.alpha),
             queries=queries,
-            reached=math.inf if left == 0 else asked.reached(queries, left),
+            reached=math.inf if left == 0 else asked.reached(asked.size_told, asked.noise, queries, left),
         )
+
+    def _noise_now(self) -> Json:
+        return self.asked(None).size_told
 
     def asked(self, where: AskedShare) -> AskCharged:
         return self._started.asked(self.call, condition_text(where), public_size(self._spine.rows), self._memory)
@@ -195,11 +212,12 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
     def quote(self, *asked: Any, must_verify: bool = False, **options: Any) -> Quote:
         """With `must_verify`, what may not be checked now is refused; otherwise the histogram answers alone."""
         try:
-            return super().quote(*asked, **options)
+            return replace(super().quote(*asked, **options), interval=self.state.promised())
         except BudgetRefused:
             if must_verify:
                 raise
-            return quote(self.spine, self.question(*asked, **options))
+            alone = quote(self.spine, self.question(*asked, **options))
+            return replace(alone, interval="nothing can be verified now: the histogram answers alone, off by anything")
 
     @cached_property
     def opened_as(self) -> Json:

@@ -126,8 +126,7 @@ class AskSparseWeights(AskHistogram):
         return Ran(told, hits=1, tests=1, secrets={self.opened: after.dump()})
 
     def _told(self, state: HistogramRound) -> Json:
-        epsilon = self.started.rounds.epsilon_down(state.begun, state.size)
-        return {"size": self.size, "round": state.begun, "epsilon": str(epsilon)}
+        return {"size": self.size} | self.started.told(state.begun, state.size)
 
 
 class _Hit(NamedTuple):

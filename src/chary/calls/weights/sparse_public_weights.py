@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chary.accounting.synthesis.hard_answers import hard_answers_up
-from chary.accounting.synthesis.sparse_weight_rounds import round_alpha_up
 from chary.calls.weights.public_weights import HistogramState, WeightsQuote, condition_text
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights, HistogramRound
 from chary.calls.workload import AskedShare
 from chary.data.size import public_size
 from chary.mechanisms.synthesis.weights_update import Transcript
+from chary.spine.interaction import Json
 from chary.spine.spine import Spine
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class SparseWeightsQuote(WeightsQuote):
     As in `WeightsQuote`, where `hard_left` is how many hard answers there may still be at this size (0 where other
     processes have more rows and are further on), `epsilon` that of the round of the next query. At `more_at` rows there
     may be one more than now. `reached` counts the noise of that round for all the queries, spread over the rounds that
-    are left; infinite if none is.
+    are left.
     """
 
     more_at: int
@@ -58,15 +58,21 @@ class SparseWeightsState(HistogramState):
             epsilon=float(rounds.epsilon_down(state.next, since)),
             alpha=float(rule.alpha),
             queries=queries,
-            reached=self._reached(state.next, since, size, queries, left),
+            reached=self._reached(state.next, since, queries, left),
             more_at=rounds.allowance.opens(max(allowed + 1, state.next)),
         )
 
-    def _reached(self, number: int, since: int, size: int, queries: int, left: int) -> float:
-        if left == 0:
+    def _reached(self, number: int, since: int, queries: int, left: int) -> float:
+        noise = self._started.machine(number, since).answers
+        if left == 0 or noise is None:
             return float("inf")
-        noise = self._started.rounds.noise(number, since)
-        return max(float(self._rule.alpha), round_alpha_up(noise, size=size, queries=queries, rounds=left))
+        told = self._started.told(number, since) | {"round": number - 1 + min(queries, left)}
+        return self.asked(None).reached(told, noise, queries, left)
+
+    def _noise_now(self) -> Json:
+        state = HistogramRound.load(self._secret())
+        size = public_size(self._spine.rows) if state.shift is None else state.size
+        return self._started.told(state.next, size)
 
     def asked(self, where: AskedShare) -> AskSparseWeights:
         size = public_size(self._spine.rows)

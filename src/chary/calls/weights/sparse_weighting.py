@@ -1,10 +1,13 @@
 """Public histograms that are corrected in rounds of sparse vector, paid for once: opening one, and going on with it."""
 
 from dataclasses import KW_ONLY
+from fractions import Fraction
 from functools import cached_property
 
 from chary.accounting import Event
 from chary.accounting.events import failing
+from chary.accounting.inference.together import Tails
+from chary.accounting.sparse.sparse_tails import SparseTails
 from chary.accounting.synthesis.sparse_weight_rounds import Constants, weight_rounds
 from chary.accounting.synthesis.weight_rounds import WeightRounds
 from chary.calls.call import call
@@ -113,6 +116,18 @@ class OpenSparseWeights(OpenHistogram[SparseWeights]):
     @property
     def fresh(self) -> bytes:
         return HistogramRound().dump()
+
+    @property
+    def first_told(self) -> Json:
+        return self.told(1, self.size)
+
+    def told(self, number: int, size: int) -> Json:
+        """What an answer says of a round that began at this size."""
+        return {"round": number, "epsilon": str(self.rounds.epsilon_down(number, size))}
+
+    def tails(self, told: Json) -> Tails:
+        noise = self.rounds.noise_of(Fraction(told["epsilon"]))
+        return SparseTails(noise.scaled(count().sensitivity(self.neighbouring)))
 
 
 @keeps

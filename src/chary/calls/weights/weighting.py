@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Final
 
 from chary.accounting import Event, Targeted, four_digits_down, largest_size
+from chary.accounting.inference.together import Tails
 from chary.calls.call import call
 from chary.calls.fields import Cells, Exact, Flag, Positive, Probability, Whole
 from chary.calls.openings import FreeOpening
@@ -16,12 +17,12 @@ from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.calls.weights.charged_questions import AskSharpWeights, AskWeights
 from chary.calls.weights.histogram_questions import HistogramMemory, OpenHistogram, WeightedAnswer
 from chary.calls.weights.public_weights import KeptHistogram, WeightsState
-from chary.data import Universe
+from chary.data import Universe, count
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, CharyError
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.synthesis.weights_update import Transcript, Update
-from chary.spine.interaction import Json, Ran, Touched
+from chary.spine.interaction import Json, Ran, Touched, laplace_for
 from chary.spine.spine import Spine
 
 # Between these the largest call of which so many fit is looked for; smaller ones are no use to anybody.
@@ -123,6 +124,13 @@ class OpenWeights(OpenHistogram[Weights], FreeOpening[Weights]):
     def fresh(self) -> bytes:
         return Transcript().dump()
 
+    @property
+    def first_told(self) -> Json:
+        return {"epsilon": str(self.call.epsilon)}
+
+    def tails(self, told: Json) -> Tails:
+        return laplace_for(count(), self.neighbouring, Fraction(told["epsilon"])).law()
+
 
 @dataclass(frozen=True)
 class OpenSharpWeights(OpenHistogram[Weights], FreeOpening[Weights]):
@@ -150,9 +158,16 @@ class OpenSharpWeights(OpenHistogram[Weights], FreeOpening[Weights]):
     def fresh(self) -> bytes:
         return Transcript().dump()
 
+    @property
+    def first_told(self) -> Json:
+        return {"price": str(self.terms.price)}
+
+    def tails(self, told: Json) -> Tails:
+        return replace(self.terms, price=Fraction(told["price"])).sharpness().tails
+
     def run(self, touched: Touched) -> Ran:
         ran = super().run(touched)
-        return replace(ran, answer=ran.answer | {"price": str(self.terms.price)})
+        return replace(ran, answer=ran.answer | self.first_told)
 
 
 @keeps

@@ -105,8 +105,12 @@ def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
     """Open a sketch, or go on with one, and publish its estimate if it is at or above a bar."""
     run = stated.run()
     found = run.ask(above=above, request=stated.request)
-    known = {"distinct": found.value, "error_bar": found.error_bar, "sketch": run.call, "paid": run.state.paid}
-    yield Shown(known | stated.charged(None, run.spent))
+    low, high = found.interval or (None, None)
+    ends = {} if found.interval is None else {"low": low, "high": high}
+    known = (
+        {"distinct": found.value, "error_bar": found.error_bar} | ends | {"sketch": run.call, "paid": run.state.paid}
+    )
+    yield Shown(known | {"interval_says": found.interval_says} | stated.charged(None, run.spent))
 
 
 def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Lines = None) -> Found:

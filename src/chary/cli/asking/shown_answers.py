@@ -7,7 +7,7 @@ from functools import singledispatch
 from typing import Any, Final
 
 from chary.accounting import Findings
-from chary.answer import Answer
+from chary.answer import Answer, Table
 from chary.calls import (
     AgreedWatch,
     AllAbove,
@@ -55,13 +55,23 @@ NAMES: Final = {
 def figures(answer: Any, kind: str, labels: Sequence[Any] | None = None) -> dict[str, Any]:
     """An answer by names, for JSON; rows of a series with their labels."""
     says = {"interval_says": answer.interval_says} if isinstance(answer, Answer) else {}
+    ends = _ends(answer)
     if isinstance(answer, BARE):
         short = {"shortfall": answer.shortfall} if isinstance(answer, ChosenKey) else {}
         answer = {NAMES.get(kind, "answer"): plain(answer.value)} | short
     elif not is_dataclass(answer) and not isinstance(answer, Run):
         answer = {"answer": plain(answer)}
-    found = told(answer) | says
+    found = told(answer)
+    found |= ({} if "low" in found else ends) | says
     return found if labels is None else _labelled(found, labels)
+
+
+def _ends(answer: Any) -> dict[str, Any]:
+    """The interval of one value; rows of a table have their own."""
+    if not isinstance(answer, Answer) or isinstance(answer, Table) or answer.interval is None:
+        return {}
+    low, high = answer.interval
+    return {"low": low, "high": high}
 
 
 @singledispatch
@@ -193,8 +203,8 @@ def _(answer: RandomizedTable) -> dict[str, Any]:
 def _(answer: RunningCount) -> dict[str, Any]:
     values: dict[str, Any] = {"value": answer.value}
     if isinstance(answer, RunningCounts):
-        keys = zip(answer.keys, answer.values, strict=True)
-        values = {"values": [{"key": plain(key), "value": value} for key, value in keys]}
+        cells = [{"key": plain(key), **answer.cells(place)} for place, key in enumerate(answer.keys)]
+        values = {"values": cells}
     known = {"step": answer.step, "version": answer.version, "size": answer.size}
     return values | known | {"error_bar": answer.error_bar, "call": answer.call}
 

@@ -17,7 +17,7 @@ from chary.cli.asking.opened import check_public_size, sized
 from chary.cli.asking.options import Picture
 from chary.cli.asking.row_commands import Stated, of_form
 from chary.cli.commands import Found, Shown
-from chary.cli.output import console, show_answer, show_table
+from chary.cli.output import console, narrow, show_answer, show_table
 from chary.errors import BudgetRefused
 from chary.growing.weights_plots import draw_answers
 from chary.ledger import State
@@ -83,15 +83,18 @@ def _figures(run: Run[WeightedAnswer, WeightsState]) -> dict[str, Any]:
 
 
 def _people(figures: dict[str, Any]) -> None:
-    rows = figures["answers"]
-    show_table(["where", "share", "hard", "verified"], [tuple(row.values()) for row in rows])
+    rows, told = figures["answers"], narrow(figures["answers"])
+    columns = [column.replace("_", " ") for column in told[0]] if told else ["where"]
+    show_table(columns, [tuple(row.values()) for row in told])
     if not all(row["verified"] for row in rows):
         console.print("unverified: no hit fits into what is left, so the histogram answered alone", soft_wrap=True)
     show_answer({name: value for name, value in figures.items() if name != "answers"})
 
 
 def _row(condition: str, answer: WeightedAnswer) -> dict[str, Any]:
-    return {"where": condition, "share": answer.share, "hard": answer.hard, "verified": answer.verified}
+    low, high = answer.interval or (None, None)
+    known = {"where": condition, "share": answer.share, "hard": answer.hard, "verified": answer.verified}
+    return known | {"low": low, "high": high, "error_bar": answer.error_bar}
 
 
 def _opened(stated: Stated) -> Run[WeightedAnswer, WeightsState]:

@@ -70,6 +70,23 @@ class Contribution:
         """
         return (self.rows or self.spread) * (self._change if _is_replace(relation) else self._largest)
 
+    def one_direction(self, relation: Relation) -> bool:
+        """Whether neighbours change no two keys' integers in opposite directions.
+
+        Where neighbours differ in one key, or cells are all 0, nothing opposes. Add/remove: one side has nothing of the
+        unit, and what the others have does not depend on it, so that the changes are the sums of its cells, up to one
+        sign: with low = 0 none is negative, with high = 0 none positive, and with low < 0 < high a unit in two keys may
+        have a cell of each sign. Replace: a unit may leave one key for another.
+
+        >>> Contribution(low=0, high=5, keys=3, spread=2).one_direction(Relation.ADD_REMOVE)
+        True
+        >>> Contribution(low=-5, high=5, keys=3, spread=2).one_direction(Relation.ADD_REMOVE)
+        False
+        """
+        if self.low == self.high or self.reach(relation) == 1:
+            return True
+        return not _is_replace(relation) and 0 in (self.low, self.high)
+
     @property
     def _largest(self) -> int:
         return max(-self.low, self.high)

@@ -88,11 +88,17 @@ class Ordered:
         """What the quantiles are quantiles of, in words."""
         column = self.total.column
         if unit is None:
-            return f"quantiles of {column} over all rows"
+            return f"quantiles of {column} over all rows{self._only}"
         many = self.rows_per_unit or 1
         middle = "middle value" if many == 1 else f"values, {many} at most, spread evenly in their order"
         kept = middle if self.of_unit == "spread" else "one value" if many == 1 else f"{many} values at most"
-        return f"quantiles of {column} over every {unit}: of each, {_ESTIMATED[self.of_unit].format(kept=kept)}"
+        told = f"quantiles of {column} over every {unit}{self._only}: of each"
+        return f"{told}, {_ESTIMATED[self.of_unit].format(kept=kept)}"
+
+    @property
+    def _only(self) -> str:
+        """Which rows count at all, in words."""
+        return "" if self.total.where is None else f" where {self.total.where.text}"
 
     def body(self) -> dict[str, Any]:
         """A JSON-able canonical description."""

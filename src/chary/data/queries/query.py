@@ -142,6 +142,13 @@ class Query(ABC, Generic[AnsweredT]):
         """The largest sum of changes over all keys between neighbours."""
         return self.contribution(neighbouring).l1(neighbouring.relation)
 
+    def one_direction(self, neighbouring: Neighbouring) -> bool:
+        """Whether any two neighbours differ in one direction: no key's integer rises where another's falls.
+
+        A choice of the largest then takes half the noise (theory 2).
+        """
+        return self.contribution(neighbouring).one_direction(neighbouring.relation)
+
     def together(self, neighbouring: Neighbouring) -> int:
         """The largest change of the sum over any of the keys between neighbours."""
         return self.contribution(neighbouring).together(neighbouring.relation)

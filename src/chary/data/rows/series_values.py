@@ -44,6 +44,10 @@ class OfSeries(Query[AnsweredT]):
         """`step` for each of the values."""
         return self.sensitivity(neighbouring) * self.reach(neighbouring)
 
+    def one_direction(self, neighbouring: Neighbouring) -> bool:
+        """Each value may rise or fall."""
+        return self.reach(neighbouring) == 1
+
     def together(self, neighbouring: Neighbouring) -> int:
         """`step` for each of the values."""
         return self.l1(neighbouring)

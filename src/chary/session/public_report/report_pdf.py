@@ -16,6 +16,7 @@ from chary.session.public_report.pdf_lines import PdfLines, PlacedLine, PlacedRu
 from chary.session.public_report.published_values import PublishedValue
 from chary.session.public_report.report_charts import budget_chart, call_charts, hits_chart
 from chary.session.public_report.report_pages import Reported, interval, moment, number, percent, rarity
+from chary.words import RAW
 
 # A4 in inches, and what is left free around it.
 PAGE: Final = (8.27, 11.69)
@@ -195,7 +196,7 @@ def _calls(paper: _Paper, report: Any, found: ReportedDataset) -> None:
     paper.text("Every question and its answer", 13, "bold")
     paper.text(
         f"Each interval holds by itself with {number(float(100 * report.confidence))} % confidence, given that "
-        "the value was published. What stayed below a threshold was not published, and is not in this report."
+        f"the value was published; {RAW}. What stayed below a threshold was not published, and is not in this report."
     )
     columns = (("call", 0.08), ("question", 0.36), ("answer", 0.28), ("when, by whom", 0.18), ("price", 0.1))
     paper.table(columns, [row for call in found.calls for row in _told(call)], report.tell)
