@@ -107,8 +107,8 @@ def _keys(part: Part, kind: str, column: str | None, most: int) -> list[Any]:
         return [day.isoformat() for day in _range(part.text, *days, most)]
     if kind not in (TypeClass.INTEGER, TypeClass.DATE):
         raise InvalidQuery(f"{part.text!r}: ranges are for integers and dates")
-    ends = (parse_key(Part(end, False), kind) for end in (first, last))
-    return _range(part.text, *ends, most)
+    low, high = (parse_key(Part(end, False), kind) for end in (first, last))
+    return _range(part.text, low, high, most)
 
 
 def _no_ranges(text: str, column: str) -> str:
