@@ -23,6 +23,7 @@ from chary.cli.asking.options import BudgetOptions, CallOptions, QueryOptions, S
 from chary.cli.asking.settings import Settings
 from chary.cli.asking.shown_answers import figures
 from chary.cli.commands import EMPTY, Found, Hook, extras, made, parameters_of, taken
+from chary.cli.places import check_rows, is_ledger
 from chary.cli.spinner import spinning
 from chary.errors import CharyError, InvalidParameter
 from chary.session import Session
@@ -137,9 +138,18 @@ def of_form(form: Form, hook: Hook, told: str | None = None, name: str | None = 
 
 
 def on_rows(
-    hook: Hook, groups: Mapping[str, type], name: str, told: str | None = None, form: Form | None = None
+    hook: Hook,
+    groups: Mapping[str, type],
+    name: str,
+    told: str | None = None,
+    form: Form | None = None,
+    *,
+    of_ledgers: bool = False,
 ) -> Callable[..., None]:
-    """A command on rows: `hook` gets what is stated, and each of its further parameters as an option."""
+    """A command on rows: `hook` gets what is stated, and each of its further parameters as an option.
+
+    One `of_ledgers` takes a ledger as well where others take rows.
+    """
     extra = extras(hook)
 
     def act(ctx: typer.Context, values: dict[str, Any]) -> Found:
@@ -148,6 +158,8 @@ def on_rows(
         parts = {name: taken(group, values) for name, group in groups.items()}
         options = {parameter.name: values.pop(parameter.name) for parameter in extra}
         try:
+            if not (of_ledgers and is_ledger(parts["source"].file)):
+                check_rows(parts["source"].file, settings.said.known)
             with Stated(parts, values, settings, form) as stated:
                 for shown in hook(stated, **options):
                     stated.rest()
