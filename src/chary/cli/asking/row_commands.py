@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import typer
 
 from chary.answer import Answer, Spending
-from chary.calls import Run
+from chary.calls import Call, Run
 from chary.cli.asking.form_fields import flag, spoken
 from chary.cli.asking.forms import Form
 from chary.cli.asking.opened import Opened, ask
@@ -23,10 +23,12 @@ from chary.cli.asking.options import BudgetOptions, CallOptions, QueryOptions, S
 from chary.cli.asking.settings import Settings
 from chary.cli.asking.shown_answers import figures
 from chary.cli.commands import EMPTY, Found, Hook, extras, made, parameters_of, taken
+from chary.cli.output import errors
 from chary.cli.places import check_rows, is_ledger
 from chary.cli.spinner import spinning
 from chary.errors import CharyError, InvalidParameter
 from chary.session import Session
+from chary.spine.refusal import freed_by_a_delta
 
 ROWS: Final[dict[str, type]] = {"source": SourceOptions, "budget": BudgetOptions}
 NO_SIZE: Final = CallOptions()
@@ -111,6 +113,17 @@ class Stated:
                 f"an earlier {self.form.name} keeps what it was opened with: leave {flag(wrong[0])} out"
             )
         return self.session.resume(self.earlier)
+
+    def warn(self, call: Call[Any]) -> None:
+        """Say before the first charge that it binds the rows to misses that are charged, where a delta frees them."""
+        spine = self.session.spine
+        if any(True for _ in spine.ledger.calls(spine.dataset, limit=1)):
+            return
+        freed = freed_by_a_delta(call.bind(spine), spine.filter)
+        if freed is not None:
+            self.rest()
+            told = f"misses are charged here, and would be free {freed} (--delta 1e-6); this charge fixes the budget"
+            errors.print(f"note: {spoken(told, ['epsilon_per_call'])}", markup=False, soft_wrap=True)
 
     def told(self, answer: Any, kind: str | None = None) -> dict[str, Any]:
         """An answer by names, with the labels of a series."""
