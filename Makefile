@@ -8,10 +8,15 @@ export SHARE ?= 0.15
 DATA ?= $(wildcard ../shared/data)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-engines check soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
+.PHONY: demo dist test test-engines check soak open-api reproduce bench bench-guard reference figures screenshots constraints clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/chary demo
+
+# A wheel for machines without the checkout: pip install 'chary-0.1.0-py3-none-any.whl[service]'.
+dist: $(VENV)/run.stamp
+	rm -rf dist build/lib
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 test: $(VENV)/dev.stamp
 	.ci/in-memory $(BIN)/python -m pytest --numprocesses auto --dist worksteal
@@ -59,7 +64,7 @@ constraints:
 	build/constraints/bin/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
 
 clean:
-	rm -rf $(VENV) build demo-output
+	rm -rf $(VENV) build dist demo-output
 
 $(VENV)/run.stamp: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,6 +1,7 @@
 """Settings of all tests: property tests repeat the same examples and never fail for being slow."""
 
 import multiprocessing
+import signal
 
 from hypothesis import settings
 
@@ -14,3 +15,6 @@ __all__ = ["postgres", "postgres_url", "pytest_runtest_logreport", "pytest_sessi
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
 multiprocessing.set_forkserver_preload(PRELOADED)
+# Under nohup, in the background and by some runners the suite starts with Ctrl-C ignored, and so would its children.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,5 +1,6 @@
 """What a call may cost is always said: no command has a default for it, and each refusal says a line that would do."""
 
+import inspect
 import re
 import shlex
 from itertools import combinations
@@ -7,6 +8,7 @@ from itertools import combinations
 import pytest
 import typer
 
+from chary.calls import kinds
 from chary.cli.app import app
 from chary.cli.asking.forms import WAYS
 from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, UNITS
@@ -87,7 +89,13 @@ def command_of(line):
     return inner.get(kind.replace("_", "-")) or inner.get("question") or found
 
 
-@pytest.mark.parametrize("line", [*SHORT, *(line for line in ASKED if line.startswith("quote"))])
+# Those in which several of them go together.
+PRICED = {name for name, kind in kinds().items() if "price" in inspect.signature(kind).parameters}
+
+
+@pytest.mark.parametrize(
+    "line", [*SHORT, *(f"quote{line[3:]}" for line in ASKED if line.split()[2] in PRICED and line.startswith("ask"))]
+)
 def test_a_refusal_names_options_that_the_command_has(call, visits, line):
     """Whatever is said together of those that its help has, and never in the words of a program."""
     visits.write_text("\n".join(visits.read_text().splitlines()[:40]) + "\n")
@@ -104,3 +112,39 @@ def test_a_refusal_names_options_that_the_command_has(call, visits, line):
         assert code in (0, 2, 3)
         assert set(re.findall(r"--[a-z-]+", told)) <= options, (words, told)
         assert not re.search(r"\b(epsilon|hits|price|within|tests|sure|value|below_margin)=", told), (words, told)
+
+
+PURE = "--unit patient_id --infer-types --epsilon 1"
+
+
+@pytest.mark.parametrize(
+    ("line", "frees"),
+    [
+        ("test visits.csv --count --above 100000 --hits 60", "would be free in a budget with a delta (--delta 1e-6);"),
+        ("test visits.csv --count --above 100000 --epsilon-per-call 0.6", "a delta, with --epsilon-per-call 0.0"),
+        (
+            "between visits.csv --count --low 3 --high 9 --epsilon-per-call 0.01",
+            "would be free in a budget with a delta",
+        ),
+        ("release visits.csv --count --epsilon-per-call 0.01", None),
+        ("choose visits.csv --count --by clinic --keys a,b --keep-per-unit 1 --epsilon-per-call 0.01", None),
+    ],
+)
+def test_who_would_have_free_misses_with_a_delta_is_told_before_the_first_charge(call, visits, line, frees):
+    code, _out, err = call(f"{line} {PURE}")
+    assert code == 0
+    assert err == "" if frees is None else err.startswith("note: misses are charged here") and frees in err
+    assert "note:" not in call(f"{line} {PURE}")[2]
+    visits.with_name("visits.csv.ledger").unlink()
+    assert "note:" not in call(f"{line} {PURE} --delta 1e-6")[2]
+
+
+def test_a_refusal_under_a_pure_budget_says_the_way_out_and_what_is_lost(call, visits):
+    line = f"test visits.csv --count --above 100000 {PURE}"
+    assert call(f"{line} --epsilon-per-call 0.6")[0] == 0
+    code, _, err = call(f"{line} --epsilon-per-call 0.6")
+    assert code == 3
+    assert "misses are charged here, and would be free in a budget with a delta" in err
+    assert "a new ledger, which does not count what the old one spent: what both promise adds up" in err
+    code, _, err = call(f"release visits.csv --count {PURE} --epsilon-per-call 0.6")
+    assert (code, "a new ledger" in err) == (3, False)

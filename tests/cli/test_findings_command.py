@@ -49,7 +49,7 @@ def test_all_that_was_published_and_what_to_act_on(call, visits, watched):
     ("options", "told"),
     [
         ("--confidence 1", "confidence"),
-        ("--tests 2", "at least tests=3"),
+        ("--tests 2", "at least --tests 3"),
         ("--fdr 2", "fdr"),
         ("--fdr 0.1 --procedure hope", "procedure is one of"),
         ("--run 2", "opened no run"),
@@ -69,6 +69,35 @@ def test_an_ordinary_release_is_neither_a_hit_nor_to_be_acted_on(call, visits, w
     told = json.loads(call(f"findings {visits} {ROWS} --fdr 0.1 --json")[1])
     assert (told["values"], told["hits"]) == (watched["hits"] + 2, watched["hits"])
     assert [row["act_on"] for row in told["findings"][-2:]] == [None, None]
+
+
+def test_the_ledger_says_what_the_rows_say(call, visits, watched):
+    """Wherever a ledger is read, its rows name it too, and the other way round."""
+    told = call(f"findings {visits} {ROWS} --fdr 0.1 --json")
+    assert call(f"findings {visits}.ledger --fdr 0.1 --json") == told
+    assert call(f"findings {visits}.ledger --dataset visits --fdr 0.1 --json") == told
+    assert call(f"findings {visits}.ledger --dataset nobody") == (
+        2,
+        "",
+        "chary: name one dataset of this ledger by --dataset; it holds visits\n",
+    )
+    assert call(f"findings {visits}.ledger --run 2")[0] == 2
+    for line in ("ledger show {} --json", "ledger verify {}", "ledger head {}", "ledger export {}"):
+        shown = call(line.format(f"{visits}.ledger"))
+        assert shown[0] == 0
+        assert call(line.format(visits)) == shown
+    assert call(f"advise {visits} --tests 10 --hits 2")[1] == call(f"advise {visits}.ledger --tests 10 --hits 2")[1]
+    assert call(f"report {visits} --md")[0] == 0
+    assert visits.with_name("visits.csv.ledger.md").exists()
+
+
+def test_a_dataset_of_a_chary_toml_names_its_ledger(call, visits, watched, tmp_path):
+    (tmp_path / "books").mkdir()
+    visits.with_name("visits.csv.ledger").rename(tmp_path / "books" / "one.ledger")
+    (tmp_path / "chary.toml").write_text('[dataset.clinic]\nfile = "visits.csv"\nledger = "books/one.ledger"\n')
+    for named in ("clinic", "visits.csv"):
+        assert json.loads(call(f"ledger show {named} --json")[1])[0]["dataset"] == "visits"
+    assert "no ledger nothing" in call("ledger show nothing")[2]
 
 
 def test_tables_fit_a_narrow_terminal(call, visits, watched, monkeypatch):

@@ -62,7 +62,7 @@ def test_no_file_is_overwritten_unless_that_is_said(call, ledger):
     assert code == 2
     assert "--force" in err
     assert call(f"report {ledger.name} --out report.html --force")[0] == 0
-    assert call("report visits.csv")[0] == 2
+    assert call("report visits.csv --out report.html")[0] == 2
     assert call("report missing.ledger")[0] == 2
 
 

@@ -2,8 +2,10 @@
 
 import json
 
+import duckdb
 import pytest
 
+import chary
 from chary.cli import run
 from chary.cli.asking.toml import KNOWN
 from tests.cli.conftest import SECRET
@@ -163,7 +165,7 @@ def test_keys_of_a_file_are_found_from_the_settings(call, visits, toml, tmp_path
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "clinics.txt").write_text("a\nb\n")
     toml(f'[dataset.v]\nfile = "{visits}"\nunit = "patient_id"\nkeys = {{clinic = "@clinics.txt"}}', "sub")
-    line = f"release v {KEYED.replace('--above 1000', '')} --epsilon 1 --epsilon-per-call 0.1 --json"
+    line = "release v --count --by clinic --keep-per-unit 1 --epsilon 1 --epsilon-per-call 0.1 --json"
     code, out, err = call(f"{line} --config sub/chary.toml")
     assert code == 0, err
     assert [row["key"] for row in json.loads(out)["values"]] == [["a"], ["b"]]
@@ -187,6 +189,45 @@ def test_init_writes_what_is_typed_and_then_nothing_is_repeated(call, held, visi
     assert run(["init", "o'ther \".csv", "--each-row", "--epsilon", "1"]) == 0
     assert run(["config", "o'ther \".csv"]) == 0
     assert run(["init", "o'ther \".csv", "--each-row"]) == 2
+
+
+@pytest.mark.parametrize("line", ["config nothing", "test nothing --count --above 3 --hits 2", "findings nothing"])
+def test_a_name_that_is_none_is_refused_with_those_that_are(call, visits, toml, line):
+    told = call(line)
+    assert told[:2] == (2, "")
+    assert "no dataset 'nothing'; there is no chary.toml that names datasets" in told[2]
+    toml(TOML)
+    code, out, err = call(line)
+    assert (code, out) == (2, "")
+    assert "no dataset 'nothing'; chary.toml names visits, other" in err
+
+
+def test_a_ledger_is_not_taken_for_rows(call, visits):
+    assert call(f"test {visits} --each-row --count --above 10 --hits 2 --epsilon 1")[0] == 0
+    code, out, err = call("config visits.csv.ledger")
+    assert (code, out) == (2, "")
+    assert "visits.csv.ledger is a ledger: name the rows it is of, visits.csv" in err
+
+
+@pytest.mark.parametrize(("table", "name"), [("stops", "stops"), ("days", "stops.days")])
+def test_a_table_that_is_named_as_its_file_is_not_named_twice(call, tmp_path, table, name):
+    with duckdb.connect("stops.duckdb") as database:
+        database.execute(f"CREATE TABLE {table} AS SELECT * FROM range(100)")
+    code, out, _ = call(f"init stops.duckdb --table {table} --each-row --json")
+    assert (code, json.loads(out)["dataset"]) == (0, name)
+    assert call(f"test {name} --count --above 10 --hits 2 --epsilon 1")[0] == 0
+    assert json.loads(call(f"ledger show {name} --json")[1])[0]["dataset"] == name
+
+
+def test_a_ledger_that_names_a_table_twice_is_gone_on_with(call, tmp_path):
+    with duckdb.connect("stops.duckdb") as database:
+        database.execute("CREATE TABLE stops AS SELECT * FROM range(100)")
+    rows = {"privacy_unit": None, "table": "stops", "ledger": "stops.duckdb.ledger"}
+    with chary.open("stops.duckdb", **rows, budget=chary.Budget(1), dataset="stops.stops") as session:
+        session.release(chary.count(), epsilon="0.5")
+    with chary.open("stops.duckdb", **rows) as session:
+        assert len(session.history) == 1
+    assert call("release stops.duckdb --table stops --count --epsilon-per-call 0.1")[0] == 0
 
 
 def test_people_see_a_table(call, visits, toml):

@@ -71,9 +71,10 @@ def test_kills_at_random_moments_lose_no_version_and_tear_no_batch(tmp_path):
     make(tmp_path)
     wait, acknowledged = random.Random(5), 1
     for _ in range(3):
-        child = start(tmp_path, "loop")
-        acknowledged = max(acknowledged, int(child.stdout.readline()))
-        time.sleep(wait.uniform(0.1, 0.5))
+        child, wanted = start(tmp_path, "loop"), acknowledged + wait.randint(1, 3)
+        while acknowledged < wanted:  # batches of earlier children are acknowledged again
+            acknowledged = max(acknowledged, int(child.stdout.readline()))
+        time.sleep(wait.uniform(0, 0.2))  # somewhere within the appends that follow
         child.kill()
         out, _err = child.communicate(timeout=120)
         acknowledged = max([acknowledged, *map(int, out.split("\n")[:-1])])

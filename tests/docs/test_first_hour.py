@@ -2,12 +2,15 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 import tomllib
+from importlib import metadata
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
@@ -37,10 +40,7 @@ class Newcomer:
             (self.folder / name).write_text(said)
         elif said.startswith("chary serve"):
             self.serve(said)
-        elif "pip install" in said:
-            [extra] = re.findall(r"chary\[(\w+)\]", said)
-            assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-        else:
+        elif "pip install" not in said:  # that is of another test
             self.type(said)
 
     def type(self, said):
@@ -106,6 +106,44 @@ def test_every_step_does_what_the_page_says(newcomer):
     [verified] = told["chary ledger verify visits.duckdb.ledger"]
     assert "release" in verified
     assert "test" in verified
+
+
+def test_what_is_installed_is_whole(tmp_path):
+    """The lines as they stand in a checkout of its own, without what chary depends on, which is there already."""
+    pytest.importorskip("setuptools", minversion="77")
+    for part in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / part, tmp_path)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    newcomer = Newcomer(tmp_path)
+    libraries = [place for place in sys.path if place.endswith("site-packages")]
+    newcomer.environment |= {"PYTHONPATH": os.pathsep.join(libraries), "PYTHONNOUSERSITE": "1"}
+    [lines] = [text for language, text in BLOCKS if language == "sh" and "pip install" in text]
+    newcomer.type(lines.replace("pip install", "pip install --quiet --no-deps --no-index --no-build-isolation"))
+    shutil.rmtree(tmp_path / "src")
+    newcomer.type("chary --version")
+    assert newcomer.told["chary --version"] == [f"chary {version('chary')}\n"]
+    installed = next((tmp_path / ".venv").glob("lib/*/site-packages/chary"))
+    assert names(installed) == names(ROOT / "src" / "chary")
+    extras = metadata.Distribution.at(next(installed.parent.glob("chary-*.dist-info"))).metadata.get_all(
+        "Provides-Extra"
+    )
+    assert set(re.findall(r"\.\[(\w+)\]", lines)) <= set(extras)
+
+
+def names(folder):
+    """All files that users need, of which none may be missing in a wheel."""
+    return {str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file() and each.suffix != ".pyc"}
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_what_a_page_installs_is_a_checkout_or_a_wheel_of_it(page):
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for target, extras in re.findall(r"pip install ['\"]([^'\"\[]*)\[([\w,]+)\]['\"]", page.read_text()):
+        assert re.fullmatch(r"\.|(dist/)?chary-[\d.]+-py3-none-any\.whl", target), target
+        assert target == "." or version("chary") in target
+        assert set(extras.split(",")) <= set(known)
 
 
 def test_every_block_is_a_file_or_typed():

@@ -31,6 +31,12 @@ def test_whoever_is_not_logged_in_is_asked_to_and_led_back(service, visit):
     assert visitor.get(HISTORY).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/", "/page"])
+def test_the_page_is_found_without_its_last_stroke(visit, path):
+    sent = visit(None).get(path)
+    assert (sent.status_code, sent.headers["location"]) == (303, "/page/")
+
+
 @pytest.mark.parametrize("then", ["https://evil.example/", "//evil.example", "/page/\\evil", "/v1/datasets", "page/"])
 def test_nobody_is_led_elsewhere(service, visit, then):
     assert visit(None).log_in(token_of(service), then=then).headers["location"] == "/page/"

@@ -13,13 +13,14 @@ from chary.advise.adviser import advise as advice_for
 from chary.advise.affording import Room, Wanted
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, show_table
+from chary.cli.places import ledger_at, one_dataset
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
-from chary.ledger import Terms, ledger_exists, open_ledger, whereabouts
+from chary.ledger import ledger_exists, open_ledger
 from chary.session.opening import held_filter
 from chary.spine.spending import left_of
 
-Book = Annotated[str | None, typer.Argument(help="Ledger file or URL: advice for what is left (default: new rows).")]
+Book = Annotated[str | None, typer.Argument(help="Ledger, or its rows: advice for what is left (default: new rows).")]
 Tests = Annotated[int | None, typer.Option(help="How many tests.")]
 Hits = Annotated[int, typer.Option(help="How many of them are expected to be above.")]
 Values = Annotated[bool, typer.Option(help="Whether each hit is to come with a noisy value.")]
@@ -75,7 +76,7 @@ def advise(
     elif (epsilon, delta, relation) != (None, None, None):
         raise InvalidParameter("the ledger holds the budget: leave --epsilon, --delta and --relation out")
     else:
-        found = _left(whereabouts(ledger), dataset, analyst, terms)
+        found = _left(ledger_at(ledger), dataset, analyst, terms)
     yield Shown(found.as_dict(), lambda _: _show(found))
 
 
@@ -85,19 +86,13 @@ def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, 
         raise InvalidParameter(f"there is no ledger {file}")
     ledger = open_ledger(file)
     try:
-        held = _chosen([known for known in ledger.datasets() if dataset in (None, known.name)])
+        held = one_dataset(ledger, dataset)
         conditions = json.loads(held.conditions)
         neighbouring = Neighbouring(conditions["relation"], conditions["unit"])
         room = Room(held_filter(held), left_of(ledger, held.name, analyst))
         return advice_within(Wanted.asked(neighbouring, **terms), room)
     finally:
         ledger.close()
-
-
-def _chosen(datasets: list[Terms]) -> Terms:
-    if len(datasets) != 1:
-        raise InvalidParameter("name one dataset of this ledger by --dataset; `chary ledger show` lists them")
-    return datasets[0]
 
 
 def _show(found: Advice) -> None:

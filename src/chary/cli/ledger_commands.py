@@ -11,6 +11,7 @@ from chary.answer import Spending
 from chary.cli.asking.options import AsJson
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, errors, moment, show_json, show_table
+from chary.cli.places import ledger_at
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.filters import Budget
 from chary.ledger import Head, Terms, Verification, ledger_exists, open_ledger, whereabouts
@@ -26,7 +27,7 @@ from chary.spine.spending import spending
 from chary.words import counted, percent, priced
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
-File = Annotated[str, typer.Argument(help="Ledger file, or the URL postgresql://user@host/database?schema=name.")]
+File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the rows.")]
 Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
 Seen = Annotated[str | None, typer.Option(help="HASH:COUNT as `chary ledger head` printed it: must be held.")]
 Witness = Annotated[Path | None, typer.Option(help="Make a new witness there that knows this ledger as it is.")]
@@ -88,7 +89,7 @@ def head(file: File, witness: Witness = None) -> Found:
 @plainly
 def backup(file: File, to: Copy) -> Found:
     """Copy a ledger, in a file or on a server, into a new file while sessions go on, and print the head of the copy."""
-    yield _head(back_up(whereabouts(file), to))
+    yield _head(back_up(ledger_at(file), to))
 
 
 @app.command()
@@ -98,7 +99,7 @@ def move(source: File, to: To, with_open_calls: WithOpen = False) -> Found:
 
     Example: chary ledger move visits.ledger postgresql://owner@db.example/privacy?schema=visits
     """
-    yield _head(moving(whereabouts(source), whereabouts(to), with_open_calls=with_open_calls))
+    yield _head(moving(ledger_at(source), whereabouts(to), with_open_calls=with_open_calls))
 
 
 @app.command()
@@ -123,9 +124,9 @@ def export(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None
 
 
 def _open(file: str) -> KeptLedger:
-    place = whereabouts(file)
+    place = ledger_at(file)
     if not ledger_exists(place):
-        raise InvalidParameter("there is no ledger at this URL" if "://" in file else f"there is no ledger {file}")
+        raise InvalidParameter("there is no ledger at this URL" if "://" in file else f"there is no ledger {place}")
     return open_ledger(place)
 
 

@@ -10,15 +10,15 @@ from rich.progress import Progress
 
 from chary.cli.asking.options import AsJson
 from chary.cli.output import console, errors, show_json
+from chary.cli.places import ledger_at
 from chary.errors import InvalidParameter
-from chary.ledger import whereabouts
 from chary.ledger.postgresql.address import Address
 from chary.session.public_report import PublicReport
 from chary.session.public_report import report as public_report
 from chary.session.public_report.gathering import Tell
 from chary.words import percent
 
-File = Annotated[str, typer.Argument(help="Ledger file or URL; the rows are not needed.")]
+File = Annotated[str, typer.Argument(help="Ledger, a file or a URL, or the rows it is of, which are not read.")]
 Out = Annotated[Path | None, typer.Option(help="Where it goes (default: LEDGER.html beside the ledger, and so on).")]
 Confidence = Annotated[str, typer.Option(help="Of each interval by itself, and of all hits together.")]
 Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
@@ -48,7 +48,7 @@ def report(
     Example: chary report visits.ledger --html --out visits.html
     """
     asked = [name for name, wanted in (("html", html), ("pdf", pdf), ("md", md), ("csv", csv)) if wanted]
-    ledger = whereabouts(file)
+    ledger = ledger_at(file)
     targets = _targets(ledger, asked, out, as_json=as_json)
     for target in targets:
         _free(target, ledger, force=force)

@@ -1,7 +1,7 @@
 """What a dataset is called in its ledger."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,16 +15,30 @@ from chary.ledger import Terms
 def usual_name(source: Any, table: str | None) -> str:
     """The first file's stem, the name of a folder of files or of a server's database (and of the table), or "data".
 
+    A table that is named as its file or its database is, is not named twice.
+
     >>> usual_name("postgresql://ann:pw@db.example/clinic?sslmode=require", "visits"), usual_name("a/visits.csv", None)
     ('clinic.visits', 'visits')
+    >>> usual_name("stops.duckdb", "stops"), usual_name("stops.duckdb", "days")
+    ('stops', 'stops.days')
     """
     if is_address(source):
-        return f"{urlsplit(source).path.strip('/') or 'server'}.{table}"
+        return _with_table(urlsplit(source).path.strip("/") or "server", table)
     folder = Folder.named(source) if isinstance(source, (str, Path)) else None
     source = source if folder is None else Path(folder.path).resolve()
     path = min(map(str, source)) if isinstance(source, (list, tuple)) and source else source
     stem = Path(path).name.split(".")[0] if isinstance(path, (str, Path)) else "data"
-    return stem if table is None else f"{stem}.{table}"
+    return _with_table(stem, table)
+
+
+def _with_table(stem: str, table: str | None) -> str:
+    return stem if table in (None, stem) else f"{stem}.{table}"
+
+
+def kept_as(known: Collection[str], usual: str) -> str:
+    """The usual name as a ledger has it: earlier ones name a table twice whose file is named as it is."""
+    twice = f"{usual}.{usual}"
+    return twice if usual not in known and twice in known else usual
 
 
 def usual_ledger(source: Any) -> str:
@@ -45,6 +59,7 @@ def usual_ledger(source: Any) -> str:
 
 def chosen(known: Mapping[str, Terms], asked: str | None, usual: str) -> str:
     """The dataset's name; a second one in a ledger has a budget of its own, so it must be named by the caller."""
+    usual = kept_as(known, usual)
     if asked is None and known and usual not in known:
         names = ", ".join(map(repr, sorted(known)))
         raise LedgerMismatch(

@@ -8,19 +8,16 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from chary.amounts import Amount
-from chary.errors import CharyError
 from chary.numbers import Number, exact, plain, whole
 from chary.spine.interaction import Interaction
 from chary.spine.outlook import RAISE, Outlook
-from chary.spine.refusal import needed
+from chary.spine.refusal import free_epsilon, freed_by_a_delta, needed
 from chary.spine.spine import Spine
 from chary.spine.within import Within
 from chary.words import counted, percent
 
 # The other side of the 95 times in 100 of every error bar.
 _RARE: Final = Fraction(1, 20)
-# Halvings of an epsilon in the search for one whose misses are free.
-_HALVINGS: Final = 20
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 NOT_FREE: Final = "MISSES ARE NOT FREE"
@@ -170,7 +167,7 @@ class Quote:
         if not self.misses_charged:
             return ""
         if self.free_below is None:
-            return f" ({NOT_FREE}: they are in a budget with a delta)"
+            return f" ({NOT_FREE}: they are in a budget with a delta, and the first charge fixes the budget)"
         return f" ({NOT_FREE}: they are with epsilon={plain(self.free_below)})"
 
     def _apart(self) -> str:
@@ -199,7 +196,9 @@ def quote(
     apart = bar if distance is None else float(exact(distance, "distance"))
     tested = interaction.kind != "release" and interaction.bar_step is not None
     barred = interaction.barred
-    charged = barred is not None and barred.bought is False and not price.free_miss
+    tests_charged = barred is not None and barred.bought is False and not price.free_miss
+    charged = tests_charged or freed_by_a_delta(interaction, spine.filter) is not None
+    free = free_epsilon(interaction, spine.filter) if charged else None
     most = _most(interaction.worst(price), left, halts=interaction.halts)
     return Quote(
         kind=interaction.kind,
@@ -221,7 +220,7 @@ def quote(
         later_hit=None if later is None else shares.taken(later.hit),
         later_miss=None if later is None else shares.taken(later.miss),
         interval=interaction.foretold(),
-        free_below=_free_below(spine, interaction) if charged else None,
+        free_below=None if free is None else float(free),
         misses_charged=charged,
         outlook=None if barred is None else barred.outlook(tests=tests, truth=truth, confidence=confidence),
     )
@@ -239,19 +238,6 @@ def warns(line: str) -> bool:
     False
     """
     return any(warning in line for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, RAISE))
-
-
-def _free_below(spine: Spine, interaction: Interaction) -> float | None:
-    """The largest half of a half ... of its epsilon with which misses are free; None where there is none."""
-    size = interaction.said_epsilon
-    for _ in range(_HALVINGS if size is not None else 0):
-        size = (size or Fraction(0)) / 2
-        try:
-            if interaction.at_epsilon(size).price(spine.filter).free_miss:
-                return float(size)
-        except CharyError:
-            return None
-    return None
 
 
 def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from chary.amounts import DELTA_STEPS, Amount
 from chary.errors import BudgetRefused, CharyError
-from chary.filters import Filter
+from chary.filters import Budget, Filter, RenyiFilter
 from chary.numbers import plain
 from chary.spine.interaction import Interaction
 
@@ -13,12 +13,46 @@ from chary.spine.interaction import Interaction
 # fits to 1/256 of itself, more than the two digits that are told.
 SMALLEST_SHARE = Fraction(1, 2**32)
 REFINEMENTS = 8
+# Halvings of an epsilon in the search for one whose misses are free.
+_HALVINGS = 20
+# Whether misses are free does not depend on how large a delta is.
+_SOME_DELTA = Fraction(1, 10**6)
+# The budget of a dataset is fixed by its first charge; what the old ledger spent is not counted by a new one.
+NEW_LEDGER = (
+    "that takes a new ledger, which does not count what the old one spent: what both promise adds up to the sum of "
+    "their budgets"
+)
 
 
 def needed(interaction: Interaction, filter_: Filter) -> Amount:
     """The least room in which the interaction can start: one hit if it can halt, otherwise its worst price."""
     price = interaction.price(filter_)
     return interaction.worst(price, 1 if interaction.may_halt(price) else None)
+
+
+def freed_by_a_delta(interaction: Interaction, filter_: Filter) -> str | None:
+    """How misses that are charged would be free: in a budget of the same epsilon with a delta, for a call of this size
+    or of a smaller one; None where they are free, or never would be."""
+    if filter_.budget.exact[1] or interaction.price(filter_).free_miss:
+        return None
+    found = free_epsilon(interaction, RenyiFilter.best(Budget(filter_.budget.epsilon, _SOME_DELTA)))
+    if found is None:
+        return None
+    smaller = found < (interaction.said_epsilon or found)
+    return "in a budget with a delta" + (f", with epsilon={plain(found)}" if smaller else "")
+
+
+def free_epsilon(interaction: Interaction, filter_: Filter) -> Fraction | None:
+    """Its epsilon, or the largest half of a half ... of it, with which misses are free; None where there is none."""
+    said = interaction.said_epsilon
+    for halvings in range(_HALVINGS if said else 0):
+        size: Fraction = (said or Fraction(0)) / 2**halvings
+        try:
+            if interaction.at_epsilon(size).price(filter_).free_miss:
+                return size
+        except CharyError:
+            return None
+    return None
 
 
 def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRefused:
@@ -33,7 +67,10 @@ def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRe
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
         told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"
     fitting = _largest_that_fits(interaction, filter_, left)
-    error = BudgetRefused(told if fitting is None else f"{told}; epsilon={plain(fitting)} would fit")
+    told += "" if fitting is None else f"; epsilon={plain(fitting)} would fit"
+    if (freed := freed_by_a_delta(interaction, filter_)) is not None:
+        told += f"; misses are charged here, and would be free {freed}: {NEW_LEDGER}"
+    error = BudgetRefused(told)
     error.figures = {"asked": asked, "left": room}
     if fitting is not None:
         error.figures["epsilon"] = float(fitting)

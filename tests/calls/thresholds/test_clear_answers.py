@@ -136,7 +136,7 @@ def test_what_says_nothing_or_too_much_is_refused(kind, how, refused):
 def test_what_this_budget_or_filter_cannot_answer_is_refused(opened, kind):
     with pytest.raises(NoPrice, match="ask with epsilon="):
         opened(budget=Budget(epsilon=1)).ask(CALLS[kind](hits=5))
-    with pytest.raises(InvalidParameter, match="larger within="):
+    with pytest.raises(InvalidParameter, match="farther off"):
         opened(budget=DELTA).ask(CALLS[kind](within=1, tests=10**6))
     with pytest.raises(InvalidParameter, match="at least"):
         opened(budget=DELTA).ask(CALLS[kind](hits=10**12))

@@ -148,7 +148,7 @@ def price_of(
         orders = f", or open a new dataset with grain={plain(grain)}, for whose order it fits" if grain else ""
         raise InvalidParameter(
             f"not even the whole budget buys {wanted.tests} tests that are right within "
-            f"{plain(exact(wanted.within or 0, 'within'))}: give a larger within= or fewer tests={orders}"
+            f"{plain(exact(wanted.within or 0, 'within'))}: let them be farther off, or give fewer tests={orders}"
         )
     low, high = near.around(filter_.order, steps / float(tested))
     low = low if not right(low) else 1

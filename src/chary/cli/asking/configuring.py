@@ -38,8 +38,6 @@ def _init(stated: Stated) -> Found:
     Example: chary init visits.csv --unit patient_id --columns age=BIGINT --epsilon 1 --delta 1e-6
     """
     source, place = stated.source, Path(NAME)
-    if not source.there:
-        raise InvalidParameter(f"there is no file {source.file}")
     if source.on_server and urlsplit(source.file).password:
         raise InvalidParameter("a chary.toml is no place for a password: leave it to ~/.pgpass")
     if (source.unit is not None) + source.each_row + (source.series is not None) != 1:

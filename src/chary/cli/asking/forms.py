@@ -167,6 +167,7 @@ class Form:
         """The fields by one of which it must be said what it may cost; none where all that it takes must be said."""
         fields = {field.name: field.default for field in declared(self.kind)}
         free = {name for name, usual in fields.items() if usual is None}
+        free -= {name for name, option in self.changed.items() if not option.parameters}
         if self.by_hits:
             free |= {"hits", "epsilon"}
         elif fields.get("epsilon") is MISSING:

@@ -69,6 +69,7 @@ def asked(stated: Stated, *, plot: Picture = None) -> Found:
     call = stated.call()
     if plot is not None:
         check_drawn(call, plot)
+    stated.warn(call)
     answer = stated.session.ask(call, request=stated.request)
     yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
     if plot is not None:

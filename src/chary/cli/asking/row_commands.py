@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import typer
 
 from chary.answer import Answer, Spending
-from chary.calls import Run
+from chary.calls import Call, Run
 from chary.cli.asking.form_fields import flag, spoken
 from chary.cli.asking.forms import Form
 from chary.cli.asking.opened import Opened, ask
@@ -23,9 +23,12 @@ from chary.cli.asking.options import BudgetOptions, CallOptions, QueryOptions, S
 from chary.cli.asking.settings import Settings
 from chary.cli.asking.shown_answers import figures
 from chary.cli.commands import EMPTY, Found, Hook, extras, made, parameters_of, taken
+from chary.cli.output import errors
+from chary.cli.places import check_rows, is_ledger
 from chary.cli.spinner import spinning
 from chary.errors import CharyError, InvalidParameter
 from chary.session import Session
+from chary.spine.refusal import freed_by_a_delta
 
 ROWS: Final[dict[str, type]] = {"source": SourceOptions, "budget": BudgetOptions}
 NO_SIZE: Final = CallOptions()
@@ -111,6 +114,17 @@ class Stated:
             )
         return self.session.resume(self.earlier)
 
+    def warn(self, call: Call[Any]) -> None:
+        """Say before the first charge that it binds the rows to misses that are charged, where a delta frees them."""
+        spine = self.session.spine
+        if any(True for _ in spine.ledger.calls(spine.dataset, limit=1)):
+            return
+        freed = freed_by_a_delta(call.bind(spine), spine.filter)
+        if freed is not None:
+            self.rest()
+            told = f"misses are charged here, and would be free {freed} (--delta 1e-6); this charge fixes the budget"
+            errors.print(f"note: {spoken(told, ['epsilon_per_call'])}", markup=False, soft_wrap=True)
+
     def told(self, answer: Any, kind: str | None = None) -> dict[str, Any]:
         """An answer by names, with the labels of a series."""
         assert kind is not None or self.form is not None
@@ -137,9 +151,18 @@ def of_form(form: Form, hook: Hook, told: str | None = None, name: str | None = 
 
 
 def on_rows(
-    hook: Hook, groups: Mapping[str, type], name: str, told: str | None = None, form: Form | None = None
+    hook: Hook,
+    groups: Mapping[str, type],
+    name: str,
+    told: str | None = None,
+    form: Form | None = None,
+    *,
+    of_ledgers: bool = False,
 ) -> Callable[..., None]:
-    """A command on rows: `hook` gets what is stated, and each of its further parameters as an option."""
+    """A command on rows: `hook` gets what is stated, and each of its further parameters as an option.
+
+    One `of_ledgers` takes a ledger as well where others take rows.
+    """
     extra = extras(hook)
 
     def act(ctx: typer.Context, values: dict[str, Any]) -> Found:
@@ -148,6 +171,8 @@ def on_rows(
         parts = {name: taken(group, values) for name, group in groups.items()}
         options = {parameter.name: values.pop(parameter.name) for parameter in extra}
         try:
+            if not (of_ledgers and is_ledger(parts["source"].file)):
+                check_rows(parts["source"].file, settings.said.known)
             with Stated(parts, values, settings, form) as stated:
                 for shown in hook(stated, **options):
                     stated.rest()

@@ -3,12 +3,13 @@
 import inspect
 import shlex
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from functools import cache
 from typing import Annotated, Any, Final, cast
 
 import typer
 
-from chary.accounting import Procedure
+from chary.accounting import Findings, Procedure
 from chary.calls import Run, SelfReporting, Sketch, SparseVector
 from chary.calls.sparse.sparse_questions import AskSparseKeys
 from chary.cli.asking.cells import lines_of
@@ -20,9 +21,12 @@ from chary.cli.asking.row_commands import ROWS, Stated, of_form, on_rows
 from chary.cli.asking.shown_answers import plain
 from chary.cli.commands import Found, Shown, parameters_of, signed
 from chary.cli.output import show_answer, show_table
+from chary.cli.places import is_ledger, one_dataset
 from chary.data import Query
 from chary.errors import InvalidParameter
+from chary.ledger import open_ledger, whereabouts
 from chary.session import findings
+from chary.session.public_report.rebuilding import findings_in
 
 Since = Annotated[str | None, typer.Option(help="The first day: its label or position (default: the first new one).")]
 Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the one-sided one.")]
@@ -35,6 +39,7 @@ OfRun = Annotated[int | None, typer.Option(help="Of the questions to this run al
 Sure = Annotated[str, typer.Option(help="How sure the intervals are.")]
 Most = Annotated[int | None, typer.Option(help="At most so many tests were agreed beforehand (default: nobody knows).")]
 Rate = Annotated[str | None, typer.Option(help="Which to act on, so that at most this share is false: 0.1, say.")]
+Dataset = Annotated[str | None, typer.Option(help="One dataset of a ledger, if it has several.")]
 How = Annotated[str | None, typer.Option(help="How: online, spending, e-values or benjamini-hochberg.")]
 ASKED: Final = ("query", "where")
 
@@ -145,18 +150,21 @@ def _findings(
     tests: Most = None,
     fdr: Rate = None,
     procedure: How = None,
+    dataset: Dataset = None,
 ) -> Found:
     """All values that were published so far, with intervals that hold at once, and which alarms to act on; free.
 
-    Example: chary findings visits.csv --unit patient --fdr 0.1
+    The file is that of the rows, or the ledger, which is enough.
+
+    Example: chary findings visits.csv.ledger --fdr 0.1
     """
-    found = findings(stated.session, run=run)
+    found, labels = _published(stated, run, dataset)
     together = found.intervals(confidence, simultaneous=True, tests=tests)
     rows = [
         {name: plain(value) for name, value in row.items()} | {"low_together": ends.low, "high_together": ends.high}
         for row, ends in zip(found.rows(confidence), together, strict=True)
     ]
-    if (labels := stated.asked.labels) is not None:
+    if labels is not None:
         rows = [row | {"label": labels[row["key"]]} if isinstance(row["key"], int) else row for row in rows]
     hits = sum(p_value is not None for p_value in found.p_values)
     known: dict[str, Any] = {"tests": found.made, "values": len(found), "hits": hits}
@@ -166,6 +174,16 @@ def _findings(
         rows = [row | {"act_on": act} for row, act in zip(rows, acts, strict=True)]
         known |= {"alarms": len(alarms), "procedure": alarms.procedure, "guarantee": alarms.guarantee}
     yield Shown({"findings": rows} | known)
+
+
+def _published(stated: Stated, run: int | None, dataset: str | None) -> tuple[Findings, tuple[Any, ...] | None]:
+    """What was published, and the labels of a series, which only its rows have."""
+    if is_ledger(stated.source.file):
+        with closing(open_ledger(whereabouts(stated.source.file))) as ledger:
+            return findings_in(ledger, one_dataset(ledger, dataset), run), None
+    if dataset is not None:
+        raise InvalidParameter("--dataset is for ledgers: leave it out, or name the ledger instead of the rows")
+    return findings(stated.session, run=run), stated.asked.labels
 
 
 def _check(opened: Run[Any, Any], named: bool, above: str | None) -> None:
@@ -235,5 +253,5 @@ distinct = of_form(
     "How many distinct units or values there are; all answers of one sketch are charged once.",
     "distinct",
 )
-published = on_rows(_findings, ROWS, "findings")
+published = on_rows(_findings, ROWS, "findings", of_ledgers=True)
 resume = on_rows(_resume, ROWS | {"query": QueryOptions}, "resume")

@@ -14,7 +14,7 @@ from chary.data import CSV, Relation
 from chary.data.files.sources import is_address
 from chary.ledger import Terms, ledger_exists, open_ledger, whereabouts
 from chary.ledger.checks import parsed
-from chary.session.naming import usual_ledger, usual_name
+from chary.session.naming import kept_as, usual_ledger, usual_name
 
 TYPED, LEDGER, USUAL = "command line", "ledger", "default"
 _TABLES: Final = (Relation.ADD_REMOVE, Relation.REPLACE)
@@ -72,8 +72,8 @@ def _recorded(found: dict[str, Any]) -> dict[str, Any]:
     if found["series"] is not None or not ledger_exists(place):
         return {}
     with closing(open_ledger(place)) as ledger:
-        name = usual_name(found["file"], found["table"])
-        held = next((terms for terms in ledger.datasets() if terms.name == name), None)
+        known = {terms.name: terms for terms in ledger.datasets()}
+        held = known.get(kept_as(known, usual_name(found["file"], found["table"])))
     return {} if held is None else _options(held)
 
 

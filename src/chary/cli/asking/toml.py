@@ -41,9 +41,10 @@ KINDS: Final = _kinds()
 
 @dataclass(frozen=True)
 class Said:
-    """What one chary.toml says of one file."""
+    """What one chary.toml says of one file; `known` are the datasets that it names."""
 
     place: Path | None = None
+    known: tuple[str, ...] = ()
     dataset: str | None = None
     file: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -89,6 +90,7 @@ class _Reader:
         plots = (self.shared | own).get("plots")
         return Said(
             self.place,
+            tuple(self.datasets),
             name,
             self._file(own) if name is not None and _by_name(name, file) else None,
             found,

@@ -65,7 +65,8 @@ def application(service: Service) -> FastAPI:
     for kind in (CharyError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, told_problem)
     app.mount(ROOT, page_application(service))
-    app.add_route("/", _to_the_page, include_in_schema=False)
+    for path in ("/", ROOT):
+        app.add_route(path, _to_the_page, include_in_schema=False)
     app.add_middleware(Observing, service=service)
     if proxies := service.config.service.proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))

@@ -1,15 +1,17 @@
 """Answers rebuilt from a ledger alone: no row is there, and no secret is looked at."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from chary.accounting import Findings
 from chary.calls.call import kinds
 from chary.calls.growing.scheduled_runs import RunSchedule
 from chary.calls.numbers.releasing import Release
+from chary.calls.retelling import told_so_far
 from chary.calls.run import Kept, run_kinds, run_of
 from chary.data import Neighbouring
 from chary.errors import CharyError, LedgerError
@@ -44,12 +46,24 @@ class PublicLedger:
         """One call."""
         return self.ledger.call(number)
 
+    def calls(self, dataset: str, *, after: int = 0) -> Iterator[CallRecord]:
+        """The calls of a dataset, oldest first."""
+        return iter(self.ledger.calls(dataset, after=after))
+
     def last_settled(self, dataset: str, kind: str, body: str) -> None:
         """What came before an answer is told by the answer."""
 
     def secret(self, call: int) -> bytes:
         """Refuses."""
         raise LedgerError("a report looks at nothing secret")
+
+
+def findings_in(ledger: Ledger, terms: Terms, run: int | None = None) -> Findings:
+    """What was published of a dataset, or by the questions to one run, from its ledger alone: as of its session.
+
+    Errors: `UnknownHeld` for a call that opened no run.
+    """
+    return told_so_far(Rebuilder.of(ledger, terms).spine, run)
 
 
 class Rebuilt(NamedTuple):
