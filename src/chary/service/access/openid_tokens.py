@@ -38,7 +38,7 @@ class OpenIdTokens(BearerTokens):
         super().__init__(store, clock)
         self._said, self._now = said, self._clock
         self.issuer = OpenIdIssuer(said.issuer, self._now)
-        self._seen: dict[str, tuple[Principal, float]] = {}
+        self._seen: dict[str, tuple[Principal, float, bytes]] = {}
         self._seeing = threading.Lock()
 
     def recognise(self, token: str) -> Principal | None:
@@ -48,24 +48,25 @@ class OpenIdTokens(BearerTokens):
         claims = checked_claims(token, self.issuer, self._said.audience, self._said.leeway, self._now())
         who = None if claims is None else granted(self._said, claims, name_of(token))
         if who is not None and claims is not None:
-            self._see(who, float(claims["exp"]))
+            self._see(who, float(claims["exp"]), token)
         return who
 
     def remembers(self, token: str) -> bool:
         """Whether this token was somebody's before."""
-        return super().remembers(token) or name_of(token) in self._seen
+        _, _, seen = self._seen.get(name_of(token), (None, 0.0, b""))
+        return super().remembers(token) or seen == _digest(token)
 
     def holder(self, name: str) -> Principal | None:
         """Who the token of that name stands for, while it is valid; one of the issuer where this process saw it."""
-        who, until = self._seen.get(name, (None, 0.0))
+        who, until, _ = self._seen.get(name, (None, 0.0, b""))
         return who if who is not None and self._now() < until else super().holder(name)
 
-    def _see(self, who: Principal, until: float) -> None:
+    def _see(self, who: Principal, until: float, token: str) -> None:
         with self._seeing:
             if len(self._seen) >= _REMEMBERED:
                 self._seen = {name: seen for name, seen in self._seen.items() if seen[1] > self._now()}
             if len(self._seen) < _REMEMBERED:
-                self._seen[who.token] = who, until
+                self._seen[who.token] = who, until, _digest(token)
 
 
 def checked_claims(
@@ -110,10 +111,17 @@ def granted(said: OpenIdOptions, claims: Mapping[str, Any], name: str) -> Princi
 def name_of(token: str) -> str:
     """The public name of a token of an issuer, which tells nothing of it.
 
-    >>> name_of("a.b.c")
-    'openid-845e30448809e2bc'
+    It is made of what is signed: to one signature others can be made by anybody, such as (r, n - s) to (r, s) of an
+    elliptic curve, and under each another name could come as often as a token may.
+
+    >>> name_of("a.b.c") == name_of("a.b.d")
+    True
     """
-    return f"openid-{hashlib.sha256(token.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    return f"openid-{_digest(token.rpartition('.')[0]).hex()[:16]}"
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
 
 
 def _holds(claims: Mapping[str, Any], claim: str, value: str) -> bool:
