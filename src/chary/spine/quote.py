@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from chary.errors import CharyError
-from chary.numbers import Number, exact, plain, whole
+from chary.numbers import Number, exact, plain, probability, whole
 from chary.spine.interaction import Interaction
 from chary.spine.outlook import RAISE, Outlook
 from chary.spine.refusal import needed
@@ -187,6 +187,7 @@ def quote(
     were asked (`InvalidQuery`), but nothing is read.
     """
     interaction.prepare(spine.rows)
+    confidence = probability(confidence, "confidence")
     price, left = interaction.price(spine.filter), spine.left()
     capacity = max(1, spine.filter.capacity.main)
     later = interaction.later
