@@ -13,6 +13,11 @@ Number = int | float | str | Decimal | Fraction
 _BITS: Final = 1000
 # A decimal such as 1e999999999 would take all memory as a fraction: it is refused by its exponent alone.
 _DIGITS: Final = 320
+# Numbers are exact, and no longer than these 1,233 digits: what they are multiplied with stays short too.
+_LONGEST: Final = 4096
+_LONGEST_TEXT: Final = 2 * 1300
+# Of whatever is counted there is no more: as many as ledgers, engines and 64 bits hold.
+LARGEST_WHOLE: Final = 2**63 - 1
 # A message shows what was typed, not pages of it.
 _SHOWN: Final = 40
 _LEAST, _MOST = Fraction(1, 10**308), Fraction(10**308)
@@ -23,12 +28,12 @@ def exact(value: Number, name: str) -> Fraction:
 
     Floats are read by their shortest decimal form, strings as decimals or as quotients such as `"1/3"`, NumPy scalars
     as what they hold. NaN, infinities, Booleans, numbers of 1e308 and more or nearer to 0 than 1e-308, however they are
-    written, arrays of several numbers and anything else raise `InvalidParameter`.
+    written, those of more than 1,233 digits, arrays of several numbers and anything else raise `InvalidParameter`.
 
     >>> exact(0.1, "epsilon"), exact("1/3", "epsilon"), exact(2, "epsilon")
     (Fraction(1, 10), Fraction(1, 3), Fraction(2, 1))
     """
-    if type(value) is Fraction and abs(value.numerator.bit_length() - value.denominator.bit_length()) < _BITS:
+    if type(value) is Fraction and max(value.numerator.bit_length(), value.denominator.bit_length()) < _BITS:
         return value
     if type(value) is int and value.bit_length() < _BITS:
         return Fraction(value)
@@ -41,7 +46,8 @@ def exact(value: Number, name: str) -> Fraction:
     except (ValueError, ArithmeticError):
         pass
     raise InvalidParameter(
-        f"{name} must be a finite number below 1e308 and no nearer to 0 than 1e-308, got {_shortened(read)}"
+        f"{name} must be a finite number below 1e308, no nearer to 0 than 1e-308, of at most 1,233 digits, got "
+        f"{_shortened(read)}"
     )
 
 
@@ -72,18 +78,20 @@ def probability(value: Number, name: str) -> Fraction:
 
 
 def whole(value: int, name: str, *, least: int = 1) -> int:
-    """A whole number of at least `least`; Booleans and floats are refused.
+    """A whole number of at least `least`, below 2^63; Booleans and floats are refused.
 
     >>> whole(0, "hits")
     Traceback (most recent call last):
     ...
     chary.errors.InvalidParameter: hits must be a whole number of at least 1, got 0
     """
-    if type(value) is int and value >= least:
+    if type(value) is int and least <= value <= LARGEST_WHOLE:
         return value
     read = _held(value)
     if isinstance(read, bool) or not isinstance(read, int) or read < least:
         raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {_shortened(read)}")
+    if read > LARGEST_WHOLE:
+        raise InvalidParameter(f"{name} must be a whole number below 2^63, got {_shortened(read)}")
     return read
 
 
@@ -108,13 +116,16 @@ def natural_number(value: Fraction) -> int | float:
 
 def _parsed(text: str) -> Fraction:
     """A decimal or a quotient; the few numbers that questions come with are parsed once."""
+    if len(text) > _LONGEST_TEXT:
+        raise OverflowError
     if "/" not in text and abs(Decimal(text).adjusted()) > _DIGITS:
         raise OverflowError
     return _within(Fraction(text))
 
 
 def _within(number: Fraction) -> Fraction:
-    if number and not _LEAST < abs(number) < _MOST:
+    long = max(number.numerator.bit_length(), number.denominator.bit_length()) > _LONGEST
+    if long or (number and not _LEAST < abs(number) < _MOST):
         raise OverflowError
     return number
 

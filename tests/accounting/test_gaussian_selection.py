@@ -283,3 +283,11 @@ def test_the_domain_of_noisy_max_is_checked():
             noisy_max_epsilon_up(queries, **({"sensitivity": 1, "noise": 1} | others))
     with pytest.raises(InvalidParameter):
         noisy_max_noise(1, 1, sensitivity=1)
+
+
+@pytest.mark.parametrize("noise", ["1e-300", "1e-100", "1e300"])
+@pytest.mark.parametrize("threshold", [10**9, -(10**9), "1e300"])
+def test_a_threshold_beyond_all_floats_of_noise_is_refused_as_one_far_away(threshold, noise):
+    noises = {"threshold_noise": noise, "query_noise": "1e-300"}
+    with pytest.raises(InvalidParameter, match="within a factor of"):
+        halted_epsilon_up(1, sensitivity=1, **noises, threshold=threshold)

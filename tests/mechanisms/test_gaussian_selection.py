@@ -150,6 +150,17 @@ def test_what_is_no_list_of_integers_is_refused(values):
         GaussianMax(5).step(values, OperatingSystem())
 
 
+@pytest.mark.parametrize("values", [[3, 10, 7], (3, 10, 7), [3, 10**30, 7]])
+def test_a_list_is_as_good_as_an_array(values):
+    assert GaussianMax("0.01").step(values, Seeded(1)) == 1
+
+
+@pytest.mark.parametrize("values", [[], [0.5, 1], [[1, 2], [3]], ["x"], [True], "12", None, 7, {1: 2}])
+def test_a_list_of_anything_else_is_refused(values):
+    with pytest.raises(InvalidParameter, match="at least one integer"):
+        GaussianMax(5).step(values, Seeded(1))
+
+
 def test_query_noise_is_sqrt_3_times_the_threshold_noise_rounded_up():
     own, other = GaussianThreshold(0, "0.3").scales
     assert 3 * own**2 <= other**2 < 3 * own**2 * (1 + Fraction(1, 10**6))

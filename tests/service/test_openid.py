@@ -60,6 +60,18 @@ def test_a_token_of_the_issuer_is_somebody_s(tokens, issuer, key, alg):
     assert not tokens.keeps(who.token)
 
 
+def test_another_signature_of_the_same_claims_is_no_other_token(tokens, issuer):
+    head, body, signature = issuer.token(EC).split(".")
+    raw = base64.urlsafe_b64decode(signature + "==")
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    other = encoded(raw[:32] + (order - int.from_bytes(raw[32:])).to_bytes(32))
+    assert other != signature
+    first = tokens.recognise(f"{head}.{body}.{signature}")
+    # A signature that was not verified is not taken for one that was, whatever it signs.
+    assert not tokens.remembers(f"{head}.{body}.{other}")
+    assert tokens.recognise(f"{head}.{body}.{other}") == first
+
+
 def test_keys_are_read_once_for_many_tokens(tokens, issuer):
     assert all(tokens.recognise(issuer.token(jti=str(number))) for number in range(5))
     assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]

@@ -199,6 +199,7 @@ def test_two_processes_ask_once(made):
             StandingBook(service.store),
             service.standing.feed,
             service.jobs.answers,
+            service.calculations,
         )
         for _ in range(4)
     ]

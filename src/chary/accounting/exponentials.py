@@ -7,8 +7,10 @@ the result covers every rounding of the short formulas in this floor.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, DecimalException, localcontext
 from fractions import Fraction
+
+from chary.errors import InvalidParameter
 
 # The price of the smallest call is of the size (1e-15)**2: at 60 digits 30 are left beside it for guard and rounding.
 DIGITS = 60
@@ -20,9 +22,15 @@ LARGEST_EXPONENT = 10**6
 
 @contextmanager
 def precise(more: int = 0) -> Iterator[None]:
-    """Decimal arithmetic at 60 digits, and so many more, inside the block."""
+    """Decimal arithmetic at 60 digits, and so many more, inside the block.
+
+    Errors: `InvalidParameter` where numbers leave the range of decimals.
+    """
     with localcontext(_CONTEXT, prec=DIGITS + more):
-        yield
+        try:
+            yield
+        except DecimalException:
+            raise InvalidParameter("these numbers are too large or too small to calculate with") from None
 
 
 def decimal(number: Fraction) -> Decimal:
@@ -35,4 +43,6 @@ def upper(value: Decimal) -> Fraction:
 
     The guard of 1e-30 exceeds the rounding of a dozen operations on numbers below 1e20.
     """
+    if value.adjusted() < -DIGITS:  # as a rational, 1e-999999999 would take all memory
+        value = Decimal(1).scaleb(-DIGITS)
     return max(Fraction(0), Fraction(value) + GUARD)

@@ -6,11 +6,15 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 from fractions import Fraction
 from typing import Final
 
+from chary.errors import InvalidParameter
+
 # 18 digits keep what ledgers store short, and lose at most 1e-17 of it, always against the analyst.
 _DIGITS: Final = 18
 # Short formulas at 60 digits err by less even where 30 of them cancel, and the 18 digits that are kept do not show it.
 _GUARD: Final = Decimal("1e-25")
 LARGEST_FLOAT: Final = sys.float_info.max
+# As a rational, a decimal such as 1e-999999999 would take all memory: no number of so many digits is made.
+_FAR: Final = 1000
 _UP, _DOWN = (
     Context(prec=_DIGITS, rounding=rounding, Emax=MAX_EMAX, Emin=MIN_EMIN) for rounding in (ROUND_CEILING, ROUND_FLOOR)
 )
@@ -19,19 +23,32 @@ _UP, _DOWN = (
 def rounded_up(value: Decimal) -> Fraction:
     """A rational above a positive result whose relative error is below 1e-25; call inside `precise`.
 
+    Results below 1e-1000 are told as that. Errors: `InvalidParameter` for results above 1e1000.
+
     >>> rounded_up(Decimal(1) / 3)
     Fraction(166666666666666667, 500000000000000000)
     """
-    return Fraction(_UP.plus(value * (1 + _GUARD)))
+    if value and value.adjusted() < -_FAR:
+        return Fraction(1, 10**_FAR)
+    return Fraction(_UP.plus(_near(value) * (1 + _GUARD)))
 
 
 def rounded_down(value: Decimal) -> Fraction:
     """A rational below a positive result whose relative error is below 1e-25; call inside `precise`.
 
+    Errors: `InvalidParameter` for results above 1e1000 or below 1e-1000.
+
     >>> rounded_down(Decimal(2) / 3)
     Fraction(333333333333333333, 500000000000000000)
     """
-    return Fraction(_DOWN.plus(value * (1 - _GUARD)))
+    return Fraction(_DOWN.plus(_near(value) * (1 - _GUARD)))
+
+
+def _near(value: Decimal) -> Decimal:
+    """The value; `InvalidParameter` for one of more than a thousand digits before or behind its point."""
+    if value and abs(value.adjusted()) > _FAR:
+        raise InvalidParameter("these numbers lie too far apart: a result has more than a thousand digits")
+    return value
 
 
 def float_up(value: Fraction) -> float:

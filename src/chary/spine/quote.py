@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from chary.amounts import Amount
-from chary.numbers import Number, exact, plain, whole
+from chary.numbers import Number, exact, plain, probability, whole
 from chary.spine.interaction import Interaction
 from chary.spine.outlook import RAISE, Outlook
 from chary.spine.refusal import free_epsilon, freed_by_a_delta, needed
@@ -189,6 +189,7 @@ def quote(
     were asked (`InvalidQuery`), but nothing is read.
     """
     interaction.prepare(spine.rows)
+    confidence = probability(confidence, "confidence")
     price, left = interaction.price(spine.filter), spine.left()
     shares = spine.filter.shares
     later = interaction.later

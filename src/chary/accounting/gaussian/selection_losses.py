@@ -207,13 +207,12 @@ def _running(run: Crossing) -> Crossing:
 
 
 def _moderate(ratios: dict[str, Fraction]) -> list[float]:
-    found = {name: float(ratio) for name, ratio in ratios.items()}
-    for name, ratio in found.items():
+    for name, ratio in ratios.items():  # before they are floats: a quotient may lie beyond all of them
         if abs(ratio) > _WIDEST or (name == "threshold_noise" and ratio * _WIDEST < 1):
             raise InvalidParameter(f"{name} must be within a factor of 10**6 of the noise of a query")
-    if found["sensitivity"] < _SMALLEST:
+    if ratios["sensitivity"] < _SMALLEST:
         raise InvalidParameter("sensitivity must be at least 1e-15 of the noise of a query")
-    return list(found.values())
+    return [float(ratio) for ratio in ratios.values()]
 
 
 def _steps(count: int) -> float:

@@ -167,8 +167,12 @@ def plain_outcome(value: Any) -> Any:
 
 
 def canonical_outcome(value: Any) -> str:
-    """One text for equal outcomes: 1, 1.0 and True differ."""
-    return json.dumps(plain_outcome(value), sort_keys=True, separators=(",", ":"))
+    """One text for equal outcomes: 1, 1.0 and True differ. `InvalidParameter` for what JSON cannot say."""
+    try:
+        return json.dumps(plain_outcome(value), sort_keys=True, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        pass
+    raise InvalidParameter("outcomes are texts, numbers, truths, None, and lists and objects of them")
 
 
 def _is_plain(value: Any) -> bool:

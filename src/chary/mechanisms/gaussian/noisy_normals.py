@@ -1,5 +1,6 @@
 """Selection with real Gaussian noise ([GAUSS]; theory section 5): the largest of many values, and a noisy threshold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -37,8 +38,9 @@ class GaussianMax:
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", positive(self.noise, "noise"))
 
-    def step(self, values: Integers, source: Source) -> int:
+    def step(self, values: Sequence[int] | Integers, source: Source) -> int:
         """The position of the winner. One rounded comparison of all leaves few candidates, an exact one the winner."""
+        values = values if isinstance(values, np.ndarray) else np.array(_whole_only(values), dtype=object)
         if values.ndim != 1 or not values.size or values.dtype.kind not in "iuO":
             raise InvalidParameter("a noisy maximum needs a list of at least one integer")
         drawn = normals(source, values.size)
@@ -63,6 +65,12 @@ class GaussianMax:
         # Twice what open bits and roundings can be: a candidate too many costs a comparison, one too few the law.
         error = scale * 2.0**-31 + 2.0**-50 * (float(heights.max()) + float(np.abs(noises).max()))
         return np.flatnonzero(sums >= sums.max() - 2 * error)
+
+
+def _whole_only(values: Sequence[int]) -> list[int]:
+    """A list of integers; an empty one, which is refused, for anything else."""
+    found = list(values) if isinstance(values, (list, tuple, range)) else []
+    return found if all(type(value) is int for value in found) else []
 
 
 def _above_least(values: Integers) -> NDArray[np.float64]:

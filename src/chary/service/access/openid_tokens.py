@@ -106,10 +106,14 @@ def granted(said: OpenIdOptions, claims: Mapping[str, Any], name: str) -> Princi
 def name_of(token: str) -> str:
     """The public name of a token of an issuer, which tells nothing of it.
 
-    >>> name_of("a.b.c")
-    'openid-845e30448809e2bc'
+    It is made of what is signed: to one signature others can be made by anybody, such as (r, n - s) to (r, s) of an
+    elliptic curve, and under each another name could come as often as a token may.
+
+    >>> name_of("a.b.c") == name_of("a.b.d")
+    True
     """
-    return f"openid-{hashlib.sha256(token.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    signed = token.rpartition(".")[0]
+    return f"openid-{hashlib.sha256(signed.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 def _holds(claims: Mapping[str, Any], claim: str, value: str) -> bool:

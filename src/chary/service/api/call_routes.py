@@ -87,20 +87,30 @@ def run(on: Asker, number: Number, typed: Typed = False) -> JSONResponse:
 
 
 @router.post("/quotes", openapi_extra=in_json_body(_QUOTED))
-def quote(on: Asker, body: Body, typed: Typed = False) -> JSONResponse:
-    """What a call would cost and how accurate it would be; nothing is charged, read or written."""
+async def quote(on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+    """What a call would cost and how accurate it would be; nothing is charged, read or written.
+
+    What takes longer than `quote-seconds` to work out is a problem with status 503.
+    """
     call, terms, alternatives = _quoted(body)
-    session = on.served.asked_by(on.who.analyst)
-    found = session.quote(shown_call(on.served, on.who, session, call), **terms)
-    return JSONResponse(told_quote(found, alternatives=alternatives, typed=typed))
+
+    def told() -> JSONResponse:
+        session = on.served.asked_by(on.who.analyst)
+        found = session.quote(shown_call(on.served, on.who, session, call), **terms)
+        return JSONResponse(told_quote(found, alternatives=alternatives, typed=typed))
+
+    return await service.calculations.of(on.who.analyst, told)
 
 
 @router.post("/runs/{number}/quotes", openapi_extra=in_json_body(_WORDS))
-def quote_question(on: Asker, number: Number, body: Body, typed: Typed = False) -> JSONResponse:
+async def quote_question(on: Asker, number: Number, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
     """What a question to a run would cost now."""
-    session = on.served.asked_by(on.who.analyst)
-    asked = run_shown(on.served, on.who, session, number)
-    return JSONResponse(told_quote(asked.quote(**words_of(asked, body)), alternatives=False, typed=typed))
+
+    def told() -> JSONResponse:
+        asked = run_shown(on.served, on.who, on.served.asked_by(on.who.analyst), number)
+        return JSONResponse(told_quote(asked.quote(**words_of(asked, body)), alternatives=False, typed=typed))
+
+    return await service.calculations.of(on.who.analyst, told)
 
 
 async def answered(request: Request, service: Service, on: Asking, wish: Wish, typed: bool) -> JSONResponse:

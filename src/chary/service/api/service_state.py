@@ -16,6 +16,7 @@ from chary.service.access.readiness import Readiness
 from chary.service.access.shared_rates import SharedRates
 from chary.service.api.figures_kept import Figures
 from chary.service.keeping.service_store import ServiceStore
+from chary.service.serving.calculations import Calculations
 from chary.service.serving.jobs import Jobs
 from chary.service.serving.served_datasets import ServedDatasets, opened_datasets
 from chary.service.serving.service_config import ServiceConfig
@@ -43,6 +44,7 @@ class Service:
     log_in: "OpenIdLogIn | None"
     trail: AuditTrail
     jobs: Jobs
+    calculations: Calculations
     rates: AnyRates
     failures: AnyRates
     standing: StandingRunner
@@ -55,7 +57,9 @@ class Service:
 
     def close(self) -> int:
         """Let calls end and close everything; returns how many did not end in time: their reservations are kept."""
+        self.calculations.close()
         running = self.jobs.close(self.config.service.stop_seconds)
+        running += self.standing.close(0 if running else self.config.service.stop_seconds)
         if not running:
             self.datasets.close()
             self.store.close()
@@ -75,6 +79,7 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
     """A service of datasets that are open, and of a database."""
     said = config.service
     jobs = Jobs(store, said.threads, said.calls_each)
+    calculations = Calculations(said.threads, said.calls_each, said.quote_seconds, STOPPING.is_set)
     tokens, log_in = _known(config, store)
     return Service(
         config=config,
@@ -84,10 +89,11 @@ def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDat
         log_in=log_in,
         trail=AuditTrail(store),
         jobs=jobs,
+        calculations=calculations,
         rates=_rates(config, store, "token", said.rate, said.burst),
         # Ten failures at once, then one every ten seconds.
         failures=_rates(config, store, "failed", 0.1, 10),
-        standing=StandingRunner(datasets, tokens, StandingBook(store), Feed(store), jobs.answers),
+        standing=StandingRunner(datasets, tokens, StandingBook(store), Feed(store), jobs.answers, calculations),
         webhooks=Webhooks(config, store),
     )
 

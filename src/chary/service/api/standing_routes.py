@@ -15,7 +15,15 @@ from chary.service.api.places import After, Asking, Limit, On, key_header, paged
 from chary.service.api.service_state import Service, Shared
 from chary.service.api.streams import Followed, looks
 from chary.service.serving.wishes import Wish
-from chary.service.standing.standing_book import ACTIVE, ENDED, PAUSED, StandingQuestion, named, state_of
+from chary.service.standing.standing_book import (
+    ACTIVE,
+    ENDED,
+    LONGEST_CRONTAB,
+    PAUSED,
+    StandingQuestion,
+    named,
+    state_of,
+)
 from chary.service.standing.standing_runner import quote_of
 from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import check_fields
@@ -34,7 +42,11 @@ _BODY: Final = {
         "call": {"type": "object", "description": "A call to ask; or a run with a question to it."},
         "run": {"type": "integer"},
         "question": {"type": "object"},
-        "every": {"type": "string", "description": 'append, or a crontab in UTC such as "0 6 * * mon".'},
+        "every": {
+            "type": "string",
+            "maxLength": LONGEST_CRONTAB,
+            "description": 'append, or a crontab in UTC such as "0 6 * * mon".',
+        },
         "share": {"type": ["number", "string"], "description": "What all its calls may cost together."},
         "tell": {"enum": ["hits", "all"]},
         "webhook": {"type": ["string", "null"], "description": "The name of one in the chary.toml."},
@@ -49,7 +61,7 @@ _STATE: Final = {
 
 
 @router.post("/standing", status_code=201, openapi_extra=in_json_body(_BODY))
-def stand(
+async def stand(
     request: Request, on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared
 ) -> JSONResponse:
     """Ask something at every append, or at a time, once about every version of the rows, within a share of the budget.
@@ -58,13 +70,16 @@ def stand(
     `Idempotency-Key` that came before nothing is made: the answer is what stands under it.
     """
     key = request_key(request)
-    return JSONResponse(stood(service, on, body, key).as_dict(), 201, {"Idempotency-Key": key_header(key)})
+    found = await stood(service, on, body, key)
+    return JSONResponse(found.as_dict(), 201, {"Idempotency-Key": key_header(key)})
 
 
 @router.get("/standing")
-def standing(on: Historian, service: Shared) -> JSONResponse:
-    """The standing questions that are shown to this token, with what they cost so far."""
-    return JSONResponse({"items": [each.as_dict() for each in standing_shown(service, on)]})
+def standing(request: Request, on: Historian, service: Shared, after: After = 0, limit: Limit = 100) -> JSONResponse:
+    """The standing questions that are shown to this token, oldest first, with what they cost so far; after so many."""
+    found = standing_shown(service, on, after, limit + 1)
+    last = after + limit if len(found) > limit else None
+    return paged(request, [each.as_dict() for each in found[:limit]], last)
 
 
 @router.put(
@@ -116,8 +131,12 @@ async def feed_events(
             yield ServerSentEvent(event=each["kind"], id=str(after), data=each)
 
 
-def stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> StandingQuestion:
+async def stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> StandingQuestion:
     """A new standing question, as a body says it, in the trail; or the one that stands under the key."""
+    return await service.calculations.of(on.who.analyst, lambda: _stood(service, on, body, key))
+
+
+def _stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> StandingQuestion:
     wish = wish_of(body)
     said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
     said |= {"share": body.get("share"), "webhook": body.get("webhook"), "key": key}
@@ -143,15 +162,15 @@ def turned(service: Service, on: Asking, name: str, state: str) -> StandingQuest
 
 def own_standing(service: Service, on: Asking, name: str) -> StandingQuestion:
     """The standing question of that name, if it is of one's own; for others it is not there."""
-    for each in standing_shown(service, on):
-        if each.standing == name and each.analyst == on.who.analyst:
-            return each
-    raise Refusal(404, "there is no standing question of that name")
+    found = service.standing.book.named(name)
+    if found is None or (found.dataset, found.analyst) != (on.served.name, on.who.analyst):
+        raise Refusal(404, "there is no standing question of that name")
+    return found
 
 
-def standing_shown(service: Service, on: Asking) -> list[StandingQuestion]:
-    """The standing questions that are shown to somebody, oldest first."""
-    return [each for each in service.standing.book.all(on.served.name) if on.served.shows(on.who, each.analyst)]
+def standing_shown(service: Service, on: Asking, after: int = 0, limit: int | None = None) -> list[StandingQuestion]:
+    """The standing questions that are shown to somebody, oldest first; after so many, so many."""
+    return service.standing.book.all(on.served.name, analyst=_alone(on), after=after, limit=limit)
 
 
 def _alone(on: Asking) -> str | None:

@@ -72,9 +72,8 @@ class RemoteFigures:
 
     @property
     def standing(self) -> list[dict[str, Any]]:
-        """The standing questions that are shown to this token, with what they cost so far."""
-        found: list[dict[str, Any]] = self._transport.read(self._at("standing"))["items"]
-        return found
+        """The standing questions that are shown to this token, oldest first, with what they cost so far."""
+        return self._transport.pages(self._at("standing"))
 
     @property
     def news(self) -> list[dict[str, Any]]:

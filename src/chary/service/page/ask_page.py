@@ -14,7 +14,7 @@ from chary.errors import CharyError
 from chary.service.api.job_routes import Name as JobName
 from chary.service.api.job_routes import job_found
 from chary.service.api.places import Asking
-from chary.service.api.service_state import Shared
+from chary.service.api.service_state import Service, Shared
 from chary.service.page.asking.beginning import led_on, once, page_key, settled
 from chary.service.page.asking.call_forms import USUAL, CallForm, form_of, menu, texts_of
 from chary.service.page.asking.form_fields import Texts
@@ -50,7 +50,7 @@ async def post(request: Request, on: Asker, form: Form, service: Shared) -> Resp
     made = form_of(form.text("kind"))
     texts, do = texts_of(form.fields), form.text("do")
     if do != "ask":
-        told = await asyncio.to_thread(quoted, on, made, texts, form.fields, compared=do == "compare")
+        told = await _quoted(service, on, made, form)
         return await asyncio.to_thread(_form, request, on, made, texts, told, said=form)
     try:
         body = await asyncio.to_thread(made.body, texts, on.served.session.schema)
@@ -62,11 +62,10 @@ async def post(request: Request, on: Asker, form: Form, service: Shared) -> Resp
 
 
 @router.post("/quote")
-def quote(request: Request, on: Asker, form: Form) -> Response:
+async def quote(request: Request, on: Asker, form: Form, service: Shared) -> Response:
     """The quote alone, for the script of the page."""
-    made = form_of(form.text("kind"))
-    told = quoted(on, made, texts_of(form.fields), form.fields, compared=form.text("do") == "compare")
-    return shown(request, "quote", quoted=told)
+    told = await _quoted(service, on, form_of(form.text("kind")), form)
+    return await asyncio.to_thread(shown, request, "quote", quoted=told)
 
 
 @router.get("/jobs/{job}")
@@ -79,6 +78,22 @@ def job(request: Request, on: Asker, job: JobName, service: Shared) -> Response:
     if state.state == "running":
         response.headers.update(_WAIT)
     return response
+
+
+async def _quoted(service: Service, on: Asking, made: CallForm, form: Posted) -> Quoted:
+    """The quote of what a form says, with what else would do where that is asked for; or why there is none."""
+    texts, compared = texts_of(form.fields), form.text("do") == "compare"
+
+    def told() -> Quoted:
+        found = quoted(on, made, texts, form.fields, compared=compared)
+        if compared and found.quote is not None:
+            found.quote.alternatives  # noqa: B018 - worked out here, and kept
+        return found
+
+    try:
+        return await service.calculations.of(on.who.analyst, told)
+    except CharyError as error:
+        return refused(made, texts, error)
 
 
 def _again(on: Asking, call: Replay | None, kind: str | None) -> tuple[CallForm, Texts]:

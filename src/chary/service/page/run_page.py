@@ -1,14 +1,15 @@
 """An open run: what is public of it, and the form of a question to it."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from chary.calls.run import Run
 from chary.errors import CharyError
 from chary.service.api.places import Asking, Number
-from chary.service.api.service_state import Shared
+from chary.service.api.service_state import Service, Shared
 from chary.service.page.asking.beginning import once, page_key, settled
 from chary.service.page.asking.call_forms import texts_of
 from chary.service.page.asking.form_fields import Texts
@@ -38,7 +39,7 @@ async def ask_run(request: Request, on: Asker, number: Number, form: Form, servi
     texts = texts_of(form.fields)
     found = await asyncio.to_thread(run_of, on, number)
     if form.text("do") != "ask":
-        told = await asyncio.to_thread(question_quoted, on, found, texts)
+        told = await _quoted(service, on, found, texts)
         return await asyncio.to_thread(_form, request, on, number, texts, told)
     try:
         body = await asyncio.to_thread(question_of, run_fields(found), texts, on.served.session.schema)
@@ -49,9 +50,19 @@ async def ask_run(request: Request, on: Asker, number: Number, form: Form, servi
 
 
 @router.post("/quote")
-def quote_run(request: Request, on: Asker, number: Number, form: Form) -> Response:
+async def quote_run(request: Request, on: Asker, number: Number, form: Form, service: Shared) -> Response:
     """The quote alone, for the script of the page."""
-    return shown(request, "quote", quoted=question_quoted(on, run_of(on, number), texts_of(form.fields)))
+    found = await asyncio.to_thread(run_of, on, number)
+    told = await _quoted(service, on, found, texts_of(form.fields))
+    return await asyncio.to_thread(shown, request, "quote", quoted=told)
+
+
+async def _quoted(service: Service, on: Asking, run: Run[Any, Any], texts: Texts) -> Quoted:
+    """The quote of what a form says; or why there is none."""
+    try:
+        return await service.calculations.of(on.who.analyst, lambda: question_quoted(on, run, texts))
+    except CharyError as error:
+        return question_refused(run, texts, error)
 
 
 def _form(

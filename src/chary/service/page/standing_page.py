@@ -1,5 +1,6 @@
 """Standing questions: what they found over time, how long they last; making, pausing and stopping one."""
 
+import asyncio
 import json
 from typing import Annotated, Any, Final
 
@@ -29,35 +30,37 @@ Stander = Annotated[Asking, Depends(Visiting("stand"))]
 
 
 @router.get("")
-def standing(request: Request, on: Historian, service: Shared) -> Response:
+async def standing(request: Request, on: Historian, service: Shared) -> Response:
     """The standing questions that are shown to a token."""
-    return _page(request, on, service)
+    return await _page(request, on, service)
 
 
 @router.post("")
-def stand(request: Request, on: Stander, service: Shared, form: Form) -> Response:
+async def stand(request: Request, on: Stander, service: Shared, form: Form) -> Response:
     """Let a question stand."""
     try:
         body = standing_body(form)
-        stood(service, on, body, page_key(form.text("once"), body))
+        await stood(service, on, body, page_key(form.text("once"), body))
     except CharyError as error:
         told = {"problem": problem(error), "about": field_about(error)}
-        return _page(request, on, service, status_of(error), said={**USUAL, **form.fields}, **told)
+        return await _page(request, on, service, status_of(error), said={**USUAL, **form.fields}, **told)
     return RedirectResponse(place_of(on.served.name, "standing"), 303)
 
 
 @router.post("/new")
-def begin(request: Request, on: Stander, service: Shared, form: Form) -> Response:
+async def begin(request: Request, on: Stander, service: Shared, form: Form) -> Response:
     """What the form of a call says, to be left standing: when, and for how much, is asked next."""
-    body = form_of(form.text("kind")).body(texts_of(form.fields), on.served.session.schema)
-    return _begun(request, on, service, {"call": body})
+    texts, schema = texts_of(form.fields), on.served.session.schema
+    body = await asyncio.to_thread(form_of(form.text("kind")).body, texts, schema)
+    return await _begun(request, on, service, {"call": body})
 
 
 @router.post("/new/{number}")
-def begin_question(request: Request, number: Number, on: Stander, service: Shared, form: Form) -> Response:
+async def begin_question(request: Request, number: Number, on: Stander, service: Shared, form: Form) -> Response:
     """What the form of a run says, to be left standing."""
-    body = question_of(run_fields(run_of(on, number)), texts_of(form.fields), on.served.session.schema)
-    return _begun(request, on, service, {"run": number, "question": body})
+    run = await asyncio.to_thread(run_of, on, number)
+    body = question_of(run_fields(run), texts_of(form.fields), on.served.session.schema)
+    return await _begun(request, on, service, {"run": number, "question": body})
 
 
 @router.post("/{name}")
@@ -68,19 +71,24 @@ def turn(name: Name, on: Stander, service: Shared, form: Form) -> Response:
 
 
 @router.get("/{name}/picture.svg")
-def picture(name: Name, on: Historian, service: Shared, dark: bool = False) -> Response:
+async def picture(name: Name, on: Historian, service: Shared, dark: bool = False) -> Response:
     """What a standing question found, drawn."""
-    for each in watched(service, on):
+    for each in await service.calculations.of(on.who.analyst, lambda: watched(service, on)):
         if each.standing.standing == name:
-            return drawn(alarms_spec(each), dark=dark)
+            return await asyncio.to_thread(drawn, alarms_spec(each), dark=dark)
     raise Refusal(404, "there is no standing question of that name")
 
 
-def _begun(request: Request, on: Asking, service: Service, asked: dict[str, Any]) -> Response:
-    return _page(request, on, service, said={**USUAL, "asked": json.dumps(asked, ensure_ascii=False)})
+async def _begun(request: Request, on: Asking, service: Service, asked: dict[str, Any]) -> Response:
+    return await _page(request, on, service, said={**USUAL, "asked": json.dumps(asked, ensure_ascii=False)})
 
 
-def _page(request: Request, on: Asking, service: Service, status: int = 200, **context: Any) -> Response:
+async def _page(request: Request, on: Asking, service: Service, status: int = 200, **context: Any) -> Response:
+    """The page, which quotes what stands."""
+    return await service.calculations.of(on.who.analyst, lambda: _shown(request, on, service, status, context))
+
+
+def _shown(request: Request, on: Asking, service: Service, status: int, context: dict[str, Any]) -> Response:
     told: dict[str, Any] = {"problem": None, "about": "", "said": USUAL} | context
     told |= {"found": watched(service, on), "lasts": lasts, "once": told["said"].get("once") or once()}
     asked, refused = told_now(on, told["said"]["asked"])

@@ -20,12 +20,10 @@ from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import JOBS
 from chary.service.serving.served_datasets import Served
 from chary.service.serving.shared_answers import SharedAnswers
-from chary.service.serving.turns import Turns
+from chary.service.serving.turns import WAITING, Turns
 from chary.service.serving.wishes import Wish, fulfilled
 from chary.service.wire.problems import Refusal, problem
 
-# So many calls may wait for each thread before further ones are sent away, whosever they are.
-_WAITING: Final = 32
 # A process says so often that its jobs live; one that was silent three times is gone.
 BEAT: Final = 5.0
 _FORGOTTEN: Final = 86_400.0
@@ -75,7 +73,7 @@ class Jobs:
         self._store, self._closed = store, False
         self.answers = SharedAnswers(store)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="chary-call")
-        self._turns = Turns[Job](threads * (_WAITING + 1), each)
+        self._turns = Turns[Job](threads * (WAITING + 1), each)
         self._running: dict[str, Job] = {}
         self._kept: dict[str, Job] = {}
         self._lock = threading.Lock()

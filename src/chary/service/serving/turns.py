@@ -6,6 +6,8 @@ from typing import Final, Generic, TypeVar
 from chary.service.wire.problems import Refusal
 
 _Item = TypeVar("_Item")
+# So many may wait for each thread before further ones are sent away, whosever they are.
+WAITING: Final = 32
 # Long enough that some of them have ended by then.
 _AGAIN: Final = "2"
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 from apscheduler.triggers.cron import CronTrigger
@@ -29,6 +30,9 @@ TELL: Final = ("hits", "all")
 _LEASE: Final = 300.0
 # All of them are looked at again and again, so nobody has more on one dataset.
 MOST: Final = 100
+LONGEST_CRONTAB: Final = 100
+# So many next times are kept: one for each standing question of a large service.
+KEPT: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,8 @@ class StandingQuestion:
         """Whether its time has come since somebody last looked; that of an append always has."""
         if self.every == APPEND:
             return True
-        after = datetime.fromtimestamp(self.looked, UTC) + timedelta(microseconds=1)
-        coming = trigger_of(self.every).get_next_fire_time(None, after)
-        return coming is not None and coming.timestamp() <= now
+        coming = next_time(self.every, self.looked)
+        return coming is not None and coming <= now
 
     def due(self, version: int, now: float) -> bool:
         """Whether it is asked now: at a time that has come, about rows that it was not asked about."""
@@ -101,9 +104,7 @@ class StandingBook:
         if tell not in TELL:
             raise InvalidParameter(f"tell is one of {', '.join(TELL)}")
         name, now = named(who, dataset, secrets.token_hex(16) if key is None else key), self.clock()
-        # One that never comes, such as 31 February, would be searched for through all years at every look.
-        if every != APPEND and trigger_of(every).get_next_fire_time(None, datetime.fromtimestamp(now, UTC)) is None:
-            raise InvalidParameter("every is a time that never comes")
+        check_every(every, now)
         row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
         row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
         row |= {"webhook": webhook, "created": now, "state": ACTIVE, "version": version, "looked": now}
@@ -124,11 +125,26 @@ class StandingBook:
         """The standing question of that name, which there is."""
         return _standing(self._store.rows(_row_of(name))[0])
 
-    def all(self, dataset: str | None = None, *, active: bool = False) -> list[StandingQuestion]:
-        """All of them, oldest first."""
-        statement = select(STANDING).order_by(STANDING.c.created, STANDING.c.standing)
+    def named(self, name: str) -> StandingQuestion | None:
+        """The standing question of that name, if there is one."""
+        rows = self._store.rows(_row_of(name))
+        return _standing(rows[0]) if rows else None
+
+    def all(
+        self,
+        dataset: str | None = None,
+        *,
+        active: bool = False,
+        analyst: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[StandingQuestion]:
+        """All of them, oldest first: on one dataset, of one analyst, if one is named; after so many, so many."""
+        statement = select(STANDING).order_by(STANDING.c.created, STANDING.c.standing).offset(after).limit(limit)
         if dataset is not None:
             statement = statement.where(STANDING.c.dataset == dataset)
+        if analyst is not None:
+            statement = statement.where(STANDING.c.analyst == analyst)
         if active:
             statement = statement.where(STANDING.c.state == ACTIVE)
         return [_standing(row) for row in self._store.rows(statement)]
@@ -174,6 +190,28 @@ def state_of(said: str) -> str:
     if said not in (ACTIVE, PAUSED, ENDED):
         raise InvalidParameter(f"a standing question is {ACTIVE}, {PAUSED} or {ENDED}")
     return said
+
+
+def check_every(every: str, now: float) -> None:
+    """Refuse what is no time, and one that never comes, such as 31 February."""
+    if len(every) > LONGEST_CRONTAB:
+        raise InvalidParameter(f"every is longer than the {LONGEST_CRONTAB} characters that a crontab may have")
+    if every != APPEND and next_time(every, now) is None:
+        raise InvalidParameter("every is a time that never comes")
+
+
+@lru_cache(maxsize=KEPT)
+def next_time(every: str, looked: float) -> float | None:
+    """When a crontab comes next after somebody looked, in seconds since 1970; None for one that never does.
+
+    It takes a while to work out, and is asked for at every look.
+
+    >>> next_time("0 0 * * *", 0.0)
+    86400.0
+    """
+    after = datetime.fromtimestamp(looked, UTC) + timedelta(microseconds=1)
+    coming = trigger_of(every).get_next_fire_time(None, after)
+    return None if coming is None else coming.timestamp()
 
 
 def trigger_of(every: str) -> CronTrigger:

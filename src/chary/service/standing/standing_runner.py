@@ -1,6 +1,10 @@
 """Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
 
 import logging
+import threading
+import time
+from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
@@ -14,6 +18,7 @@ from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParamet
 from chary.numbers import exact
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.roles import Principal
+from chary.service.serving.calculations import Calculations
 from chary.service.serving.served_datasets import Served, ServedDatasets, rows_of
 from chary.service.serving.shared_answers import SharedAnswers
 from chary.service.serving.wishes import Wish, fulfilled, run_shown, shown_call, words_of
@@ -32,6 +37,9 @@ _SECONDS_FOR_RATE: Final = 3_600.0
 # Seconds: so long at most until one that failed is asked again. It is told from so many failures in a row on.
 _LONGEST_PAUSE: Final = 600.0
 _FAILURES_TOLD: Final = 3
+# The questions of so many datasets are asked at once.
+_DATASETS: Final = 64
+_LOOK: Final = 0.05
 _ALONE: Final = (
     "the histogram answers alone: no answer can be checked or charged now, and nothing is told of it until one can"
 )
@@ -61,7 +69,11 @@ class StandingRunner:
     book: StandingBook
     feed: Feed
     answers: SharedAnswers
+    calculations: Calculations
     failures: dict[str, Failures] = field(default_factory=dict)
+    asking: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_DATASETS), repr=False)
 
     def stand(self, served: Served, who: Principal, wish: Wish, price: Amount, **said: Any) -> StandingQuestion:
         """A new standing question: at appends about every version after the one of now, at times also about that.
@@ -82,7 +94,43 @@ class StandingRunner:
 
     def tick(self) -> int:
         """Ask everything that is due; returns how many were asked."""
-        return sum(self._asked(each) for each in self.book.all(active=True))
+        return sum(future.result() for future in self.begin())
+
+    def begin(self) -> "list[Future[int]]":
+        """Begin to ask everything that is due, each dataset by itself: one that takes long holds no other one up.
+
+        A dataset whose questions are still being asked is left alone. Returns how many were asked, of each dataset.
+        """
+        due: dict[str, list[StandingQuestion]] = defaultdict(list)
+        for each in self.book.all(active=True):
+            due[each.dataset].append(each)
+        with self.lock:
+            free = [dataset for dataset in due if dataset not in self.asking]
+            self.asking.update(free)
+            return [self.pool.submit(self._asked_in_turn, dataset, due[dataset]) for dataset in free]
+
+    def close(self, seconds: float) -> int:
+        """Begin nothing more and wait so long for what runs; returns how many datasets are still being asked."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        until = time.monotonic() + seconds
+        while self.asking and time.monotonic() < until:
+            time.sleep(_LOOK)
+        return len(self.asking)
+
+    def _asked_in_turn(self, dataset: str, questions: list[StandingQuestion]) -> int:
+        try:
+            return sum(self._tried(each) for each in questions)
+        finally:
+            with self.lock:
+                self.asking.discard(dataset)
+
+    def _tried(self, standing: StandingQuestion) -> bool:
+        """What goes wrong with one holds up no other one."""
+        try:
+            return self._asked(standing)
+        except Exception as error:
+            LOG.error('{"event": "standing", "error": "%s"}', type(error).__name__)
+            return False
 
     def _asked(self, standing: StandingQuestion) -> bool:
         served = self.datasets.get(standing.dataset)
@@ -121,7 +169,7 @@ class StandingRunner:
             return
         session = served.acting(who)
         try:
-            quoted = quote_of(served, who, session, standing.wish)
+            quoted = self.calculations.now(lambda: quote_of(served, who, session, standing.wish))
             most = self._charged(session, standing, version) + quoted.most
             if not most.fits_into(_share(session, standing.share)):
                 self._end(standing, version, "the next answer could cost more than is left of its share")

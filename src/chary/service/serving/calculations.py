@@ -1,0 +1,202 @@
+"""Calculations such as quotes: of all analysts in turn, none too many, and stopped where they take too long.
+
+A quote reads nothing and charges nothing, so nothing is lost when it is cut off. It is cut off in its own thread, by an
+exception that Python raises there between two instructions.
+"""
+
+import asyncio
+import ctypes
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Final, NamedTuple, TypeVar
+
+from chary.service.serving.turns import WAITING, Turns
+from chary.service.wire.problems import Refusal
+
+_Found = TypeVar("_Found")
+# How often the clock is looked at, and how long after one exception the next is raised, should code have caught it.
+_LOOK: Final = 0.05
+_AGAIN: Final = 1.0
+# So long what is under way may go on when the service stops.
+_LAST: Final = 2.0
+# Code that may be between taking a lock, or half of a record, and the block that gives it back: it is never cut off.
+_WHOLE: Final = (
+    "chary.data.engines",
+    "chary.ledger",
+    "chary.service.keeping",
+    "concurrent.futures",
+    "duckdb",
+    "importlib",
+    "logging",
+    "psycopg",
+    "queue",
+    "sqlalchemy",
+    "sqlite3",
+    "threading",
+)
+_raise_in: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+
+class Overdue(BaseException):
+    """Raised in a thread whose calculation takes too long; no `except Exception` on the way holds it up."""
+
+
+@dataclass(eq=False)
+class _Running:
+    """A calculation under way: in which thread, until when, when it may be cut off again, whether it has ended."""
+
+    thread: int
+    until: float
+    again: float = 0.0
+    over: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def end(self) -> None:
+        """From here on nobody cuts it off, and what was to be raised is not."""
+        with self.lock:
+            self.over = True
+            _raise_in(ctypes.c_ulong(self.thread), None)
+
+    def cut(self, now: float) -> None:
+        """Raise in its thread, unless it has ended or is in code that must be left whole."""
+        with self.lock:
+            if not self.over and now >= self.again and not _whole(sys._current_frames().get(self.thread)):
+                self.again = now + _AGAIN
+                _raise_in(ctypes.c_ulong(self.thread), ctypes.py_object(Overdue))
+
+
+class Deadlines:
+    """Cuts calculations off that take longer than so many seconds.
+
+    Guarantee: `within` returns what the work found, or raises `Refusal` with status 503 soon after its time, where the
+    work is Python code whose single operations are short, as those on numbers of limited size are. What is in the midst
+    of a ledger, a database or an import goes on until it has left that. When the service stops, all have two seconds.
+
+    >>> Deadlines(lambda: False).within(5, lambda: 6 * 7)
+    42
+    """
+
+    def __init__(self, stopping: Callable[[], bool]) -> None:
+        self._stopping, self._stops = stopping, float("inf")
+        self._running: set[_Running] = set()
+        self._begun = threading.Event()
+        self._lock = threading.Lock()
+        self._watching = False
+
+    def within(self, seconds: float, work: Callable[[], _Found]) -> _Found:
+        """Do the work in this thread."""
+        running = _Running(threading.get_ident(), time.monotonic() + seconds)
+        self._watch(running)
+        try:
+            try:
+                return work()
+            finally:
+                running.end()
+        except Overdue:
+            running.end()
+        finally:
+            with self._lock:
+                self._running.discard(running)
+        raise Refusal(503, f"this takes longer than {seconds:g} seconds: ask for less at once", Retry_After="60")
+
+    def _watch(self, running: _Running) -> None:
+        with self._lock:
+            self._running.add(running)
+            if not self._watching:
+                self._watching = True
+                threading.Thread(target=self._look, name="chary-deadlines", daemon=True).start()
+        self._begun.set()
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(_LOOK)
+            now = time.monotonic()
+            with self._lock:
+                running = list(self._running)
+                if not running:
+                    self._begun.clear()
+            if self._stopping():
+                self._stops = min(self._stops, now + _LAST)
+            for each in running:
+                if now > min(each.until, self._stops):
+                    each.cut(now)
+            self._begun.wait()
+
+
+class _Waiting(NamedTuple):
+    analyst: str
+    work: Callable[[], Any]
+    future: "Future[Any]"
+
+
+class Calculations:
+    """Works out what is asked of public figures alone, so much at once, for all analysts in turn.
+
+    Guarantee: that of `Turns` and of `Deadlines`. Errors: `Refusal` with status 429 for more than one analyst may have
+    under way, 503 for more than may wait, for what takes too long, and when the service stops.
+    """
+
+    def __init__(self, threads: int, each: int, seconds: float, stopping: Callable[[], bool]) -> None:
+        self.deadlines, self.seconds = Deadlines(lambda: self._closed or stopping()), seconds
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="chary-quote")
+        self._turns = Turns[_Waiting](threads * (WAITING + 1), each)
+        self._lock, self._closed = threading.Lock(), False
+
+    async def of(self, analyst: str, work: Callable[[], _Found]) -> _Found:
+        """What the work finds."""
+        future: Future[_Found] = Future()
+        with self._lock:
+            if self._closed:
+                raise Refusal(503, "the service stops", Retry_After="2")
+            self._turns.add(analyst, _Waiting(analyst, work, future))
+            self._pool.submit(self._turn)
+        return await asyncio.wrap_future(future)
+
+    def now(self, work: Callable[[], _Found]) -> _Found:
+        """What the work finds, at once and in this thread: for what the service does by itself."""
+        return self.deadlines.within(self.seconds, work)
+
+    def close(self) -> None:
+        """Begin nothing more, and cut off what is under way."""
+        with self._lock:
+            self._closed = True
+            waiting = self._turns.all()
+        for each in waiting:
+            if each.future.set_running_or_notify_cancel():
+                each.future.set_exception(Refusal(503, "the service stops", Retry_After="2"))
+        self._pool.shutdown(wait=False)
+
+    def _turn(self) -> None:
+        with self._lock:
+            waiting = self._turns.next()
+        if waiting is None:
+            return  # what waited was given back, since the service stops
+        try:
+            if waiting.future.set_running_or_notify_cancel():
+                self._do(waiting)
+        finally:
+            with self._lock:
+                self._turns.ended(waiting.analyst)
+
+    def _do(self, waiting: _Waiting) -> None:
+        try:
+            found = self.deadlines.within(self.seconds, waiting.work)
+        except BaseException as error:
+            waiting.future.set_exception(error)
+        else:
+            waiting.future.set_result(found)
+
+
+def _whole(frame: FrameType | None) -> bool:
+    """Whether code that must be left whole is among what a thread is in."""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith(_WHOLE):
+            return True
+        frame = frame.f_back
+    return False
