@@ -1,20 +1,24 @@
 """What a custodian does: rows that arrive, shares of the budget, the report; and the report for everybody."""
 
 import asyncio
+import gzip
 import json
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import JSONResponse, Response
 from sqlalchemy import insert, select
 
 from chary.errors import InvalidParameter
 from chary.ledger.entries import now
-from chary.service.api.admission import JSON, media_of, read_body, strict_body
+from chary.ledger.head import head_of
+from chary.service.api.admission import JSON, header, media_of, read_body, strict_body
 from chary.service.api.places import Asking, On, request_key
 from chary.service.api.service_state import Service, Shared
 from chary.service.keeping.service_tables import PUBLISHED
 from chary.service.serving.brought_rows import ARROW, CSV_TEXT, TSV_TEXT, brought_rows
+from chary.service.serving.reports_kept import ReportInPages
 from chary.service.serving.served_datasets import rows_of
 from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import check_fields, finite
@@ -25,6 +29,7 @@ router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["custodians"])
 Form = Annotated[Literal["json", "html", "markdown", "csv", "typed"], Query()]
 # The page needs nothing from elsewhere, and is given nothing.
 _ALONE: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
+_TEXTS: Final = ("html", "markdown", "csv")
 # So long an append waits for standing questions, and for appends through other processes.
 _PATIENCE: Final = 60.0
 _ROWS: Final = {
@@ -69,9 +74,16 @@ def share(
 
 
 @router.get("/report/draft")
-def draft(on: Annotated[Asking, Depends(On("publish"))], form: Form = "json") -> Response:
+def draft(
+    request: Request, on: Annotated[Asking, Depends(On("publish"))], service: Shared, form: Form = "json"
+) -> Response:
     """What would be published now."""
-    return _shown(report(on.served.session), form)
+    head = head_of(on.served.session.spine.ledger)
+    made = partial(report, on.served.session)
+    if head is None:
+        return _sent(request, gzip.compress(_written(made(), form).encode()), form)
+    key = on.served.name, f"draft {head}", form
+    return _sent(request, service.reports.text(key, lambda: _written(made(), form)), form)
 
 
 @router.post("/report", status_code=201)
@@ -82,9 +94,18 @@ def publish(on: Annotated[Asking, Depends(On("publish"))], service: Shared) -> J
 
 
 @router.get("/report")
-def published(on: Annotated[Asking, Depends(On("look"))], service: Shared, form: Form = "json") -> Response:
+def published(
+    request: Request, on: Annotated[Asking, Depends(On("look"))], service: Shared, form: Form = "json"
+) -> Response:
     """The report that was published last."""
-    return _shown(last_report(service, on), form)
+    return published_text(request, on, service, form)
+
+
+def published_text(request: Request, on: Asking, service: Service, form: str) -> Response:
+    """The report that was published last in one of its forms; each is made once."""
+    number = _last_number(service, on)
+    text = service.reports.text((on.served.name, str(number), form), lambda: _written(_numbered(service, number), form))
+    return _sent(request, text, form)
 
 
 async def appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
@@ -123,20 +144,38 @@ def published_now(service: Service, on: Asking) -> PublicReport:
     return made
 
 
-def last_report(service: Service, on: Asking) -> PublicReport:
+def last_report(service: Service, on: Asking) -> ReportInPages:
     """The report that was published last; `Refusal` with status 404 where none was."""
+    number = _last_number(service, on)
+    return service.reports.in_pages((on.served.name, str(number)), lambda: _numbered(service, number))
+
+
+def _last_number(service: Service, on: Asking) -> int:
     here = PUBLISHED.c.dataset == on.served.name
-    found = service.store.rows(select(PUBLISHED.c.report).where(here).order_by(PUBLISHED.c.number.desc()).limit(1))
+    found = service.store.rows(select(PUBLISHED.c.number).where(here).order_by(PUBLISHED.c.number.desc()).limit(1))
     if not found:
         raise Refusal(404, "no report of this dataset was published")
-    made: PublicReport = of_typed(json.loads(found[0].report))
+    number: int = found[0].number
+    return number
+
+
+def _numbered(service: Service, number: int) -> PublicReport:
+    (found,) = service.store.rows(select(PUBLISHED.c.report).where(PUBLISHED.c.number == number))
+    made: PublicReport = of_typed(json.loads(found.report))
     return made
 
 
-def _shown(made: PublicReport, form: str) -> Response:
-    if form == "html":
-        return HTMLResponse(made.html(), headers=_ALONE)
-    if form in ("markdown", "csv"):
-        text = made.markdown() if form == "markdown" else made.csv()
-        return PlainTextResponse(text, media_type=f"text/{form}")
-    return JSONResponse(in_typed(made) if form == "typed" else finite(made.to_dict()))
+def _written(made: PublicReport, form: str) -> str:
+    if form in _TEXTS:
+        return str(getattr(made, form)())
+    told = in_typed(made) if form == "typed" else finite(made.to_dict())
+    return json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _sent(request: Request, text: bytes, form: str) -> Response:
+    """A compressed text, as it is to whoever takes it so."""
+    media = f"text/{form}; charset=utf-8" if form in _TEXTS else JSON
+    headers = {"Vary": "Accept-Encoding"} | (_ALONE if form == "html" else {})
+    if "gzip" in {part.partition(";")[0].strip() for part in header(request, "accept-encoding").lower().split(",")}:
+        return Response(text, headers=headers | {"Content-Encoding": "gzip"}, media_type=media)
+    return Response(gzip.decompress(text), headers=headers, media_type=media)

@@ -18,6 +18,7 @@ from chary.service.api.figures_kept import Figures
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.calculations import Calculations
 from chary.service.serving.jobs import Jobs
+from chary.service.serving.reports_kept import ReportsKept
 from chary.service.serving.served_datasets import ServedDatasets, opened_datasets
 from chary.service.serving.service_config import ServiceConfig
 from chary.service.standing.standing_book import StandingBook
@@ -50,6 +51,7 @@ class Service:
     standing: StandingRunner
     webhooks: Webhooks
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+    reports: ReportsKept = field(default_factory=ReportsKept)
     streams: OpenStreams = field(default_factory=OpenStreams)
     figures: Figures = field(default_factory=Figures)
     readiness: Readiness = field(default_factory=Readiness)
