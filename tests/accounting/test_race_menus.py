@@ -48,6 +48,20 @@ def test_a_race_is_worth_more_than_one_session(grain, calls, targets, left):
     assert (sessions.value((left,) * targets) > 1.01 * sessions.value((left,)))[170:175].all()
 
 
+@pytest.mark.parametrize(("steps", "tokens"), [(1, 1), (2, 3), (3, 6), (4, 11)])
+@pytest.mark.parametrize("grain", [0.02, 0.1])
+def test_a_release_for_so_many_tokens_changes_no_curve_and_for_one_less_it_does(grain, steps, tokens):
+    """Where F_t >= F_(t-c)(up) + F_(t-c)(down) everywhere, F is the curve of the menu with the release as well."""
+
+    def known(*more):
+        return np.array(list(islice(lattice_curves(grain, [MenuCall(1, 1), *more], 200), 24)))
+
+    alone = known()
+    np.testing.assert_allclose(known(MenuCall(steps, tokens, 1.0)), alone, rtol=1e-9)
+    if tokens > 1:
+        assert (known(MenuCall(steps, tokens - 1, 1.0)) > alone * (1 + 1e-4)).any()
+
+
 def test_what_follows_for_one_target_may_be_worth_more_than_its_own_session():
     """So a race is not bounded class by class: after a target's tokens are gone the session goes on for another."""
     calls, total = [(1, 1, True)], 10

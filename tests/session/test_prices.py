@@ -208,15 +208,15 @@ def test_gaussian_noise_has_no_pure_price(opened):
     assert (spent(session), session.history) == (Amount(0), [])
 
 
-def test_the_exact_filter_has_a_menu(opened):
+def test_the_exact_filter_has_a_menu_of_targets_and_sells_releases_of_any_size(opened):
     session = opened(filter="exact", grain="0.02")
-    for epsilon in ("0.02", "0.04", "0.1"):
+    for epsilon in ("0.02", "0.04", "0.05", "0.1"):
         session.release(count(), epsilon=epsilon)
     before = spent(session)
     refused = [
-        lambda: session.test(count(), above=5, epsilon="0.03"),
+        lambda: session.test(count(), above=5, epsilon="0.05"),
         lambda: session.test(count(), above=5, epsilon="0.1"),
-        lambda: session.release(count(), epsilon="0.05"),
+        lambda: session.release(count(), epsilon="0.9"),
         lambda: session.release(count(), rho="0.0001"),
     ]
     for ask in refused:

@@ -89,10 +89,13 @@ class Books(RuleBasedStateMachine):
             if target and (hit := hit_price_up(event, self.filter.order)) is not None:
                 return math.ceil(hit * STEP), 0
             return (math.ceil(event.log_moment_up(self.filter.order) * STEP),) * 2
-        for call in self.filter.menu:
-            if event.epsilon == call.steps * GRAIN and (call.q is None) == target:
-                return call.tokens, 0 if target else call.tokens
-        return None
+        if event.epsilon is None:
+            return None
+        fitting = [call for call in self.filter.menu if (call.q is None) == target]
+        tokens = [call.tokens for call in fitting if event.epsilon <= call.steps * GRAIN]
+        beside = None if target else self.filter.unlisted.tokens(event.epsilon, GRAIN, Fraction(BUDGET.epsilon))
+        tokens += [beside] if beside is not None and beside <= self.capacity else []
+        return (min(tokens), 0 if target else min(tokens)) if tokens else None
 
     def price_of_revision(self, epsilon):
         """The hit of the first call, or nothing if it was paid."""

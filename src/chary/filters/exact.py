@@ -60,6 +60,7 @@ class ExactFilter(Filter):
     `approximate_delta` is the part of delta set aside for calls that have one: the curve is worked out for the rest.
     `tokens` is how many fit; it is computed when 0, and read back from a ledger otherwise.
 
+    >>> from chary.accounting import Pure
     >>> f = ExactFilter(Budget(epsilon=1, delta=1e-6), Fraction(1, 50))
     >>> f.capacity.main, f.price(Targeted("0.02")).hit.main, f.price(Pure("0.05")).miss.main
     (45, 1, 6)

@@ -62,11 +62,12 @@ def open(
       it is beside it by default, `visits.csv.ledger`, for the command and the service too.
     - `budget`: needed the first time; later it is read from the ledger, and a different one raises `LedgerMismatch`.
       The first charge (or share, or append) records it for ever; quotes and refused calls leave no ledger behind.
-    - `filter`: "renyi" (mixed calls, the default when the budget has a delta), "exact" (calls that are multiples of
-      `grain`; most hits), "pure" (delta 0). `grain`: the usual epsilon of a call, for which a new filter is tuned.
+    - `filter`: "renyi" (mixed calls, the default when the budget has a delta), "exact" (targets of `grain`, or up to
+      twice that; most hits), "pure" (delta 0). `grain`: the usual epsilon of a call, for which a new filter is tuned.
     - `approximate_delta`: the part of delta set aside for (epsilon, delta)-DP events.
-    - `menu`: what an exact filter prices, by its own laws: events such as `[Targeted("0.02"), BoundaryCall("0.02"),
-      BestOf(2)]`; then `grain` is only how fine the curve is worked out (see `ExactFilter.of_events`).
+    - `menu`: what an exact filter prices, by its own laws, beside releases: events such as `[Targeted("0.02"),
+      BoundaryCall("0.02"), BestOf(2)]`; then `grain` is only how fine the curve is worked out (see
+      `ExactFilter.of_events`).
     - `witness`: a file on another disk that is told the ledger's head before any answer; then older copies are refused.
     - `dataset`: its name in the ledger, the file's stem by default; a second dataset in a ledger has a budget of its
       own and must be named. `analyst`: who asks, for caps per analyst.

@@ -233,7 +233,7 @@ def test_a_table_without_rows_or_one_that_shrank_is_refused(rows):
 def test_a_filter_without_a_price_for_rounds_refuses_the_opening(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), filter="exact", grain="0.02")
     with pytest.raises(NoPrice):
-        session.start(GrowingSparse(above="0.5", epsilon="0.03"))
+        session.start(GrowingSparse(above="0.5", epsilon="0.9"))
     assert session.start(GrowingSparse(above="0.5", epsilon="0.02")).ask(count()).round == 1
 
 

@@ -346,7 +346,7 @@ def test_the_exact_filter_pays_in_tokens():
         session.start(Individual(epsilon="0.02", hits=4))
         assert session.spent.amount.main == 4
         with pytest.raises(NoPrice):
-            session.start(Individual(epsilon="0.03", hits=1))
+            session.start(Individual(epsilon="0.05", hits=1))
 
 
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=10)}, {"budget": Budget(epsilon=1, delta=1e-6)}])

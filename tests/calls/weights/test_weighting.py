@@ -11,12 +11,14 @@ import pytest
 
 import chary
 from chary import Bins, Budget, BudgetRefused
+from chary.accounting import Targeted
 from chary.calls import Weights
 from chary.calls.weights.charged_questions import AskWeights
 from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.weighting import OpenWeights
 from chary.data import Neighbouring
 from chary.errors import NoPrice, RequestConflict
+from chary.filters import ExactFilter
 from chary.mechanisms import Laplace
 from chary.mechanisms.synthesis.weights_update import Change, MultiplicativeWeights, Transcript
 from chary.noise import Seeded
@@ -235,7 +237,7 @@ def test_what_is_easy_says_nothing_of_how_near_the_noisy_count_was(rows):
 def test_a_filter_without_a_price_refuses_the_opening(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), filter="exact", grain="0.02")
     with pytest.raises(NoPrice):
-        weights_of(session, epsilon="0.03")
+        weights_of(session, epsilon="0.05")
 
 
 def test_nothing_shows_a_row(rows):
@@ -272,7 +274,7 @@ def test_an_easy_answer_on_a_histogram_that_moved_is_thrown_away_like_a_hard_one
     assert steps.count("ran") == 2
 
 
-def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened):
+def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened, monkeypatch):
     session = opened(
         pd.DataFrame({"s": ["a", "b"] * 100}),
         privacy_unit=None,
@@ -283,5 +285,12 @@ def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened):
     )
     weights = session.start(Weights(universe={"s": ["a", "b"]}, alpha="0.1", epsilon="0.02"))
     session.append(pd.DataFrame({"s": ["a"]}))
+    smaller = session.spine.filter.price(Targeted("0.0199"))
+    assert smaller == session.spine.filter.price(Targeted("0.02"))
+
+    def unpriced(self, event):
+        raise NoPrice("no more")
+
+    monkeypatch.setattr(ExactFilter, "cost", unpriced)
     with pytest.raises(NoPrice):
         weights.ask("s = 'a'")

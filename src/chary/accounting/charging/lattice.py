@@ -142,6 +142,8 @@ class _Grid:
         # What a release is worth is known beforehand, so nothing but the best of them is a choice: one law of its own.
         best = [LatticeLaw(min(law.tokens for law in self.released), (), ((0, 0.0),))] if self.released else []
         self.laws = Laws([law for law in laws.laws if law.misses] + best)
+        costs = {law.tokens: self.laws.tokens == law.tokens for law in self.laws.laws if law.hits}
+        self.same = {tokens: (same, self.laws.hits[same]) for tokens, same in costs.items()}
 
     def solve(self, done: list[Floats], choice: Choice) -> tuple[Floats, Choice]:
         """The curve of the next level, and which law is best at each point."""
@@ -177,9 +179,9 @@ class _Grid:
     def _hits(self, done: list[Floats]) -> Floats:
         """What a hit adds to the worth of each law that can be paid; no worth is above 1, also that of a race."""
         found = np.zeros((len(self.laws.laws), self.top + 1))
-        for tokens in {law.tokens for law in self.laws.laws if law.tokens <= len(done) and law.hits}:
-            same = self.laws.tokens == tokens
-            found[same] = self.laws.hits[same] @ self._around(done[-tokens])
+        for tokens, (same, hits) in self.same.items():
+            if tokens <= len(done):
+                found[same] = hits @ self._around(done[-tokens])
         for law in self.released:
             if law.tokens <= len(done):
                 worth = sum(mass * self._below(done[-law.tokens], steps) for steps, mass in law.hits)

@@ -11,8 +11,6 @@ from chary.calls.thresholds.hit_terms import HitTerms, coarse_down
 from chary.calls.thresholds.how_sharply import together
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.weights.histogram_questions import NEARLY_SURE, AskHistogram, WeightedAnswer
-from chary.errors import NoPrice
-from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Gaussian, Laplace
 from chary.mechanisms.synthesis.weights_update import Easy, Transcript
 from chary.numbers import Number
@@ -91,12 +89,6 @@ class AskWeights(AskCharged):
     @cached_property
     def event(self) -> Event:
         return Targeted(self.epsilon)
-
-    def price(self, filter_: Filter) -> Price:
-        try:
-            return super().price(filter_)
-        except NoPrice as unpriced:
-            raise NoPrice(f"{unpriced}; with follow_size=False all calls of a histogram are of one size") from None
 
     @property
     def terms(self) -> Json:
