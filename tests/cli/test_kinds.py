@@ -55,6 +55,7 @@ from chary.calls import (
 from chary.cli.app import app
 from chary.cli.asking.forms import BROUGHT, BY_HITS, forms
 from chary.cli.asking.shown_answers import figures
+from chary.cli.output import is_table
 from tests.cli.conftest import SECRET
 from tests.session.kit import WORDS_OF_ACCOUNTING
 
@@ -197,6 +198,9 @@ def test_the_command_has_the_answer_of_the_library(call, visits, kind):
     assert found["charged"] == pytest.approx(found["spent"]["share"])
     assert found["remaining"] == pytest.approx(1 - found["spent"]["share"])
     assert SECRET not in out
+    if not found.get("interval_says", "no interval").startswith("no interval"):
+        rows = [row for rows in found.values() if is_table(rows) for row in rows]
+        assert any({"low", "high"} <= set(row) or {"at_least", "at_most"} <= set(row) for row in (found, *rows))
 
 
 @pytest.mark.parametrize("kind", CALLS)

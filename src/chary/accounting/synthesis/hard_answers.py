@@ -119,11 +119,11 @@ def easy_error_up(tails: Tails, *, alpha: Number, size: int, chance: Number, rou
 
     Beyond 2 alpha/3 a count should be hard, and one that is so many rows beyond is missed by the noise with the chance
     that `tails` says. So it is 2 alpha/3 and the least distance missed no oftener; with `rounding`, in rows, for sums
-    that are told in whole rows. It is alpha where the noise is within alpha/3, and else what the noise leaves.
+    that are told in whole rows. It is alpha at most where the noise is within alpha/3.
 
     >>> from chary.accounting.inference.noise_laws import LaplaceLaw
     >>> easy_error_up(LaplaceLaw(20), alpha="0.3", size=1000, chance=easy_chance(1))
-    0.398
+    0.399
     """
     missed = tails.miss_reach_up(chance) + exact(rounding, "rounding")
     return float_up(2 * probability(alpha, "alpha") / 3 + missed / whole(size, "size"))

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from chary.answer import raw
 from chary.numbers import plain
 from chary.pictures import Chart
 from chary.pictures.drawing import svg
@@ -146,13 +147,18 @@ def moment(time: str) -> str:
 
 
 def interval(ends: PublishedValue | Any) -> str:
-    """The ends of an interval in words.
+    """The ends of an interval in words; of a value outside of it, that it is the raw noisy one.
 
-    >>> interval(PublishedValue("", 170, None, 229, True))
-    'up to 229'
+    >>> interval(PublishedValue("", 170, None, 229, True)), interval(PublishedValue("", -11, 0, 9, True))
+    ('up to 229', '0 to 9; raw noisy value')
     """
     if not getattr(ends, "bounded", True):
         return "–"
+    value = ends.value.value if isinstance(ends.value, PublishedValue) else ends.value
+    return f"{_ends(ends)}; raw noisy value" if raw(value, (ends.low, ends.high)) else _ends(ends)
+
+
+def _ends(ends: PublishedValue | Any) -> str:
     if ends.low is None and ends.high is None:
         return "anything"
     if ends.low is None:
