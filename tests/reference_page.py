@@ -26,6 +26,7 @@ GROUPS = {
         "Neighbouring",
         "Relation",
         "Ballots",
+        "check",
     ),
     "Questions": ("count", "total", "mean", "histogram"),
     "Universes": ("Universe", "Bins"),

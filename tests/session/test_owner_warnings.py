@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import chary
-from chary import Budget, OwnerWarning, count
-from chary.errors import InvalidParameter
+from chary import Budget, count
+from chary.errors import InvalidParameter, OwnerWarning
 from chary.ledger import open_ledger
 from chary.ledger.places.moving import move
 from chary.noise import Seeded
