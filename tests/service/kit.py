@@ -51,15 +51,14 @@ def bearing(token):
 
 
 @contextmanager
-def listening(service):
-    """Serve it from a thread; the address."""
+def listening(service, **options):
+    """Serve it from a thread, with options of uvicorn; the address."""
     # Of a socket without a protocol asyncio does not know that it may send at once: each answer would wait for 40 ms.
     taken = socket.socket(proto=socket.IPPROTO_TCP)
     taken.bind(("127.0.0.1", 0))
     address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    server = uvicorn.Server(
-        uvicorn.Config(application(service), log_level="critical", access_log=False, proxy_headers=False)
-    )
+    usual = {"log_level": "critical", "access_log": False, "proxy_headers": False}
+    server = uvicorn.Server(uvicorn.Config(application(service), **(usual | options)))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[taken])))
     thread.start()
     try:

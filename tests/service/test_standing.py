@@ -24,7 +24,7 @@ from chary.service.api.standing_routes import stood
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.served_datasets import ServedDatasets
 from chary.service.serving.wishes import Wish
-from chary.service.standing import standing_runner
+from chary.service.standing import standing_book, standing_runner
 from chary.service.standing.standing_book import StandingBook
 from chary.service.standing.standing_runner import StandingRunner, lasting
 from chary.service.telling.signatures import signed
@@ -748,3 +748,80 @@ def test_one_pauses_ones_own_over_http(tmp_path):
             assert alice.put(f"{place}/{name}", json={"status": "paused"}).status_code == 422
             assert alice.put(f"{place}/{name}", json={"state": "active"}).json()["state"] == "active"
     assert [json.loads(each.asked).keys() for each in service.trail.entries()][1:] == [{"paused"}, {"active"}]
+
+
+def test_a_crontab_is_short(made):
+    service, _ = made
+    with pytest.raises(InvalidParameter, match="longer than the 100 characters"):
+        stand(service, every=f"{','.join(['0'] * 100)} * * * *")
+    stand(service, every="0 6 * * mon" + " " * 89)
+
+
+def test_the_next_time_is_worked_out_once(made, monkeypatch):
+    service, clock = made
+    clock[0] = 3e9
+    worked_out = []
+    usual = standing_book.trigger_of
+    monkeypatch.setattr(standing_book, "trigger_of", lambda every: worked_out.append(every) or usual(every))
+    for _ in range(3):
+        stand(service, every="7 6 * * mon")
+    for _ in range(9):
+        clock[0] += 5
+        service.standing.tick()
+    assert worked_out == ["7 6 * * mon"]
+
+
+def test_a_dataset_that_takes_long_holds_up_no_other_one(made, monkeypatch):
+    service, _ = made
+    serve_visits(service, "slow", **PUBLIC)
+    who = service.tokens.recognise(token_of(service, "alice"))
+    terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
+    service.standing.stand(service.datasets["slow"], who, Wish("ask", ALWAYS.body()), 0.0, **terms)
+    stand(service)
+    free, usual = threading.Event(), standing_runner.quote_of
+
+    def slow(served, *asked):
+        assert served.name != "slow" or free.wait(60)
+        return usual(served, *asked)
+
+    monkeypatch.setattr(standing_runner, "quote_of", slow)
+    for name in ("slow", "visits"):
+        service.datasets[name].session.append(visits().head(1))
+    begun = service.standing.begin()
+    wait_for(lambda: news(service) == [("hit", 2)])
+    # The slow one is not begun a second time, and the other one goes on.
+    service.datasets["visits"].session.append(visits().head(1))
+    wait_for(lambda: service.standing.begin() is not None and news(service) == [("hit", 2), ("hit", 3)])
+    free.set()
+    assert sorted(each.result() for each in begun) == [1, 1]
+    assert len(service.standing.feed.since("slow")) == 1
+
+
+def test_one_that_cannot_even_be_looked_at_holds_up_no_other_one(made, monkeypatch):
+    service, _ = made
+    broken, _ = stand(service), stand(service)
+    usual = StandingRunner._asked
+
+    def asked_or_not(runner, standing):
+        assert standing.standing != broken.standing
+        return usual(runner, standing)
+
+    monkeypatch.setattr(StandingRunner, "_asked", asked_or_not)
+    assert grow(service) == 1
+
+
+def test_standing_questions_are_paged(tmp_path):
+    with meeting(tmp_path, alice="analyst", carol="custodian") as (service, alice, carol):
+        for name in ("alice", "bob"):
+            who = service.tokens.recognise(token_of(service, name))
+            for _ in range(60):
+                terms = {"every": "append", "share": "0.1", "tell": "hits", "webhook": None}
+                service.standing.book.add(who, "visits", Wish("ask", NEVER.body()), 0, **terms)
+        assert [len(alice.standing), len(carol.standing)] == [60, 120]
+        assert len({each["standing"] for each in carol.standing}) == 120
+        http = alice._transport
+        first = http.read("/v1/datasets/visits/standing", limit=50)
+        assert (len(first["items"]), first["next"]) == (50, 50)
+        rest = http.read("/v1/datasets/visits/standing", limit=50, after=50)
+        assert (len(rest["items"]), rest["next"]) == (10, None)
+        assert first["items"] + rest["items"] == alice.standing

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 import scipy
@@ -13,6 +14,8 @@ from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 
 MOST_ROUNDS = 10**5
+# Beyond it exponentials are no floats any more, and an outcome of such odds never comes.
+_LARGEST: Final = 700.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def joint_delta(epsilon: float, rounds: int, epsilon_a_round: float, gaussian_ra
     True
     """
     unlikely = np.arange(rounds + 1)
-    weights = scipy.stats.binom.pmf(unlikely, rounds, 1 / (1 + math.exp(epsilon_a_round)))
+    weights = scipy.stats.binom.pmf(unlikely, rounds, 1 / (1 + math.exp(min(epsilon_a_round, _LARGEST))))
     left = np.asarray(epsilon - (rounds - 2 * unlikely) * epsilon_a_round, dtype=np.float64)
     return float(weights @ gaussian_deltas(left, gaussian_ratio))
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from chary import noise
 from chary.accounting import Event, UnanimousCall
@@ -21,6 +21,9 @@ from chary.mechanisms import BoundaryWrapper as Wrapper
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine
 
+# More runs settle nothing that these do not, and each one takes its time.
+_MOST_RUNS: Final = 1000
+
 
 @call("boundary", subject="algorithms")
 class Boundary(Call[Classified]):
@@ -32,7 +35,7 @@ class Boundary(Call[Classified]):
     Guarantee: the algorithm inside the boundary wrapper, `BoundaryCall(epsilon)` for so many outcomes, a call of 4/3
     epsilon at most whose q-target is "boundary" ([TCT] Algorithm 4). With runs
     `UnanimousCall(epsilon, runs)` (ours); a run that failed agrees with none. Errors: `InvalidParameter` for an
-    algorithm without outcomes or probabilities where there are no runs, with a delta or a rho, or fewer than 2 runs;
+    algorithm without outcomes or probabilities where there are no runs, with a delta or a rho, or not 2 to 1000 runs;
     `AlgorithmFailed`, charged, for probabilities that raise or are no law, which their author vouches not to happen.
 
     >>> from chary import Algorithm
@@ -54,6 +57,8 @@ class Boundary(Call[Classified]):
         if self.runs is not None:
             if self.runs < 2:
                 raise InvalidParameter("one run agrees with itself: Boundary(algorithm, runs=2) or more")
+            if self.runs > _MOST_RUNS:
+                raise InvalidParameter(f"an algorithm is run at most {_MOST_RUNS} times in one call")
         elif self.algorithm.probabilities is None or len(self.algorithm.outcomes or ()) < 2:
             raise InvalidParameter(
                 "say what can come out and how likely: Algorithm(..., outcomes=, probabilities=); or runs=2"

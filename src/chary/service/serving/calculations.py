@@ -193,8 +193,8 @@ class Calculations:
 
 
 def _whole(frame: FrameType | None) -> bool:
-    """Whether code that must be left whole is among what a thread is in."""
-    while frame is not None:
+    """Whether code that must be left whole is among what a calculation is in; what called it is not looked at."""
+    while frame is not None and frame.f_code is not Deadlines.within.__code__:
         name = str(frame.f_globals.get("__name__", ""))
         if name.startswith(_WHOLE):
             return True
