@@ -316,3 +316,37 @@ def test_a_session_under_an_analyst_s_role_asks_runs_and_replays(postgres):
     other = mine | {"analyst": "bob"}
     with chary.open(visits(), **other) as session, pytest.raises(LedgerError, match="of its own name"):
         session.test(chary.count(), above=1, epsilon="0.01")
+
+
+def test_what_a_role_makes_up_hides_nothing_from_the_owner(postgres):
+    url = postgres.schema()
+    usual = {**PUBLIC, "dataset": "visits", "budget": USUAL, "ledger": url, "analyst": "owner"}
+    with chary.open(visits(), **usual) as session:
+        first = session.release(chary.count(), epsilon="0.01").call
+    postgres.execute(role_statements(Address.parse(url).schema, ["ann"]))
+    ann = PostgresLedger(url.replace("admin@", "ann@"))
+    made_up = [
+        ("release", "no {json", ANSWER),
+        ("release", "[1]", ANSWER),
+        ("best_of_call", "none", "x"),
+        ("odd", "{}", "no"),
+    ]
+    numbers = []
+    for kind, body, answer in made_up:
+        held = ann.reserve("visits", "ann", kind, body, Amount(1))
+        ann.settle(held, Amount(1), 0, 0, answer)
+        numbers.append(held.call)
+    ann.close()
+    with chary.open(visits(), **usual) as session:
+        last = session.release(chary.count("age >= 65"), epsilon="0.01").call
+        history = {entry.call: entry for entry in session.history}
+        assert [number for number, entry in history.items() if entry.damage] == numbers
+        assert (history[first].damage, history[first].answer is not None) == ("", True)
+        assert "is no JSON" in history[numbers[0]].damage
+        assert history[numbers[0]].question == {}
+        told = {call.call: call.outcome for call in chary.session.report(session).datasets[0].calls}
+        assert list(told) == [first, *numbers, last]
+        assert [number for number, outcome in told.items() if "is no JSON" in outcome] == numbers
+        assert [finding.call for finding in chary.session.session.findings(session)] == [first, last]
+        assert chary.session.session.plain_composition(session).calls == 2
+        assert session.spine.ledger.verify().ok

@@ -6,7 +6,7 @@ from typing import Any, Final
 from chary.accounting import Finding, Findings
 from chary.calls.call import kinds
 from chary.calls.run import run_of
-from chary.errors import UnknownHeld
+from chary.errors import LedgerBroken, UnknownHeld
 from chary.ledger import CallRecord
 from chary.spine.earlier import numbered, openings
 from chary.spine.interaction import Interaction, Json
@@ -34,7 +34,8 @@ def told_so_far(spine: Spine, run: int | None = None) -> Findings:
     weights, synthetic data. Errors: `UnknownHeld` for a call that opened no run of this dataset.
     """
     most = None if run is None else _most(spine, run)
-    asked = [stored for stored in openings(spine, *CALLS, *QUESTIONS) if run is None or _opened(stored) == run]
+    settled = (stored for stored in openings(spine, *CALLS, *QUESTIONS) if _readable(stored))
+    asked = [stored for stored in settled if run is None or _opened(stored) == run]
     found = [finding for stored in asked for finding in _retold(spine, stored)]
     return Findings.of(found, most, open=True, made=sum(stored.tests or 0 for stored in asked))
 
@@ -49,14 +50,23 @@ def _most(spine: Spine, run: int) -> int | None:
     return found
 
 
+def _readable(stored: CallRecord) -> bool:
+    """Whether question and answer can be read; what a role of a server made up, or damage, publishes nothing."""
+    try:
+        _ = stored.question, stored.outcome
+    except LedgerBroken:
+        return False
+    return True
+
+
 def _opened(stored: CallRecord) -> int | None:
     """The run that was asked."""
-    number: int | None = json.loads(stored.body).get(QUESTIONS.get(stored.kind, ""))
+    number: int | None = stored.question.get(QUESTIONS.get(stored.kind, ""))
     return number
 
 
 def _retold(spine: Spine, stored: CallRecord) -> Findings:
-    body: Json = json.loads(stored.body)
+    body: Json = stored.question
     asked = _question(spine, stored, body) if stored.kind in QUESTIONS else _call(spine, stored.kind, body)
     if asked is None:
         return Findings(())

@@ -156,7 +156,7 @@ def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, l
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:
-    told = entry.call, moment(entry.time), entry.analyst, entry.kind, entry.state
+    told = entry.call, moment(entry.time), entry.analyst, entry.kind, "damaged" if entry.damage else entry.state
     return *told, entry.tests, entry.hits, percent(entry.share)
 
 

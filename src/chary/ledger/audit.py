@@ -60,6 +60,13 @@ class Audit:
         if not objections:
             self.books.post(entry)
 
+    def skip(self, number: int, problem: str, sealed: object) -> None:
+        """Report the next entry as one that cannot be read; what follows is checked against the hash it has."""
+        if number != self.number + 1:
+            self.report(f"entry {self.number + 1} is missing")
+        self.report(problem)
+        self.number, self.hash = number, sealed if isinstance(sealed, str) else self.hash
+
     def compare(self, held: Mapping[str, Account]) -> None:
         """Report every dataset whose stored terms or totals differ from the recomputed ones."""
         for name in sorted(held.keys() | self.books.accounts.keys()):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from chary.amounts import Amount
-from chary.errors import BudgetRefused, LedgerError
+from chary.errors import BudgetRefused, LedgerBroken, LedgerError
 from chary.ledger.claims import Claim
 
 
@@ -48,7 +50,8 @@ class CallRecord:
 
     `number` is the number of the entry that reserved the call. `price`, `hits`, `tests` and `answer` are None
     until the call is settled, `settled` until it is settled or voided. Times are UTC in ISO 8601. `origin` is what it
-    was asked through, such as a token of the service; empty for a session of one's own.
+    was asked through, such as a token of the service; empty for a session of one's own. `damage` says what of it cannot
+    be read any more, and is empty where all can.
     """
 
     number: int
@@ -66,6 +69,32 @@ class CallRecord:
     answer: str | None = None
     settled: str | None = None
     origin: str = ""
+    damage: str = ""
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """What was asked; `LedgerBroken` where that is no JSON object, which no session writes."""
+        return self._object(self.body, "question")
+
+    @property
+    def outcome(self) -> Any:
+        """The public answer, None without one; `LedgerBroken` where that is damaged, or no JSON."""
+        if self.damage:
+            raise LedgerBroken(f"call {self.number}: {self.damage}")
+        return self._json("null" if self.answer is None else self.answer, "answer")
+
+    def _object(self, text: str, name: str) -> dict[str, Any]:
+        found = self._json(text, name)
+        if not isinstance(found, dict):
+            raise LedgerBroken(f"call {self.number}: its {name} is no JSON object")
+        return found
+
+    def _json(self, text: str, name: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+        raise LedgerBroken(f"call {self.number}: its {name} is no JSON")
 
     @property
     def charged(self) -> Amount:

@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.calls.algorithms.raced_calls import RacedCall
 from chary.calls.algorithms.racing import Race, RaceCall
+from chary.errors import LedgerBroken
 from chary.filters import Filter
 from chary.ledger import CallRecord, Ledger, SecretMoved, State
 from chary.spine.spine import ATTEMPTS
@@ -83,10 +84,18 @@ class _Due:
 def _due(ledger: Ledger, filter_: Filter, dataset: str, races: Mapping[int, bytes | None]) -> dict[int, _Due]:
     due = {race: _Due(dict.fromkeys(json.loads(ledger.call(race).body)["targets"], 0)) for race in races}
     for call in _settled(ledger, dataset, RaceCall.kind, RacedCall.kind, REPAIR):
-        race = json.loads(call.body)["best_of"]
+        race = _race_of(call)
         if race in due:
             due[race].add(call, filter_)
     return due
+
+
+def _race_of(call: CallRecord) -> Any:
+    """The race of a record; None for what no session wrote, which a role of a server can make up."""
+    try:
+        return call.question.get("best_of") if isinstance(call.outcome, dict) else None
+    except LedgerBroken:
+        return None
 
 
 def _settled(ledger: Ledger, dataset: str, *kinds: str) -> list[CallRecord]:

@@ -1,28 +1,32 @@
 """What was spent and what was guaranteed: balances, history and the statement."""
 
-import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from chary.calls.growing.scheduled_runs import RunSchedule
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights
 from chary.data import Neighbouring, Relation
+from chary.errors import LedgerBroken
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
 from chary.numbers import plain
 from chary.spine.spending import spending
 from chary.words import counted
 
+T = TypeVar("T")
 # Their answers tell an epsilon that is a part of what the opening was charged.
 _PAID_BEFORE = frozenset({RunSchedule.kind, AskSparseWeights.kind})
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the history; everything in it is public. `share` is what was charged, as a part of the budget."""
+    """One line of the history; everything in it is public. `share` is what was charged, as a part of the budget.
+
+    `damage` says what of it cannot be read: a damaged answer, or what a role of a server wrote that no session writes.
+    """
 
     call: int
     time: str
@@ -34,6 +38,7 @@ class Entry:
     tests: int
     share: float
     answer: dict[str, Any] | None
+    damage: str = ""
 
 
 def entries(ledger: Ledger, dataset: str, filter_: Filter) -> Iterator[Entry]:
@@ -43,19 +48,33 @@ def entries(ledger: Ledger, dataset: str, filter_: Filter) -> Iterator[Entry]:
 
 
 def entry_of(call: CallRecord, filter_: Filter) -> Entry:
-    """A call as a line of the history."""
+    """A call as a line of the history; one that cannot be read hides no other."""
+    damage: list[str] = []
+    nothing: dict[str, Any] = {}
+    question = readable(lambda: call.question, nothing, damage)
+    answer = readable(lambda: call.outcome, None, damage)
     return Entry(
         call=call.number,
         time=call.created,
         analyst=call.analyst,
         kind=call.kind,
-        question=json.loads(call.body),
+        question=question,
         state=str(call.state),
         hits=call.hits or 0,
         tests=call.tests or 0,
         share=filter_.shares.taken(call.charged),
-        answer=None if call.answer is None else json.loads(call.answer),
+        answer=answer,
+        damage="; ".join(damage),
     )
+
+
+def readable(what: Callable[[], T], otherwise: T, damage: list[str]) -> T:
+    """A part of a call, or another value and what is wrong with it."""
+    try:
+        return what()
+    except LedgerBroken as error:
+        damage.append(str(error))
+        return otherwise
 
 
 @dataclass(frozen=True)
@@ -92,6 +111,8 @@ def plainly_composed(history: list[Entry], budget: Budget) -> PlainComposition:
 
 def _sizes(entry: Entry) -> list[tuple[float, float]]:
     question = entry.question
+    if entry.damage:
+        return []
     if "rho" in question:
         return [(math.inf, float(Fraction(question["rho"])))]
     epsilon = float(Fraction((entry.answer or {}).get("epsilon", question.get("epsilon", 0))))

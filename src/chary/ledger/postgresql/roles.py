@@ -34,8 +34,8 @@ def role_statements(schema: str, analysts: Sequence[str]) -> str:
     What no server can enforce: that a price is that of the question, that an answer is what was found, that the clock
     was right, and that a process which can read the rows asks them through chary at all. A role can also be in the way:
     it may hold the ledger, or claim request keys, until an administrator ends its connection; and questions and answers
-    that it makes up, which no session wrote, stay in the ledger, where a history or a report may fail to read them. The
-    owner can do everything.
+    that it makes up, which no session wrote, stay in the ledger; a history or a report tells of those that are no JSON
+    that they cannot be read. The owner can do everything.
 
     >>> print(role_statements("visits", ["ann"]).splitlines()[-1])
     GRANT "visits_analyst" TO "ann";

@@ -42,6 +42,8 @@ class Bookmark:
         found = raw(connection).execute(_HEAD).fetchone()
         if found is None:
             raise LedgerBroken("the head of the chain is missing")
+        if tuple(map(type, found)) != (int, str):
+            raise LedgerBroken("the head of the chain is damaged")
         return Head(*found)
 
     def move(self, head: Head) -> None:

@@ -60,7 +60,7 @@ _totals_of_datasets = select(
 _tail = select(*entry_columns, entries.c.hash).order_by(entries.c.number.desc()).limit(TAIL + 1)
 
 # What reading rows raises whose bytes were changed: the engine notices, or a number is suddenly a text.
-UNREADABLE = (DatabaseError, sqlite3.Error, TypeError, ValueError, LookupError, ArithmeticError)
+UNREADABLE = (DatabaseError, sqlite3.Error, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
 
 Totals = tuple[int, ...]
 _NONE: Totals = (0, 0, 0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from chary.ledger.entries import GENESIS, ChainEntry, exported
 from chary.ledger.records import Balance, CallRecord, Note, State, Tally
 from chary.ledger.sql import statements as do
 from chary.ledger.sql.schema import NOTED, RESERVED, analysts, answers, calls, datasets, entries, tallies
-from chary.ledger.sql.sql_writes import cap_of, entry_of, secret_digest
+from chary.ledger.sql.sql_writes import cap_of, entry_of, secret_digest, texts, whole_numbers
 from chary.ledger.sql.upkeep import Upkeep
 from chary.ledger.terms import Terms
 
@@ -98,6 +99,7 @@ class Wanted(NamedTuple):
 def _page_of_calls(analyst: bool, kinds: bool, keys: bool, newest: bool) -> Select[Any]:
     """One statement for each shape, so that each is compiled once."""
     # Of kinds the other index says it all: were it said twice, the engine might take this one and look at every call.
+    found: list[ColumnElement[bool]]
     found = [calls.c.number.in_(_of_kinds(analyst, keys, newest))] if kinds else [*_range(calls)]
     if analyst and not kinds:
         found.append(calls.c.analyst == bindparam("analyst"))
@@ -132,6 +134,8 @@ def account(connection: Connection, dataset: str) -> Account:
 
 def account_of(row: AnyRow) -> Account:
     """The account in a row of the datasets."""
+    whole_numbers(row[3:10], f"dataset {row.name!r}")
+    texts(row[:3], f"dataset {row.name!r}")
     capacity = Amount(row.capacity_main, row.capacity_delta)
     terms = Terms(row.name, row.fingerprint, row.conditions, capacity)
     return Account(terms, Purse(capacity, *row[5:9]), row.version)
@@ -139,11 +143,15 @@ def account_of(row: AnyRow) -> Account:
 
 def purse_of(row: AnyRow) -> Purse:
     """The purse in a row of the analysts."""
+    texts(row[:2], f"analyst {row.analyst!r}")
+    whole_numbers([*(cap for cap in row[2:4] if cap is not None), *row[4:8]], f"analyst {row.analyst!r}")
     return Purse(cap_of(row), *row[4:8])
 
 
 def count_of(row: AnyRow) -> CallCount:
     """The running tally in a row of the tallies."""
+    texts(row[:2], f"tally {row.kind!r}")
+    whole_numbers(row[2:], f"tally {row.kind!r}")
     return CallCount(*row[2:])
 
 
@@ -210,7 +218,12 @@ def lines(connection: Connection, dataset: str, after: int) -> list[dict[str, ob
     """The next exported entries of a dataset."""
     account(connection, dataset)
     rows = connection.execute(_page_of_entries, {"dataset": dataset, "after": after, "limit": PAGE})
-    return [exported(entry_of(row), row.previous or GENESIS, row.hash, row.answer) for row in rows]
+    return [_line(row) for row in rows]
+
+
+def _line(row: AnyRow) -> dict[str, object]:
+    texts([row.hash, row.previous or GENESIS, row.answer or ""], f"entry {row.number}")
+    return exported(entry_of(row), row.previous or GENESIS, row.hash, row.answer)
 
 
 def replay(connection: Connection, key: dict[str, str], kind: str, body: str) -> CallRecord | None:
@@ -237,7 +250,8 @@ def charged_under(connection: Connection, dataset: str, analyst: str, keys: str)
     account(connection, dataset)
     asked = {"dataset": dataset, "analyst": label(analyst, "analyst"), "keys": label(keys, "request")}
     rows = connection.execute(_charged_under, asked | {"behind": keys + _LAST})
-    by_state = {state: Amount(int(main), int(delta)) for state, main, delta in rows}
+    # A sum of nothing but damaged numbers is none.
+    by_state = {state: Amount(int(main or 0), int(delta or 0)) for state, main, delta in rows}
     open_ = by_state.get(State.RESERVED, Amount(0))
     return Balance(None, sum(by_state.values(), Amount(0)), open_)
 
@@ -252,5 +266,9 @@ def secret(upkeep: Upkeep, connection: Connection, number: int) -> bytes | None:
 
 
 def _call_of(row: Sequence[Any]) -> CallRecord:
-    reserved, closed = ChainEntry(*row[:_WIDTH]), ChainEntry(*row[_WIDTH : 2 * _WIDTH])
-    return call_of(reserved, closed if closed.number is not None else None, row[2 * _WIDTH])
+    reserved, closed = entry_of(row), None if row[_WIDTH] is None else entry_of(row[_WIDTH : 2 * _WIDTH])
+    answer = row[2 * _WIDTH]
+    found = call_of(reserved, closed, answer if isinstance(answer, str) else None)
+    # One damaged answer hides no other call.
+    right = isinstance(answer, str) == (found.state == State.SETTLED) and (answer is None or isinstance(answer, str))
+    return found if right else replace(found, damage="its answer is damaged or missing")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
 from chary.amounts import Amount
+from chary.errors import LedgerBroken
 from chary.ledger.accounts import Purse
 from chary.ledger.checks import label, masked, still
 from chary.ledger.drafts import answered as answered_before
@@ -17,6 +18,13 @@ from chary.ledger.entries import ChainEntry, Kind
 from chary.ledger.records import State
 from chary.ledger.sql import statements as do
 from chary.ledger.sql.upkeep import Upkeep
+
+# A call may have a request key or none.
+_KEYED: Final = tuple(int if isinstance(value, int) else str for value in ChainEntry(0, "", "", request=""))
+_TYPES: Final = (
+    _KEYED,
+    tuple(type(None) if name == "request" else kind for name, kind in zip(ChainEntry._fields, _KEYED, strict=True)),
+)
 
 
 class Standing(NamedTuple):
@@ -41,6 +49,9 @@ def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
     row = connection.execute(do.read_standing, names).one_or_none()
     if row is None:
         raise not_held(dataset)
+    whole_numbers([row.head_number, *row[2:8]], f"dataset {dataset!r}")
+    if row.analyst is not None:
+        whole_numbers([*(cap for cap in row[9:11] if cap is not None), *row[11:15]], f"analyst {analyst!r}")
     capacity, known = Amount(row.capacity_main, row.capacity_delta), row.analyst is not None
     purse = Purse(cap_of(row), *row[11:15]) if known else Purse()
     return Standing(row.head_number, row.head, capacity, Purse(capacity, *row[4:8]), purse, known)
@@ -112,5 +123,21 @@ def cap_of(row: Any) -> Amount | None:
 
 
 def entry_of(row: Sequence[Any]) -> ChainEntry:
-    """The entry whose fields come first in a row."""
-    return ChainEntry(*row[: len(ChainEntry._fields)])
+    """The entry whose fields come first in a row; `LedgerBroken` where one of them is of another type than was written,
+    as after damage of a file."""
+    entry = ChainEntry(*row[: len(ChainEntry._fields)])
+    if tuple(map(type, entry)) not in _TYPES:
+        raise LedgerBroken(f"entry {entry.number}: a field of it is no text or no number any more")
+    return entry
+
+
+def whole_numbers(values: Iterable[Any], whose: str) -> None:
+    """`LedgerBroken` unless all of these are whole numbers."""
+    if any(type(value) is not int for value in values):
+        raise LedgerBroken(f"{whose}: its row is damaged")
+
+
+def texts(values: Iterable[Any], whose: str) -> None:
+    """`LedgerBroken` unless all of these are texts."""
+    if any(type(value) is not str for value in values):
+        raise LedgerBroken(f"{whose}: its row is damaged")

@@ -60,7 +60,9 @@ class SqliteUpkeep:
     def secret(self, connection: Connection, call: int) -> Kept | None:
         """The secret of a call."""
         row = connection.execute(_one_secret, {"of_call": call}).one_or_none()
-        return None if row is None else Kept(bytes(row.secret), row.digest)
+        if row is not None and not isinstance(row.secret, bytes):
+            raise LedgerBroken(f"the secret of call {call} was changed")
+        return None if row is None else Kept(row.secret, row.digest)
 
     def digest(self, connection: Connection, call: int) -> str | None:
         """The digest of the secret of a call."""
@@ -74,7 +76,11 @@ class SqliteUpkeep:
     def changed_secrets(self, connection: Connection) -> Iterator[int]:
         """The calls whose secret was changed."""
         for row in connection.execute(_secrets):
-            if row.state != State.SETTLED or row.digest != secret_digest(row.call, row.secret):
+            if (
+                not isinstance(row.secret, bytes)
+                or row.state != State.SETTLED
+                or row.digest != secret_digest(row.call, row.secret)
+            ):
                 yield row.call
 
     def structure(self, connection: Connection) -> Iterator[str]:

@@ -14,7 +14,7 @@ from chary.session.public_report.rebuilding import Rebuilder, Rebuilt, neighbour
 from chary.session.public_report.simultaneous import SimultaneousHit, simultaneous_hits
 from chary.session.public_report.wording import outcome_told, question_told, titled
 from chary.session.reading import types_told
-from chary.session.reporting import entries, statement
+from chary.session.reporting import entries, entry_of, statement
 from chary.spine.spending import spending
 
 Tell = Callable[[str, int, int], None]
@@ -114,7 +114,7 @@ def to_the_minute(time: str) -> str:
 
 
 def _call(rebuilder: Rebuilder, call: CallRecord, rebuilt: Rebuilt, confidence: Fraction) -> ReportedCall:
-    body = rebuilder.body(call)
+    body, damage = rebuilder.body(call), entry_of(call, rebuilder.filter).damage
     charged = spending(rebuilder.filter, call.charged)
     return ReportedCall(
         call.number,
@@ -123,20 +123,21 @@ def _call(rebuilder: Rebuilder, call: CallRecord, rebuilt: Rebuilt, confidence: 
         call.kind,
         titled(call.kind),
         question_told(body),
-        outcome_told(rebuilt.answer, body),
+        damage or outcome_told(rebuilt.answer, body),
         values_of_answer(rebuilt, confidence),
         charged.share,
         charged.charged,
         call.hits or 0,
         call.tests or 0,
         opened_by(body),
-        _bar(body.get("above")),
+        bar_of(body.get("above")),
         _query_kind(body) == "series",
         call.body,
     )
 
 
-def _bar(above: Any) -> float | None:
+def bar_of(above: Any) -> float | None:
+    """A threshold as it was asked for; None for what is none."""
     try:
         return None if above is None else float(Fraction(above))
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):

@@ -20,6 +20,7 @@ from chary.ledger import CallRecord, Ledger, Terms
 from chary.ledger.checks import parsed
 from chary.noise import OperatingSystem
 from chary.session.opening import held_filter
+from chary.session.reporting import readable
 from chary.spine.interaction import Interaction, Json
 from chary.spine.spine import Spine
 
@@ -91,12 +92,11 @@ class Rebuilder:
 
     def body(self, call: CallRecord) -> Json:
         """What was asked."""
-        found = json.loads(call.body)
-        return found if isinstance(found, dict) else {}
+        return readable(lambda: call.question, {}, [])
 
     def rebuilt(self, call: CallRecord) -> Rebuilt:
         """The answer of a settled call; the stored JSON where the question cannot be put again without the rows."""
-        stored = json.loads(call.answer or "null")
+        stored: Any = readable(lambda: call.outcome, None, [])
         try:
             if call.kind == RunSchedule.kind:
                 return self._scheduled(call, stored)

@@ -1,7 +1,6 @@
 """Calls of the ledger as people read them: the question in words, the answer again, as it was shown."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +10,7 @@ from chary.ledger import CallRecord
 from chary.pictures import Chart, Spot
 from chary.service.access.roles import Principal
 from chary.service.serving.served_datasets import Served
+from chary.session.public_report.gathering import bar_of
 from chary.session.public_report.published_values import USUAL, PublishedValue, values_of_answer
 from chary.session.public_report.rebuilding import Rebuilder
 from chary.session.public_report.wording import outcome_told, question_told, titled
@@ -32,8 +32,7 @@ class Replay:
     @property
     def bar(self) -> float | None:
         """The threshold that was asked for, where there is one."""
-        said = self.entry.question.get("above")
-        return None if said is None else float(Fraction(said))
+        return bar_of(self.entry.question.get("above"))
 
     @cached_property
     def chart(self) -> Chart | None:
@@ -77,8 +76,8 @@ def _replay(served: Served, rebuilder: Rebuilder, record: CallRecord) -> Replay:
     entry = entry_of(record, served.session.spine.filter)
     asked = (entry, titled(record.kind), question_told(body))
     opens = record.kind in run_kinds()
-    if record.answer is None:
-        return Replay(*asked, "", None, (), opens)
+    if record.answer is None or entry.damage:
+        return Replay(*asked, entry.damage, None, (), opens)
     rebuilt = rebuilder.rebuilt(record)
     values = values_of_answer(rebuilt, USUAL)
     return Replay(*asked, outcome_told(rebuilt.answer, body), rebuilt.answer, values, opens)
