@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chary.amounts import Amount
+from chary.amounts import Accounts, Amount, Basic
 from chary.errors import BudgetRefused, LedgerError
 from chary.ledger.claims import Claim
 
@@ -48,7 +48,8 @@ class CallRecord:
 
     `number` is the number of the entry that reserved the call. `price`, `hits`, `tests` and `answer` are None
     until the call is settled, `settled` until it is settled or voided. Times are UTC in ISO 8601. `origin` is what it
-    was asked through, such as a token of the service; empty for a session of one's own.
+    was asked through, such as a token of the service; empty for a session of one's own. `basic` is what it added to the
+    basic account of the dataset, hit or miss.
     """
 
     number: int
@@ -66,6 +67,7 @@ class CallRecord:
     answer: str | None = None
     settled: str | None = None
     origin: str = ""
+    basic: int = 0
 
     @property
     def charged(self) -> Amount:
@@ -77,7 +79,8 @@ class CallRecord:
 class Balance:
     """What is spent of a cap. `spent` includes `open`, the worst prices of the calls still reserved.
 
-    `capacity` is None for an analyst without a share: then only the cap of the dataset holds.
+    `capacity` is None for an analyst without a share: then only the cap of the dataset holds. `basic` is the basic
+    account of a dataset that has one.
 
     >>> Balance(Amount(10), spent=Amount(4), open=Amount(1)).left
     Amount(main=6, delta=0)
@@ -86,11 +89,17 @@ class Balance:
     capacity: Amount | None
     spent: Amount
     open: Amount
+    basic: Basic | None = None
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """What may still be reserved under this cap; None without a cap."""
+        return None if self.capacity is None else Accounts(self.capacity, self.spent, self.basic)
 
     @property
     def left(self) -> Amount | None:
-        """What may still be reserved under this cap; None without a cap."""
-        return None if self.capacity is None else self.capacity - self.spent
+        """The same of main and delta alone; nothing of main once only the basic account lives."""
+        return None if self.accounts is None else self.accounts.left
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,8 @@ def account(connection: Connection, dataset: str) -> Account:
 def account_of(row: AnyRow) -> Account:
     """The account in a row of the datasets."""
     capacity = Amount(row.capacity_main, row.capacity_delta)
-    terms = Terms(row.name, row.fingerprint, row.conditions, capacity)
-    return Account(terms, Purse(capacity, *row[5:9]), row.version)
+    terms = Terms(row.name, row.fingerprint, row.conditions, capacity, row.capacity_basic)
+    return Account(terms, Purse(capacity, *row[5:9], *row[10:13]), row.version)
 
 
 def purse_of(row: AnyRow) -> Purse:
