@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from chary.errors import InvalidParameter
@@ -204,6 +204,10 @@ class Accounts:
         """Whether only the basic account lives."""
         return self.basic is not None and self.basic.alone
 
+    def told_alone(self) -> Accounts:
+        """The same once the main account has ended."""
+        return self if self.basic is None else replace(self, basic=replace(self.basic, alone=True))
+
     @property
     def left(self) -> Amount:
         """What is left of main and delta."""
@@ -220,7 +224,7 @@ class Accounts:
 
     def share_left(self, gone: Amount = Amount(0), basic: int = 0) -> float:
         """The share that is left, likewise, and after a charge; negative where that does not fit."""
-        if self.basic is None or not (self.alone or (self.ended_by(gone) and self.fits(gone, basic))):
+        if self.basic is None or not self.alone:
             return Shares(self.capacity).left(self.left, gone)
         room = Amount(max(0, self.basic.capacity - self.basic.spent), self.left.delta)
         return Shares(Amount(self.basic.capacity, self.capacity.delta)).left(room, Amount(basic, gone.delta))

@@ -22,7 +22,7 @@ from chary.ledger.sql.kept_ledger import KeptLedger
 from chary.session import Entry
 from chary.session.opening import held_filter
 from chary.session.reporting import entries
-from chary.spine.spending import spending
+from chary.spine.spending import spent_of
 from chary.words import counted, percent, priced
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
@@ -150,7 +150,7 @@ def _head(found: Head) -> Shown:
 
 def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, list[Entry]]:
     filter_ = held_filter(terms)
-    spent = spending(filter_, ledger.balance(terms.name).spent)
+    spent = spent_of(ledger, terms.name, filter_)
     return terms.name, filter_.budget, spent, list(entries(ledger, terms.name, filter_))
 
 

@@ -13,7 +13,7 @@ from chary.data import Neighbouring, Relation
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
 from chary.numbers import plain
-from chary.spine.spending import spending
+from chary.spine.spending import charged_of, spent_of
 from chary.words import counted
 
 # Their answers tell an epsilon that is a part of what the opening was charged.
@@ -39,10 +39,10 @@ class Entry:
 def entries(ledger: Ledger, dataset: str, filter_: Filter) -> Iterator[Entry]:
     """The calls of a dataset, oldest first; interrupted ones appear as reserved, with the worst price."""
     for call in ledger.calls(dataset):
-        yield entry_of(call, filter_)
+        yield entry_of(call, ledger, filter_)
 
 
-def entry_of(call: CallRecord, filter_: Filter) -> Entry:
+def entry_of(call: CallRecord, ledger: Ledger, filter_: Filter) -> Entry:
     """A call as a line of the history."""
     return Entry(
         call=call.number,
@@ -53,7 +53,7 @@ def entry_of(call: CallRecord, filter_: Filter) -> Entry:
         state=str(call.state),
         hits=call.hits or 0,
         tests=call.tests or 0,
-        share=filter_.shares.taken(call.charged),
+        share=charged_of(ledger, call.dataset, filter_, [call]).share,
         answer=None if call.answer is None else json.loads(call.answer),
     )
 
@@ -101,7 +101,7 @@ def _sizes(entry: Entry) -> list[tuple[float, float]]:
 
 def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neighbouring) -> str:
     """One paragraph: what is guaranteed, to whom, under which relation, by which accounting."""
-    spent = spending(filter_, ledger.balance(dataset).spent)
+    spent = spent_of(ledger, dataset, filter_)
     tally = ledger.tally(dataset).values()
     calls, hits, tests = (sum(getattr(part, name) for part in tally) for name in ("calls", "hits", "tests"))
     epsilon, delta = filter_.budget.exact

@@ -31,7 +31,7 @@ from chary.session.reporting import Entry, PlainComposition, entries, plainly_co
 from chary.spine.earlier import openings
 from chary.spine.interaction import Question
 from chary.spine.quote import Quote, compared_with, quote
-from chary.spine.spending import remaining, spending
+from chary.spine.spending import spent_of
 
 RunT = TypeVar("RunT")
 
@@ -176,12 +176,12 @@ class Session(Growing):
     @property
     def spent(self) -> Spending:
         """What is spent by all analysts together, open reservations included."""
-        return spending(self.spine.filter, self.spine.ledger.balance(self.spine.dataset).spent)
+        return spent_of(self.spine.ledger, self.spine.dataset, self.spine.filter)
 
     @property
     def remaining(self) -> Spending:
         """What this session's analyst could still spend."""
-        return remaining(self.spine.filter, self.spine.left())
+        return self.spine.remaining()
 
     @property
     def history(self) -> list[Entry]:

@@ -101,7 +101,7 @@ def call(on: Historian, number: Number) -> JSONResponse:
     record = numbered(spine, number)
     if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
         raise UnknownHeld("there is no call of that number")
-    return JSONResponse(finite(asdict(entry_of(record, spine.filter))))
+    return JSONResponse(finite(asdict(entry_of(record, spine.ledger, spine.filter))))
 
 
 def budget_of(on: Asking, typed: bool) -> dict[str, Any]:
@@ -116,4 +116,4 @@ def _shown(on: Asking, after: int) -> Iterator[Entry]:
     spine = on.served.session.spine
     for record in spine.ledger.calls(spine.dataset, after=after):
         if on.served.shows(on.who, record.analyst):
-            yield entry_of(record, spine.filter)
+            yield entry_of(record, spine.ledger, spine.filter)
