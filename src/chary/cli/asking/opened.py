@@ -35,7 +35,7 @@ class Opened:
     @cached_property
     def epsilon(self) -> Fraction:
         """That of the call; `BudgetRefused` where it follows what is left, and nothing is."""
-        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.left(), self.hits)
+        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.accounts(), self.hits)
 
     @property
     def sharp(self) -> bool:
