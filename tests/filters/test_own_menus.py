@@ -23,7 +23,7 @@ from chary.accounting import (
     UnanimousCall,
 )
 from chary.amounts import Amount
-from chary.filters import ExactFilter, Listing, Price, restore
+from chary.filters import ExactFilter, Listing, restore
 
 BUDGET = Budget(epsilon=1, delta=1e-6)
 STATED = StatedLaws.of([(("0.5", "0.5"), ("0.49", "0.51"))], [False, True])
