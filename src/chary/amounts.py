@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from chary.errors import InvalidParameter
@@ -113,6 +113,121 @@ class Shares:
 
     def _parts(self, amount: Amount) -> tuple[tuple[int, int], tuple[int, int]]:
         return (amount.main, self.capacity.main), (amount.delta, self.capacity.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """The basic account of a dataset: the pure epsilons of all calls, hit or miss, in steps of its own.
+
+    What has no pure epsilon counts as more than all of it. A call that does not fit closes it: it then holds one step
+    more than its capacity, for ever. `alone` says that the main account has ended, so that every call must fit here.
+    """
+
+    capacity: int
+    spent: int = 0
+    alone: bool = False
+
+    def counted(self, asked: int) -> int:
+        """What is written down of a charge: no more than what closes the account.
+
+        >>> Basic(10, 4).counted(3), Basic(10, 4).counted(9), Basic(10, 11).counted(3)
+        (3, 7, 0)
+        """
+        return min(asked, self.capacity + 1 - self.spent)
+
+    def fits(self, asked: int) -> bool:
+        """Whether the sum stays within the capacity."""
+        return self.spent + asked <= self.capacity
+
+    def sound(self, main_within: bool) -> bool:
+        """Whether charges can have led to this, where main is within its capacity or not."""
+        if self.capacity == 0:
+            return main_within and not self.spent and not self.alone
+        if self.alone:
+            return 0 <= self.spent <= self.capacity
+        return main_within and 0 <= self.spent <= self.capacity + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What a dataset may still be charged: the one rule of admission, of the ledger and of everything that foretells.
+
+    A call fits if its delta fits and its main part does or, where there is a basic account, its epsilons do. One that
+    fits by its epsilons alone ends the main account for good: from then on every call must fit into the basic one.
+    Proof of the promise: docs/theory.md, two accounts. `own` is what an analyst may still take of main and delta under
+    a cap, which holds beside that.
+
+    >>> both = Accounts(Amount(10), Amount(8), Basic(100, 60))
+    >>> both.fits(Amount(2), LIMIT), both.fits(Amount(3), 40), both.fits(Amount(3), 41), both.ended_by(Amount(3))
+    (True, True, False, True)
+    """
+
+    capacity: Amount
+    spent: Amount
+    basic: Basic | None = None
+    own: Amount | None = None
+
+    def fits(self, asked: Amount, basic: int = LIMIT) -> bool:
+        """Whether a call may be charged that asks for so much, and adds up to so much epsilon."""
+        if self.own is not None and not asked.fits_into(self.own):
+            return False
+        if self.spent.delta + asked.delta > self.capacity.delta:
+            return False
+        return not self.ended_by(asked) or self._fits_basic(asked, basic)
+
+    def ended_by(self, asked: Amount) -> bool:
+        """Whether the main account has no room for it: if it is charged, that account has ended."""
+        return self.alone or self.spent.main + asked.main > self.capacity.main
+
+    def _fits_basic(self, asked: Amount, basic: int) -> bool:
+        # Main parts are counted further, for the caps of analysts, as far as there are numbers.
+        return self.basic is not None and self.basic.fits(basic) and self.spent.main + asked.main <= LIMIT
+
+    def copies(self, each: Amount, basic: int = LIMIT) -> int | None:
+        """How many such calls fit, one after another; None if one costs nothing."""
+        if each == Amount(0) and (not self.alone or not basic):
+            return None
+        by_main = 0 if self.alone else self._whole(each.main, self.capacity.main - self.spent.main)
+        by_basic = 0 if self.basic is None else self._whole(basic, self.basic.capacity - self.basic.spent)
+        by_delta = self._whole(each.delta, self.capacity.delta - self.spent.delta)
+        by_cap = None if self.own is None else each.copies_in(self.own)
+        return min(max(by_main, by_basic), by_delta, LIMIT if by_cap is None else by_cap)
+
+    @staticmethod
+    def _whole(each: int, room: int) -> int:
+        if room < 0:
+            return 0
+        return room // each if each else LIMIT
+
+    @property
+    def alone(self) -> bool:
+        """Whether only the basic account lives."""
+        return self.basic is not None and self.basic.alone
+
+    def told_alone(self) -> Accounts:
+        """The same once the main account has ended."""
+        return self if self.basic is None else replace(self, basic=replace(self.basic, alone=True))
+
+    @property
+    def left(self) -> Amount:
+        """What is left of main and delta."""
+        main = 0 if self.alone else max(0, self.capacity.main - self.spent.main)
+        room = Amount(main, self.capacity.delta - self.spent.delta)
+        return room if self.own is None else room.cut_to(self.own)
+
+    def taken(self, amount: Amount, basic: int = LIMIT) -> float:
+        """The share of the budget that a charge takes: of the main account while it lives, then of the basic one."""
+        if self.basic is None or not self.alone:
+            return Shares(self.capacity).taken(amount)
+        counted = Amount(min(basic, self.basic.capacity + 1), amount.delta)
+        return Shares(Amount(self.basic.capacity, self.capacity.delta)).taken(counted)
+
+    def share_left(self, gone: Amount = Amount(0), basic: int = 0) -> float:
+        """The share that is left, likewise, and after a charge; negative where that does not fit."""
+        if self.basic is None or not self.alone:
+            return Shares(self.capacity).left(self.left, gone)
+        room = Amount(max(0, self.basic.capacity - self.basic.spent), self.left.delta)
+        return Shares(Amount(self.basic.capacity, self.capacity.delta)).left(room, Amount(basic, gone.delta))
 
 
 def steps_up(value: Fraction, steps: int) -> int:

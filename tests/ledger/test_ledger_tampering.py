@@ -121,8 +121,8 @@ def test_the_ledger_itself_cannot_change_an_entry(path):
 
 
 def test_another_format_is_refused(path):
-    raw(path, "UPDATE chain SET format = 2")
-    with pytest.raises(LedgerError, match="format 2, this version of chary reads format 1"):
+    raw(path, "UPDATE chain SET format = 3")
+    with pytest.raises(LedgerError, match="format 3, this version of chary reads formats 1 and 2"):
         SqlLedger(path)
 
 

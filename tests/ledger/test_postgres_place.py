@@ -20,7 +20,7 @@ from chary.ledger.postgresql.layouts import LAYOUTS, laid_out, prepare
 from chary.ledger.postgresql.postgres_ledger import PostgresLedger
 from chary.ledger.postgresql.wire import Wire
 from chary.ledger.sql.departing import departures
-from chary.ledger.sql.schema import chain, entries, metadata
+from chary.ledger.sql.schema import BASIC, chain, datasets, entries, metadata
 from tests.servers.postgres import running
 from tests.session.kit import PUBLIC, USUAL, visits
 
@@ -108,9 +108,11 @@ def test_an_older_layout_is_migrated_with_everything_in_it(postgres, tmp_path):
     with source.reading() as connection:
         said = [dict(row) for row in connection.execute(select(entries)).mappings()]
         for row in said:
-            del row["origin"]  # which no entry had then
+            del row["origin"], row["basic"]  # which no entry had then
         wire.core.execute(entries.insert(), said)
-        for table in _TABLES[1:]:
+        whole = [dict(row) for row in connection.execute(select(datasets)).mappings()]
+        wire.core.execute(datasets.insert(), [{name: row[name] for name in row if name not in BASIC} for row in whole])
+        for table in _TABLES[2:]:
             _rows(connection, wire.core, table)
         wire.core.execute(chain.update(), {"entries": old.head().entries, "head": old.head().hash})
     wire.close()

@@ -18,15 +18,15 @@ from tests.session.kit import PUBLIC, USUAL, visits
 
 from .kit import ANSWER, QUESTION, ask, terms
 
-APPEND = "SELECT append(ROW(" + ", ".join(["%s"] * 18) + ")::entries, %s)"
+APPEND = "SELECT append(ROW(" + ", ".join(["%s"] * 19) + ")::entries, %s)"
 ANN = 'ann"s role'
 
 
 def row_of(told, *more):
     """An entry as the columns follow each other: its hash, and what came later."""
     sealed, *rest = more
-    values = {name: value for name, value in told.items() if name != "origin"}
-    return (*values.values(), sealed, told["origin"], *rest)
+    values = {name: value for name, value in told.items() if name not in ("origin", "basic")}
+    return (*values.values(), sealed, told["origin"], told["basic"], *rest)
 
 
 class Desk:
@@ -158,12 +158,12 @@ def test_a_reservation_keeps_to_the_rules(desk, changed, why):
 
 
 @pytest.mark.parametrize(
-    "missing", ["kind", "analyst", "call", "main", "back_main", "hits", "answer_hash", "created", "origin"]
+    "missing", ["kind", "analyst", "call", "main", "back_main", "hits", "answer_hash", "created", "origin", "basic"]
 )
 def test_what_is_missing_is_refused_also_with_the_hash_that_the_server_gives_it(desk, missing):
     at = desk.owner.head()
     told = {**reserved(desk)(at.entries + 1)._asdict(), "kind": "reserve", missing: None}
-    row = f"ROW({', '.join(['%s'] * 18)})::entries"
+    row = f"ROW({', '.join(['%s'] * 19)})::entries"
     sealed = desk.owner._store.wire.driver.execute(f"SELECT seal(%s, {row})", (at.hash, *row_of(told, ""))).fetchone()
     with pytest.raises(psycopg.Error):
         desk.raw.execute(APPEND, row_of(told, *sealed, ""))
@@ -282,7 +282,7 @@ def test_the_server_hashes_as_every_ledger_does(desk, postgres):
         entry = ChainEntry(7, Kind.RESERVE, words, words, 7, words, canonical({"a": words}), words or None, 2**62, 1)
         entry = entry._replace(origin=words)
         told = {**entry._asdict(), "kind": str(entry.kind)}
-        places = ", ".join(["%s"] * 18)
+        places = ", ".join(["%s"] * 19)
         found = desk.owner._store.wire.driver.execute(
             f"SELECT seal(%s, ROW({places})::entries)", ("0" * 64, *row_of(told, ""))
         ).fetchone()

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
-from chary.accounting import LaplaceLaw, chosen_reach_up
+from chary.accounting import LaplaceLaw, Targeted, chosen_reach_up
 from chary.amounts import Amount
 from chary.calls import Between, Decide, Release, ReleaseIf, Test, Top, Watch
 from chary.spine.quote import warns
@@ -217,4 +217,5 @@ def test_a_watch_that_halts_is_charged_no_more_than_is_left(opened):
     session.release(count(), epsilon="0.3")
     quote = session.quote(Watch(count().by("age", range(1000)), above=0, epsilon="0.05"))
     assert quote.most_charged == pytest.approx(session.remaining.share)
-    assert quote.most_charged > (quote.hits_left - 1) * quote.price_if_hit
+    fit = session.spine.filter.price(Targeted("0.05")).hit.copies_in(session.spine.left())
+    assert quote.most_charged > (fit - 1) * quote.price_if_hit

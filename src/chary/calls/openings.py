@@ -25,6 +25,8 @@ class BoundOpening(Bound[OpeningT]):
 class FreeOpening(BoundOpening[OpeningT]):
     """One that costs nothing, since nothing is told; `event` is that of the questions to come."""
 
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         super().price(filter_)  # refuses what could never be charged
         return FREE

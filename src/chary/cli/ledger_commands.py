@@ -23,7 +23,7 @@ from chary.ledger.sql.kept_ledger import KeptLedger
 from chary.session import Entry
 from chary.session.opening import held_filter
 from chary.session.reporting import entries
-from chary.spine.spending import spending
+from chary.spine.spending import spent_of
 from chary.words import counted, percent, priced
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
@@ -151,8 +151,8 @@ def _head(found: Head) -> Shown:
 
 def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, list[Entry]]:
     filter_ = held_filter(terms)
-    spent = spending(filter_, ledger.balance(terms.name).spent)
-    return terms.name, filter_.budget, spent, list(entries(ledger, terms.name, filter_))
+    spent = spent_of(ledger, terms.name, filter_)
+    return terms.name, filter_.budget, spent, list(entries(ledger, terms.name))
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Self
@@ -50,12 +50,15 @@ class Budget:
 class Price:
     """What a call costs if it hits and if it misses; equal for an ordinary release, and in delta always.
 
+    `basic` is what it adds to the basic account, hit or miss: more than any holds unless that is known.
+
     >>> Price(Amount(5), Amount(0)).total(2, 10), Price(Amount(5), Amount(5)).total(2, 10)
     (Amount(main=10, delta=0), Amount(main=50, delta=0))
     """
 
     hit: Amount
     miss: Amount
+    basic: int = LIMIT
 
     @property
     def free_miss(self) -> bool:
@@ -69,9 +72,18 @@ class Price:
         main = self.hit.main * hits + self.miss.main * (parts - hits)
         return Amount(min(main, LIMIT), min(self.hit.delta * parts, LIMIT))
 
+    def basics(self, parts: int) -> int:
+        """What so many parallel calls add to the basic account."""
+        return min(self.basic * parts, LIMIT)
+
 
 class Filter(ABC):
     """A way to price events. Stopping before the prices pass the capacity guarantees the budget, whatever is asked.
+
+    So does a stop before the pure epsilons of all calls, hit or miss, pass the budget's; and a session may go over from
+    the first rule to the second, once and for good, at a call that only the second admits. Those of its transcripts
+    whose epsilons fit are nowhere more than e^epsilon times as likely; all others kept to the first rule to their end
+    (docs/theory.md, two accounts; the rule is `amounts.Accounts`).
 
     A filter is no odometer: what was charged depends on the outcomes, so a part of the capacity is no guarantee of its
     own. Only the whole budget is one (a miss is charged nothing, yet reveals a little).
@@ -110,7 +122,8 @@ class Filter(ABC):
         except NoPrice:
             if not prices:
                 raise
-        return min(prices, key=lambda price: self.shares.exactly(price.hit))
+        found = min(prices, key=lambda price: self.shares.exactly(price.hit))
+        return replace(found, basic=min(price.basic for price in prices if price.hit.delta <= found.hit.delta))
 
     def price(self, event: Event) -> Price:
         """The price of an event, `NoPrice` if this filter has none; multiplicity and rounding are applied here."""
@@ -118,7 +131,13 @@ class Filter(ABC):
 
     @cached_property
     def _known_price(self) -> Callable[[Event], Price]:
-        return lru_cache(maxsize=KEPT_PRICES)(self._worked_out)
+        return lru_cache(maxsize=KEPT_PRICES)(self._with_epsilons)
+
+    def _with_epsilons(self, event: Event) -> Price:
+        single, times = event.copies
+        if single.epsilon is None:
+            return self._worked_out(event)
+        return replace(self._worked_out(event), basic=steps_up(single.epsilon * times, self.basic_steps))
 
     def _worked_out(self, event: Event) -> Price:
         single, times = event.copies
@@ -155,6 +174,19 @@ class Filter(ABC):
         """Refuse an `approximate_delta` that is negative or more than the budget's delta."""
         if not 0 <= self.approximate_delta <= self.budget.exact[1]:
             raise InvalidParameter("approximate_delta must lie between 0 and the budget's delta")
+
+    @cached_property
+    def basic_steps(self) -> int:
+        """How many steps an epsilon of 1 has in the basic account; fewer where all of the budget's were too many."""
+        steps = MAIN_STEPS
+        while steps and self.budget.exact[0] * steps >= LIMIT - 1:
+            steps //= 10
+        return steps
+
+    @property
+    def basic_capacity(self) -> int:
+        """Steps of epsilon that all calls may add up to in the basic account; 0 for a filter that needs none."""
+        return steps_down(self.budget.exact[0], self.basic_steps)
 
     def for_new_data(self) -> Self:
         """The filter with steps so coarse that all of its budget can be counted: 1e-15 of its unit up to 4,611 of it.

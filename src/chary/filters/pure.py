@@ -39,6 +39,11 @@ class PureFilter(Filter):
     def capacity(self) -> Amount:
         return Amount(steps_down(self.budget.exact[0], self.steps), self.delta_capacity())
 
+    @property
+    def basic_capacity(self) -> int:
+        """None: it adds epsilons up itself."""
+        return 0
+
     def cost(self, event: Event) -> tuple[Fraction, Fraction]:
         if event.epsilon is None:
             raise NoPrice(event.otherwise or _USUAL)

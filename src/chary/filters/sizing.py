@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Final
 
 from chary.accounting import Targeted, four_digits_down, plan
-from chary.amounts import Amount
+from chary.amounts import Accounts
 from chary.errors import InvalidParameter
 from chary.filters.base import Budget, Filter
 from chary.filters.exact import LATTICE_TOKENS, ExactFilter
@@ -33,13 +33,16 @@ def largest_call(budget: Budget, hits: int, kind: str) -> Fraction:
     return _largest(bound, lambda size: _affords(budget, size, hits))
 
 
-def largest_call_left(filter_: Filter, left: Amount, hits: int) -> Fraction:
-    """The largest epsilon per call (four digits, rounded down) with which what is left pays for this many hits."""
+def largest_call_left(filter_: Filter, left: Accounts, hits: int) -> Fraction:
+    """The largest epsilon per call (four digits, rounded down) with which what is left pays for this many hits; for so
+    many calls, once misses are charged as well."""
 
     def fits(size: Fraction) -> bool:
         price = filter_.price(Targeted(size))
+        if left.alone:
+            return (left.copies(price.hit, price.basic) or 0) >= whole(hits, "hits")
         worth_it = price.free_miss or filter_.kind == "pure"
-        return worth_it and (price.hit.copies_in(left) or 0) >= whole(hits, "hits")
+        return worth_it and (price.hit.copies_in(left.left) or 0) >= whole(hits, "hits")
 
     return _largest(filter_.budget.exact[0], fits)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from chary.amounts import Amount
+from chary.amounts import Accounts, Amount, Basic
 from chary.errors import InvalidParameter
-from chary.ledger.entries import ChainEntry
+from chary.ledger.checks import whole_steps
+from chary.ledger.entries import ChainEntry, Kind
 from chary.ledger.records import Balance, CapReached, Tally
 from chary.ledger.terms import Terms
 
@@ -20,9 +21,16 @@ class Purse:
     spent_delta: int = 0
     open_main: int = 0
     open_delta: int = 0
+    basic_cap: int = 0
+    spent_basic: int = 0
+    alone: int = 0
 
     def charge(self, entry: ChainEntry) -> None:
         """Add the worst price of a reserve entry."""
+        if self.basic_cap and self.accounts().ended_by(Amount(entry.main)):
+            self.alone = 1
+        if self.basic_cap:
+            self.spent_basic += entry.basic
         self.spent_main += entry.main
         self.spent_delta += entry.delta
         self.open_main += entry.main
@@ -34,13 +42,30 @@ class Purse:
         self.spent_delta -= closing.back_delta
         self.open_main -= reserved.main
         self.open_delta -= reserved.delta
+        # Epsilons are charged hit or miss, so only what never ran gives them back; an account that was closed stays so.
+        if closing.kind == Kind.VOID and self.basic_cap and self.spent_basic <= self.basic_cap:
+            self.spent_basic -= reserved.basic
 
     def balance(self) -> Balance:
         """The totals as amounts."""
         spent = Amount(self.spent_main, self.spent_delta)
-        return Balance(self.cap, spent, Amount(self.open_main, self.open_delta))
+        return Balance(self.cap, spent, Amount(self.open_main, self.open_delta), self.basic)
 
-    def admit(self, asked: Amount, cap: str) -> None:
+    @property
+    def basic(self) -> Basic | None:
+        """The basic account, if there is one."""
+        return Basic(self.basic_cap, self.spent_basic, bool(self.alone)) if self.basic_cap else None
+
+    def accounts(self) -> Accounts:
+        """What may still be charged; only under a cap."""
+        return Accounts(self.cap or Amount(0), Amount(self.spent_main, self.spent_delta), self.basic)
+
+    def counted(self, basic: int) -> int:
+        """What an entry says of a charge to the basic account; nothing where there is none."""
+        account = self.basic
+        return 0 if account is None else account.counted(whole_steps(basic, "basic"))
+
+    def admit(self, asked: Amount, cap: str, basic: int = 0) -> None:
         """Raise `CapReached` unless `asked` fits into what is left; without a cap everything fits.
 
         >>> Purse(Amount(10), spent_main=8).admit(Amount(3), "dataset")
@@ -48,10 +73,8 @@ class Purse:
         ...
         chary.ledger.records.CapReached: asked for 3 (delta 0), but 2 (delta 0) is left of the dataset cap
         """
-        if self.cap is not None:
-            main, delta = self.cap.main - self.spent_main, self.cap.delta - self.spent_delta
-            if asked.main > main or asked.delta > delta:
-                raise CapReached(asked, Amount(main, delta), cap)
+        if self.cap is not None and not self.accounts().fits(asked, basic):
+            raise CapReached(asked, self.accounts().left, cap)
 
     def recap(self, cap: Amount) -> None:
         """Raise `InvalidParameter` if the new cap is below what is already spent."""

@@ -34,7 +34,7 @@ class Books:
         """Why the entry cannot follow the entries posted so far; nothing if it can."""
         if entry.kind not in _POSTS:
             yield "its kind is unknown"
-        elif min(entry.main, entry.delta, entry.back_main, entry.back_delta, entry.hits, entry.tests) < 0:
+        elif min(entry.main, entry.delta, entry.back_main, entry.back_delta, entry.hits, entry.tests, entry.basic) < 0:
             yield "it holds a negative number"
         elif (entry.kind == Kind.OPEN) == (entry.dataset in self.accounts):
             yield "its dataset is opened twice or never"
@@ -58,14 +58,16 @@ class Books:
         account = self.accounts[entry.dataset]
         if entry.call != entry.number:
             yield "its call has another number"
+        if entry.basic != account.purse.counted(entry.basic):
+            yield "it adds more to the basic account than closes it"
+        asked = Amount(entry.main, entry.delta)
         for purse, cap in ((account.purse, "dataset"), (account.analyst(entry.analyst), "analyst")):
-            room = purse.cap
-            if room and (purse.spent_main + entry.main > room.main or purse.spent_delta + entry.delta > room.delta):
+            if purse.cap is not None and not purse.accounts().fits(asked, entry.basic):
                 yield f"it passes the cap of the {cap}"
 
     def _open(self, entry: ChainEntry) -> None:
         capacity = Amount(entry.main, entry.delta)
-        self.accounts[entry.dataset] = Account(terms_of(entry), Purse(capacity))
+        self.accounts[entry.dataset] = Account(terms_of(entry), Purse(capacity, basic_cap=entry.basic))
 
     def _share(self, entry: ChainEntry) -> None:
         purse = self.accounts[entry.dataset].analysts.setdefault(entry.analyst, Purse())

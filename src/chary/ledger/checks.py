@@ -100,6 +100,17 @@ def parts(value: Amount, name: str) -> tuple[int, int]:
     raise InvalidParameter(f"{name} must be an amount of whole numbers from 0 to 2^62")
 
 
+def whole_steps(value: int, name: str) -> int:
+    """A whole number of steps.
+
+    >>> whole_steps(3, "basic")
+    3
+    """
+    if type(value) is int and 0 <= value <= LIMIT:
+        return value
+    raise InvalidParameter(f"{name} must be a whole number from 0 to 2^62")
+
+
 def masked(value: bytes | None, name: str) -> bytes | None:
     """A secret: bytes or nothing. The message never shows it."""
     if value is None or isinstance(value, bytes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, LedgerError, RequestConflict, RequestInFlight
-from chary.ledger.checks import canonical, count, label, parsed, parts, text
+from chary.ledger.checks import canonical, count, label, parsed, parts, text, whole_steps
 from chary.ledger.entries import ChainEntry, Kind, digest, now
 from chary.ledger.records import CallRecord, Note, RequestAnswered, State
 from chary.ledger.terms import Terms
@@ -16,7 +16,8 @@ def opening(number: int, terms: Terms) -> ChainEntry:
     """The entry that creates a dataset; `terms_of` reads the terms back."""
     main, delta = parts(terms.capacity, "capacity")
     body = canonical([terms.fingerprint, terms.conditions])
-    return ChainEntry(number, Kind.OPEN, terms.name, body=body, main=main, delta=delta, created=now())
+    basic = whole_steps(terms.basic, "basic")
+    return ChainEntry(number, Kind.OPEN, terms.name, body=body, main=main, delta=delta, created=now(), basic=basic)
 
 
 def terms_of(entry: ChainEntry) -> Terms:
@@ -26,7 +27,7 @@ def terms_of(entry: ChainEntry) -> Terms:
     Amount(main=9, delta=0)
     """
     fingerprint, conditions = parsed(entry.body, "body")
-    return Terms(entry.dataset, fingerprint, conditions, Amount(entry.main, entry.delta))
+    return Terms(entry.dataset, fingerprint, conditions, Amount(entry.main, entry.delta), entry.basic)
 
 
 def sharing(number: int, dataset: str, analyst: str, cap: Amount, origin: str = "") -> ChainEntry:
@@ -45,13 +46,31 @@ def reserving(
     worst: Amount,
     request: str | None,
     origin: str = "",
+    basic: int = 0,
 ) -> ChainEntry:
-    """The entry that charges the worst price of a call, whose number is that of the entry."""
+    """The entry that charges the worst price of a call, whose number is that of the entry; `basic` as it is counted."""
     label(analyst, "analyst"), label(kind, "kind"), text(body, "body"), text(origin, "origin")
     key = None if request is None else label(request, "request")
     main, delta = parts(worst, "worst")
     return ChainEntry(
-        number, Kind.RESERVE, dataset, analyst, number, kind, body, key, main, delta, 0, 0, 0, 0, "", now(), origin
+        number,
+        Kind.RESERVE,
+        dataset,
+        analyst,
+        number,
+        kind,
+        body,
+        key,
+        main,
+        delta,
+        0,
+        0,
+        0,
+        0,
+        "",
+        now(),
+        origin,
+        basic,
     )
 
 
@@ -88,12 +107,13 @@ def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None)
     owner = (reserved.number, reserved.dataset, reserved.analyst, reserved.label, reserved.body, reserved.request)
     worst = Amount(reserved.main, reserved.delta)
     if closed is None:
-        return CallRecord(*owner, State.RESERVED, worst, reserved.created, origin=reserved.origin)
+        origin, basic = reserved.origin, reserved.basic
+        return CallRecord(*owner, State.RESERVED, worst, reserved.created, origin=origin, basic=basic)
     if closed.kind == Kind.VOID:
         ended, origin = closed.created, reserved.origin
         return CallRecord(*owner, State.VOIDED, worst, reserved.created, settled=ended, origin=origin)
     outcome = (Amount(closed.main, closed.delta), closed.hits, closed.tests, answer, closed.created, reserved.origin)
-    return CallRecord(*owner, State.SETTLED, worst, reserved.created, *outcome)
+    return CallRecord(*owner, State.SETTLED, worst, reserved.created, *outcome, reserved.basic)
 
 
 def same_question(held: ChainEntry, kind: str, body: str) -> None:

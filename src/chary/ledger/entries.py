@@ -37,8 +37,8 @@ class ChainEntry(NamedTuple):
     (reserve) or the actual one (settle). `back_main` and `back_delta` are what a settle or a void gives back.
     `call` is the number of the reserving entry, `label` the kind of the call or of the note, `answer_hash` that
     of the public answer. `origin` is what the entry was asked through, such as a token of the service; it is hashed
-    where there is one, so that entries without it have the hashes that they always had. Fields that do not apply are 0
-    or empty.
+    where there is one, so that entries without it have the hashes that they always had. `basic` is the capacity of the
+    basic account (open) or what a call adds to it (reserve), hashed likewise. Fields that do not apply are 0 or empty.
     """
 
     number: int
@@ -58,6 +58,7 @@ class ChainEntry(NamedTuple):
     answer_hash: str = ""
     created: str = ""
     origin: str = ""
+    basic: int = 0
 
 
 _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
@@ -66,13 +67,17 @@ _write: Callable[[object], str] = json.JSONEncoder(separators=(",", ":")).encode
 def seal(previous: str, entry: ChainEntry) -> str:
     """The hash of an entry: SHA-256 of the previous hash and of the JSON list of all fields, in hexadecimal.
 
-    An empty origin is left out of the list. The chain starts from `GENESIS`. Equal entries after equal chains have
+    An empty origin and a basic part of 0 are left out of the list. The chain starts from `GENESIS`. Equal entries after
+    equal chains have
     equal hashes on every machine.
 
     >>> seal(GENESIS, ChainEntry(1, Kind.NOTE, "visits", label="rows"))[:16]
     '...'
     """
-    return sha256((previous + _write(entry if entry.origin else entry[:-1])).encode()).hexdigest()
+    told: tuple[object, ...] = entry[:-2]
+    if entry.origin or entry.basic:
+        told += tuple(said for said in entry[-2:] if said)
+    return sha256((previous + _write(told)).encode()).hexdigest()
 
 
 @lru_cache(maxsize=KEPT_DIGESTS)

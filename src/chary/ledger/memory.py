@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
-from chary.amounts import Amount
+from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerError
 from chary.ledger import drafts
 from chary.ledger.accounts import Account, Purse, fitting_share
@@ -78,13 +78,15 @@ class MemoryLedger:
         worst: Amount,
         request: str | None = None,
         origin: str = "",
+        basic: int = LIMIT,
     ) -> Reservation:
         """Charge the worst price before any data are touched."""
         with self._lock:
             account = self._account(dataset)
-            entry = drafts.reserving(self._next(), dataset, analyst, kind, body, worst, request, origin)
+            adds = account.purse.counted(basic)
+            entry = drafts.reserving(self._next(), dataset, analyst, kind, body, worst, request, origin, adds)
             self._unclaimed(entry)
-            account.purse.admit(worst, "dataset")
+            account.purse.admit(worst, "dataset", adds)
             if analyst in account.analysts:
                 account.analysts[analyst].admit(worst, "analyst")
             self._append(entry)

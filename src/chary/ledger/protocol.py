@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
-from chary.amounts import Amount
+from chary.amounts import LIMIT, Amount
 from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Verification
 from chary.ledger.terms import Terms
 
@@ -18,7 +18,8 @@ class Ledger(Protocol):
 
     Formal guarantees, whatever processes and threads do at the same time:
 
-    1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's share.
+    1. What is spent, reservations included, never passes the capacity of the dataset nor the analyst's share. Where
+       the dataset has a basic account it passes that of one account at most (`amounts.Accounts`).
     2. When `reserve` returns, the worst price is charged and (in a file) durable; when it raises, nothing is.
     3. Under one request key at most one call runs at a time, and none once one was settled.
     4. A reservation is settled or voided at most once. One that is neither, say after a crash, stays charged.
@@ -47,11 +48,13 @@ class Ledger(Protocol):
         worst: Amount,
         request: str | None = None,
         origin: str = "",
+        basic: int = LIMIT,
     ) -> Reservation:
         """Charge the worst price before any data are touched.
 
         `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the
-        answer can be had again, `origin` what it is asked through (a token of the service, say). Raises `CapReached` (a
+        answer can be had again, `origin` what it is asked through (a token of the service, say). `basic` is the sum of
+        its pure epsilons in steps of the basic account, where the dataset has one. Raises `CapReached` (a
         `BudgetRefused`) if the dataset or the analyst cannot afford the price, and `RequestConflict` if the key belongs
         to another question.
 

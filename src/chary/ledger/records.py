@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from chary.amounts import Amount
+from chary.amounts import Accounts, Amount, Basic
 from chary.errors import BudgetRefused, LedgerBroken, LedgerError
 from chary.ledger.claims import Claim
 
@@ -50,8 +50,9 @@ class CallRecord:
 
     `number` is the number of the entry that reserved the call. `price`, `hits`, `tests` and `answer` are None
     until the call is settled, `settled` until it is settled or voided. Times are UTC in ISO 8601. `origin` is what it
-    was asked through, such as a token of the service; empty for a session of one's own. `damage` says what of it cannot
-    be read any more, and is empty where all can.
+    was asked through, such as a token of the service; empty for a session of one's own. `basic` is what it added to the
+    basic account of the dataset, hit or miss. `damage` says what of it cannot be read any more, and is empty where all
+    can.
     """
 
     number: int
@@ -69,6 +70,7 @@ class CallRecord:
     answer: str | None = None
     settled: str | None = None
     origin: str = ""
+    basic: int = 0
     damage: str = ""
 
     @property
@@ -106,7 +108,8 @@ class CallRecord:
 class Balance:
     """What is spent of a cap. `spent` includes `open`, the worst prices of the calls still reserved.
 
-    `capacity` is None for an analyst without a share: then only the cap of the dataset holds.
+    `capacity` is None for an analyst without a share: then only the cap of the dataset holds. `basic` is the basic
+    account of a dataset that has one.
 
     >>> Balance(Amount(10), spent=Amount(4), open=Amount(1)).left
     Amount(main=6, delta=0)
@@ -115,11 +118,17 @@ class Balance:
     capacity: Amount | None
     spent: Amount
     open: Amount
+    basic: Basic | None = None
+
+    @property
+    def accounts(self) -> Accounts | None:
+        """What may still be reserved under this cap; None without a cap."""
+        return None if self.capacity is None else Accounts(self.capacity, self.spent, self.basic)
 
     @property
     def left(self) -> Amount | None:
-        """What may still be reserved under this cap; None without a cap."""
-        return None if self.capacity is None else self.capacity - self.spent
+        """The same of main and delta alone; nothing of main once only the basic account lives."""
+        return None if self.accounts is None else self.accounts.left
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chary.amounts import Amount
@@ -18,7 +18,8 @@ class Terms:
 
     `name` names the dataset inside the ledger, `fingerprint` is a hash of its schema, `conditions` is a JSON
     text the ledger does not interpret (neighbouring relation, privacy unit, budget, filter), and `capacity`
-    is the hard cap. Conditions are brought into canonical form, so spacing and key order do not matter.
+    is the hard cap. `basic` is the capacity of the basic account (see `amounts.Accounts`), 0 where there is none.
+    Conditions are brought into canonical form, so spacing and key order do not matter.
 
     >>> Terms("visits", "ab12", '{"unit": "patient"}', Amount(100)).conditions
     '{"unit":"patient"}'
@@ -28,6 +29,7 @@ class Terms:
     fingerprint: str
     conditions: str
     capacity: Amount
+    basic: int = 0
 
     def __post_init__(self) -> None:
         label(self.name, "name")
@@ -46,7 +48,8 @@ def agree(held: Terms, asked: Terms) -> None:
     chary.errors.LedgerMismatch: the ledger holds 'visits' under other terms:
     unit is "row" in the ledger, not "id"
     """
-    before, after = _parts(held), _parts(asked)
+    # A dataset that was opened without a basic account goes on without one.
+    before, after = _parts(held), _parts(asked if held.basic else replace(asked, basic=0))
     differ = [key for key in sorted(before | after) if before.get(key) != after.get(key)]
     if differ:
         told = [f"{_word(key)} is {_said(before, key)} in the ledger, not {_said(after, key)}" for key in differ]
@@ -67,5 +70,6 @@ def _parts(terms: Terms) -> dict[str, str]:
     conditions = parsed(terms.conditions, "conditions")
     named = {f"conditions.{key}": value for key, value in conditions.items()} if isinstance(conditions, dict) else {}
     fields = {"fingerprint": terms.fingerprint, "capacity": terms.capacity.main, "capacity.delta": terms.capacity.delta}
+    fields |= {"capacity.basic": terms.basic} if terms.basic else {}
     parts = {key: canonical(value) for key, value in (named | fields).items()}
     return parts if named else parts | {"conditions": terms.conditions}

@@ -264,7 +264,7 @@ def _terms(rows: Rows, filter_: Filter, dataset: str, held: Terms | None) -> Ter
         "filter": filter_.body(),
         **read_as(rows, held),
     }
-    return Terms(dataset, rows.fingerprint(), json.dumps(conditions), filter_.capacity)
+    return Terms(dataset, rows.fingerprint(), json.dumps(conditions), filter_.capacity, filter_.basic_capacity)
 
 
 def held_filter(terms: Terms) -> Filter:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
+from chary.amounts import Accounts
 from chary.calls.growing.scheduled_runs import RunSchedule
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights
 from chary.data import Neighbouring, Relation
@@ -13,7 +14,7 @@ from chary.errors import LedgerBroken
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
 from chary.numbers import plain
-from chary.spine.spending import spending
+from chary.spine.spending import accounts_of, spent_of
 from chary.words import counted
 
 T = TypeVar("T")
@@ -41,14 +42,16 @@ class Entry:
     damage: str = ""
 
 
-def entries(ledger: Ledger, dataset: str, filter_: Filter) -> Iterator[Entry]:
+def entries(ledger: Ledger, dataset: str) -> Iterator[Entry]:
     """The calls of a dataset, oldest first; interrupted ones appear as reserved, with the worst price."""
+    accounts = accounts_of(ledger, dataset)
     for call in ledger.calls(dataset):
-        yield entry_of(call, filter_)
+        yield entry_of(call, accounts)
 
 
-def entry_of(call: CallRecord, filter_: Filter) -> Entry:
-    """A call as a line of the history; one that cannot be read hides no other."""
+def entry_of(call: CallRecord, accounts: Accounts) -> Entry:
+    """A call as a line of the history, with its share of the account that lives; one that cannot be read hides no
+    other."""
     damage: list[str] = []
     nothing: dict[str, Any] = {}
     question = readable(lambda: call.question, nothing, damage)
@@ -62,7 +65,7 @@ def entry_of(call: CallRecord, filter_: Filter) -> Entry:
         state=str(call.state),
         hits=call.hits or 0,
         tests=call.tests or 0,
-        share=filter_.shares.taken(call.charged),
+        share=accounts.taken(call.charged, call.basic),
         answer=answer,
         damage="; ".join(damage),
     )
@@ -122,7 +125,7 @@ def _sizes(entry: Entry) -> list[tuple[float, float]]:
 
 def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neighbouring) -> str:
     """One paragraph: what is guaranteed, to whom, under which relation, by which accounting."""
-    spent = spending(filter_, ledger.balance(dataset).spent)
+    spent = spent_of(ledger, dataset, filter_)
     tally = ledger.tally(dataset).values()
     calls, hits, tests = (sum(getattr(part, name) for part in tally) for name in ("calls", "hits", "tests"))
     epsilon, delta = filter_.budget.exact

@@ -23,7 +23,7 @@ from chary.session.reporting import Entry, PlainComposition, entries, plainly_co
 from chary.session.verbs import Verbs
 from chary.spine.earlier import openings
 from chary.spine.quote import Quote, compared_with, quote
-from chary.spine.spending import remaining, spending
+from chary.spine.spending import spent_of
 
 RunT = TypeVar("RunT")
 
@@ -129,17 +129,17 @@ class Session(Verbs, Growing):
     @property
     def spent(self) -> Spending:
         """What is spent by all analysts together, open reservations included."""
-        return spending(self.spine.filter, self.spine.ledger.balance(self.spine.dataset).spent)
+        return spent_of(self.spine.ledger, self.spine.dataset, self.spine.filter)
 
     @property
     def remaining(self) -> Spending:
         """What this session's analyst could still spend."""
-        return remaining(self.spine.filter, self.spine.left())
+        return self.spine.remaining()
 
     @property
     def history(self) -> list[Entry]:
         """Every call of every analyst, oldest first; all of it is public."""
-        return list(entries(self.spine.ledger, self.spine.dataset, self.spine.filter))
+        return list(entries(self.spine.ledger, self.spine.dataset))
 
     def statement(self) -> str:
         """One paragraph that says what was guaranteed so far, to whom, under which relation and assumptions."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Event
-from chary.amounts import Amount
+from chary.amounts import LIMIT, Amount
 from chary.data import Mean, Neighbouring, Query, Reading, Rows
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidQuery
@@ -28,7 +28,7 @@ Question = Query[AnsweredT] | Mean[AnsweredT]
 KEPT = 256
 # How often what an answer says may be false.
 BETA: Final = Fraction(1, 20)
-FREE: Final = Price(Amount(0), Amount(0))
+FREE: Final = Price(Amount(0), Amount(0), 0)
 """The price of a call whose privacy an earlier one has paid for."""
 # Ledgers find a repeated request by this text, so neither the order of keys nor the separators may ever change.
 ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -87,8 +87,17 @@ class Interaction(ABC):
     halts: ClassVar[bool] = False
     decides: ClassVar[bool] = False
     """Whether the noise of `accuracy` decides what is published; then its error bar is not that of what is."""
+    adds_up: ClassVar[bool] = True
+    """Whether all that it tells is within the epsilon of what it is priced by, for each part, hit or miss. Whoever
+    prices itself, or goes on from what an earlier call held, must say so: otherwise it is more than any basic account
+    holds."""
     raced: ClassVar[bool] = False
     """Whether a race may ask it: one outcome, all of which is published, one hit, and nothing held or read again."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if {"price", "held"} & vars(cls).keys() and "adds_up" not in vars(cls):
+            cls.adds_up = False
 
     @property
     @abstractmethod
@@ -134,6 +143,10 @@ class Interaction(ABC):
     def worst(self, price: Price, hits: int | None = None) -> Amount:
         """What is reserved, for so many hits or for all that can be charged."""
         return price.total(self.most_hits if hits is None else hits, self.parallel)
+
+    def epsilons(self, price: Price) -> int:
+        """What it adds to the basic account, hit or miss."""
+        return price.basics(self.parallel) if self.adds_up else LIMIT
 
     def final(self, price: Price, ran: "Ran", reserved_hits: int) -> Amount:
         """What is charged for what came out; never more than what was reserved."""
@@ -227,9 +240,13 @@ class Interaction(ABC):
 
 
 class Paid(Interaction):
-    """A call that `opened`, an earlier one, has paid for: it is free, and runs on the secret state kept beside that."""
+    """A call that `opened`, an earlier one, has paid for: it is free, and runs on the secret state kept beside that.
+
+    The epsilon of the opening holds for all of them together.
+    """
 
     opened: int
+    adds_up = True
 
     def price(self, filter_: Filter) -> Price:
         return FREE

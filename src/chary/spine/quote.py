@@ -7,7 +7,7 @@ from functools import cached_property
 from html import escape
 from typing import Any, Final, NamedTuple
 
-from chary.amounts import Amount
+from chary.amounts import LIMIT, Amount
 from chary.numbers import Number, exact, plain, probability, whole
 from chary.spine.interaction import Interaction
 from chary.spine.outlook import RAISE, Outlook
@@ -21,6 +21,7 @@ _RARE: Final = Fraction(1, 20)
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
 NOT_FREE: Final = "MISSES ARE NOT FREE"
+LAST_FREE: Final = "IT ENDS FREE MISSES"
 NO_ROOM: Final = "IT DOES NOT FIT"
 NOT_KEPT: Final = "ALPHA IS NOT KEPT"
 
@@ -48,6 +49,10 @@ class Quote:
     counts hits (or releases) of this size that still fit, None when they are free. `misses_charged` says that a test
     is charged although it misses; `free_below` is an epsilon with which misses would be free then, None where no
     epsilon makes them so (a budget without a delta).
+
+    `ends_free_misses` says that it does not fit beside what was charged by hits, only beside the epsilons of all calls
+    so far, hits and misses: after it (`free_misses_ended`) every call is charged its epsilon, and shares are those of
+    the epsilons.
 
     `left` is the share that could still be spent now, `left_after` the least that is left after the call, whatever
     comes out (for a run: after its opening); negative where it does not fit.
@@ -85,6 +90,8 @@ class Quote:
     misses_charged: bool = False
     left: float = 1.0
     left_after: float = 1.0
+    ends_free_misses: bool = False
+    free_misses_ended: bool = False
     most: Amount = field(default=_NOTHING, repr=False, compare=False)
     compared: Comparing | None = field(default=None, repr=False, compare=False)
 
@@ -111,6 +118,8 @@ class Quote:
         lines = ["this call itself is free"]
         if self.hits_left is not None:
             lines = [self._price(), counted(self.hits_left, "of these fits", "of these fit"), self._leaves()]
+        if self.ends_free_misses:
+            lines.append(f"{LAST_FREE}: after it every call is charged its epsilon, hit or miss")
         if self.later_hit is not None and self.later_miss is not None:
             hit, miss = percent(self.later_hit), percent(self.later_miss)
             lines.append(f"then each hit costs {hit} more when it comes; a miss, {miss}, is paid by this")
@@ -166,6 +175,8 @@ class Quote:
         """What would make misses free, where they could be."""
         if not self.misses_charged:
             return ""
+        if self.ends_free_misses or self.free_misses_ended:
+            return f" ({NOT_FREE} any more)"
         if self.free_below is None:
             return f" ({NOT_FREE}: they are in a budget with a delta, and the first charge fixes the budget)"
         return f" ({NOT_FREE}: they are with epsilon={plain(self.free_below)})"
@@ -190,28 +201,36 @@ def quote(
     """
     interaction.prepare(spine.rows)
     confidence = probability(confidence, "confidence")
-    price, left = interaction.price(spine.filter), spine.left()
-    shares = spine.filter.shares
+    price, accounts = interaction.price(spine.filter), spine.accounts()
+    shares, left = spine.filter.shares, accounts.left
     later = interaction.later
     bar = interaction.error_bar
     apart = bar if distance is None else float(exact(distance, "distance"))
     tested = interaction.kind != "release" and interaction.bar_step is not None
     barred = interaction.barred
-    tests_charged = barred is not None and barred.bought is False and not price.free_miss
+    least, epsilons = needed(interaction, spine.filter)
+    fits, each = accounts.fits(least, epsilons), price.basic if interaction.adds_up else LIMIT
+    # Told in shares of the account that it will be charged to.
+    ending = fits and not accounts.alone and accounts.ended_by(least)
+    told = accounts.told_alone() if ending else accounts
+    tests_charged = barred is not None and barred.bought is False and (told.alone or not price.free_miss)
     charged = tests_charged or freed_by_a_delta(interaction, spine.filter) is not None
-    free = free_epsilon(interaction, spine.filter) if charged else None
-    most = _most(interaction.worst(price), left, halts=interaction.halts)
+    free = free_epsilon(interaction, spine.filter) if charged and not told.alone else None
+    halts = interaction.halts and not (ending or accounts.alone)
+    most = _most(interaction.worst(price), left, halts=halts)
     return Quote(
         kind=interaction.kind,
         epsilon=None if interaction.event.epsilon is None else float(interaction.event.epsilon),
-        price_if_hit=shares.taken(price.hit),
-        price_if_miss=shares.taken(price.miss),
-        most_charged=shares.taken(most),
-        left=shares.left(left),
-        left_after=shares.left(left, most),
+        price_if_hit=told.taken(price.hit, each),
+        price_if_miss=told.taken(price.miss, each),
+        most_charged=told.taken(most, epsilons),
+        left=accounts.share_left(),
+        left_after=told.share_left(most, epsilons),
         most=most,
-        hits_left=price.hit.copies_in(left),
-        fits=needed(interaction, spine.filter).fits_into(left),
+        ends_free_misses=ending,
+        free_misses_ended=accounts.alone,
+        hits_left=accounts.copies(price.hit, each),
+        fits=fits,
         error_bar=None if interaction.decides else bar,
         distance=apart if tested else None,
         wrong_call=_wrong(interaction, apart) if tested else None,
@@ -238,7 +257,7 @@ def warns(line: str) -> bool:
     >>> warns("a hit costs 2 % of the budget, a miss is free")
     False
     """
-    return any(warning in line for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, RAISE))
+    return any(warning in line for warning in (NOT_FREE, NO_ROOM, NOT_KEPT, LAST_FREE, RAISE))
 
 
 def _most(worst: Amount, left: Amount, *, halts: bool) -> Amount:

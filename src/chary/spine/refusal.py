@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from fractions import Fraction
 
-from chary.amounts import DELTA_STEPS, Amount
+from chary.amounts import DELTA_STEPS, Accounts, Amount
 from chary.errors import BudgetRefused, CharyError
 from chary.filters import Budget, Filter, RenyiFilter
 from chary.numbers import plain
@@ -24,10 +24,12 @@ NEW_LEDGER = (
 )
 
 
-def needed(interaction: Interaction, filter_: Filter) -> Amount:
-    """The least room in which the interaction can start: one hit if it can halt, otherwise its worst price."""
+def needed(interaction: Interaction, filter_: Filter) -> tuple[Amount, int]:
+    """The least room in which the interaction can start: one hit if it can halt, otherwise its worst price; and what it
+    adds to the basic account."""
     price = interaction.price(filter_)
-    return interaction.worst(price, 1 if interaction.may_halt(price) else None)
+    least = interaction.worst(price, 1 if interaction.may_halt(price) else None)
+    return least, interaction.epsilons(price)
 
 
 def freed_by_a_delta(interaction: Interaction, filter_: Filter) -> str | None:
@@ -55,10 +57,10 @@ def free_epsilon(interaction: Interaction, filter_: Filter) -> Fraction | None:
     return None
 
 
-def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRefused:
+def refused(interaction: Interaction, filter_: Filter, accounts: Accounts) -> BudgetRefused:
     """The error for an interaction that does not fit into what is left."""
-    least = needed(interaction, filter_)
-    asked, room = filter_.shares.taken(least), filter_.shares.left(left)
+    (least, basic), left = needed(interaction, filter_), accounts.left
+    asked, room = accounts.taken(least, basic), accounts.share_left()
     epsilon = interaction.event.epsilon
     size = "" if epsilon is None else f" of epsilon {plain(epsilon)}"
     told = f"this {interaction.kind}{size} can cost {plain(100 * asked)} % of the budget ({filter_.budget}) and "
@@ -66,7 +68,7 @@ def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRe
     if least.delta > left.delta:
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
         told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"
-    fitting = _largest_that_fits(interaction, filter_, left)
+    fitting = _largest_that_fits(interaction, filter_, accounts)
     told += "" if fitting is None else f"; epsilon={plain(fitting)} would fit"
     if (freed := freed_by_a_delta(interaction, filter_)) is not None:
         told += f"; misses are charged here, and would be free {freed}: {NEW_LEDGER}"
@@ -77,13 +79,13 @@ def refused(interaction: Interaction, filter_: Filter, left: Amount) -> BudgetRe
     return error
 
 
-def _largest_that_fits(interaction: Interaction, filter_: Filter, left: Amount) -> Fraction | None:
+def _largest_that_fits(interaction: Interaction, filter_: Filter, accounts: Accounts) -> Fraction | None:
     """The largest epsilon (two digits, rounded down) with which the same question fits; None if there is none."""
     size = interaction.said_epsilon
 
     def fits(epsilon: Fraction) -> bool:
         try:
-            return needed(interaction.at_epsilon(epsilon), filter_).fits_into(left)
+            return accounts.fits(*needed(interaction.at_epsilon(epsilon), filter_))
         except CharyError:
             return False
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from chary import noise
-from chary.amounts import Amount
+from chary.amounts import Accounts, Amount
 from chary.answer import Spending, handed_out
 from chary.data import Reading, Rows, read_one_version
 from chary.errors import BudgetRefused, CharyError, LedgerError, RequestInFlight
@@ -18,7 +18,7 @@ from chary.ledger import CallRecord, Ledger, RequestAnswered, RequestUnanswered,
 from chary.spine.forking import belongs_here
 from chary.spine.interaction import ENCODER, Interaction, Json, Ran, Touched
 from chary.spine.refusal import refused
-from chary.spine.spending import left_of, remaining, spending
+from chary.spine.spending import accounts_of, charged_of, remaining
 from chary.spine.turns import turn
 
 STEPS = ("asked", "reserved", "evaluated", "ran", "settled")
@@ -130,32 +130,39 @@ class Spine:
             if self.replays:
                 break
             try:
-                return self.ledger.reserve(self.dataset, self.analyst, interaction.kind, body, worst, request), most
+                asked = (interaction.kind, body, worst, request)
+                basic = interaction.epsilons(price)
+                return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic), most
             except BudgetRefused:
                 if most == 1 or not interaction.may_halt(price):
                     break
-        raise refused(interaction, self.filter, self.left())
+        raise refused(interaction, self.filter, self.accounts())
 
     def _affordable(self, interaction: Interaction, price: Price) -> int:
         if not interaction.may_halt(price):
             return interaction.most_hits
-        fits = Amount(price.hit.main).copies_in(self.left())
-        return interaction.most_hits if fits is None else max(1, min(interaction.most_hits, fits))
+        accounts = self.accounts()
+        fits = Amount(price.hit.main).copies_in(accounts.left)
+        # Rather fewer hits than the end of the account whose misses are free.
+        if fits is None or (fits == 0 and accounts.fits(interaction.worst(price), interaction.epsilons(price))):
+            return interaction.most_hits
+        return max(1, min(interaction.most_hits, fits))
+
+    def accounts(self) -> Accounts:
+        """What this analyst could still spend."""
+        return accounts_of(self.ledger, self.dataset, self.analyst)
 
     def left(self) -> Amount:
-        """What this analyst could still spend: the smaller of the dataset's room and the analyst's."""
-        return left_of(self.ledger, self.dataset, self.analyst)
+        """The same of main and delta: the smaller of the dataset's room and the analyst's."""
+        return self.accounts().left
 
     def charged(self, calls: Sequence[int]) -> Spending:
         """What these calls were charged together, as a share of the budget."""
-        total = Amount(0)
-        for number in calls:
-            total += self.ledger.call(number).charged
-        return spending(self.filter, total)
+        return charged_of(self.ledger, self.dataset, self.filter, [self.ledger.call(number) for number in calls])
 
     def remaining(self) -> Spending:
         """What this analyst could still spend, likewise."""
-        return remaining(self.filter, self.left())
+        return remaining(self.filter, self.accounts())
 
     def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
         """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is

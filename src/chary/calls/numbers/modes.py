@@ -74,6 +74,8 @@ class AskMode(Bound[Mode]):
     def event(self) -> Event:
         return Pure(self.mechanism.epsilon)
 
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         if self.mechanism.whole and self.replace:
             return super().price(filter_)

@@ -156,6 +156,8 @@ class AskQuantiles(Bound[Quantiles]):
     def event(self) -> Event:
         return (self.guarded or self.mechanism).event()
 
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         """The zCDP of the rounds, of epsilon/rounds each, adds up."""
         if self.flip or self.mechanism.narrow(self.asked.points):

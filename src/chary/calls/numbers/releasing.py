@@ -92,6 +92,8 @@ class AskRelease(Bound[Release[Any]]):
             return halves(query, self.neighbouring, self.asked.noises)
         return laplace_mean(query, self.neighbouring, Fraction(call.epsilon))
 
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         if self.call.delta is None or self.call.epsilon is None:
             return filter_.price(self.event)

@@ -111,6 +111,8 @@ class ChooseKey(Bound[Choose]):
     def event(self) -> Event:
         return Pure(self.mechanism.epsilon)
 
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         return bounded_range_price(filter_, self.call.epsilon) if self.by == "exponential" else super().price(filter_)
 

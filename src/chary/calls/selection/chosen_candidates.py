@@ -47,6 +47,8 @@ class AskCandidate(Bound[CallT], Generic[CallT]):
         call: Any = self.call
         return Pure(call.epsilon)
 
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         return bounded_range_price(filter_, self.event.epsilon)
 

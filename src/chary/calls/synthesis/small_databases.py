@@ -158,6 +158,8 @@ class AskSmallDatabase(Bound[SmallDatabase]):
     def event(self) -> Event:
         return ZeroConcentrated(Fraction(self.call.epsilon) ** 2 / 8) if self.concentrated else Pure(self.call.epsilon)
 
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         return super().price(filter_) if self.concentrated else bounded_range_price(filter_, self.call.epsilon)
 

@@ -143,6 +143,8 @@ class AskLabel(_Vote[Label]):
             return Pure(epsilon)
         return Targeted(epsilon) if self.call.flip else NarrowChoice(epsilon)
 
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         if self.call.flip or self.call.guess is not None:
             return filter_.price(self.event)

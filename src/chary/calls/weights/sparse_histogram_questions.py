@@ -76,6 +76,9 @@ class AskSparseWeights(AskHistogram):
     def terms(self) -> Json:
         return {}
 
+    # The epsilon of the opening holds for all of them together.
+    adds_up = True
+
     def price(self, filter_: Filter) -> Price:
         return FREE
 

@@ -37,7 +37,7 @@ class Opened:
     def epsilon(self) -> Fraction:
         """That of the call; `BudgetRefused` where it follows what is left, and nothing is."""
         assert self.size is not None or self.hits is not None
-        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.left(), self.hits or 1)
+        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.accounts(), self.hits or 1)
 
     @property
     def sharp(self) -> bool:

@@ -92,7 +92,7 @@ class ReusableHoldout:
         self._session, self._training = session, _arrow(training)
         self.tolerance, self.hits = probability(tolerance, "tolerance"), whole(hits, "hits")
         self._name, spine = f"{_PREFIX}{name}:", session.spine
-        size = largest_call_left(spine.filter, spine.left(), self.hits) if epsilon is None else epsilon
+        size = largest_call_left(spine.filter, spine.accounts(), self.hits) if epsilon is None else epsilon
         self.epsilon = positive(size, "epsilon")
         if not spine.filter.price(Targeted(self.epsilon)).free_miss:
             raise InvalidParameter(

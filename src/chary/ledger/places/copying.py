@@ -12,8 +12,8 @@ from chary.ledger.head import Head
 from chary.ledger.places.whereabouts import bare, ledger_exists, open_ledger
 from chary.ledger.postgresql.address import is_address
 from chary.ledger.records import Verification
-from chary.ledger.sql.departing import chargeable
-from chary.ledger.sql.schema import FORMAT, analysts, answers, calls, chain, datasets, entries, secrets, tallies
+from chary.ledger.sql.departing import chargeable, format_of
+from chary.ledger.sql.schema import analysts, answers, calls, chain, datasets, entries, secrets, tallies
 from chary.ledger.sql.sql_audit import audit
 from chary.ledger.sql.upkeep import Transactions, Upkeep
 from chary.ledger.sqlite.layout import lay_out
@@ -55,7 +55,7 @@ def write_rows(old: Connection, new: Connection, head: Head) -> None:
     """Every row into an empty ledger, whose head it then has."""
     for table in _TABLES:
         _rows(old, new, table)
-    new.execute(update(chain).values(format=FORMAT, entries=head.entries, head=head.hash))
+    new.execute(update(chain).values(format=format_of(new), entries=head.entries, head=head.hash))
 
 
 def require(verdict: Verification, otherwise: str) -> None:

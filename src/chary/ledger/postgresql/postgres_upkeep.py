@@ -11,8 +11,9 @@ from chary.ledger.head import Head
 from chary.ledger.sql.bookmark import raw
 from chary.ledger.sql.upkeep import Kept
 
-# As the columns of the table follow each other: the origin came later.
-_columns = [*(name for name in ChainEntry._fields if name != "origin"), "hash", "origin"]
+# As the columns of the table follow each other: the last ones came later.
+_LATER = ("origin", "basic")
+_columns = [*(name for name in ChainEntry._fields if name not in _LATER), "hash", *_LATER]
 _places = ", ".join(f"%({name})s" for name in _columns)
 # Through the driver: this is most of what a charge waits for.
 _APPEND = f"SELECT append(ROW({_places})::entries, %(answer)s)"

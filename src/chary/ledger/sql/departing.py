@@ -6,7 +6,7 @@ from sqlalchemy import Column, Connection, Table, inspect, select, update
 
 from chary.errors import LedgerBroken, LedgerError
 from chary.ledger.head import Head
-from chary.ledger.sql.schema import FORMAT, apart, chain, number_column, text_column
+from chary.ledger.sql.schema import FORMAT, TWO_ACCOUNTS, apart, chain, datasets, number_column, text_column
 
 # Formats of their own, so that every version refuses to open it.
 DEPARTED, ARRIVING = 0, -1
@@ -45,7 +45,15 @@ def activate(connection: Connection) -> None:
     """Let a ledger that arrived be charged; in one that is charged already nothing changes."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_COMING}")
-    connection.execute(update(chain).values(format=FORMAT).where(chain.c.format == ARRIVING))
+    connection.execute(update(chain).values(format=format_of(connection)).where(chain.c.format == ARRIVING))
+
+
+def format_of(connection: Connection) -> int:
+    """The format that a ledger with these datasets has."""
+    if connection.dialect.name != "sqlite":
+        return FORMAT
+    two = connection.execute(select(datasets.c.name).where(datasets.c.capacity_basic > 0).limit(1)).first()
+    return FORMAT if two is None else TWO_ACCOUNTS
 
 
 def place_of(connection: Connection) -> tuple[str, Head]:
@@ -62,5 +70,7 @@ def chargeable(connection: Connection, format: int) -> None:
         raise LedgerError(f"the ledger was moved to {place_of(connection)[0]}: open it there")
     if format == ARRIVING:
         raise LedgerError("the ledger is still arriving here: finish `chary ledger move` by the same command")
-    if format != FORMAT:
-        raise LedgerError(f"the ledger has format {format}, this version of chary reads format {FORMAT}")
+    if format not in (FORMAT, TWO_ACCOUNTS):
+        raise LedgerError(
+            f"the ledger has format {format}, this version of chary reads formats {FORMAT} and {TWO_ACCOUNTS}"
+        )

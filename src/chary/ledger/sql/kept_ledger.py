@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, cast
 
-from chary.amounts import Amount
+from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerBroken
 from chary.ledger.accounts import fitting_share
 from chary.ledger.checks import count, masked, unchanged
@@ -64,14 +64,16 @@ class KeptLedger:
         worst: Amount,
         request: str | None = None,
         origin: str = "",
+        basic: int = LIMIT,
     ) -> Reservation:
         """Charge the worst price before any data are touched."""
         with ExitStack() as undo:
             with self._store.writing() as connection:
                 at = sql_writes.standing(connection, dataset, analyst)
-                entry = reserving(at.number + 1, dataset, analyst, kind, body, worst, request, origin)
+                adds = at.dataset.counted(basic)
+                entry = reserving(at.number + 1, dataset, analyst, kind, body, worst, request, origin, adds)
                 sql_writes.unclaimed(connection, entry, self._claims.held)
-                at.dataset.admit(worst, "dataset")
+                at.dataset.admit(worst, "dataset", adds)
                 at.analyst.admit(worst, "analyst")
                 sealed = self._upkeep.post(connection, at.head, entry, known=at.known)
                 # Claimed before the commit: nobody ever sees the key without its claim. A failed commit leaves it.

@@ -23,6 +23,12 @@ from sqlalchemy.schema import SchemaItem
 
 # Raised only where an earlier version could misread a ledger; tables and triggers that it can ignore are added as is.
 FORMAT = 1
+# That of a file which holds a dataset with a basic account: an earlier version would charge it without adding to that.
+# On a server the layout says so.
+TWO_ACCOUNTS = 2
+
+# The basic account of a dataset: nothing of it is there where the capacity is 0.
+BASIC = ("capacity_basic", "spent_basic", "alone")
 
 metadata = MetaData()
 # For tables that only some ledgers have.
@@ -35,6 +41,11 @@ _words = Text().with_variant(Text(collation="C"), "postgresql")
 def number_column(name: str, *, null: bool = False) -> Column[int]:
     """A whole number of 64 bits."""
     return Column(name, _whole, nullable=null)
+
+
+def _later(name: str) -> Column[int]:
+    """A whole number that ledgers of earlier versions get at their opening, where it is 0."""
+    return Column(name, _whole, nullable=False, server_default="0")
 
 
 def text_column(name: str, *, null: bool = False, key: bool = False) -> Column[str]:
@@ -75,6 +86,7 @@ entries = _table(
     text_column("hash"),
     # Last, and with a default, since those of earlier versions get it at their opening.
     Column("origin", _words, nullable=False, server_default=""),
+    _later("basic"),
 )
 
 datasets = _table(
@@ -86,6 +98,7 @@ datasets = _table(
     number_column("capacity_delta"),
     *_totals(),
     number_column("version"),
+    *[_later(name) for name in BASIC],
 )
 
 analysts = _table(

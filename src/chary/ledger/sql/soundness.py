@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, func, literal_column, select
 from sqlalchemy.exc import DatabaseError
 
+from chary.amounts import Basic
 from chary.errors import LedgerBroken
 from chary.ledger.entries import GENESIS, seal
 from chary.ledger.sql.departing import chargeable
@@ -57,6 +58,25 @@ _totals_of_analysts = select(
 _totals_of_datasets = select(
     datasets.c.name, datasets.c.spent_main, datasets.c.spent_delta, datasets.c.open_main, datasets.c.open_delta
 )
+_added = (
+    select(entries.c.dataset, *_halves(entries.c.basic, "basic"))
+    .where(entries.c.kind == "reserve", entries.c.basic > 0)
+    .group_by(entries.c.dataset)
+)
+_given_back = (
+    select(entries.c.dataset, *_halves(entries.c.basic, "basic"))
+    .join(calls, calls.c.number == entries.c.number)
+    .where(calls.c.state == "voided", entries.c.basic > 0)
+    .group_by(entries.c.dataset)
+)
+_accounts_of_datasets = select(
+    datasets.c.name,
+    datasets.c.capacity_main,
+    datasets.c.spent_main,
+    datasets.c.capacity_basic,
+    datasets.c.spent_basic,
+    datasets.c.alone,
+)
 _tail = select(*entry_columns, entries.c.hash).order_by(entries.c.number.desc()).limit(TAIL + 1)
 
 # What reading rows raises whose bytes were changed: the engine notices, or a number is suddenly a text.
@@ -78,6 +98,7 @@ def check(upkeep: Upkeep, connection: Connection) -> None:
         chargeable(connection, head.format)
         _check_entries(connection, head.entries)
         _check_calls(connection)
+        _check_accounts(connection)
         _check_tail(connection, head.head)
         if not upkeep.sealed(connection):
             raise LedgerBroken("the secrets and the chain are of different moments")
@@ -124,6 +145,20 @@ def _check_calls(connection: Connection) -> None:
         by_dataset[dataset] = _plus(by_dataset.get(dataset, _NONE), tuple(totals))
     for dataset, *totals in connection.execute(_totals_of_datasets):
         _same(by_dataset.get(dataset, _NONE), tuple(totals), "a dataset")
+
+
+def _check_accounts(connection: Connection) -> None:
+    added, back = (
+        {dataset: int(high) * _HALF + int(low) for dataset, high, low in connection.execute(sums)}
+        for sums in (_added, _given_back)
+    )
+    for row in connection.execute(_accounts_of_datasets):
+        account = Basic(row.capacity_basic, row.spent_basic, bool(row.alone))
+        if row.alone not in (0, 1) or not account.sound(row.spent_main <= row.capacity_main):
+            raise LedgerBroken("a dataset has spent more than its accounts hold")
+        # An account that is closed holds one step more than its capacity, whatever came since.
+        if account.fits(0) and account.spent != added.get(row.name, 0) - back.get(row.name, 0):
+            raise LedgerBroken("the running total of a basic account is not the sum of its calls")
 
 
 def _check_tail(connection: Connection, head: str) -> None:

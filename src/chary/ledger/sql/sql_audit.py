@@ -13,7 +13,8 @@ from chary.ledger.audit import STEP, Audit
 from chary.ledger.entries import ChainEntry, Kind, digest
 from chary.ledger.protocol import Progress
 from chary.ledger.records import State, Verification
-from chary.ledger.sql.schema import FORMAT, analysts, answers, calls, chain, datasets, entries, tallies
+from chary.ledger.sql.departing import format_of
+from chary.ledger.sql.schema import analysts, answers, calls, chain, datasets, entries, tallies
 from chary.ledger.sql.soundness import UNREADABLE
 from chary.ledger.sql.sql_reads import account_of, count_of, purse_of
 from chary.ledger.sql.sql_writes import entry_of
@@ -122,7 +123,9 @@ def _derived(reserved: ChainEntry, closed: ChainEntry | None) -> tuple[object, .
 
 def _compare_rest(connection: Connection, found: Audit, reserved: int, settled: int) -> None:
     head = connection.execute(select(chain)).all()
-    found.expect(head == [(1, FORMAT, found.number, found.hash)], "the recorded head is not the end of the chain")
+    found.expect(
+        head == [(1, format_of(connection), found.number, found.hash)], "the recorded head is not the end of the chain"
+    )
     for table, expected in ((calls, reserved), (answers, settled)):
         count = connection.execute(select(func.count()).select_from(table)).scalar_one()
         found.expect(count == expected, f"there are {count} {table.name} where the entries say {expected}")

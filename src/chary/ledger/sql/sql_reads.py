@@ -137,8 +137,8 @@ def account_of(row: AnyRow) -> Account:
     whole_numbers(row[3:10], f"dataset {row.name!r}")
     texts(row[:3], f"dataset {row.name!r}")
     capacity = Amount(row.capacity_main, row.capacity_delta)
-    terms = Terms(row.name, row.fingerprint, row.conditions, capacity)
-    return Account(terms, Purse(capacity, *row[5:9]), row.version)
+    terms = Terms(row.name, row.fingerprint, row.conditions, capacity, row.capacity_basic)
+    return Account(terms, Purse(capacity, *row[5:9], *row[10:13]), row.version)
 
 
 def purse_of(row: AnyRow) -> Purse:

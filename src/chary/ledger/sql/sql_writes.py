@@ -53,8 +53,8 @@ def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
     if row.analyst is not None:
         whole_numbers([*(cap for cap in row[9:11] if cap is not None), *row[11:15]], f"analyst {analyst!r}")
     capacity, known = Amount(row.capacity_main, row.capacity_delta), row.analyst is not None
-    purse = Purse(cap_of(row), *row[11:15]) if known else Purse()
-    return Standing(row.head_number, row.head, capacity, Purse(capacity, *row[4:8]), purse, known)
+    purse = Purse(cap_of(row), *row[14:18]) if known else Purse()
+    return Standing(row.head_number, row.head, capacity, Purse(capacity, *row[4:11]), purse, known)
 
 
 def unclaimed(connection: Connection, entry: ChainEntry, held: Callable[[str], bool]) -> None:

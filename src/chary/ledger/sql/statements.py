@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BindParameter, Table, and_, bindparam, delete, insert, join, literal_column, select, update
+from sqlalchemy import BindParameter, Table, and_, bindparam, case, delete, insert, join, literal_column, select, update
 
 from chary.ledger.entries import ChainEntry
-from chary.ledger.sql.schema import analysts, answers, calls, chain, datasets, entries, secrets, tallies
+from chary.ledger.sql.schema import BASIC, analysts, answers, calls, chain, datasets, entries, secrets, tallies
 
 _TOTALS = ("spent_main", "spent_delta", "open_main", "open_delta")
 
@@ -25,7 +25,7 @@ read_standing = (
         *head_columns,
         datasets.c.capacity_main,
         datasets.c.capacity_delta,
-        *[datasets.c[name].label(f"dataset_{name}") for name in _TOTALS],
+        *[datasets.c[name].label(f"dataset_{name}") for name in (*_TOTALS, *BASIC)],
         analysts.c.analyst,
         analysts.c.cap_main,
         analysts.c.cap_delta,
@@ -63,7 +63,24 @@ add_entry = insert(entries)
 move_head = update(chain).values(entries=bindparam("new_entries"), head=bindparam("new_head"))
 
 add_dataset = insert(datasets)
-charge_dataset = update(datasets).where(datasets.c.name == bindparam("of_dataset")).values(_moving(datasets, *_TOTALS))
+_one_dataset = datasets.c.name == bindparam("of_dataset")
+charge_dataset = update(datasets).where(_one_dataset).values(_moving(datasets, *_TOTALS))
+_main_left = datasets.c.capacity_main - datasets.c.spent_main
+# Before the totals move, so that they are those that the charge found.
+count_basic = (
+    update(datasets)
+    .where(_one_dataset, datasets.c.capacity_basic > 0)
+    .values(
+        spent_basic=datasets.c.spent_basic + bindparam("basic_by"),
+        alone=case((_main_left < bindparam("main_by"), 1), else_=datasets.c.alone),
+    )
+)
+give_basic_back = (
+    update(datasets)
+    .where(_one_dataset, datasets.c.spent_basic <= datasets.c.capacity_basic)
+    .values(spent_basic=datasets.c.spent_basic - bindparam("basic_by"))
+)
+set_format = update(chain).values(format=bindparam("new_format"))
 raise_version = (
     update(datasets).where(datasets.c.name == bindparam("of_dataset")).values(version=datasets.c.version + 1)
 )

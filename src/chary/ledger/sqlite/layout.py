@@ -10,7 +10,19 @@ from sqlalchemy.exc import ArgumentError
 
 from chary.errors import LedgerError
 from chary.ledger.entries import GENESIS
-from chary.ledger.sql.schema import ADDED, FORMAT, calls, chain, entries, imprint, metadata, seals, secrets
+from chary.ledger.sql.schema import (
+    ADDED,
+    BASIC,
+    FORMAT,
+    calls,
+    chain,
+    datasets,
+    entries,
+    imprint,
+    metadata,
+    seals,
+    secrets,
+)
 from chary.ledger.sqlite.sqlite_engine import engine_of
 
 SEAL = select(
@@ -40,15 +52,19 @@ def add_seal(connection: Connection) -> None:
         connection.execute(seals.insert().from_select(["id", "entries", "secrets"], SEAL))
 
 
-def knows_origins(connection: Connection) -> bool:
-    """Whether entries can have an origin; those of earlier versions have none."""
-    return any(column["name"] == entries.c.origin.name for column in inspect(connection).get_columns(entries.name))
+def lacking(connection: Connection) -> list[tuple[str, str]]:
+    """The columns, by table, that ledgers of earlier versions have not."""
+    later = [(entries, "origin"), (entries, "basic"), *((datasets, name) for name in BASIC)]
+    held = {table: {each["name"] for each in inspect(connection).get_columns(table.name)} for table, _ in later}
+    return [(table.name, name) for table, name in later if name not in held[table]]
 
 
-def add_origins(connection: Connection) -> None:
-    """Let entries have an origin, unless another process has just done so; those that are there have an empty one."""
-    if not knows_origins(connection):
-        connection.exec_driver_sql(f"ALTER TABLE {entries.name} ADD COLUMN origin TEXT NOT NULL DEFAULT ''")
+def add_lacking(connection: Connection) -> None:
+    """Add the columns that another process has not just added; entries that are there have no origin, and datasets no
+    basic account."""
+    for table, name in lacking(connection):
+        kind = "TEXT NOT NULL DEFAULT ''" if name == "origin" else "INTEGER NOT NULL DEFAULT 0"
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
 
 
 def indexed(connection: Connection) -> bool:

@@ -11,7 +11,7 @@ from chary.ledger.drafts import not_held, terms_of
 from chary.ledger.entries import ChainEntry, Kind, seal
 from chary.ledger.records import State
 from chary.ledger.sql import statements as do
-from chary.ledger.sql.schema import calls, seals, secrets
+from chary.ledger.sql.schema import TWO_ACCOUNTS, calls, seals, secrets
 from chary.ledger.sql.sql_writes import secret_digest
 from chary.ledger.sql.upkeep import Kept
 from chary.ledger.sqlite.layout import SEAL
@@ -94,7 +94,10 @@ def _open(connection: Connection, entry: ChainEntry) -> None:
     terms = terms_of(entry)
     capacity = {"capacity_main": terms.capacity.main, "capacity_delta": terms.capacity.delta}
     named = {"name": terms.name, "fingerprint": terms.fingerprint, "conditions": terms.conditions}
-    connection.execute(do.add_dataset, {**named, **capacity, **_NO_TOTALS, "version": 0})
+    basic = {"capacity_basic": terms.basic, "spent_basic": 0, "alone": 0}
+    connection.execute(do.add_dataset, {**named, **capacity, **_NO_TOTALS, "version": 0, **basic})
+    if terms.basic:
+        connection.execute(do.set_format, {"new_format": TWO_ACCOUNTS})
 
 
 def _share(connection: Connection, entry: ChainEntry) -> None:
@@ -106,6 +109,8 @@ def _reserve(connection: Connection, entry: ChainEntry) -> None:
     owner = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
     charged = {"state": str(State.RESERVED), "charged_main": entry.main, "charged_delta": entry.delta}
     connection.execute(do.add_call, {"number": entry.number, **owner, **charged, "closing": None})
+    adds = {"of_dataset": entry.dataset, "basic_by": entry.basic, "main_by": entry.main}
+    connection.execute(do.count_basic, adds)
     _charge(connection, entry, entry.main, entry.delta, entry.main, entry.delta)
 
 
@@ -123,6 +128,8 @@ def _close(connection: Connection, held: ChainEntry, entry: ChainEntry) -> None:
     charged = {"new_charged_main": entry.main, "new_charged_delta": entry.delta}
     closed = {"call": held.number, "new_state": str(state), "new_closing": entry.number, **charged}
     connection.execute(do.close_call, closed)
+    if entry.kind == Kind.VOID and held.basic:
+        connection.execute(do.give_basic_back, {"of_dataset": held.dataset, "basic_by": held.basic})
     _charge(connection, held, -entry.back_main, -entry.back_delta, -held.main, -held.delta)
 
 

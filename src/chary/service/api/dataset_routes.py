@@ -20,6 +20,7 @@ from chary.service.wire.strict_json import finite
 from chary.service.wire.typed_values import in_typed
 from chary.session.reporting import Entry, entry_of
 from chary.spine.earlier import numbered
+from chary.spine.spending import accounts_of
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 Looker = Annotated[Asking, Depends(On("look"))]
@@ -100,7 +101,7 @@ def call(on: Historian, number: Number) -> JSONResponse:
     record = numbered(spine, number)
     if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
         raise UnknownHeld("there is no call of that number")
-    return JSONResponse(finite(asdict(entry_of(record, spine.filter))))
+    return JSONResponse(finite(asdict(entry_of(record, accounts_of(spine.ledger, spine.dataset)))))
 
 
 def budget_of(on: Asking, typed: bool) -> dict[str, Any]:
@@ -113,5 +114,6 @@ def budget_of(on: Asking, typed: bool) -> dict[str, Any]:
 
 def _shown(on: Asking, after: int, limit: int) -> Iterator[Entry]:
     spine = on.served.session.spine
+    accounts = accounts_of(spine.ledger, spine.dataset)
     for record in spine.ledger.calls(spine.dataset, after, limit, analyst=on.served.shown_of(on.who)):
-        yield entry_of(record, spine.filter)
+        yield entry_of(record, accounts)

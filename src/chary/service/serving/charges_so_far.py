@@ -17,7 +17,7 @@ MOST: Final = 1_000
 class Charge(NamedTuple):
     """What calls of one analyst and one kind took of the budget: one call, or several that followed one another.
 
-    `time` is when the last of them was asked.
+    `time` is when the last of them was asked, `basic` what they added to the basic account.
     """
 
     time: str
@@ -26,6 +26,7 @@ class Charge(NamedTuple):
     tests: int
     hits: int
     charged: Amount
+    basic: int
     calls: int = 1
 
 
@@ -65,7 +66,7 @@ class ChargesSoFar:
 
 def _charge(record: CallRecord) -> Charge:
     tests, hits = record.tests or 0, record.hits or 0
-    return Charge(record.created, record.analyst, record.kind, tests, hits, record.charged)
+    return Charge(record.created, record.analyst, record.kind, tests, hits, record.charged, record.basic)
 
 
 def _fewer(charges: list[Charge]) -> list[Charge]:
@@ -94,5 +95,5 @@ def _together(charges: list[Charge], size: int) -> list[Charge]:
 
 def _sum(first: Charge, then: Charge) -> Charge:
     tests, hits, charged = first.tests + then.tests, first.hits + then.hits, first.charged + then.charged
-    time, calls = max(first.time, then.time), first.calls + then.calls
-    return Charge(time, first.analyst, first.kind, tests, hits, charged, calls)
+    time, basic, calls = max(first.time, then.time), first.basic + then.basic, first.calls + then.calls
+    return Charge(time, first.analyst, first.kind, tests, hits, charged, basic, calls)

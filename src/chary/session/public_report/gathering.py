@@ -15,7 +15,7 @@ from chary.session.public_report.simultaneous import SimultaneousHit, simultaneo
 from chary.session.public_report.wording import outcome_told, question_told, titled
 from chary.session.reading import types_told
 from chary.session.reporting import entries, entry_of, statement
-from chary.spine.spending import spending
+from chary.spine.spending import spent_of
 
 Tell = Callable[[str, int, int], None]
 
@@ -76,13 +76,13 @@ def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | Non
     told = said or _statement(ledger, terms, rebuilder)
     settled = [call for call in ledger.calls(name) if call.state == State.SETTLED]
     calls = tuple(_told(rebuilder, settled, confidence, tell))
-    lost = [entry for entry in entries(ledger, name, rebuilder.filter) if entry.state == State.RESERVED]
+    lost = [entry for entry in entries(ledger, name) if entry.state == State.RESERVED]
     return ReportedDataset(
         name,
         rebuilder.filter.budget,
         rebuilder.filter,
         neighbouring_of(terms).describe(),
-        spending(rebuilder.filter, ledger.balance(name).spent),
+        spent_of(ledger, name, rebuilder.filter),
         told,
         calls,
         tuple(_hits(calls, confidence, tell)),
@@ -114,8 +114,7 @@ def to_the_minute(time: str) -> str:
 
 
 def _call(rebuilder: Rebuilder, call: CallRecord, rebuilt: Rebuilt, confidence: Fraction) -> ReportedCall:
-    body, damage = rebuilder.body(call), entry_of(call, rebuilder.filter).damage
-    charged = spending(rebuilder.filter, call.charged)
+    body, entry = rebuilder.body(call), entry_of(call, rebuilder.accounts)
     return ReportedCall(
         call.number,
         to_the_minute(call.created),
@@ -123,10 +122,10 @@ def _call(rebuilder: Rebuilder, call: CallRecord, rebuilt: Rebuilt, confidence: 
         call.kind,
         titled(call.kind),
         question_told(body),
-        damage or outcome_told(rebuilt.answer, body),
+        entry.damage or outcome_told(rebuilt.answer, body),
         values_of_answer(rebuilt, confidence),
-        charged.share,
-        charged.charged,
+        entry.share,
+        rebuilder.filter.charged(call.charged),
         call.hits or 0,
         call.tests or 0,
         opened_by(body),

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Final, NamedTuple
 
 from chary.accounting import Findings
+from chary.amounts import Accounts
 from chary.calls.call import kinds
 from chary.calls.growing.scheduled_runs import RunSchedule
 from chary.calls.numbers.releasing import Release
@@ -22,6 +23,7 @@ from chary.noise import OperatingSystem
 from chary.session.opening import held_filter
 from chary.session.reporting import readable
 from chary.spine.interaction import Interaction, Json
+from chary.spine.spending import accounts_of
 from chary.spine.spine import Spine
 
 # The same question is asked again and again; what follows from it takes some kilobytes.
@@ -89,6 +91,11 @@ class Rebuilder:
         filter_, rows, public = held_filter(terms), DeclaredRows(neighbouring_of(terms)), PublicLedger(ledger)
         asked: Any = (rows, filter_, public, terms.name, "report", OperatingSystem(), _quiet)
         return cls(filter_, Spine(*asked))
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """What was charged when it was first looked at, and to which account."""
+        return accounts_of(self.spine.ledger, self.spine.dataset)
 
     def body(self, call: CallRecord) -> Json:
         """What was asked."""

@@ -73,7 +73,7 @@ def _spot(value: PublishedValue, title: str) -> Spot:
 
 def _replay(served: Served, rebuilder: Rebuilder, record: CallRecord) -> Replay:
     body = rebuilder.body(record)
-    entry = entry_of(record, served.session.spine.filter)
+    entry = entry_of(record, rebuilder.accounts)
     asked = (entry, titled(record.kind), question_told(body))
     opens = record.kind in run_kinds()
     if record.answer is None or entry.damage:

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
-from chary.amounts import Amount, Shares
+from chary.amounts import Accounts, Amount
 from chary.service.api.places import Asking
 from chary.service.serving.charges_so_far import Charge
 from chary.session.public_report.wording import titled
+from chary.spine.spending import accounts_of
 
 # Whose calls are not shown: what they took together is public, how it was taken is not.
 OTHERS: Final = "others"
@@ -36,12 +37,13 @@ class Portion:
 
 @dataclass(frozen=True)
 class BudgetSoFar:
-    """What became of a budget, as somebody is shown it. Shares are of the whole budget, `shares` works them out."""
+    """What became of a budget, as somebody is shown it. Shares are of the account that lives, `accounts` works them
+    out."""
 
     spent: float
     left: float
     charges: tuple[Charge, ...]
-    shares: Shares
+    accounts: Accounts
 
     @property
     def by_kind(self) -> list[Portion]:
@@ -63,22 +65,23 @@ class BudgetSoFar:
 
     def steps(self, until: datetime) -> list[dict[str, Any]]:
         """What each kind had taken in all after each charge, in per cent of the budget; the last one until then."""
-        taken = {portion.name: Amount(0) for portion in self.by_kind if portion.share}
+        taken = {portion.name: (Amount(0), 0) for portion in self.by_kind if portion.share}
         found: list[dict[str, Any]] = []
         paid = self._paid
         every = len(paid) // _STEPS + 1
         for place, charge in enumerate(paid, 1):
-            taken[charge.kind] += charge.charged
+            charged, basic = taken[charge.kind]
+            taken[charge.kind] = charged + charge.charged, basic + charge.basic
             if place % every == 0 or place == len(paid):
                 found += self._step(charge.time, taken)
         return found + self._step(until.isoformat(), taken)
 
     @property
     def _paid(self) -> list[Charge]:
-        return [charge for charge in self.charges if self.shares.taken(charge.charged)]
+        return [charge for charge in self.charges if self.accounts.taken(charge.charged, charge.basic)]
 
-    def _step(self, time: str, taken: Mapping[str, Amount]) -> list[dict[str, Any]]:
-        return [{"time": time, "kind": kind, "taken": 100 * self.shares.taken(part)} for kind, part in taken.items()]
+    def _step(self, time: str, taken: Mapping[str, tuple[Amount, int]]) -> list[dict[str, Any]]:
+        return [{"time": time, "kind": kind, "taken": 100 * self.accounts.taken(*part)} for kind, part in taken.items()]
 
     def _portions(self, by: str) -> list[Portion]:
         def name(charge: Charge) -> str:
@@ -90,8 +93,8 @@ class BudgetSoFar:
 
     def _portion(self, name: str, charges: list[Charge]) -> Portion:
         calls, tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("calls", "tests", "hits"))
-        taken = self.shares.taken(sum((charge.charged for charge in charges), Amount(0)))
-        return Portion(name, calls, tests, hits, taken)
+        charged, basic = sum((each.charged for each in charges), Amount(0)), sum(each.basic for each in charges)
+        return Portion(name, calls, tests, hits, self.accounts.taken(charged, basic))
 
 
 def budget_so_far(on: Asking) -> BudgetSoFar:
@@ -100,7 +103,7 @@ def budget_so_far(on: Asking) -> BudgetSoFar:
     spine = session.spine
     taken = on.served.charges.all(spine.ledger, spine.dataset)
     charges = tuple(_shown(charge, on.served.shows(on.who, charge.analyst)) for charge in taken)
-    return BudgetSoFar(session.spent.share, session.remaining.share, charges, spine.filter.shares)
+    return BudgetSoFar(session.spent.share, session.remaining.share, charges, accounts_of(spine.ledger, spine.dataset))
 
 
 def lasts(days: float) -> str:

@@ -1,0 +1,15 @@
+"""Version 4: the basic account, which adds the pure epsilons of all calls up beside the main one."""
+
+from pathlib import Path
+
+from alembic import op
+
+from chary.ledger.sql.bookmark import raw
+
+revision = "4"
+down_revision = "3"
+
+
+def upgrade() -> None:
+    """Add the columns, 0 in all that is there, and the functions that know them."""
+    raw(op.get_bind()).execute(Path(__file__).with_name("accounts.sql").read_text())

@@ -1,0 +1,127 @@
+"""A session whose calls are admitted by the better of two accounts: what is told, and what ends and closes which."""
+
+import pytest
+
+from chary import Budget, BudgetRefused, count
+from chary.calls import Individual, Release, SparseVector, Test, Watch
+from chary.noise import Seeded
+from tests.session.kit import CLINICS, USUAL
+
+BIG = Release(count(), epsilon="0.5")
+NEVER = 10**9
+
+
+@pytest.fixture
+def session(opened, place):
+    return opened(ledger=place, budget=USUAL, grain="0.02", unsafe_noise=Seeded(5))
+
+
+def test_a_filter_is_never_worse_than_epsilons_that_add_up(session):
+    first = session.quote(BIG)
+    assert (first.price_if_hit, first.most_charged, first.hits_left, first.left, first.left_after) == (
+        0.5,
+        0.5,
+        2,
+        1,
+        0.5,
+    )
+    assert first.ends_free_misses
+    assert "IT ENDS FREE MISSES" in str(first)
+    answer = session.ask(BIG)
+    assert (answer.charged.share, answer.left.share, session.spent.share) == (0.5, 0.5, 0.5)
+    second = session.quote(BIG)
+    assert (second.price_if_hit, second.hits_left, second.left_after, second.ends_free_misses) == (0.5, 1, 0, False)
+    session.ask(BIG)
+    assert [entry.share for entry in session.history] == [0.5, 0.5]
+    with pytest.raises(BudgetRefused, match=r"can cost 2 % of the budget .* and 0 % is left"):
+        session.test(count(), above=NEVER, epsilon="0.02")
+    assert session.spine.ledger.verify().ok
+
+
+def test_a_call_that_fits_beside_the_hits_ends_nothing(session):
+    quote = session.quote(Test(count(), above=NEVER, epsilon="0.02"))
+    assert not quote.ends_free_misses
+    assert quote.price_if_miss == 0
+    for _ in range(60):
+        session.test(count(), above=NEVER, epsilon="0.02")
+    assert session.spent.share == 0
+    found = session.spine.accounts().basic
+    assert (found.alone, found.spent) == (False, found.capacity + 1)
+    # More epsilons were asked than the budget has, so only the account of hits is left.
+    assert not session.quote(BIG).fits
+    with pytest.raises(BudgetRefused):
+        session.ask(BIG)
+
+
+def test_after_the_end_a_miss_is_charged(session):
+    session.ask(BIG)
+    quote = session.quote(Test(count(), above=NEVER, epsilon="0.02"))
+    assert (quote.price_if_hit, quote.price_if_miss, quote.hits_left) == (0.02, 0.02, 25)
+    assert quote.misses_charged
+    assert "MISSES ARE NOT FREE any more" in str(quote)
+    for _ in range(25):
+        assert not session.test(count(), above=NEVER, epsilon="0.02")
+    with pytest.raises(BudgetRefused):
+        session.test(count(), above=NEVER, epsilon="0.02")
+    assert session.remaining.share == 0
+
+
+def test_what_has_no_epsilon_is_for_the_main_account_alone(session):
+    session.release(count(), rho="0.0001")
+    assert not session.quote(BIG).fits
+
+
+def test_what_has_no_epsilon_is_refused_after_the_end(session):
+    session.ask(BIG)
+    for asked in (Release(count(), rho="0.0001"), Individual(epsilon="0.01", hits=1)):
+        assert not session.quote(asked).fits
+        with pytest.raises(BudgetRefused):
+            session.ask(asked)
+
+
+def test_runs_that_were_paid_go_on_after_the_end(session):
+    run = session.start(SparseVector(above=NEVER, hits=1, epsilon="0.1", tests=5))
+    session.ask(Release(count(), epsilon="0.8"))
+    assert session.spine.accounts().alone
+    assert not run.ask(count()).hit
+    assert session.spent.share == pytest.approx(0.9)
+
+
+def test_every_part_of_a_watch_adds_its_epsilon(session):
+    session.ask(BIG)
+    asked = Watch(count().by("clinic", CLINICS), above=NEVER, epsilon="0.02")
+    parts = asked.bind(session.spine).parallel
+    assert session.quote(asked).most_charged == pytest.approx(0.02 * parts)
+    session.ask(asked)
+    assert session.history[-1].share == pytest.approx(0.02 * parts)
+
+
+def test_rather_fewer_hits_than_the_end_of_free_misses(session):
+    """A watch that may halt takes the hits that fit the main account; only where not one does it goes over."""
+    asked = Watch(count().by("clinic", CLINICS), above=-NEVER, epsilon="0.02")
+    while session.spine.left().main >= session.spine.filter.price(asked.bind(session.spine).event).hit.main:
+        session.ask(asked)
+    assert not session.spine.accounts().alone
+
+
+def test_a_capped_analyst_keeps_to_the_cap(session):
+    session.set_share("bob", "0.25")
+    bob = session.spine.accounts().own
+    assert bob is None
+    session.set_share(session.spine.analyst, "0.25")
+    assert not session.quote(BIG).fits
+    with pytest.raises(BudgetRefused):
+        session.ask(BIG)
+
+
+def test_an_exact_filter_has_it_too(opened):
+    session = opened(budget=USUAL, filter="exact", grain="0.02")
+    for _ in range(10):
+        session.release(count(), epsilon="0.1")
+    assert session.remaining.share == 0
+
+
+def test_a_pure_filter_needs_none(opened):
+    session = opened(budget=Budget(epsilon=1), filter="pure")
+    assert session.spine.accounts().basic is None
+    assert session.quote(BIG).hits_left == 2
