@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary.data.domain.key_ranges import Part
+from chary.data.domain.key_ranges import Written
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.service.page.asking.query_fields import query_said, query_told
 from chary.service.page.asking.said_values import columns_of, in_json, list_of, list_told, value_of
@@ -18,7 +18,7 @@ def test_awkward_values_come_back_as_they_were():
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
 def test_what_json_has_no_word_for_is_a_text(text):
-    assert value_of(Part(text, False)) == text
+    assert value_of(Written(text, False)) == text
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "[NaN]", '1, "other": 2', "[" * 100_000, "[1", '["\\ud800"]'])

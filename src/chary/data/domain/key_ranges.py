@@ -18,7 +18,7 @@ _PART: Final = re.compile(r'[^\S\n]*(?:"((?:[^"]|"")*)"|([^,\n"][^,\n]*|))[^\S\n
 _NEEDS_QUOTES: Final = re.compile(r'[,\n"]|^\[|^\s|\s$|^$|\.\.')
 
 
-class Part(NamedTuple):
+class Written(NamedTuple):
     """One part of a list: its text, and whether it stood in double quotes, which make a text of anything."""
 
     text: str
@@ -50,7 +50,7 @@ def parse_keys(text: str, type: str, column: str | None = None, *, most: int = _
     return keys
 
 
-def parse_key(part: Part, type: str) -> Key:
+def parse_key(part: Written, type: str) -> Key:
     """The one key that a part of a list means; never a range."""
     if type not in _READERS:
         raise InvalidQuery(f"columns of type {type} have no keys; use a string, integer, boolean, date or timestamp")
@@ -62,13 +62,13 @@ def parse_key(part: Part, type: str) -> Key:
     return key
 
 
-def split(text: str) -> Iterator[list[Part]]:
+def split(text: str) -> Iterator[list[Written]]:
     """The parts of each line of a list; empty ones, unless quoted, and empty lines are none.
 
     >>> list(split('a, "b, ""c"" d"'))
-    [[Part(text='a', quoted=False), Part(text='b, "c" d', quoted=True)]]
+    [[Written(text='a', quoted=False), Written(text='b, "c" d', quoted=True)]]
     """
-    line, place = list[Part](), 0
+    line, place = list[Written](), 0
     while place < len(text):
         found = _PART.match(text, place)
         if found is None:
@@ -76,7 +76,7 @@ def split(text: str) -> Iterator[list[Part]]:
             raise InvalidQuery(told)
         quoted, bare, end = found.groups()
         if quoted is not None or bare.strip():
-            line.append(Part(bare.strip(), False) if quoted is None else Part(quoted.replace('""', '"'), True))
+            line.append(Written(bare.strip(), False) if quoted is None else Written(quoted.replace('""', '"'), True))
         if end != "," and line:
             yield line
             line = []
@@ -96,7 +96,7 @@ def key_text(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else key.isoformat() if isinstance(key, date) else str(key)
 
 
-def _keys(part: Part, kind: str, column: str | None, most: int) -> list[Any]:
+def _keys(part: Written, kind: str, column: str | None, most: int) -> list[Any]:
     first, dots, last = (end.strip() for end in part.text.partition(".."))
     if not dots or part.quoted:
         return [parse_key(part, kind)]
@@ -107,7 +107,7 @@ def _keys(part: Part, kind: str, column: str | None, most: int) -> list[Any]:
         return [day.isoformat() for day in _range(part.text, *days, most)]
     if kind not in (TypeClass.INTEGER, TypeClass.DATE):
         raise InvalidQuery(f"{part.text!r}: ranges are for integers and dates")
-    low, high = (parse_key(Part(end, False), kind) for end in (first, last))
+    low, high = (parse_key(Written(end, False), kind) for end in (first, last))
     return _range(part.text, low, high, most)
 
 

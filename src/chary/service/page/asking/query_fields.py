@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chary.data.domain.key_ranges import Part, parse_key, split
+from chary.data.domain.key_ranges import Written, parse_key, split
 from chary.errors import InvalidParameter
 from chary.service.page.asking.said_values import (
     Types,
@@ -118,7 +118,7 @@ def _rows(keys: str, kinds: list[str]) -> list[list[Any]]:
     return [[_value(part, kind) for part, kind in zip(row, kinds, strict=True)] for row in lines]
 
 
-def _value(part: Part, kind: str) -> Any:
+def _value(part: Written, kind: str) -> Any:
     return key_said(parse_key(part, kind)) if kind else value_of(part)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from chary.data import parse_keys
 from chary.data.columns import TypeClass
-from chary.data.domain.key_ranges import Part, key_text, split
+from chary.data.domain.key_ranges import Written, key_text, split
 from chary.errors import InvalidParameter
 from chary.service.wire.strict_json import parsed_body
 
@@ -43,10 +43,10 @@ def parts_of(text: str) -> list[str]:
     return [part.text for line in split(text) for part in line]
 
 
-def value_of(part: Part) -> Any:
+def value_of(part: Written) -> Any:
     """One value of whatever type: what JSON has, else a text; in double quotes always a text.
 
-    >>> value_of(Part("3", False)), value_of(Part("3", True)), value_of(Part("north", False))
+    >>> value_of(Written("3", False)), value_of(Written("3", True)), value_of(Written("north", False))
     (3, '3', 'north')
     """
     try:
@@ -148,4 +148,4 @@ def _told(value: Any, kind: str) -> str:
     if not isinstance(plain, str):
         return json.dumps(plain)
     text = key_text(plain)
-    return text if value_of(Part(text, False)) == plain or text[:1] == '"' else f'"{plain}"'
+    return text if value_of(Written(text, False)) == plain or text[:1] == '"' else f'"{plain}"'
