@@ -122,3 +122,18 @@ def test_amounts_are_strict_and_multiples_are_cut_off_where_nothing_fits():
             Amount(bad)
     with pytest.raises(InvalidParameter):
         Amount(1) - Amount(2)
+
+
+@pytest.mark.parametrize("long", ["0." + "3" * 1300, "1/" + "7" * 300 + "1" * 1000, "0." + "1" * 900_000, "1" * 2700])
+def test_numbers_of_too_many_digits_are_refused(long):
+    with pytest.raises(InvalidParameter, match="in 1,233 digits"):
+        exact(long, "epsilon")
+    with pytest.raises(InvalidParameter):
+        exact(Fraction(2**5000 + 1, 2**5000), "epsilon")
+
+
+def test_counts_are_below_two_to_the_63():
+    assert whole(2**63 - 1, "hits") == 2**63 - 1
+    for many in (2**63, 10**300):
+        with pytest.raises(InvalidParameter, match="hits must be a whole number below 2\\^63"):
+            whole(many, "hits")

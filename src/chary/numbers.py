@@ -46,7 +46,7 @@ def exact(value: Number, name: str) -> Fraction:
     except (ValueError, ArithmeticError):
         pass
     raise InvalidParameter(
-        f"{name} must be a finite number below 1e308, no nearer to 0 than 1e-308, of at most 1,233 digits, got "
+        f"{name} must be a finite number below 1e308, no nearer to 0 than 1e-308, in 1,233 digits, got "
         f"{_shortened(read)}"
     )
 

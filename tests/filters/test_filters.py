@@ -248,7 +248,7 @@ def test_a_menu_is_priced_for_the_least_q_that_its_float_stands_for(monkeypatch)
 def test_the_session_menu_keeps_nearly_all_hits_and_sells_what_it_does_not_list():
     assert [(call.steps, call.tokens, call.q) for call in MENU.menu] == [(1, 1, None), (2, 15, None), (1, 1, 1.0)]
     assert EXACT.tokens > MENU.tokens >= Fraction(11, 12) * EXACT.tokens
-    assert MENU.price(Targeted(GRAIN / 3)) == Price(Amount(1), Amount(0))
+    assert costs(MENU.price(Targeted(GRAIN / 3))) == (Amount(1), Amount(0))
     prices = [MENU.price(Pure(size)) for size in ("0.01", "0.02", "0.05", "0.1", "0.3")]
     assert all(price.hit == price.miss for price in prices)
     costs = [price.hit.main for price in prices]
