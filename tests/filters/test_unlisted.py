@@ -112,6 +112,12 @@ def _terms(filter_):
     return filter_.budget, filter_.grain, filter_.menu
 
 
+def test_releases_are_no_dearer_where_no_schedule_leaves_as_many_hits_as_is_wished():
+    few = ExactFilter.with_revisions(Budget(epsilon=8, delta="1e-3"), Fraction(1, 4))
+    assert few.tokens < Fraction(11, 12) * ExactFilter(few.budget, few.grain).tokens
+    assert few.price(Pure("0.5")).hit.main <= few.tokens / 4
+
+
 def test_schedules_are_a_chain():
     """So the curve of the cheaper one covers both, whichever of them a processor finds."""
     chain = schedules(Fraction(1), Fraction(1, 10**6), 45)

@@ -90,7 +90,7 @@ class ExactFilter(Filter):
     ) -> "ExactFilter":
         """A filter of NotPrior calls of one grain and of two, and of ordinary releases of any size.
 
-        The tokens of releases are the cheapest that leave 11 of 12 hits of the basic call.
+        The tokens of releases are the cheapest that leave 11 of 12 hits of the basic call, or as many as any leave.
         """
         _check_sizes(budget, grain)
         (epsilon, delta), revised = budget.exact, math.ceil(_REVISED * _revision(budget, grain))
@@ -101,8 +101,11 @@ class ExactFilter(Filter):
         def tokens(sold: Unlisted) -> int:
             return _tokens_that_fit(Budget(epsilon, delta - approximate_delta), grain, menu, sold)
 
-        large = _is_large(budget, grain, menu, basic)
-        place = _DEAR if large else _first(len(chain), lambda place: tokens(chain[place]) >= _KEPT * basic)
+        if _is_large(budget, grain, menu, basic):
+            place = _DEAR
+        else:
+            least = min(math.ceil(_KEPT * basic), tokens(chain[-1]))
+            place = _first(len(chain), lambda place: tokens(chain[place]) >= least)
         if not tokens(chain[place]):
             return cls(budget, grain, approximate_delta=approximate_delta)
         return cls(budget, grain, menu, approximate_delta=approximate_delta, unlisted=chain[place])
