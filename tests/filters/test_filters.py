@@ -251,11 +251,11 @@ def test_the_session_menu_keeps_nearly_all_hits_and_sells_what_it_does_not_list(
     assert costs(MENU.price(Targeted(GRAIN / 3))) == (Amount(1), Amount(0))
     prices = [MENU.price(Pure(size)) for size in ("0.01", "0.02", "0.05", "0.1", "0.3")]
     assert all(price.hit == price.miss for price in prices)
-    costs = [price.hit.main for price in prices]
-    assert costs == sorted(costs)
-    assert costs[:2] == [1, 1]
-    assert costs[3] <= MENU.tokens / 4
-    assert costs[4] <= MENU.tokens
+    tokens = [price.hit.main for price in prices]
+    assert tokens == sorted(tokens)
+    assert tokens[:2] == [1, 1]
+    assert tokens[3] <= MENU.tokens / 4
+    assert tokens[4] <= MENU.tokens
 
 
 def test_what_is_too_large_is_refused_and_told_what_is_not():

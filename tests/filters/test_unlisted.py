@@ -24,7 +24,7 @@ from chary.accounting import (
     ZeroConcentrated,
 )
 from chary.amounts import Amount
-from chary.filters import ExactFilter, Price, Unlisted, restore
+from chary.filters import ExactFilter, Unlisted, restore
 from chary.filters.unlisted import schedules
 from tests.processors import processor
 
