@@ -94,7 +94,7 @@ def test_a_year_of_hits_above_a_bar_that_nothing_reaches(call, series):
     assert "RAISE THE BAR" in call(f"quote {path} watch {words} --truth 20")[1]
     told = refused(call, f"watch {path} {words}")
     assert f"{outlook['false_alarms']:.3g} of 8,760 tests are expected to hit even if all truths are 0" in told
-    assert f"above={outlook['least_bar']}" in told
+    assert f"--above {outlook['least_bar']}" in told
     assert not path.with_name("series.csv.ledger").exists()
     # Every hit is false, as was told; none of them claims to be above the bar for sure more often than 1 in 20.
     found = asked(call, f"watch {path} {words} --yes")
