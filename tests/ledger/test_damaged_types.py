@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -135,8 +136,7 @@ def test_a_value_of_another_type_is_damage_and_no_raw_error(whole, tmp_path, tab
                     if kind == before:
                         continue
                     damage.change(table, column, row, value)
-                except (sqlite3.IntegrityError, sqlite3.OperationalError) as error:
-                    assert "locked" not in str(error)
+                except sqlite3.IntegrityError:
                     ledger.close()
                     continue  # the number of a row is an integer, whatever is written
                 finally:
@@ -145,7 +145,7 @@ def test_a_value_of_another_type_is_damage_and_no_raw_error(whole, tmp_path, tab
                 ledger.close()
                 assert not told[0].ok, (column, row, kind)
                 assert isinstance(told[2], LedgerError), (column, row, kind)
-                again = typed(lambda: opening(place))
+                again = typed(partial(opening, place))
                 assert isinstance(again, LedgerError) or not again.ok, (column, row, kind)
                 place.unlink()
                 found += 1
