@@ -1,6 +1,5 @@
 """Reserve - run - settle: the one place where data, noise, filter and ledger meet."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -77,7 +76,7 @@ class Spine:
                     except RequestAnswered:  # the claim on the key was lost on the way, with a connection
                         stored = self._stored(interaction, body, request)
         if stored is not None:
-            answer, number = json.loads(stored.answer or "null"), stored.number
+            answer, number = stored.outcome, stored.number
         return handed_out(interaction.present(answer, number), self)
 
     def _start(self, interaction: Interaction, body: str, request: str | None, block: Uninterrupted) -> "_Running":
