@@ -174,7 +174,7 @@ def test_what_has_no_epsilon_beforehand_or_a_free_miss_is_not_sold_unlisted():
     for event in (ZeroConcentrated("0.001"), ExPost("0.01"), Targeted("0.15"), BoundaryCall("0.05")):
         with pytest.raises(NoPrice):
             filter_.price(event)
-    assert filter_.price(Targeted("0.06")) == filter_.price(Targeted("0.1"))
+    assert filter_.price(Targeted("0.06")).hit == filter_.price(Targeted("0.1")).hit
 
 
 def test_a_delta_of_a_release_is_paid_apart():

@@ -134,7 +134,7 @@ def account(connection: Connection, dataset: str) -> Account:
 
 def account_of(row: AnyRow) -> Account:
     """The account in a row of the datasets."""
-    whole_numbers(row[3:10], f"dataset {row.name!r}")
+    whole_numbers(row[3:13], f"dataset {row.name!r}")
     texts(row[:3], f"dataset {row.name!r}")
     capacity = Amount(row.capacity_main, row.capacity_delta)
     terms = Terms(row.name, row.fingerprint, row.conditions, capacity, row.capacity_basic)

@@ -49,9 +49,9 @@ def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
     row = connection.execute(do.read_standing, names).one_or_none()
     if row is None:
         raise not_held(dataset)
-    whole_numbers([row.head_number, *row[2:8]], f"dataset {dataset!r}")
+    whole_numbers([row.head_number, *row[2:11]], f"dataset {dataset!r}")
     if row.analyst is not None:
-        whole_numbers([*(cap for cap in row[9:11] if cap is not None), *row[11:15]], f"analyst {analyst!r}")
+        whole_numbers([*(cap for cap in row[12:14] if cap is not None), *row[14:18]], f"analyst {analyst!r}")
     capacity, known = Amount(row.capacity_main, row.capacity_delta), row.analyst is not None
     purse = Purse(cap_of(row), *row[14:18]) if known else Purse()
     return Standing(row.head_number, row.head, capacity, Purse(capacity, *row[4:11]), purse, known)
