@@ -11,7 +11,6 @@ from chary import Budget, count
 from chary.errors import CharyError, LedgerBroken, LedgerError
 from chary.ledger import Amount, SqlLedger
 from chary.session import report
-from chary.session.opening import held_filter
 from chary.session.reporting import entries
 from tests.session.kit import visits
 
@@ -77,7 +76,7 @@ class Damage:
 def looks(ledger):
     """Everything that is looked at; each one by itself, since one may be refused."""
     yield lambda: ledger.verify()
-    yield lambda: list(entries(ledger, "visits", held_filter(ledger.datasets()[0])))
+    yield lambda: list(entries(ledger, "visits"))
     yield lambda: report(ledger)
     yield lambda: [list(ledger.calls("visits", newest=True)), list(ledger.calls("visits", kinds=["release"]))]
     yield lambda: list(ledger.export("visits"))
@@ -162,7 +161,7 @@ def test_an_answer_that_became_a_blob_is_damage_of_its_call_and_hides_no_other(w
     ledger = SqlLedger(place)
     problems = ledger.verify().problems
     assert f"call {first}: its answer was changed, removed or added" in problems
-    history = {entry.call: entry for entry in entries(ledger, "visits", held_filter(ledger.datasets()[0]))}
+    history = {entry.call: entry for entry in entries(ledger, "visits")}
     assert [call for call, entry in history.items() if entry.damage] == [first]
     assert (history[first].answer, history[last].answer is not None) == (None, True)
     assert "answer is damaged" in history[first].damage

@@ -17,7 +17,7 @@ from chary.ledger.postgresql.postgres_errors import Lost, translated
 from chary.ledger.postgresql.wire import Wire
 
 # Names of migrations, oldest first; see the files in `migrations`.
-LAYOUTS = ("1", "2", "3", "4")
+LAYOUTS = ("1", "2", "3", "4", "5")
 _HELD = "SELECT to_regclass(%s) IS NOT NULL"
 _OLD = "SELECT version_num FROM alembic_version"
 # One maker of ledgers at a time in a database: any number that is always the same.

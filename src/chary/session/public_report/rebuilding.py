@@ -17,7 +17,7 @@ from chary.calls.run import Kept, run_kinds, run_of
 from chary.data import Neighbouring
 from chary.errors import CharyError, LedgerError
 from chary.filters import Filter
-from chary.ledger import CallRecord, Ledger, Terms
+from chary.ledger import Balance, CallRecord, Ledger, Terms
 from chary.ledger.checks import parsed
 from chary.noise import OperatingSystem
 from chary.session.opening import held_filter
@@ -41,9 +41,13 @@ class DeclaredRows:
 
 @dataclass(frozen=True)
 class PublicLedger:
-    """What is public of a ledger that a report needs: its calls. A secret is never handed out."""
+    """What is public of a ledger that a report needs: its calls and sums. A secret is never handed out."""
 
     ledger: Ledger
+
+    def balance(self, dataset: str) -> Balance:
+        """What was charged in all."""
+        return self.ledger.balance(dataset)
 
     def call(self, number: int) -> CallRecord:
         """One call."""

@@ -1,4 +1,4 @@
-"""Version 4: the basic account, which adds the pure epsilons of all calls up beside the main one."""
+"""Version 5: the basic account, which adds the pure epsilons of all calls up beside the main one."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ from alembic import op
 
 from chary.ledger.sql.bookmark import raw
 
-revision = "4"
-down_revision = "3"
+revision = "5"
+down_revision = "4"
 
 
 def upgrade() -> None:
