@@ -1,0 +1,31 @@
+"""Writes what the net compares with: `python -m tests.net.record`, all of it, or the parts that are named.
+
+Parts are `transcripts` and `texts`, which say what the code does now, and are written anew whenever a change of
+behaviour is meant; `python -m tests.net.differ` says before what would change.
+"""
+
+import sys
+
+from tests.net import transcripts
+from tests.net.kept import RECORDED, write
+
+
+def name_of(recipe):
+    """The file of a recipe."""
+    return RECORDED / "transcripts" / f"{recipe.replace(' ', '_')}.jsonl"
+
+
+def parts():
+    """How each file is made, by part and path."""
+    return {"transcripts": {name_of(recipe): (transcripts.transcript, recipe) for recipe in transcripts.EVERY}}
+
+
+def main(asked):
+    known = parts()
+    for part in asked or known:
+        for path, (make, *given) in known[part].items():
+            write(path, make(*given))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
