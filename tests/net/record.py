@@ -1,12 +1,13 @@
 """Writes what the net compares with: `python -m tests.net.record`, all of it, or the parts that are named.
 
 Parts are `transcripts` and `texts`, which say what the code does now, and are written anew whenever a change of
-behaviour is meant; `python -m tests.net.differ` says before what would change.
+behaviour is meant; `python -m tests.net.differ` says before what would change. `golden` is what is kept for ever: it
+is written anew only while nothing was released.
 """
 
 import sys
 
-from tests.net import transcripts
+from tests.net import golden, transcripts
 from tests.net.kept import RECORDED, write
 
 
@@ -22,7 +23,10 @@ def parts():
 
 def main(asked):
     known = parts()
-    for part in asked or known:
+    for part in asked or [*known, "golden"]:
+        if part == "golden":
+            golden.make()
+            continue
         for path, (make, *given) in known[part].items():
             write(path, make(*given))
 
