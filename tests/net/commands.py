@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import sys
 import tempfile
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
@@ -24,6 +25,7 @@ BUDGET = "--epsilon 1 --delta 1e-6"
 UNITS, EACH = "--unit patient_id --infer-types", "--each-row --relation replace --infer-types"
 KEYED = "--count --by clinic --keys a,b,c"
 CELLS = "--bins age=0,50,100 --values clinic=a,b,c --alpha 0.1"
+SELF = "--threshold 10 --threshold-noise 500 --low 0 --high 9000"
 # Commands that ask, each in a folder of its own, one line after the other.
 TOLD = {
     "release": [f"release visits.csv {UNITS} {BUDGET} {KEYED} --epsilon-per-call 0.1 --keep-per-unit 2"],
@@ -42,12 +44,11 @@ TOLD = {
     "histogram": [f"histogram visits.csv {UNITS} {BUDGET} --column age --bins 0,18,65 --epsilon-per-call 0.1"],
     "weights": [f"weights visits.csv {EACH} {BUDGET} {CELLS} --where clinic='a' --where age>=50"] * 2,
     "distinct": [f"distinct visits.csv {UNITS} {BUDGET} --epsilon-per-call 0.1"],
-    "runs": [f"runs visits.csv {EACH} {BUDGET} --threshold 10 --low 0 --high 9000 --count"],
+    "runs": [f"runs visits.csv {EACH} {BUDGET} {KEYED} {SELF} --epsilon-per-call 0.1"],
     "sparse": [f"sparse visits.csv {UNITS} {BUDGET} {KEYED} --above 100 --hits 2 --epsilon-per-call 0.5"],
     "grow": [f"grow visits.csv {EACH} {BUDGET} {KEYED} --schedule-rho 0.005 --append more.csv"],
     "resume": [
         f"ask visits.csv sparse-vector {EACH} {BUDGET} --above 1000 --hits 2 --epsilon-per-call 0.5 --values",
-        f"resume visits.csv 2 {EACH} --count",
         f"resume visits.csv 3 {EACH} --count",
     ],
     "findings": [
@@ -63,8 +64,35 @@ TOLD = {
     "plan": ["plan --epsilon 1 --delta 1e-6", "plan --epsilon 1 --delta 1e-6 --tests 100"],
     "advise": ["advise --epsilon 1 --delta 1e-6 --tests 100 --hits 5"],
 }
-# As above, but of calculators and of whatever else says how it is asked, and reads no file.
-GROUPS_WITH_EXAMPLES = ("account", "plan", "advise")
+NOISE = "--threshold-noise 0.1733 --query-noise 0.1733 --sensitivity 0.001 --threshold 0.5"
+CALCULATED = (
+    f"above-threshold --steps 7 {NOISE}",
+    "between --epsilon-per-call 0.1 --width 100",
+    "boundary --epsilon-per-call 0.5 --outcomes 2 --order 15",
+    "budget --accuracy 0.2 --size 100000",
+    "charging --epsilon-per-call 0.1 --hits 5 --delta 1e-6 --q 0.3",
+    "compose --epsilon 0.1 --times 100 --delta 1e-6",
+    "group --epsilon 1 --delta 1e-6 --units 3",
+    "hits --overhead 0.5 --delta 1e-6 --epsilon-per-call 0.1",
+    "interval --epsilon 0.05 --above 100 --value 140",
+    "noisy-max --queries 30 --sensitivity 0.01 --noise 0.2",
+    "people --values 10 --epsilon 1 --within 0.02",
+    "population --excess 0.001 --size 1000 --lam 0.5",
+    "price --order 4 --epsilon-per-call 0.05",
+    "queries --alpha 0.1 --cells 1000 --start 1000000000 --size 4000000000 --epsilon 1",
+    "rows --accuracy 0.2 --factor 2 --epsilon 1",
+    "run-filter --epsilon 1 --delta 1e-6 --epsilon-per-call 0.01 --delta-per-call 1e-7",
+    f"run-pdp --delta 1e-6 {NOISE}",
+    f"runs --epsilon 1 --delta 1e-6 {NOISE}",
+    "sampler --epsilon 1 --delta 1e-6 --distance 0.01",
+    "sharp --order 18 --price 0.2 --p 0.001",
+    "tests --epsilon 1 --delta 1e-6 --hits 3 --within 120",
+    "top-one --epsilon-per-call 0.1 --candidates 500 --delta 1e-6",
+    "unanimous --epsilon-per-call 0.02 --order 15 --unclear 0.1",
+    "unbiased --epsilon 0.1 --units 100",
+    "weights-rows --alpha 0.2 --cells 50 --queries 10 --epsilon 1",
+    "within --epsilon 1 --delta 1e-6 --tests 1000 --hits 3",
+)
 
 
 def commands(command=None, path=()):
@@ -77,7 +105,8 @@ def commands(command=None, path=()):
 
 def printed(line):
     """A command line as somebody types it: its exit code, and what it prints."""
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, patch.dict(os.environ, WIDTH):
+    named = patch.object(sys, "argv", ["chary"])
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, patch.dict(os.environ, WIDTH), named:
         code = run(line)
     return code, _plain(out.getvalue()), _plain(err.getvalue())
 
@@ -87,32 +116,22 @@ def helps():
     return [{"command": " ".join(path), "help": printed([*path, "--help"])[1]} for path, _ in commands()]
 
 
-def examples():
-    """The examples in the help of what reads no file."""
-    found = []
-    for path, command in commands():
-        if path and path[0] in GROUPS_WITH_EXAMPLES and command.help:
-            text = " ".join(command.help.split())
-            found += [each.split() for each in re.findall(r"Example: chary ((?:[^.]|\.\d)*)", text)]
-    return found
-
-
 def asking():
     """What each command that asks prints, as JSON and for people, with known noise."""
-    lines = [dict(_told(line), of="an example") for line in examples()]
+    lines = [dict(_told(["account", *each.split(), "--json"]), of="calculators") for each in CALCULATED]
     for name, typed in TOLD.items():
         lines += _in_a_folder(name, [each.split() for each in typed])
     for kind, (rows, options, _) in CALLS.items():
         said = [kind.replace("_", "-"), *options.split(), *rows.split(), *BUDGET.split()]
-        lines += _in_a_folder(f"ask {kind}", [["ask", "visits.csv", *said]])
-        lines += _in_a_folder(f"quote {kind}", [["quote", "visits.csv", *said]])
+        for how in ("ask", "quote"):
+            lines += _in_a_folder(f"{how} {kind}", [[how, "visits.csv", *said]], forms=(["--json"],))
     return lines
 
 
-def _in_a_folder(name, typed):
+def _in_a_folder(name, typed, forms=(["--json"], [])):
     """Lines that are typed one after the other, once with --json and once without, each time on fresh ledgers."""
     found = []
-    for more in (["--json"], []):
+    for more in forms:
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             _rows(Path("visits.csv"), 6000)
             _rows(Path("more.csv"), 6000)
@@ -124,10 +143,9 @@ def _in_a_folder(name, typed):
 
 def _told(line):
     code, out, err = printed(line)
-    try:
+    out = masked(out)
+    with suppress(ValueError):
         out = [told(json.loads(each)) for each in out.splitlines()]
-    except ValueError:
-        out = masked(out)
     return {"line": " ".join(line), "code": code, "out": out, "err": masked(err)}
 
 

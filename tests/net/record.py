@@ -7,7 +7,7 @@ is written anew only while nothing was released.
 
 import sys
 
-from tests.net import golden, transcripts
+from tests.net import commands, golden, open_api, sql, transcripts
 from tests.net.kept import RECORDED, write
 
 
@@ -18,7 +18,17 @@ def name_of(recipe):
 
 def parts():
     """How each file is made, by part and path."""
-    return {"transcripts": {name_of(recipe): (transcripts.transcript, recipe) for recipe in transcripts.EVERY}}
+    recipes = {name_of(recipe): (transcripts.transcript, recipe) for recipe in transcripts.EVERY}
+    texts = {
+        "help": (commands.helps,),
+        "commands": (commands.asking,),
+        "open_api": (open_api.document,),
+        **{f"sql_{dialect}": (sql.statements, dialect) for dialect in sql.DIALECTS},
+    }
+    return {
+        "transcripts": recipes,
+        "texts": {RECORDED / "texts" / f"{name}.jsonl": made for name, made in texts.items()},
+    }
 
 
 def main(asked):
