@@ -30,17 +30,17 @@ def entered(work):
     """What `work` enters, by file."""
     seen = set()
 
-    def look(frame, event, _):
-        if event == "call":
-            seen.add(frame.f_code)
+    def look(frame, *_):
+        # Nothing is handed back, so that lines are not looked at.
+        seen.add(frame.f_code)
 
-    threading.setprofile(look)
-    sys.setprofile(look)
+    threading.settrace(look)
+    sys.settrace(look)
     try:
         work()
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
+        sys.settrace(None)
+        threading.settrace(None)
     found = {}
     for code in seen:
         found.setdefault(code.co_filename, set()).add((code.co_firstlineno, code.co_name))
