@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import tempfile
-from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
@@ -105,10 +105,17 @@ def commands(command=None, path=()):
 
 def printed(line):
     """A command line as somebody types it: its exit code, and what it prints."""
-    named = patch.object(sys, "argv", ["chary"])
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, patch.dict(os.environ, WIDTH), named:
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err, _as_chary():
         code = run(line)
     return code, _plain(out.getvalue()), _plain(err.getvalue())
+
+
+@contextmanager
+def _as_chary():
+    """As the command of that name, on a terminal of a known width."""
+    program = patch.object(sys.modules["__main__"], "__package__", None, create=True)
+    with patch.dict(os.environ, WIDTH), patch.object(sys, "argv", ["chary"]), program:
+        yield
 
 
 def helps():

@@ -5,6 +5,7 @@ their numbers do to 9: elementary functions differ in their last bits between pr
 """
 
 import dataclasses
+import difflib
 import json
 import math
 import re
@@ -19,6 +20,8 @@ CLOSE = 1e-9
 # Fractions of longer denominators come from floats.
 LONG = 10**15
 RATIO = re.compile(r"-?\d+/\d{15,}")
+# Of one text no more lines are told that differ.
+MOST = 20
 MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z| UTC)?"), "<time>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
@@ -126,11 +129,10 @@ def _same_ratio(kept, found):
 
 def _texts(kept, found, at):
     """The lines that differ between two texts."""
-    ours, theirs = kept.splitlines(), found.splitlines()
-    size = max(len(ours), len(theirs))
-    pairs = zip(ours + [None] * (size - len(ours)), theirs + [None] * (size - len(theirs)), strict=True)
-    lines = [(number, one, other) for number, (one, other) in enumerate(pairs, 1) if one != other]
-    return [f"{at} line {number}: kept {_short(one)}, now {_short(other)}" for number, one, other in lines[:20]]
+    if "\n" not in kept + found:
+        return [f"{at}: kept {_short(kept)}, now {_short(found)}"]
+    lines = [*difflib.unified_diff(kept.splitlines(), found.splitlines(), "kept", "now", lineterm="", n=0)][2:]
+    return [f"{at} {_short(line)}" for line in lines[:MOST]] + ([f"{at} and more"] if len(lines) > MOST else [])
 
 
 def _short(value):

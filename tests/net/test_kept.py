@@ -46,7 +46,9 @@ def test_what_differs(one, other):
 
 def test_a_difference_says_where_it_is():
     found = differences({"a": [{"b": "one\ntwo"}]}, {"a": [{"b": "one\n2"}]})
-    assert found == [".a[0].b line 2: kept 'two', now '2'"]
+    assert found == [".a[0].b '@@ -2 +2 @@'", ".a[0].b '-two'", ".a[0].b '+2'"]
+    assert differences("one", "1", ".c") == [".c: kept 'one', now '1'"]
+    assert differences("\n" * 99, "x\n" * 99)[-1] == " and more"
 
 
 def test_values_are_told_without_last_digits_and_texts_without_times():

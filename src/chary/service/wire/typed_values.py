@@ -61,6 +61,7 @@ _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]]
     ),
 )
 
+_TAG_OF: Final[Mapping[type, str]] = {kind: tag for tag, kind in TAGS.items()}
 _READERS: Final = {name: read for name, _, _, read in _TEXTS}
 
 
@@ -135,10 +136,9 @@ def _read(written: dict[str, Any]) -> Any:
     return float(inner) if name == "real" else _READERS[name](inner)
 
 
-@cache
 def _tag(kind: type) -> str:
     """What a class is called on the wire."""
-    return next((tag for tag, tagged in TAGS.items() if tagged is kind), kind.__name__)
+    return _TAG_OF.get(kind, kind.__name__)
 
 
 @cache
