@@ -23,7 +23,7 @@ RATIO = re.compile(r"-?\d+/\d{15,}")
 # Of one text no more lines are told that differ.
 MOST = 20
 MASKS = (
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z| UTC)?"), "<time>"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z| UTC)?"), "<time>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
 )
 
