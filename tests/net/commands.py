@@ -13,7 +13,7 @@ from unittest.mock import patch
 import typer
 
 import chary
-from chary.cli import run
+from chary.cli import output, run
 from chary.cli.app import app
 from chary.noise import Seeded
 from tests.cli.test_kinds import CALLS
@@ -114,7 +114,9 @@ def printed(line):
 def _as_chary():
     """As the command of that name, on a terminal of a known width."""
     program = patch.object(sys.modules["__main__"], "__package__", None, create=True)
-    with patch.dict(os.environ, WIDTH), patch.object(sys, "argv", ["chary"]), program:
+    # The consoles of a process remember how wide the terminal was when they were made.
+    wide = [patch.object(each, "_width", int(WIDTH["COLUMNS"])) for each in (output.console, output.errors)]
+    with patch.dict(os.environ, WIDTH), patch.object(sys, "argv", ["chary"]), program, wide[0], wide[1]:
         yield
 
 
