@@ -14,8 +14,8 @@ from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from chary.errors import LedgerError
+from chary.service.keeping.service_layouts import prepare
 from chary.service.keeping.service_server import alone, held, server_clock, server_engine
-from chary.service.keeping.service_tables import TABLES
 from chary.service.wire.problems import Refusal
 
 _PATIENCE_MS = 10_000
@@ -28,8 +28,9 @@ class ServiceStore:
     """Transactions on the service's database. Nothing about the data is in it: no answer, no row, no secret of a token.
 
     `place` is a file, or `postgresql://user@host/database?schema=...`, which several processes and machines share.
+    One that an earlier version made is brought to the layout of this one; what is in it stays.
     Errors: `Refusal` with status 503 where another process held it for too long or where it is away, `LedgerError` for
-    anything else that the database refuses.
+    a database of a newer version and for anything else that it refuses.
     """
 
     def __init__(self, place: str | Path) -> None:
@@ -39,8 +40,12 @@ class ServiceStore:
         self._ahead, self._read_again = 0.0, -inf
         # A statement that reads needs no transaction around it.
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
-        with self.transaction("tables") as connection:
-            TABLES.create_all(connection)
+        try:
+            with self.transaction("tables") as connection:
+                prepare(connection)
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def transaction(self, name: str = "") -> Iterator[Connection]:

@@ -5,6 +5,8 @@ from typing import Final
 from sqlalchemy import Column, Float, Integer, MetaData, String, Table, Text, UniqueConstraint
 
 TABLES: Final = MetaData()
+# One row: which layout the others have; see `service_layouts`.
+LAYOUT: Final = Table("chary_layout", TABLES, Column("number", Integer, primary_key=True, autoincrement=False))
 TOKENS: Final = Table(
     "chary_tokens",
     TABLES,

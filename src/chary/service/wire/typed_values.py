@@ -8,9 +8,10 @@ What JSON has is itself; everything else is an object with one name:
 | `{"ratio": "1/3"}`, `{"real": "inf"}` | an exact number, a float that is not finite |
 | `{"date": ...}`, `{"time": ...}`, `{"decimal": ...}` | dates, timestamps, decimals as texts |
 | `{"predicate": ...}`, `{"universe": ...}` | what a question was made of, by its own text |
-| `{"of": "NoisyNumber", "fields": {...}}` | a frozen value of that class, made by its constructor |
+| `{"of": "NoisyNumber", "fields": {...}}` | a frozen value of the class with that tag, made by its constructor |
 
-Only the classes of public values are made, whatever a text says. What is code, such as how an answer is revised, stays
+Tags are those of `tags`; a class that has none there goes by its own name. Only the classes of public values are made,
+whatever a text says. What is code, such as how an answer is revised, stays
 behind.
 """
 
@@ -31,6 +32,7 @@ import numpy as np
 
 from chary.data import Predicate, Universe
 from chary.errors import InvalidParameter
+from chary.service.wire.tags import TAGS
 
 # Where the classes of public values are: all of them hold figures and texts alone.
 _ROOMS: Final = (
@@ -59,6 +61,7 @@ _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]]
     ),
 )
 
+_TAG_OF: Final[Mapping[type, str]] = {kind: tag for tag, kind in TAGS.items()}
 _READERS: Final = {name: read for name, _, _, read in _TEXTS}
 
 
@@ -69,7 +72,7 @@ def in_typed(value: Any) -> Any:
     [1, {'ratio': '1/3'}, {'dict': [['a', {'list': [2.5]}]]}]
     """
     if isinstance(value, Enum):
-        return {"of": type(value).__name__, "fields": {"value": value.value}}
+        return {"of": _tag(type(value)), "fields": {"value": value.value}}
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -100,7 +103,7 @@ def of_typed(written: Any) -> Any:
 
 def _composed(value: Any) -> Any:
     if is_dataclass(value) or hasattr(value, "_fields"):
-        return {"of": type(value).__name__, "fields": {name: _field(value, name) for name in _made_of(type(value))}}
+        return {"of": _tag(type(value)), "fields": {name: _field(value, name) for name in _made_of(type(value))}}
     if isinstance(value, tuple):
         return [in_typed(inner) for inner in value]
     if isinstance(value, Mapping):
@@ -133,13 +136,18 @@ def _read(written: dict[str, Any]) -> Any:
     return float(inner) if name == "real" else _READERS[name](inner)
 
 
+def _tag(kind: type) -> str:
+    """What a class is called on the wire."""
+    return _TAG_OF.get(kind, kind.__name__)
+
+
 @cache
 def _classes() -> Mapping[str, Any]:
-    """The classes of public values by name; no two in the house have the same."""
+    """The classes of public values by tag; no two in the house have the same."""
     import_module("chary.calls"), import_module("chary.session")
     rooms = [sys.modules[name] for name in sorted(sys.modules) if ".".join(name.split(".")[:2]) in _ROOMS]
     found = [kind for room in rooms for kind in vars(room).values() if isinstance(kind, type)]
-    return {kind.__name__: kind for kind in found if kind.__module__.startswith(_ROOMS) and _is_value(kind)}
+    return {_tag(kind): kind for kind in found if kind.__module__.startswith(_ROOMS) and _is_value(kind)}
 
 
 def _is_value(kind: Any) -> bool:

@@ -22,7 +22,8 @@ def element_rows(asked: Elements, schema: Schema, unit: str | None, place: Query
     """The distinct elements of the rows, in a column `element`; of each unit the smallest, if there is a limit."""
     column = element_column(asked, unit)
     table = place.where(place.table(place.rows, schema), schema, asked.where)
-    for needed in {column, unit} - {None}:
+    # Not a set, whose order differs between processes: one question has one text.
+    for needed in dict.fromkeys([column] if unit is None else [column, unit]):
         table = table.filter(table[needed].notnull())
     if asked.keep_per_unit is None or unit is None:
         return table.select(element=table[column]).distinct()

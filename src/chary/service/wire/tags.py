@@ -1,0 +1,183 @@
+"""What each class of public values is called on the wire and in the service's own database, for ever.
+
+Answers that were published are kept there in these words, so a tag stays when its class is renamed or moves.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from chary.accounting.charging.lattice import MenuCall
+from chary.accounting.inference.combinations import Combination
+from chary.accounting.inference.findings import Finding, Findings
+from chary.accounting.inference.gaussian_law import GaussianLaw
+from chary.accounting.inference.largest import LargestOf
+from chary.accounting.inference.noise_laws import LaplaceLaw
+from chary.accounting.inference.publications import Publication
+from chary.accounting.inference.silences import Silence
+from chary.accounting.inference.supports import Support
+from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp.sharp_table import SharpTable
+from chary.accounting.sharp.sharp_tails import SharpTails
+from chary.accounting.sparse.one_sided import OneSidedNoise
+from chary.accounting.sparse.sparse_tails import SparseTails
+from chary.amounts import Amount
+from chary.answer import Known, NoisyNumber, NoisyNumbers, Spending
+from chary.calls.algorithms.publishing import Disclosure
+from chary.calls.answers import (
+    AboveOrNot,
+    ChosenKey,
+    Classified,
+    Conditional,
+    NumberOrNothing,
+    Outcome,
+    Pair,
+    RaceOutcome,
+    Tracked,
+    YesOrNo,
+)
+from chary.calls.gaussian.gaussian_max import Winner
+from chary.calls.gaussian.gaussian_steps import FirstAbove
+from chary.calls.gaussian.self_reporting_steps import AllAbove
+from chary.calls.growing.growing_results import GrowingRound, GrowingTest
+from chary.calls.growing.running_questions import RunningCount, RunningCounts
+from chary.calls.growing.scheduled_runs import ScheduledRun
+from chary.calls.individual.living_questions import LivingCount
+from chary.calls.numbers.component_answers import Components
+from chary.calls.numbers.matrix_mechanism import LinearAnswers
+from chary.calls.numbers.mean_noise import MeanNoise, NoisyMean, NoisyMeans
+from chary.calls.numbers.quantile_questions import QuantileAnswer, QuantileAnswers
+from chary.calls.numbers.randomized import RandomizedCounts
+from chary.calls.numbers.randomized_values import RandomizedTable
+from chary.calls.numbers.releasing_together import NoisyAnswers
+from chary.calls.selection.selections import Chosen, Coverage, Gathered, Ranking, Selected
+from chary.calls.sketches.sketching import DistinctEstimate
+from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
+from chary.calls.synthesis.mwem_calls import MeasuredQuery, SyntheticHistogram
+from chary.calls.synthesis.small_databases import SyntheticDatabase
+from chary.calls.thresholds.agreed_questions import AgreedTest, AgreedWatch
+from chary.calls.thresholds.tested_keys import WatchResult
+from chary.calls.thresholds.testing import Tested
+from chary.calls.thresholds.zones import Decided, Zoned
+from chary.calls.votes.ballot_questions import Agreed, Labelled
+from chary.calls.weights.histogram_questions import WeightedAnswer
+from chary.data.neighbouring import Neighbouring, Relation
+from chary.data.queries.binned import Bin
+from chary.data.queries.second_moments import SecondMoments
+from chary.filters.base import Budget
+from chary.filters.exact import ExactFilter
+from chary.filters.pure import PureFilter
+from chary.filters.renyi import RenyiFilter
+from chary.mechanisms.additive import Gaussian, Laplace
+from chary.mechanisms.local.category_reports import CategoryReports
+from chary.mechanisms.local.hashed_reports import HashedReports
+from chary.mechanisms.local.one_hot_reports import OneHotReports
+from chary.mechanisms.local.repeated_reports import RepeatedReports
+from chary.mechanisms.numbers.moment_noise import MomentNoise
+from chary.mechanisms.numbers.randomized_response import RandomizedResponse
+from chary.mechanisms.synthesis.mwem_fit import Exponents
+from chary.session.public_report.gathering import ReportedCall, ReportedDataset
+from chary.session.public_report.public_report import PublicReport
+from chary.session.public_report.published_values import PublishedValue
+from chary.session.public_report.simultaneous import SimultaneousHit
+from chary.spine.outlook import Outlook
+from chary.spine.quote import Alternative, Quote
+from chary.spine.within import Within
+
+TAGS: Final[Mapping[str, type[Any]]] = {
+    "AboveOrNot": AboveOrNot,
+    "Agreed": Agreed,
+    "AgreedTest": AgreedTest,
+    "AgreedWatch": AgreedWatch,
+    "AllAbove": AllAbove,
+    "Alternative": Alternative,
+    "Amount": Amount,
+    "Bin": Bin,
+    "Budget": Budget,
+    "CategoryReports": CategoryReports,
+    "Chosen": Chosen,
+    "ChosenKey": ChosenKey,
+    "Classified": Classified,
+    "Combination": Combination,
+    "Components": Components,
+    "Conditional": Conditional,
+    "Coverage": Coverage,
+    "Decided": Decided,
+    "Disclosure": Disclosure,
+    "DistinctEstimate": DistinctEstimate,
+    "ExactFilter": ExactFilter,
+    "Exponents": Exponents,
+    "Finding": Finding,
+    "Findings": Findings,
+    "FirstAbove": FirstAbove,
+    "Gathered": Gathered,
+    "Gaussian": Gaussian,
+    "GaussianLaw": GaussianLaw,
+    "GrowingRound": GrowingRound,
+    "GrowingTest": GrowingTest,
+    "HashedReports": HashedReports,
+    "Known": Known,
+    "Labelled": Labelled,
+    "Laplace": Laplace,
+    "LaplaceLaw": LaplaceLaw,
+    "LargestOf": LargestOf,
+    "LinearAnswers": LinearAnswers,
+    "LivingCount": LivingCount,
+    "MeanNoise": MeanNoise,
+    "MeasuredQuery": MeasuredQuery,
+    "MenuCall": MenuCall,
+    "MomentNoise": MomentNoise,
+    "Neighbouring": Neighbouring,
+    "NoisyAnswers": NoisyAnswers,
+    "NoisyMean": NoisyMean,
+    "NoisyMeans": NoisyMeans,
+    "NoisyNumber": NoisyNumber,
+    "NoisyNumbers": NoisyNumbers,
+    "NumberOrNothing": NumberOrNothing,
+    "OneHotReports": OneHotReports,
+    "OneSidedNoise": OneSidedNoise,
+    "Outcome": Outcome,
+    "Outlook": Outlook,
+    "Pair": Pair,
+    "PublicReport": PublicReport,
+    "Publication": Publication,
+    "PublishedValue": PublishedValue,
+    "PureFilter": PureFilter,
+    "QuantileAnswer": QuantileAnswer,
+    "QuantileAnswers": QuantileAnswers,
+    "Quote": Quote,
+    "RaceOutcome": RaceOutcome,
+    "RandomizedCounts": RandomizedCounts,
+    "RandomizedResponse": RandomizedResponse,
+    "RandomizedTable": RandomizedTable,
+    "Ranking": Ranking,
+    "Relation": Relation,
+    "RenyiFilter": RenyiFilter,
+    "RepeatedReports": RepeatedReports,
+    "ReportedCall": ReportedCall,
+    "ReportedDataset": ReportedDataset,
+    "RunningCount": RunningCount,
+    "RunningCounts": RunningCounts,
+    "ScheduledRun": ScheduledRun,
+    "SecondMoments": SecondMoments,
+    "Selected": Selected,
+    "SharpTable": SharpTable,
+    "SharpTails": SharpTails,
+    "SharpTest": SharpTest,
+    "Silence": Silence,
+    "SimultaneousHit": SimultaneousHit,
+    "SparseTails": SparseTails,
+    "SparseTest": SparseTest,
+    "SparseWatch": SparseWatch,
+    "Spending": Spending,
+    "Support": Support,
+    "SyntheticDatabase": SyntheticDatabase,
+    "SyntheticHistogram": SyntheticHistogram,
+    "Tested": Tested,
+    "Tracked": Tracked,
+    "WatchResult": WatchResult,
+    "WeightedAnswer": WeightedAnswer,
+    "Winner": Winner,
+    "Within": Within,
+    "YesOrNo": YesOrNo,
+    "Zoned": Zoned,
+}

@@ -1,0 +1,95 @@
+"""The SQL of every form of a query in each dialect, made without a server and without Spark.
+
+What `tests/engines` asks of every engine is asked here once a form: neighbours and limits as there, what is left open
+drawn alike on every day. The wording is that of the pinned Ibis and SQLGlot.
+"""
+
+import random
+from functools import cache
+
+from chary.data import Neighbouring, Predicate, RowTable
+from chary.data.engines.duckdb.asking import living_units
+from chary.data.engines.duckdb.duck_dialect import DUCK
+from chary.data.engines.expressions.dialect import QueryPlace
+from chary.data.engines.expressions.element_rows import element_rows
+from chary.data.engines.expressions.evaluation import evaluate
+from chary.data.engines.expressions.living_rows import LivingPlan
+from chary.data.engines.expressions.value_order import ordered_rows
+from chary.data.engines.postgresql.postgres_dialect import POSTGRES
+from chary.data.engines.postgresql.server_living import recognised
+from chary.data.engines.spark.asking import spark_living
+from chary.data.engines.spark.spark_dialect import SparkDialect
+from chary.data.queries.elements import Elements
+from tests.engines import asked
+from tests.engines.asked import ANSWERED, NEIGHBOURS, OF_UNIT, Picker
+from tests.engines.cells import ROWS, WORLDS, frame
+from tests.net.kept import told
+
+DIALECTS = {"duckdb": DUCK, "postgresql": POSTGRES, "spark": SparkDialect()}
+IDENTITIES = {"duckdb": living_units.identity, "postgresql": recognised, "spark": spark_living.identity}
+LIVING_LIMITS = ({}, {"keep_per_unit": 1}, {"rows_per_unit": 2})
+
+
+@cache
+def schema():
+    """The types of the columns that the engines' tests ask of."""
+    table = RowTable.open(frame(ROWS), neighbouring=Neighbouring("replace", None))
+    found = table.schema
+    table.close()
+    return found
+
+
+def statements(dialect):
+    """The SQL of each form in one dialect."""
+    place = QueryPlace("chary_rows", "chary_keys", DIALECTS[dialect])
+    return [line for made in (_answers, _orders, _elements, _living) for line in made(dialect, place)]
+
+
+def _pick(*words):
+    drawn = random.Random(" ".join(map(str, words)))
+    relation, unit = words[1:3]
+    return Picker(drawn, drawn.randrange(WORLDS), Neighbouring(relation, unit))
+
+
+def _answers(dialect, place):
+    for form, relation, unit, limits in asked.rows_of():
+        for query in ANSWERED[form][2](_pick(form, relation, unit, limits), limits):
+            found = evaluate(query, schema(), unit, place)
+            yield _line(form, relation, unit, limits, place.sql(found.expression)) | {
+                "asked": told(query.body()),
+                "keys": {name: [kind, [str(key) for key in keys]] for name, (kind, keys) in (found.keys or {}).items()},
+                "positions": found.positions,
+            }
+
+
+def _orders(dialect, place):
+    for relation, unit in NEIGHBOURS:
+        for of_unit, most in OF_UNIT if unit else OF_UNIT[:1]:
+            limits = {"of_unit": of_unit, "rows_per_unit": most} if unit else {}
+            query = asked.orders(_pick("ordered", relation, unit, limits), limits)
+            sql = place.sql(ordered_rows(query, schema(), unit, place))
+            yield _line("values in order", relation, unit, limits, sql)
+
+
+def _elements(dialect, place):
+    for relation, unit in NEIGHBOURS:
+        for limits in ({"keep_per_unit": 1}, {"stated_per_unit": 9}) if unit else ({},):
+            pick = _pick("elements", relation, unit, limits)
+            for query in (asked.element_sets(pick, limits), Elements(where=Predicate.of(pick.where()))):
+                if unit or query.of is not None:
+                    sql = place.sql(element_rows(query, schema(), unit, place))
+                    yield _line("elements", relation, unit, limits, sql)
+
+
+def _living(dialect, place):
+    for relation, unit in NEIGHBOURS[:2]:
+        for limits in LIVING_LIMITS:
+            pick = _pick("living", relation, unit, limits)
+            query = asked.totals(pick, limits) if "rows_per_unit" in limits else asked.count_without(pick, {})
+            query = pick.by(query, {"keep_per_unit": 1}) if "keep_per_unit" in limits else query
+            plan = LivingPlan.of(query, schema(), unit, place, IDENTITIES[dialect](schema(), unit), place.sql)
+            yield _line("living units", relation, unit, limits, plan.cells) | {"keep": plan.keep, "size": plan.size}
+
+
+def _line(form, relation, unit, limits, sql):
+    return {"form": form, "between": f"{relation}, {unit}", "limits": told(limits), "sql": sql}
