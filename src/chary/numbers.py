@@ -16,8 +16,8 @@ _DIGITS: Final = 320
 # Numbers are exact, and no longer than these 1,233 digits: what they are multiplied with stays short too.
 _LONGEST: Final = 4096
 _LONGEST_TEXT: Final = 2 * 1300
-# Of whatever is counted there is no more: as many as ledgers, engines and 64 bits hold.
-LARGEST_WHOLE: Final = 2**63 - 1
+# Of whatever is counted there is no more: numbers are not larger either.
+LARGEST_WHOLE: Final = 10**308 - 1
 # A message shows what was typed, not pages of it.
 _SHOWN: Final = 40
 _LEAST, _MOST = Fraction(1, 10**308), Fraction(10**308)
@@ -78,7 +78,7 @@ def probability(value: Number, name: str) -> Fraction:
 
 
 def whole(value: int, name: str, *, least: int = 1) -> int:
-    """A whole number of at least `least`, below 2^63; Booleans and floats are refused.
+    """A whole number of at least `least`, below 1e308; Booleans and floats are refused.
 
     >>> whole(0, "hits")
     Traceback (most recent call last):
@@ -91,7 +91,7 @@ def whole(value: int, name: str, *, least: int = 1) -> int:
     if isinstance(read, bool) or not isinstance(read, int) or read < least:
         raise InvalidParameter(f"{name} must be a whole number of at least {least}, got {_shortened(read)}")
     if read > LARGEST_WHOLE:
-        raise InvalidParameter(f"{name} must be a whole number below 2^63, got {_shortened(read)}")
+        raise InvalidParameter(f"{name} must be a whole number below 1e308, got {_shortened(read)}")
     return read
 
 

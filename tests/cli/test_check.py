@@ -52,7 +52,7 @@ def test_what_cannot_be_checked_is_refused(call, broken, line):
 
 
 def test_a_command_warns_who_opens_new_rows_in_a_line_each(call, broken):
-    line = f"test broken.csv --unit patient_id {TYPES} --count --above 2 --epsilon 1 --delta 1e-6 --json"
+    line = f"test broken.csv --unit patient_id {TYPES} --count --above 2 --hits 2 --epsilon 1 --delta 1e-6 --json"
     code, out, err = call(line)
     assert code == 0
     json.loads(out)
@@ -63,13 +63,13 @@ def test_a_command_warns_who_opens_new_rows_in_a_line_each(call, broken):
 
 
 def test_a_command_warns_of_a_second_budget(call, broken):
-    line = "test broken.csv --unit patient_id --count --above 2 --epsilon 1 --delta 1e-6"
+    line = "test broken.csv --unit patient_id --count --above 2 --hits 2 --epsilon 1 --delta 1e-6"
     assert call(f"{line} --ledger first.ledger")[0] == 0
     assert "first.ledger keeps a budget of 'broken' too" in call(line)[2]
 
 
 def test_a_range_on_a_text_column_is_refused_before_anything_is_charged(call, visits, tmp_path):
-    line = "watch visits.csv --unit patient_id --count --by age --keys 0..39 --keep-per-unit 1 --above 9 --epsilon 1"
+    line = "watch visits.csv --unit patient_id --count --by age --keys 0..39 --keep-per-unit 1 --above 9 --hits 20 --epsilon 1"
     code, _, err = call(f"{line} --delta 1e-6")
     assert code == 2
     assert "'0..39' is a range, and column 'age' is text" in err

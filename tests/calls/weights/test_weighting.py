@@ -286,7 +286,7 @@ def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened, monkey
     weights = session.start(Weights(universe={"s": ["a", "b"]}, alpha="0.1", epsilon="0.02"))
     session.append(pd.DataFrame({"s": ["a"]}))
     smaller = session.spine.filter.price(Targeted("0.0199"))
-    assert smaller == session.spine.filter.price(Targeted("0.02"))
+    assert smaller.hit == session.spine.filter.price(Targeted("0.02")).hit
 
     def unpriced(self, event):
         raise NoPrice("no more")
