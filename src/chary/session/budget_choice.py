@@ -56,7 +56,7 @@ class BudgetChoice:
         if self.budget is not None and self.budget != held.budget:
             raise LedgerMismatch(
                 f"the ledger holds this dataset under {held.budget}, not {self.budget}: say no budget to go on "
-                "under its own; another takes a new ledger, which does not count what this one spent, so that both add up"
+                "under its own; another takes a new ledger, which does not count what this one spent: both add up"
             )
         if self.kind is not None and self.kind != held.kind:
             raise LedgerMismatch(f"the ledger prices this dataset by the {held.kind} filter, not {self.kind}")
