@@ -5,6 +5,8 @@ import re
 import shlex
 from itertools import combinations
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 
@@ -54,6 +56,35 @@ def test_a_call_without_a_cost_is_refused_with_a_line_that_works(call, visits, l
     assert any(told.count(example) for example in WAYS.values()) or line.startswith("sparse")
     code, _, err = call("", *typed[1:])
     assert code == 0, err
+
+
+@pytest.mark.parametrize("place", ["visits.csv", "parts"])
+def test_a_line_without_a_budget_either_is_refused_with_one_that_works(call, visits, place):
+    parts = visits.with_name("parts")
+    parts.mkdir()
+    pq.write_table(pa.table({"patient_id": list(range(100))}), parts / "a.parquet")
+    code, _, err = call(f"test {place} --unit patient_id --count --above 5")
+    better = err.strip().partition(", as in: ")[2]
+    assert (code, "--epsilon 1 --delta 1e-6" in better) == (2, True)
+    code, _, err = call("", *shlex.split(better)[1:])
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("place", ["visits.csv", "parts"])
+def test_a_new_ledger_without_a_budget_is_refused_with_a_line_that_works(call, visits, place):
+    parts = visits.with_name("parts")
+    parts.mkdir()
+    pq.write_table(pa.table({"patient_id": list(range(100))}), parts / "a.parquet")
+    code, _, err = call(f"test {place} --unit patient_id --count --above 5 --hits 20")
+    told, _, better = err.strip().partition(", as in: ")
+    assert (code, told) == (2, "chary: a new ledger needs a budget")
+    code, _, err = call("", *shlex.split(better)[1:])
+    assert code == 0, err
+
+
+def test_a_track_is_not_refused_for_its_cost_before_its_step(call, visits):
+    code, _, err = call(f"track visits.csv --unit patient_id --count {BUDGET}")
+    assert (code, "'--step'" in err) == (2, True)
 
 
 def test_a_password_is_not_shown_again(call):

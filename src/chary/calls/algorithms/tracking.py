@@ -47,7 +47,11 @@ class Track(FreshlyValued[Tracked]):
     def __post_init__(self) -> None:
         if not isinstance(self.question, Algorithm):
             super().__post_init__()
-            positive(self.step or 0, "step")
+            if self.step is None:
+                raise InvalidParameter(
+                    "a question is tracked with step=, how far it must have changed, such as step=100"
+                )
+            positive(self.step, "step")
         elif len(self.ways) > (self.epsilon is not None):
             raise InvalidParameter("an algorithm brings its own epsilon: leave hits=, price=, within= and value= out")
 

@@ -79,8 +79,12 @@ def typed_as(field: str) -> str:
 
 # A call, which is shown as it is, or what one says of a field.
 _SAID: Final = re.compile(
-    r"""[\w.]+\([^()]*\)|\b(?P<field>[a-z_]+)=(?P<value>[\w.]+\([^()]*\)|["']?[\w-]*(?:[./]\w+)*["']?)"""
+    r"""[\w.]+\([^()]*\)|\b(?P<field>[a-z_]+)=(?P<value>\{[^{}]*\}|[\w.]+\([^()]*\)|["']?[\w-]*(?:[./]\w+)*["']?)"""
 )
+
+
+# A name with its value in a dictionary.
+_PAIRED: Final = re.compile(r"""["'](\w+)["']: *["']([^"']+)["']""")
 
 
 def spoken(told: str, options: Iterable[str]) -> str:
@@ -88,6 +92,8 @@ def spoken(told: str, options: Iterable[str]) -> str:
 
     >>> spoken("give tests= as well, such as tests=100, or epsilon=", ["tests", "epsilon", "epsilon_per_call"])
     'give --tests as well, such as --tests 100, or --epsilon-per-call'
+    >>> spoken("declare columns={'age': 'BIGINT', 'day': 'DATE'}", ["columns"])
+    'declare --columns age=BIGINT,day=DATE'
     """
     known = frozenset(options)
 
@@ -96,7 +102,7 @@ def spoken(told: str, options: Iterable[str]) -> str:
         name = typed_as(field) if typed_as(field) in known else field
         if name not in known:
             return said[0]
-        value = said["value"].strip("\"'")
+        value = _PAIRED.sub(r"\1=\2", said["value"]).strip("\"'{}").replace(", ", ",")
         return flag(name) if value in ("", "True") else f"{flag(name)} {value}"
 
     return _SAID.sub(typed_out, told)

@@ -10,8 +10,9 @@ import typer
 
 from chary.calls import Call, kinds
 from chary.calls.fields import of_code
+from chary.calls.meanings import MEANINGS
 from chary.calls.thresholds.how_sharply import HowSharply
-from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options, typed_as
+from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options, stating, typed_as
 from chary.cli.asking.opened import Opened
 from chary.cli.asking.options import (
     BudgetOptions,
@@ -123,7 +124,7 @@ class Form:
         return [parameter.name for option in self.own for parameter in option.parameters] + ["epsilon_per_call", "hits"]
 
     def size(self, given: SizeOptions | None, said: Typed) -> CallOptions:
-        """How precise the call is to be, as far as that was said; `InvalidParameter` where it must be."""
+        """How precise the call is to be, as far as that was said; `Unsaid` or `InvalidParameter` where it must be."""
         made = CallOptions() if given is None else CallOptions(**vars(given))
         self._check_said(said)
         check_cost_said(self.name, self.ways, said_ways(said, given))
@@ -190,9 +191,15 @@ class Form:
         return next((name for name in self._names if name in QUESTIONS), None)
 
 
+# Only with an algorithm, which no command line brings, may a step be left out.
+_STATED: Final[dict[str, dict[str, FieldOption]]] = {
+    "track": {"step": FieldOption("step", (stating("step", str, MEANINGS["step"]),), lambda said, _: said["step"])}
+}
+
+
 def forms() -> list[Form]:
     """Every kind of call that a command line can state, by its name."""
-    return [Form(kind) for name, kind in sorted(kinds().items()) if name not in BROUGHT]
+    return [Form(kind, _STATED.get(name, {})) for name, kind in sorted(kinds().items()) if name not in BROUGHT]
 
 
 def _optional(parameter: inspect.Parameter) -> inspect.Parameter:

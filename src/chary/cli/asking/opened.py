@@ -6,10 +6,11 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from chary.cli.asking.cells import keys_of
 from chary.cli.asking.options import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
+from chary.cli.output import Unsaid
 from chary.data import CSV, Count, Mean, Relation, Series, Total, count, mean, total
 from chary.data.files.sources import DUCKDB
 from chary.errors import InvalidParameter
@@ -19,6 +20,9 @@ from chary.numbers import positive
 from chary.session import Session, open, open_series
 from chary.session.naming import usual_ledger
 from chary.spine.interaction import Question
+
+# An example of what a new ledger needs.
+_BUDGET: Final = "--epsilon 1 --delta 1e-6"
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def ask(
     file = ledger_of(source, budget)
     there = ledger_exists(file)
     if limit is None and source.there and not there:
-        raise InvalidParameter("a new ledger needs a budget, such as --epsilon 1 --delta 1e-6")
+        raise Unsaid("a new ledger needs a budget", _BUDGET)
     size = sized(call)
     first = size if there or limit is None else size or _first_size(limit, budget.filter, call.hits)
     grain = first if targets and not there else None
@@ -76,6 +80,13 @@ def ask(
     except BaseException:
         session.close()
         raise
+
+
+def budget_unsaid(source: SourceOptions, budget: BudgetOptions) -> str:
+    """The options of a budget that a new ledger needs and that were not said, as they may be typed."""
+    if budget.epsilon is not None or not source.there or (source.on_server and budget.ledger is None):
+        return ""
+    return "" if ledger_exists(ledger_of(source, budget)) else _BUDGET
 
 
 def ledger_of(source: SourceOptions, budget: LedgerOptions) -> str | Path:

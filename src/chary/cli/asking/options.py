@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from chary.data.files.folders import Folder
 from chary.data.files.sources import is_address
 
 Table = Annotated[str | None, typer.Option(help="Table of a DuckDB file or a server.")]
@@ -44,8 +45,8 @@ class SourceOptions:
 
     @property
     def there(self) -> bool:
-        """Whether there is such a file; of a server that is not asked yet."""
-        return self.on_server or Path(self.file).is_file()
+        """Whether there are such files; of a server that is not asked yet."""
+        return self.on_server or Path(self.file).is_file() or Folder.named(self.file) is not None
 
     @property
     def shown(self) -> str:

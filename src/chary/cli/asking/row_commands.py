@@ -18,12 +18,12 @@ from chary.answer import Answer, Spending
 from chary.calls import Call, Run
 from chary.cli.asking.form_fields import flag, spoken
 from chary.cli.asking.forms import Form
-from chary.cli.asking.opened import Opened, ask
+from chary.cli.asking.opened import Opened, ask, budget_unsaid
 from chary.cli.asking.options import BudgetOptions, CallOptions, QueryOptions, SettingsOptions, SourceOptions
 from chary.cli.asking.settings import Settings
 from chary.cli.asking.shown_answers import figures
 from chary.cli.commands import EMPTY, Found, Hook, extras, made, parameters_of, taken
-from chary.cli.output import errors
+from chary.cli.output import Unsaid, errors
 from chary.cli.places import check_rows, is_ledger
 from chary.cli.spinner import spinning
 from chary.errors import CharyError, InvalidParameter
@@ -76,7 +76,14 @@ class Stated:
         """How precise the call is to be, as far as that was said."""
         if self.form is None:
             return self.given or NO_SIZE
-        return NO_SIZE if self.earlier is not None else self.form.size(self.given, self.said)
+        if self.earlier is not None:
+            return NO_SIZE
+        try:
+            return self.form.size(self.given, self.said)
+        except Unsaid as unsaid:
+            # The line that is told is to work, so a budget that is not said either stands in it.
+            unsaid.words[:0] = budget_unsaid(self.source, self.budget).split()
+            raise
 
     @cached_property
     def words(self) -> QueryOptions:

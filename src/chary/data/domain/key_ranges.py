@@ -112,9 +112,11 @@ def _keys(part: Written, kind: str, column: str | None, most: int) -> list[Any]:
 
 
 def _no_ranges(text: str, column: str) -> str:
+    whole = all(_integer(end.strip()) is not None for end in text.split(".."))
+    way = f"open the rows with --columns {shlex.quote(f'{column}=BIGINT')}" if whole else "list its keys"
     return (
-        f"{text!r} is a range, and column {column!r} is text, which has none: open the rows with "
-        f"--columns {shlex.quote(f'{column}=BIGINT')}; a key with two dots in it stands in double quotes"
+        f"{text!r} is a range, and column {column!r} is text, which has none: {way}; "
+        "a key with two dots in it stands in double quotes"
     )
 
 

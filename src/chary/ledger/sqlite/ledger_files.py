@@ -14,7 +14,7 @@ from pathlib import Path
 
 from chary.errors import LedgerBroken, LedgerBusy
 from chary.interruption import Uninterrupted
-from chary.ledger.sql.schema import FORMAT
+from chary.ledger.sql.schema import FORMAT, TWO_ACCOUNTS
 from chary.ledger.sqlite.inode import PAUSE
 from chary.ledger.sqlite.sqlite_engine import translated
 
@@ -78,7 +78,7 @@ def datasets_in(path: Path) -> frozenset[str]:
         suppress(sqlite3.Error),
         closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as opened,
     ):
-        if opened.execute("SELECT format FROM chain").fetchall() == [(FORMAT,)]:
+        if opened.execute("SELECT format FROM chain").fetchall() in ([(FORMAT,)], [(TWO_ACCOUNTS,)]):
             return frozenset(name for (name,) in opened.execute("SELECT name FROM datasets"))
     return frozenset()
 

@@ -53,9 +53,9 @@ class PublicLedger:
         """One call."""
         return self.ledger.call(number)
 
-    def calls(self, dataset: str, *, after: int = 0) -> Iterator[CallRecord]:
-        """The calls of a dataset, oldest first."""
-        return iter(self.ledger.calls(dataset, after=after))
+    def calls(self, dataset: str, after: int = 0, limit: int | None = None, **looked_for: Any) -> Iterator[CallRecord]:
+        """The calls of a dataset that are looked for, as of the ledger itself."""
+        return self.ledger.calls(dataset, after, limit, **looked_for)
 
     def last_settled(self, dataset: str, kind: str, body: str) -> None:
         """What came before an answer is told by the answer."""

@@ -42,7 +42,11 @@ class Casting:
         `SchemaMismatch` where a type is declared for a column that is not there or not a text.
         """
         if unknown := [name for name in self.types if not texts.get(name, False)]:
-            raise SchemaMismatch(f"there is no column {unknown[0]!r} whose cells are texts of which a type is declared")
+            if unknown[0] in texts:
+                raise SchemaMismatch(f"column {unknown[0]!r} has a type of its own: none can be declared for it")
+            raise SchemaMismatch(
+                f"there is no column {unknown[0]!r} to declare a type of; there are {', '.join(texts)}"
+            )
         cells = [f"{self._cell(name) if is_text else quote(name)} AS {quote(name)}" for name, is_text in texts.items()]
         return f"(SELECT {', '.join(cells)} FROM {relation})"
 
@@ -52,12 +56,17 @@ class Casting:
 
 
 def canonical(connection: duckdb.DuckDBPyConnection, declared: str) -> str:
-    """The engine's own name of a type.
+    """The engine's own name of a type; `SchemaMismatch` where it has no such type.
 
     >>> canonical(duckdb.connect(), "int8")
     'BIGINT'
     """
-    [(name,)] = connection.execute(f"SELECT typeof(CAST(NULL AS {declared}))").fetchall()
+    try:
+        [(name,)] = connection.execute(f"SELECT typeof(CAST(NULL AS {declared}))").fetchall()
+    except (duckdb.CatalogException, duckdb.ParserException):
+        raise SchemaMismatch(
+            f"{declared!r} is no type of a column; types are BIGINT, DOUBLE, DATE and others"
+        ) from None
     return str(name)
 
 
