@@ -14,7 +14,6 @@ import pytest
 
 import chary
 from chary import Budget, count
-from chary.amounts import Amount
 from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
 from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
 from chary.noise import Seeded
@@ -30,7 +29,16 @@ from chary.service.standing.standing_runner import StandingRunner, lasting
 from chary.service.telling.signatures import signed
 from chary.service.telling.webhooks import Webhooks
 from chary.spine import spine
-from tests.service.kit import client_of, listening, serve_dataset, serve_visits, service_at, token_of, wait_for
+from tests.service.kit import (
+    UNPRICED,
+    client_of,
+    listening,
+    serve_dataset,
+    serve_visits,
+    service_at,
+    token_of,
+    wait_for,
+)
 from tests.session.kit import PUBLIC, visits
 
 ALWAYS = Test(count(), above=-(10**9), epsilon="0.01")
@@ -66,7 +74,7 @@ def stand_at(service, run, question, **said):
 def standing_of(service, wish, share=1, tell="hits", every="append", webhook=None, roles=("analyst",)):
     who = service.tokens.recognise(token_of(service, "alice", roles))
     terms = {"every": every, "share": share, "tell": tell, "webhook": webhook}
-    return service.standing.stand(service.datasets["visits"], who, wish, Amount(0), **terms)
+    return service.standing.stand(service.datasets["visits"], who, wish, UNPRICED, **terms)
 
 
 def failing(monkeypatch):
@@ -173,7 +181,7 @@ def test_news_of_others_make_no_pages(made):
     service, _ = made
     bob = service.tokens.recognise(token_of(service, "bob"))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
-    service.standing.stand(service.datasets["visits"], bob, Wish("ask", ALWAYS.body()), Amount(0), **terms)
+    service.standing.stand(service.datasets["visits"], bob, Wish("ask", ALWAYS.body()), UNPRICED, **terms)
     grow(service)
     with listening(service) as address, client_of(address, token_of(service)) as alice:
         told = alice.get("/v1/datasets/visits/feed", params={"limit": 1})
@@ -707,7 +715,7 @@ def test_no_more_stand_however_many_are_sent_at_once(made, monkeypatch):
     def sent(_):
         try:
             wish = Wish("ask", ALWAYS.body())
-            return service.standing.stand(service.datasets["visits"], who, wish, Amount(0), **terms)
+            return service.standing.stand(service.datasets["visits"], who, wish, UNPRICED, **terms)
         except InvalidParameter as refused:
             return str(refused)
 
