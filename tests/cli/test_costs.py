@@ -148,3 +148,10 @@ def test_a_refusal_under_a_pure_budget_says_the_way_out_and_what_is_lost(call, v
     assert "a new ledger, which does not count what the old one spent: what both promise adds up" in err
     code, _, err = call(f"release visits.csv --count {PURE} --epsilon-per-call 0.6")
     assert (code, "a new ledger" in err) == (3, False)
+
+
+def test_who_ends_free_misses_is_told_before_the_charge(call, visits):
+    code, _out, err = call(f"release visits.csv --count --epsilon-per-call 0.5 {PURE} --delta 1e-6")
+    assert code == 0
+    assert err == "note: IT ENDS FREE MISSES: after it every call is charged its epsilon, hit or miss\n"
+    assert call(f"release visits.csv --count --epsilon-per-call 0.1 {PURE} --delta 1e-6")[2] == ""

@@ -295,6 +295,33 @@ def test_it_takes_no_more_than_its_share(made):
     assert now.charged == pytest.approx(2 * price)
 
 
+def test_once_free_misses_have_ended_misses_are_of_its_share_too(made):
+    service, _ = made
+    served = service.datasets["visits"]
+    standing = stand(service, NEVER, share="0.035", tell="all")
+    assert grow(service) == 1
+    served.session.release(count(), epsilon="0.6")
+    served.session.release(count(), epsilon="0.2")
+    assert served.session.spine.accounts().alone
+    # The miss before added an epsilon of 0.01, as each one does: a fourth would be 0.04.
+    assert [grow(service) for _ in range(4)] == [1, 1, 1, 0]
+    now = service.standing.book.found(standing.standing)
+    assert (now.state, now.charged) == ("ended", pytest.approx(0.03))
+    assert [kind for kind, _ in news(service)] == ["answer", "answer", "answer", "ended"]
+    assert served.session.remaining.share == pytest.approx(0.17)
+
+
+def test_what_costs_more_than_its_share_of_epsilons_does_not_stand_after_free_misses(made):
+    service, _ = made
+    session = service.datasets["visits"].session
+    session.release(count(), epsilon="0.8")
+    body = {"call": NEVER.body() | {"kind": "test"}, "every": "append"}
+    on = Asking(service.tokens.recognise(token_of(service, "alice", ["analyst"])), service.datasets["visits"])
+    with pytest.raises(InvalidParameter, match="larger"):
+        stood(service, on, body | {"share": "0.009"}, "first")
+    assert stood(service, on, body | {"share": "0.01"}, "second").share == Fraction(1, 100)
+
+
 @pytest.fixture
 def aside(tmp_path):
     """The same under a pure filter that sets delta aside."""
