@@ -1,5 +1,6 @@
 """Standing questions: once about each version, within their share, told once, through restarts and kills."""
 
+import asyncio
 import base64
 import json
 import threading
@@ -318,8 +319,8 @@ def test_what_costs_more_than_its_share_of_epsilons_does_not_stand_after_free_mi
     body = {"call": NEVER.body() | {"kind": "test"}, "every": "append"}
     on = Asking(service.tokens.recognise(token_of(service, "alice", ["analyst"])), service.datasets["visits"])
     with pytest.raises(InvalidParameter, match="larger"):
-        stood(service, on, body | {"share": "0.009"}, "first")
-    assert stood(service, on, body | {"share": "0.01"}, "second").share == Fraction(1, 100)
+        asyncio.run(stood(service, on, body | {"share": "0.009"}, "first"))
+    assert asyncio.run(stood(service, on, body | {"share": "0.01"}, "second")).share == Fraction(1, 100)
 
 
 @pytest.fixture
@@ -339,8 +340,8 @@ def test_an_answer_whose_delta_is_more_than_its_share_is_refused_before_it_stand
     body = {"call": call, "every": "append"}
     on = Asking(aside.tokens.recognise(token_of(aside, "alice", ["analyst"])), aside.datasets["visits"])
     with pytest.raises(InvalidParameter, match="larger"):
-        stood(aside, on, body | {"share": "0.1"}, "first")
-    assert stood(aside, on, body | {"share": "0.75"}, "second").share == Fraction(3, 4)
+        asyncio.run(stood(aside, on, body | {"share": "0.1"}, "first"))
+    assert asyncio.run(stood(aside, on, body | {"share": "0.75"}, "second")).share == Fraction(3, 4)
     assert asked(aside) == []
 
 
