@@ -812,7 +812,7 @@ def test_a_dataset_that_takes_long_holds_up_no_other_one(made, monkeypatch):
     serve_visits(service, "slow", **PUBLIC)
     who = service.tokens.recognise(token_of(service, "alice"))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
-    service.standing.stand(service.datasets["slow"], who, Wish("ask", ALWAYS.body()), 0.0, **terms)
+    service.standing.stand(service.datasets["slow"], who, Wish("ask", ALWAYS.body()), UNPRICED, **terms)
     stand(service)
     free, usual = threading.Event(), standing_runner.quote_of
 
