@@ -155,7 +155,7 @@ class Accounts:
     A call fits if its delta fits and its main part does or, where there is a basic account, its epsilons do. One that
     fits by its epsilons alone ends the main account for good: from then on every call must fit into the basic one.
     Proof of the promise: docs/theory.md, two accounts. `own` is what an analyst may still take of main and delta under
-    a cap, which holds beside that.
+    a cap, which holds beside that; since it counts no epsilons, the main account alone admits their calls.
 
     >>> both = Accounts(Amount(10), Amount(8), Basic(100, 60))
     >>> both.fits(Amount(2), LIMIT), both.fits(Amount(3), 40), both.fits(Amount(3), 41), both.ended_by(Amount(3))
@@ -181,14 +181,16 @@ class Accounts:
 
     def _fits_basic(self, asked: Amount, basic: int) -> bool:
         # Main parts are counted further, for the caps of analysts, as far as there are numbers.
-        return self.basic is not None and self.basic.fits(basic) and self.spent.main + asked.main <= LIMIT
+        counted = beside_a_cap(basic, capped=self.own is not None)
+        return self.basic is not None and self.basic.fits(counted) and self.spent.main + asked.main <= LIMIT
 
     def copies(self, each: Amount, basic: int = LIMIT) -> int | None:
         """How many such calls fit, one after another; None if one costs nothing."""
         if each == Amount(0) and (not self.alone or not basic):
             return None
         by_main = 0 if self.alone else self._whole(each.main, self.capacity.main - self.spent.main)
-        by_basic = 0 if self.basic is None else self._whole(basic, self.basic.capacity - self.basic.spent)
+        counted = beside_a_cap(basic, capped=self.own is not None)
+        by_basic = 0 if self.basic is None else self._whole(counted, self.basic.capacity - self.basic.spent)
         by_delta = self._whole(each.delta, self.capacity.delta - self.spent.delta)
         by_cap = None if self.own is None else each.copies_in(self.own)
         return min(max(by_main, by_basic), by_delta, LIMIT if by_cap is None else by_cap)
@@ -226,8 +228,37 @@ class Accounts:
         """The share that is left, likewise, and after a charge; negative where that does not fit."""
         if self.basic is None or not self.alone:
             return Shares(self.capacity).left(self.left, gone)
-        room = Amount(max(0, self.basic.capacity - self.basic.spent), self.left.delta)
+        room = Amount(0 if self.own is not None else self.basic_left, self.left.delta)
         return Shares(Amount(self.basic.capacity, self.capacity.delta)).left(room, Amount(basic, gone.delta))
+
+    @property
+    def basic_left(self) -> int:
+        """What calls may still add to the basic account."""
+        return 0 if self.basic is None else max(0, self.basic.capacity - self.basic.spent)
+
+    def within(self, share: Fraction, amount: Amount, basic: int) -> bool:
+        """Whether such charges stay within a share of the budget: of main and of delta, and once the main account has
+        ended, of the basic one too.
+
+        >>> both = Accounts(Amount(10), Amount(8), Basic(100, 60))
+        >>> half = Fraction(1, 2)
+        >>> both.within(half, Amount(5), 51), both.told_alone().within(half, Amount(5), 51)
+        (True, False)
+        """
+        if not amount.fits_into(Shares(self.capacity).cap(share)):
+            return False
+        return self.basic is None or not self.alone or basic <= steps_down(share, self.basic.capacity)
+
+
+def beside_a_cap(basic: int, *, capped: bool) -> int:
+    """What a call counts for in the basic account when it is admitted: for an analyst under a cap, more than all of it.
+
+    A cap counts main and delta, so misses that are paid in epsilons would pass it by. What adds nothing was paid.
+
+    >>> beside_a_cap(5, capped=False), beside_a_cap(5, capped=True) == LIMIT, beside_a_cap(0, capped=True)
+    (5, True, 0)
+    """
+    return LIMIT if capped and basic else basic
 
 
 def steps_up(value: Fraction, steps: int) -> int:

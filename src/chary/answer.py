@@ -19,7 +19,7 @@ from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain
 from chary.pictures import Chart, Shape, spot_of
-from chary.words import ACCOUNTANTS, RAW, percent, priced
+from chary.words import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, percent, priced
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +62,10 @@ class Cashier(Protocol):
 
     def remaining(self) -> Spending:
         """What the analyst could still spend now."""
+
+    @property
+    def free_misses_ended(self) -> bool:
+        """Whether every call is charged its epsilon by now, hit or miss."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +164,12 @@ class Answer:
 
     @property
     def price(self) -> str | None:
-        """What was charged for it and what is left, in words; None for a copy, which knows no session."""
-        return None if self._cashier is None else priced(self.charged.share, self.left.share)
+        """What was charged for it, what is left and whether free misses have ended; None for a copy, which knows no
+        session."""
+        if self._cashier is None:
+            return None
+        told = priced(self.charged.share, self.left.share)
+        return f"{told}; {MISSES_ENDED}: {EVERY_CHARGED}" if self._cashier.free_misses_ended else told
 
     def _told(self) -> dict[str, str]:
         """What people are told, by names: what was published and what it says, without the accounting."""

@@ -11,6 +11,10 @@ ACCOUNTANTS: Final = frozenset(
 # Of a value with noise that is outside of its interval: moved to what is possible, values would be biased.
 RAW: Final = "a value outside of its interval is the raw noisy one, where the truth cannot be"
 
+# What is said once the main account of a dataset has ended (`amounts.Accounts`).
+MISSES_ENDED: Final = "free misses have ended"
+EVERY_CHARGED: Final = "every call is charged its epsilon, hit or miss"
+
 
 def percent(share: Fraction | float) -> str:
     """A share for people: three digits, and more where fewer would make something of it nothing or all.

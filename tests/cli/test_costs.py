@@ -167,7 +167,7 @@ def test_who_would_have_free_misses_with_a_delta_is_told_before_the_first_charge
     assert err == "" if frees is None else err.startswith("note: misses are charged here") and frees in err
     assert "note:" not in call(f"{line} {PURE}")[2]
     visits.with_name("visits.csv.ledger").unlink()
-    assert "note:" not in call(f"{line} {PURE} --delta 1e-6")[2]
+    assert "misses are charged here" not in call(f"{line} {PURE} --delta 1e-6")[2]
 
 
 def test_a_refusal_under_a_pure_budget_says_the_way_out_and_what_is_lost(call, visits):
@@ -179,3 +179,10 @@ def test_a_refusal_under_a_pure_budget_says_the_way_out_and_what_is_lost(call, v
     assert "a new ledger, which does not count what the old one spent: what both promise adds up" in err
     code, _, err = call(f"release visits.csv --count {PURE} --epsilon-per-call 0.6")
     assert (code, "a new ledger" in err) == (3, False)
+
+
+def test_who_ends_free_misses_is_told_before_the_charge(call, visits):
+    line = f"release visits.csv --count --epsilon-per-call 0.5 {PURE} --delta 1e-6"
+    assert call(line)[::2] == (0, "")
+    told = "note: IT ENDS FREE MISSES: after it every call is charged its epsilon, hit or miss\n"
+    assert call(line)[::2] == (0, told)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from chary.amounts import LIMIT
+from chary.amounts import LIMIT, Basic
 from chary.errors import BudgetRefused, LedgerBroken, LedgerMismatch
 from chary.ledger import Amount, MemoryLedger, SqlLedger
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
@@ -50,7 +50,8 @@ class Plain:
         if analyst == "cap" and not (self.sums("cap")[0] + main <= self.cap and self.sums("cap")[1] + delta <= DELTA):
             return False
         by_main = not self.ended and whole[0] + main <= MAIN
-        by_basic = not self.closed and whole[2] + basic <= BASIC
+        counted = basic if analyst != "cap" or not basic else LIMIT
+        by_basic = not self.closed and whole[2] + counted <= BASIC
         return whole[1] + delta <= DELTA and (by_main or by_basic)
 
     def reserve(self, number, main, delta, basic, analyst):
@@ -127,15 +128,30 @@ def test_what_has_no_epsilon_closes_the_basic_account(ledger):
     reserve(ledger, 99, 1)
 
 
-def test_the_cap_of_an_analyst_counts_main_also_once_that_has_ended(ledger):
+def test_the_main_account_alone_admits_an_analyst_under_a_cap(ledger):
+    """A cap counts main and delta, so epsilons would pass it by: they neither end the main account nor go on after."""
     ledger.set_share("visits", "cap", Amount(60, DELTA))
+    settle(ledger, reserve(ledger, 50, 1), 50)
     with pytest.raises(BudgetRefused):
-        reserve(ledger, 61, 1, analyst="cap")
-    settle(ledger, reserve(ledger, 120, 10), 120)
+        reserve(ledger, 51, 1, analyst="cap")
     settle(ledger, reserve(ledger, 40, 1, analyst="cap"), 40)
-    with pytest.raises(BudgetRefused):
-        reserve(ledger, 21, 1, analyst="cap")
-    reserve(ledger, 20, 1, analyst="cap")
+    settle(ledger, reserve(ledger, 120, 10), 120)
+    for main in (0, 1):
+        with pytest.raises(BudgetRefused):
+            reserve(ledger, main, 1, analyst="cap")
+    reserve(ledger, 0, 0, analyst="cap")
+    assert ledger.verify().ok
+
+
+def test_what_calls_under_keys_added_to_the_basic_account(ledger):
+    keyed = [
+        ledger.reserve("visits", "ann", "count", QUESTION, Amount(main), key, basic=basic)
+        for key, main, basic in [("k 1", 3, 10), ("k 2", 2, 5), ("k 3", 1, 4), ("other", 1, 20)]
+    ]
+    settle(ledger, keyed[0], 0)
+    ledger.void(keyed[1])
+    found = ledger.charged_under("visits", "ann", "k ")
+    assert (found.spent, found.open, found.basic) == (Amount(1), Amount(1), Basic(BASIC, 14))
 
 
 def test_delta_has_one_account(ledger):

@@ -5,11 +5,13 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import httpx
 import uvicorn
 
 import chary
+from chary.amounts import Amount
 from chary.service.api.application import application
 from chary.service.api.service_state import service_with
 from chary.service.keeping.service_store import ServiceStore
@@ -38,6 +40,10 @@ def serve_visits(service, name="visits", *, shared=False, **options):
     """The visits of the sessions' tests."""
     usual = {"privacy_unit": "patient", "ledger": ":memory:", "budget": USUAL, "dataset": name}
     serve_dataset(service, name, chary.open(visits(), **(usual | options)), shared=shared)
+
+
+# A quote for what is let stand whatever it costs.
+UNPRICED = SimpleNamespace(most=Amount(0), basic=0, ends_free_misses=False)
 
 
 def token_of(service, analyst="alice", roles=("analyst",), datasets=("*",), days=1):

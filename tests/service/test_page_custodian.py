@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 import chary
+from chary import count
 from chary.service.access.roles import Role
+from chary.service.api.places import Asking
 from chary.service.page.frame.form_parts import form_parts
-from chary.service.page.looking.kept_datasets import backup_commands
+from chary.service.page.looking.kept_datasets import analysts_capped, backup_commands
 from chary.service.serving.service_config import configured
-from tests.service.kit import serve_dataset, serve_visits, token_of
+from tests.service.kit import serve_dataset, serve_visits, service_at, token_of
 from tests.service.page_kit import fields_of
 from tests.session.kit import PUBLIC, SECRET_NAME, USUAL
 
@@ -90,6 +92,21 @@ def test_a_cap_is_set_and_shown(service, carol):
     assert 'value="&lt;b&gt;bob&lt;/b&gt;"' in refused.text
     assert "<b>bob</b>" not in refused.text
     assert fields_of(refused.text, place("visits", "caps"))["share"] == "2"
+
+
+def test_shares_of_analysts_are_of_the_account_that_lives(tmp_path):
+    service = service_at(tmp_path)
+    serve_visits(service)
+    served = service.datasets["visits"]
+    served.asked_by("alice").release(count(), epsilon="0.8")
+    served.asked_by("bob").release(count(), epsilon="0.1")
+    on = Asking(service.tokens.recognise(token_of(service, "carol", ["custodian"])), served)
+    taken = {each.analyst: each.charged for each in analysts_capped(service, on)}
+    assert (taken["alice"], taken["bob"]) == (pytest.approx(0.8), pytest.approx(0.1))
+    assert served.session.spent.share == pytest.approx(0.9)
+    service.jobs.close(5)
+    service.datasets.close()
+    service.store.close()
 
 
 def test_a_token_is_shown_once_and_out_at_once_when_it_is_revoked(arriving, carol):

@@ -7,14 +7,13 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget, count
-from chary.amounts import Amount
 from chary.calls import Release, ReleaseIf, SparseVector, Test, Watch
 from chary.service.access.roles import Role
 from chary.service.api.places import Asking
 from chary.service.page.looking.alarms_over_time import MOST, watched
 from chary.service.page.looking.drawn_over_time import MOST_KEYS, alarms_spec
 from chary.service.serving.wishes import Wish
-from tests.service.kit import serve_visits, service_at, token_of
+from tests.service.kit import UNPRICED, serve_visits, service_at, token_of
 from tests.service.page_kit import fields_of
 from tests.session.kit import CLINICS, PUBLIC, visits
 
@@ -55,7 +54,7 @@ def asking(call):
 def stand(made, call, tell="hits", who=None):
     service, on = made
     terms = {"every": "append", "share": 1, "tell": tell, "webhook": None}
-    return service.standing.stand(on.served, who or on.who, Wish("ask", call.body()), Amount(0), **terms).standing
+    return service.standing.stand(on.served, who or on.who, Wish("ask", call.body()), UNPRICED, **terms).standing
 
 
 def grow(made, times=1):
@@ -252,7 +251,7 @@ def test_what_a_run_found_is_listed_and_drawn(made):
     run = on.served.asked_by("alice").start(SparseVector(above="122.5", hits=2, epsilon=200))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
     wish = Wish("question", {"query": {"kind": "count"}}, run.call)
-    service.standing.stand(on.served, on.who, wish, Amount(0), **terms)
+    service.standing.stand(on.served, on.who, wish, UNPRICED, **terms)
     grow(made, 3)
     (found,) = watched(*made)
     assert [(look.version, look.hits) for look in found.looks] == [(2, 0), (3, 0), (4, 1)]

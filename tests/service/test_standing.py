@@ -1,5 +1,6 @@
 """Standing questions: once about each version, within their share, told once, through restarts and kills."""
 
+import asyncio
 import base64
 import json
 import threading
@@ -14,7 +15,6 @@ import pytest
 
 import chary
 from chary import Budget, count
-from chary.amounts import Amount
 from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
 from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
 from chary.noise import Seeded
@@ -30,7 +30,16 @@ from chary.service.standing.standing_runner import StandingRunner, lasting
 from chary.service.telling.signatures import signed
 from chary.service.telling.webhooks import Webhooks
 from chary.spine import spine
-from tests.service.kit import client_of, listening, serve_dataset, serve_visits, service_at, token_of, wait_for
+from tests.service.kit import (
+    UNPRICED,
+    client_of,
+    listening,
+    serve_dataset,
+    serve_visits,
+    service_at,
+    token_of,
+    wait_for,
+)
 from tests.session.kit import PUBLIC, visits
 
 ALWAYS = Test(count(), above=-(10**9), epsilon="0.01")
@@ -66,7 +75,7 @@ def stand_at(service, run, question, **said):
 def standing_of(service, wish, share=1, tell="hits", every="append", webhook=None, roles=("analyst",)):
     who = service.tokens.recognise(token_of(service, "alice", roles))
     terms = {"every": every, "share": share, "tell": tell, "webhook": webhook}
-    return service.standing.stand(service.datasets["visits"], who, wish, Amount(0), **terms)
+    return service.standing.stand(service.datasets["visits"], who, wish, UNPRICED, **terms)
 
 
 def failing(monkeypatch):
@@ -173,7 +182,7 @@ def test_news_of_others_make_no_pages(made):
     service, _ = made
     bob = service.tokens.recognise(token_of(service, "bob"))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
-    service.standing.stand(service.datasets["visits"], bob, Wish("ask", ALWAYS.body()), Amount(0), **terms)
+    service.standing.stand(service.datasets["visits"], bob, Wish("ask", ALWAYS.body()), UNPRICED, **terms)
     grow(service)
     with listening(service) as address, client_of(address, token_of(service)) as alice:
         told = alice.get("/v1/datasets/visits/feed", params={"limit": 1})
@@ -287,6 +296,33 @@ def test_it_takes_no_more_than_its_share(made):
     assert now.charged == pytest.approx(2 * price)
 
 
+def test_once_free_misses_have_ended_misses_are_of_its_share_too(made):
+    service, _ = made
+    served = service.datasets["visits"]
+    standing = stand(service, NEVER, share="0.035", tell="all")
+    assert grow(service) == 1
+    served.session.release(count(), epsilon="0.6")
+    served.session.release(count(), epsilon="0.2")
+    assert served.session.spine.accounts().alone
+    # The miss before added an epsilon of 0.01, as each one does: a fourth would be 0.04.
+    assert [grow(service) for _ in range(4)] == [1, 1, 1, 0]
+    now = service.standing.book.found(standing.standing)
+    assert (now.state, now.charged) == ("ended", pytest.approx(0.03))
+    assert [kind for kind, _ in news(service)] == ["answer", "answer", "answer", "ended"]
+    assert served.session.remaining.share == pytest.approx(0.17)
+
+
+def test_what_costs_more_than_its_share_of_epsilons_does_not_stand_after_free_misses(made):
+    service, _ = made
+    session = service.datasets["visits"].session
+    session.release(count(), epsilon="0.8")
+    body = {"call": NEVER.body() | {"kind": "test"}, "every": "append"}
+    on = Asking(service.tokens.recognise(token_of(service, "alice", ["analyst"])), service.datasets["visits"])
+    with pytest.raises(InvalidParameter, match="larger"):
+        asyncio.run(stood(service, on, body | {"share": "0.009"}, "first"))
+    assert asyncio.run(stood(service, on, body | {"share": "0.01"}, "second")).share == Fraction(1, 100)
+
+
 @pytest.fixture
 def aside(tmp_path):
     """The same under a pure filter that sets delta aside."""
@@ -304,8 +340,8 @@ def test_an_answer_whose_delta_is_more_than_its_share_is_refused_before_it_stand
     body = {"call": call, "every": "append"}
     on = Asking(aside.tokens.recognise(token_of(aside, "alice", ["analyst"])), aside.datasets["visits"])
     with pytest.raises(InvalidParameter, match="larger"):
-        stood(aside, on, body | {"share": "0.1"}, "first")
-    assert stood(aside, on, body | {"share": "0.75"}, "second").share == Fraction(3, 4)
+        asyncio.run(stood(aside, on, body | {"share": "0.1"}, "first"))
+    assert asyncio.run(stood(aside, on, body | {"share": "0.75"}, "second")).share == Fraction(3, 4)
     assert asked(aside) == []
 
 
@@ -707,7 +743,7 @@ def test_no_more_stand_however_many_are_sent_at_once(made, monkeypatch):
     def sent(_):
         try:
             wish = Wish("ask", ALWAYS.body())
-            return service.standing.stand(service.datasets["visits"], who, wish, Amount(0), **terms)
+            return service.standing.stand(service.datasets["visits"], who, wish, UNPRICED, **terms)
         except InvalidParameter as refused:
             return str(refused)
 
@@ -776,7 +812,7 @@ def test_a_dataset_that_takes_long_holds_up_no_other_one(made, monkeypatch):
     serve_visits(service, "slow", **PUBLIC)
     who = service.tokens.recognise(token_of(service, "alice"))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
-    service.standing.stand(service.datasets["slow"], who, Wish("ask", ALWAYS.body()), 0.0, **terms)
+    service.standing.stand(service.datasets["slow"], who, Wish("ask", ALWAYS.body()), UNPRICED, **terms)
     stand(service)
     free, usual = threading.Event(), standing_runner.quote_of
 

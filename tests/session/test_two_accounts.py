@@ -1,14 +1,20 @@
 """A session whose calls are admitted by the better of two accounts: what is told, and what ends and closes which."""
 
+from dataclasses import replace
+
 import pytest
 
 from chary import Budget, BudgetRefused, count
+from chary.advise import advise_for
 from chary.calls import Individual, Release, SparseVector, Test, Watch
+from chary.filters import largest_call_left
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, USUAL
+from tests.session.test_advising import spend
 
 BIG = Release(count(), epsilon="0.5")
 NEVER = 10**9
+RUNS = "Gaussian above threshold"
 
 
 @pytest.fixture
@@ -112,6 +118,88 @@ def test_a_capped_analyst_keeps_to_the_cap(session):
     assert not session.quote(BIG).fits
     with pytest.raises(BudgetRefused):
         session.ask(BIG)
+
+
+def test_a_capped_analyst_neither_ends_free_misses_nor_goes_on_after_them(opened, place):
+    session = opened(ledger=place, budget=USUAL, grain="0.02", unsafe_noise=Seeded(5))
+    run = session.start(SparseVector(above=NEVER, hits=1, epsilon="0.1", tests=5))
+    bob = replace(session.spine, analyst="bob")
+    first = Release(count(), epsilon="0.3")
+    bob.perform(first.bind(bob))
+    session.set_share(session.spine.analyst, "1")
+    # One of somebody without a cap would fit, by its epsilon alone.
+    large = Release(count(), epsilon="0.4")
+    assert session.spine.filter.price(large.bind(bob).event).hit.fits_into(session.spine.filter.capacity)
+    assert not session.quote(large).fits
+    assert not session.spine.accounts().alone
+    with pytest.raises(BudgetRefused):
+        session.ask(large)
+    bob.perform(large.bind(bob))
+    assert session.spine.accounts().alone
+    assert (session.remaining.share, bob.remaining().share) == (0, pytest.approx(0.2))
+    with pytest.raises(BudgetRefused, match="an analyst under a cap"):
+        session.release(count(), epsilon="0.01")
+    assert not run.ask(count()).hit  # it was paid
+
+
+def test_hits_of_free_misses_are_those_that_fit_while_misses_are_free(session):
+    asked = Test(count(), above=NEVER, epsilon="0.02")
+    fitting = session.spine.filter.price(asked.bind(session.spine).event).hit.copies_in(session.spine.filter.capacity)
+    assert 20 < fitting < 50
+    assert session.quote(asked).hits_left == fitting
+    assert session.quote(BIG).hits_left == 2
+    session.ask(BIG)
+    assert session.quote(asked).hits_left == 25
+    assert float(largest_call_left(session.spine.filter, session.spine.accounts(), 25)) == pytest.approx(0.02, rel=2e-3)
+
+
+def test_what_ended_free_misses_and_all_after_it_say_so(session):
+    ended = "free misses have ended"
+    answer = session.release(count(), epsilon="0.02")
+    assert ended not in str(answer) + session.statement()
+    answer = session.ask(BIG)
+    assert f"charged 50 %, 48 % left; {ended}: every call is charged its epsilon, hit or miss" in str(answer)
+    assert ended in session.statement()
+    assert ended in session.quote(Individual(epsilon="0.01", hits=1)).lines()[2]
+    with pytest.raises(BudgetRefused, match=f"48 % is left; {ended}.* none that adds up"):
+        session.ask(Individual(epsilon="0.01", hits=1))
+
+
+def test_a_run_is_charged_of_the_account_that_lives(session):
+    run = session.start(SparseVector(above=NEVER, hits=1, epsilon="0.1", tests=5))
+    session.ask(Release(count(), epsilon="0.8"))
+    run.ask(count())
+    assert run.spent.share == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_advice_after_the_end_is_for_the_epsilons_that_are_left(opened, values):
+    """Every call that is advised fits, is charged what was said, and leaves no room for another."""
+    runs = {"values": False, "low": 0, "high": 51}
+    for position in range(12):
+        session = opened(budget=USUAL, grain="0.02", unsafe_noise=Seeded(5))
+        session.ask(BIG)
+        found = advise_for(session, tests=8, hits=2, **({"values": True} if values else runs))
+        assert "free misses have ended" in {unfit.mechanism: unfit.reason for unfit in found.unfit}[RUNS]
+        options = [option for option in found.options if option.code is not None]
+        assert len(options) > 2
+        assert {option.mechanism for option in options} >= {
+            "plain composition, Laplace",
+            "target charging, pure filter",
+        }
+        if position >= len(options):
+            break
+        spend(session, options[position], 8, 2)
+        assert session.spent.share == pytest.approx(0.5 + options[position].share, rel=1e-6)
+        assert options[position].share == pytest.approx(0.5, rel=0.01)
+
+
+def test_what_else_would_do_after_the_end_costs_as_many_epsilons(session):
+    session.ask(BIG)
+    quote = session.quote(Test(count(), above=NEVER, epsilon="0.02"), tests=4, hits=1)
+    assert quote.price_if_miss == 0.02
+    assert "plain composition, Laplace" in {each.mechanism for each in quote.alternatives}
+    assert not any("sharp" in each.mechanism for each in quote.alternatives)
 
 
 def test_an_exact_filter_has_it_too(opened):

@@ -12,6 +12,7 @@ from chary.errors import CharyError, NoPrice
 from chary.filters import Budget, PureFilter, RenyiFilter, exact_filter_for, largest_call
 from chary.numbers import Number, exact
 from chary.spine.door import Door
+from chary.words import EVERY_CHARGED, MISSES_ENDED
 
 Contender = Callable[[Wanted, Room], Option]
 SPARSE: Final[dict[str, Contender]] = {
@@ -61,8 +62,9 @@ def advise_for(
 ) -> Advice:
     """Every way to run so many threshold tests with what a session has left, the smallest error first; see `advise`.
 
-    What is left is that of the dataset under its filter, or of the analyst's own cap if it is less. Nothing is
-    read and nothing is charged. `monotone=None`: under add/remove, where counts and totals of values from 0 on are.
+    What is left is that of the dataset under its filter, or of the analyst's own cap if it is less; once free misses
+    have ended, the epsilons that calls may still add up to. Nothing is read and nothing is charged. `monotone=None`:
+    under add/remove, where counts and totals of values from 0 on are.
     """
     spine = session.spine
     wanted = Wanted.asked(
@@ -82,7 +84,7 @@ def advise_for(
         monotone=monotone,
         confidence=confidence,
     )
-    return advice_within(wanted, Room(spine.filter, spine.left()))
+    return advice_within(wanted, Room.within(spine.filter, spine.accounts()))
 
 
 def advise(
@@ -161,7 +163,10 @@ def advise(
 def advice_within(wanted: Wanted, room: Room) -> Advice:
     """Advice for what is left; comparisons are for a whole budget, so only where nothing is spent."""
     found, charging = _Collected(wanted), f"target charging, {room.filter.kind} filter"
-    for name, contender in (RELEASES | SPARSE | GAUSSIAN | SHARP | {charging: contenders.target_charging}).items():
+    # Of runs whose questions are charged one by one no epsilons can be added up.
+    runs = {} if room.ended else GAUSSIAN
+    found.unfit += [Unfit(name, f"{MISSES_ENDED}: {EVERY_CHARGED}") for name in GAUSSIAN if room.ended]
+    for name, contender in (RELEASES | SPARSE | runs | SHARP | {charging: contenders.target_charging}).items():
         found.add(name, partial(contender, wanted, room))
     if room.fresh:
         found.compare(room.filter.budget)

@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import Any, Final, Self
 
 from chary.accounting import Event, four_digits_down, largest_size
-from chary.amounts import Amount
+from chary.amounts import Accounts, Amount
 from chary.data import Neighbouring, Relation
 from chary.errors import BudgetRefused, CharyError, InvalidParameter
-from chary.filters import ExactFilter, Filter, Price
+from chary.filters import ExactFilter, Filter, Price, PureFilter
 from chary.numbers import Number, exact, plain, positive, probability, whole
+from chary.words import MISSES_ENDED
 
 # At a rho of 10**4 the noise is below a hundredth of a step: no budget that is one pays for more.
 LARGEST_RHO = 10**4
@@ -148,13 +149,23 @@ class Wanted:
 class Room:
     """What is left under a filter, and for a new dataset how it is opened.
 
-    `grain` is the epsilon of a call for which the hits that are wanted were found to fit.
+    `grain` is the epsilon of a call for which the hits that are wanted were found to fit. Where free misses have
+    `ended`, the filter is one that adds epsilons up, which is all that is charged there.
     """
 
     filter: Filter
     left: Amount
     opening: str | None = None
     grain: Fraction | None = None
+    ended: bool = False
+
+    @classmethod
+    def within(cls, filter_: Filter, left: Accounts) -> "Room":
+        """What is left of a dataset, of the account that lives."""
+        if left.basic is None or not left.alone:
+            return cls(filter_, left.left)
+        added = epsilons_of(filter_)
+        return cls(added, Amount(0 if left.own is not None else left.basic_left, left.left.delta), ended=True)
 
     @classmethod
     def new(cls, filter_: Filter, told: str = "", grain: Fraction | None = None) -> "Room":
@@ -197,7 +208,13 @@ class Room:
     @property
     def told_left(self) -> str:
         """What is left, in words."""
-        return f"{plain(100 * self.filter.shares.left(self.left))} % of the budget"
+        told = f"{plain(100 * self.filter.shares.left(self.left))} % of the budget"
+        return f"{told}; {MISSES_ENDED}" if self.ended else told
+
+
+def epsilons_of(filter_: Filter) -> PureFilter:
+    """The filter that prices what is charged once free misses have ended."""
+    return PureFilter(filter_.budget, filter_.approximate_delta, steps=filter_.basic_steps)
 
 
 def _listed(

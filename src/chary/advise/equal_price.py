@@ -6,7 +6,7 @@ from typing import Any
 
 from chary.accounting import error_of_all_up, gaussian_error_up
 from chary.advise.adviser import advice_within
-from chary.advise.affording import Room, Wanted
+from chary.advise.affording import Room, Wanted, epsilons_of
 from chary.advise.sharp_values import HitValues
 from chary.amounts import Amount
 from chary.calls.call import Call
@@ -14,6 +14,7 @@ from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.calls.thresholds.agreed_tests import OpenAgreed
 from chary.calls.thresholds.how_sharply import Threshold, Valued
 from chary.errors import CharyError
+from chary.filters import Filter
 from chary.mechanisms import Gaussian, Laplace
 from chary.numbers import exact, whole
 from chary.spine.interaction import Interaction
@@ -35,7 +36,11 @@ def alternatives(
         return []
     try:
         expected = _hits(call, bound, found) if hits is None else whole(hits, "hits")
-        asked = _Compared.of(spine, call, bound, found.outlook.tests, expected)
+        ended = found.free_misses_ended or found.ends_free_misses
+        filter_ = epsilons_of(spine.filter) if ended else spine.filter
+        tests = found.outlook.tests
+        terms = {"hits": min(expected, tests)} | _terms(call, bound, tests)
+        asked = _Compared.of(filter_, bound, Wanted.asked(spine.rows.neighbouring, **terms), ended=ended)
         own = [Alternative(f"{bound.kind}, as quoted", asked.error, None)] if asked.fits else []
         others = advice_within(asked.wanted, asked.room).options
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
@@ -54,16 +59,15 @@ class _Compared:
     fits: bool
 
     @classmethod
-    def of(cls, spine: Spine, call: Call[Any], bound: Interaction, tests: int, hits: int) -> "_Compared":
-        """For so many tests in all, and the hits that are expected."""
-        wanted = Wanted.asked(spine.rows.neighbouring, hits=min(hits, tests), **_terms(call, bound, tests))
-        price, parts = bound.price(spine.filter), wanted.paid_tests
+    def of(cls, filter_: Filter, bound: Interaction, wanted: Wanted, *, ended: bool) -> "_Compared":
+        """For so many tests in all, and the hits that are expected; once free misses have `ended`, by epsilons."""
+        price, parts = bound.price(filter_), wanted.paid_tests
         if isinstance(bound, OpenAgreed):
             paid = bound.terms.paid + Amount(bound.terms.charges.hit).times(wanted.paid_hits)
         else:
             paid = price.hit if isinstance(bound, OpenSparse) else price.total(wanted.paid_hits, parts)
-        whole = spine.filter.capacity
-        return cls(bound, wanted, Room(spine.filter, paid.cut_to(whole)), paid.fits_into(whole))
+        whole = filter_.capacity
+        return cls(bound, wanted, Room(filter_, paid.cut_to(whole), ended=ended), paid.fits_into(whole))
 
     @property
     def error(self) -> float:

@@ -20,7 +20,7 @@ from chary.ledger import State
 from chary.spine.earlier import numbered
 from chary.spine.interaction import Interaction, Json
 from chary.spine.quote import Quote, quote
-from chary.spine.spending import spending
+from chary.spine.spending import charged_in
 from chary.spine.spine import Spine
 
 AnswerT = TypeVar("AnswerT")
@@ -111,7 +111,8 @@ class Run(Generic[AnswerT, StateT]):
     @property
     def spent(self) -> Spending:
         """What the opening and all questions of the run were charged together."""
-        return spending(self._kept.spine.filter, self._charges.total())
+        spine = self._kept.spine
+        return charged_in(spine.ledger, spine.dataset, spine.filter, *self._charges.total())
 
     def follow(self) -> object:
         """What the session does after each append: `Session.start(..., follow=True)`."""
@@ -146,20 +147,20 @@ class _Charges:
         self._spine, self._opened, self._names = spine, opened, names
         # The body of every question is JSON without spaces, so most calls are told apart without reading theirs.
         self._named = f'"{names}":{opened}'
-        self._known: tuple[int, Amount, tuple[int, ...]] = (opened - 1, Amount(0), ())
+        self._known: tuple[int, Amount, int, tuple[int, ...]] = (opened - 1, Amount(0), 0, ())
 
-    def total(self) -> Amount:
-        """All of them together, at what is reserved for those under way."""
-        ledger, (after, done, began) = self._spine.ledger, self._known
+    def total(self) -> tuple[Amount, int]:
+        """All of them together, at what is reserved for those under way, and what they add to the basic account."""
+        ledger, (after, done, basic, began) = self._spine.ledger, self._known
         waiting = []
         for stored in chain(map(ledger.call, began), ledger.calls(self._spine.dataset, after=after)):
             after = max(after, stored.number)
             if stored.state == State.RESERVED and self._is_of_run(stored):
                 waiting.append(stored)
             elif self._is_of_run(stored):
-                done += stored.charged
-        self._known = after, done, tuple(stored.number for stored in waiting)
-        return sum((stored.charged for stored in waiting), done)
+                done, basic = done + stored.charged, basic + stored.basic
+        self._known = after, done, basic, tuple(stored.number for stored in waiting)
+        return sum((stored.charged for stored in waiting), done), sum((stored.basic for stored in waiting), basic)
 
     def _is_of_run(self, stored: Stored) -> bool:
         if stored.number == self._opened:

@@ -18,7 +18,7 @@ from chary.data import Neighbouring
 from chary.errors import InvalidParameter
 from chary.ledger import ledger_exists, open_ledger
 from chary.session.opening import held_filter
-from chary.spine.spending import left_of
+from chary.spine.spending import accounts_of
 
 Book = Annotated[str | None, typer.Argument(help="Ledger, or its rows: advice for what is left (default: new rows).")]
 Tests = Annotated[int | None, typer.Option(help="How many tests.")]
@@ -89,7 +89,7 @@ def _left(file: str | Path, dataset: str | None, analyst: str, terms: dict[str, 
         held = one_dataset(ledger, dataset)
         conditions = json.loads(held.conditions)
         neighbouring = Neighbouring(conditions["relation"], conditions["unit"])
-        room = Room(held_filter(held), left_of(ledger, held.name, analyst))
+        room = Room.within(held_filter(held), accounts_of(ledger, held.name, analyst))
         return advice_within(Wanted.asked(neighbouring, **terms), room)
     finally:
         ledger.close()

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 from chary.accounting import Event
-from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Amount, Shares, steps_down, steps_up
+from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Accounts, Amount, Shares, steps_down, steps_up
 from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import Number, exact, plain, positive, probability
 
@@ -71,6 +71,18 @@ class Price:
             return self.hit if hits else self.miss
         main = self.hit.main * hits + self.miss.main * (parts - hits)
         return Amount(min(main, LIMIT), min(self.hit.delta * parts, LIMIT))
+
+    def hits_left(self, left: Accounts, basic: int) -> int | None:
+        """How many hits fit one after another, each of which adds so much to the basic account; None if one is free.
+
+        Where misses are free, only the main account counts while it lives: in the other one they are not.
+
+        >>> from chary.amounts import Basic
+        >>> both = Accounts(Amount(10), Amount(0), Basic(100, 0))
+        >>> Price(Amount(5), Amount(0)).hits_left(both, 10), Price(Amount(5), Amount(5)).hits_left(both, 10)
+        (2, 10)
+        """
+        return left.copies(self.hit, LIMIT if self.free_miss and not left.alone else basic)
 
     def basics(self, parts: int) -> int:
         """What so many parallel calls add to the basic account."""

@@ -39,10 +39,8 @@ def largest_call_left(filter_: Filter, left: Accounts, hits: int) -> Fraction:
 
     def fits(size: Fraction) -> bool:
         price = filter_.price(Targeted(size))
-        if left.alone:
-            return (left.copies(price.hit, price.basic) or 0) >= whole(hits, "hits")
-        worth_it = price.free_miss or filter_.kind == "pure"
-        return worth_it and (price.hit.copies_in(left.left) or 0) >= whole(hits, "hits")
+        worth_it = left.alone or price.free_miss or filter_.kind == "pure"
+        return worth_it and (price.hits_left(left, price.basic) or 0) >= whole(hits, "hits")
 
     return _largest(filter_.budget.exact[0], fits)
 

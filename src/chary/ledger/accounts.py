@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from chary.amounts import Accounts, Amount, Basic
+from chary.amounts import Accounts, Amount, Basic, beside_a_cap
 from chary.errors import InvalidParameter
 from chary.ledger.checks import whole_steps
 from chary.ledger.entries import ChainEntry, Kind
@@ -64,6 +64,10 @@ class Purse:
         """What an entry says of a charge to the basic account; nothing where there is none."""
         account = self.basic
         return 0 if account is None else account.counted(whole_steps(basic, "basic"))
+
+    def asks(self, basic: int) -> int:
+        """What a charge of the analyst asks of the basic account; only the main one admits whoever has a cap."""
+        return beside_a_cap(basic, capped=self.cap is not None)
 
     def admit(self, asked: Amount, cap: str, basic: int = 0) -> None:
         """Raise `CapReached` unless `asked` fits into what is left; without a cap everything fits.

@@ -60,9 +60,9 @@ class Books:
             yield "its call has another number"
         if entry.basic != account.purse.counted(entry.basic):
             yield "it adds more to the basic account than closes it"
-        asked = Amount(entry.main, entry.delta)
-        for purse, cap in ((account.purse, "dataset"), (account.analyst(entry.analyst), "analyst")):
-            if purse.cap is not None and not purse.accounts().fits(asked, entry.basic):
+        asked, own = Amount(entry.main, entry.delta), account.analyst(entry.analyst)
+        for purse, cap in ((account.purse, "dataset"), (own, "analyst")):
+            if purse.cap is not None and not purse.accounts().fits(asked, own.asks(entry.basic)):
                 yield f"it passes the cap of the {cap}"
 
     def _open(self, entry: ChainEntry) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -86,9 +87,9 @@ class MemoryLedger:
             adds = account.purse.counted(basic)
             entry = drafts.reserving(self._next(), dataset, analyst, kind, body, worst, request, origin, adds)
             self._unclaimed(entry)
-            account.purse.admit(worst, "dataset", adds)
-            if analyst in account.analysts:
-                account.analysts[analyst].admit(worst, "analyst")
+            own = account.analyst(analyst)
+            account.purse.admit(worst, "dataset", own.asks(adds))
+            own.admit(worst, "analyst")
             self._append(entry)
             return Reservation(entry.number, None if request is None else self._claimed(entry, request))
 
@@ -172,15 +173,18 @@ class MemoryLedger:
     def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
         """What an analyst's calls were charged whose request keys begin with these words."""
         with self._lock:
-            self._account(dataset)
+            whole = self._account(dataset).purse.basic
             label(keys, "request")
-            purse, whose = Purse(), (Kind.RESERVE, dataset, label(analyst, "analyst"))
+            purse, whose, added = Purse(), (Kind.RESERVE, dataset, label(analyst, "analyst")), 0
             for entry in self._entries:
                 if (entry.kind, entry.dataset, entry.analyst) == whose and (entry.request or "").startswith(keys):
                     purse.charge(entry)
+                    # What never ran gave its epsilons back.
+                    added += entry.basic if self._closing_kind(entry.number) != Kind.VOID else 0
                     if entry.number in self._closings:
                         purse.close(entry, self._closings[entry.number])
-            return purse.balance()
+            basic = None if whole is None else replace(whole, spent=added)
+            return replace(purse.balance(), basic=basic)
 
     def secret(self, call: int) -> bytes | None:
         """The secret of a call."""

@@ -108,8 +108,8 @@ class Ledger(Protocol):
         """The latest call that was settled for this question, whoever asked; it takes longer the more came since."""
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
-        """What an analyst's calls were charged whose request keys begin with these words, whatever became of them; it
-        takes longer the more of them there are."""
+        """What an analyst's calls were charged whose request keys begin with these words, whatever became of them, and
+        what they added to the basic account; it takes longer the more of them there are."""
 
     def secret(self, call: int) -> bytes | None:
         """The secret of a call; None if there is none. Never show it."""

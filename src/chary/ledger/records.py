@@ -109,7 +109,7 @@ class Balance:
     """What is spent of a cap. `spent` includes `open`, the worst prices of the calls still reserved.
 
     `capacity` is None for an analyst without a share: then only the cap of the dataset holds. `basic` is the basic
-    account of a dataset that has one.
+    account of a dataset that has one; of some calls, what they added to it.
 
     >>> Balance(Amount(10), spent=Amount(4), open=Amount(1)).left
     Amount(main=6, delta=0)

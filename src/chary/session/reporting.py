@@ -15,7 +15,7 @@ from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
 from chary.numbers import plain
 from chary.spine.spending import accounts_of, spent_of
-from chary.words import counted
+from chary.words import EVERY_CHARGED, MISSES_ENDED, counted
 
 T = TypeVar("T")
 # Their answers tell an epsilon that is a part of what the opening was charged.
@@ -134,10 +134,14 @@ def statement(ledger: Ledger, dataset: str, filter_: Filter, neighbouring: Neigh
         f"{counted(tests, 'private test', 'private tests')} ({counted(hits, 'hit', 'hits')}), and every later one, are "
         f"together ({plain(epsilon)}, {plain(delta)})-differentially private: with {neighbouring.describe()}, no set "
         f"of published outcomes becomes more than e^{plain(epsilon)} times as likely "
-        f"plus {plain(delta)}. {spent} of this budget is charged so far. The guarantee holds for any adaptive choice "
-        f"of questions by all analysts together, by {filter_.describe()}. Public are the schema, bounds, keys, "
-        f"thresholds{_size(neighbouring)}; what callers stated about keys per unit is trusted."
+        f"plus {plain(delta)}. {spent} of this budget is charged so far{_ended(ledger, dataset)}. The guarantee holds "
+        f"for any adaptive choice of questions by all analysts together, by {filter_.describe()}. Public are the "
+        f"schema, bounds, keys, thresholds{_size(neighbouring)}; what callers stated about keys per unit is trusted."
     )
+
+
+def _ended(ledger: Ledger, dataset: str) -> str:
+    return f"; {MISSES_ENDED}: {EVERY_CHARGED}" if accounts_of(ledger, dataset).alone else ""
 
 
 def _size(neighbouring: Neighbouring) -> str:

@@ -11,15 +11,17 @@ from chary.amounts import LIMIT, Amount
 from chary.numbers import Number, exact, plain, probability, whole
 from chary.spine.interaction import Interaction
 from chary.spine.outlook import RAISE, Outlook
-from chary.spine.refusal import free_epsilon, freed_by_a_delta, needed
+from chary.spine.refusal import ends_free_misses, free_epsilon, freed_by_a_delta, needed
 from chary.spine.spine import Spine
 from chary.spine.within import Within
-from chary.words import counted, percent
+from chary.words import EVERY_CHARGED, MISSES_ENDED, counted, percent
 
 # The other side of the 95 times in 100 of every error bar.
 _RARE: Final = Fraction(1, 20)
 _SHOWN: Final = 5
 _NOTHING: Final = Amount(0)
+# Of no use without the filter, and worked out when it is wanted.
+_UNTOLD: Final = ("compared", "most", "basic")
 NOT_FREE: Final = "MISSES ARE NOT FREE"
 LAST_FREE: Final = "IT ENDS FREE MISSES"
 NO_ROOM: Final = "IT DOES NOT FIT"
@@ -45,10 +47,11 @@ class Quote:
     """Price and accuracy of a question. Nothing in it depends on the data, so it is free.
 
     Prices are shares of the whole budget, of main or of delta, whichever is larger: `price_if_hit` and `price_if_miss`
-    for one part, `most_charged` for the worst outcome of the whole call (`most`, in the filter's steps). `hits_left`
-    counts hits (or releases) of this size that still fit, None when they are free. `misses_charged` says that a test
-    is charged although it misses; `free_below` is an epsilon with which misses would be free then, None where no
-    epsilon makes them so (a budget without a delta).
+    for one part, `most_charged` for the worst outcome of the whole call (`most`, in the filter's steps, and `basic`, in
+    those of its basic account). `hits_left` counts hits (or releases) of this size that still fit, None when they are
+    free: where misses are free, so many as fit while they are. `misses_charged` says that a test is charged although it
+    misses; `free_below` is an epsilon with which misses would be free then, None where no epsilon makes them so (a
+    budget without a delta).
 
     `ends_free_misses` says that it does not fit beside what was charged by hits, only beside the epsilons of all calls
     so far, hits and misses: after it (`free_misses_ended`) every call is charged its epsilon, and shares are those of
@@ -93,6 +96,7 @@ class Quote:
     ends_free_misses: bool = False
     free_misses_ended: bool = False
     most: Amount = field(default=_NOTHING, repr=False, compare=False)
+    basic: int = field(default=0, repr=False, compare=False)
     compared: Comparing | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -105,7 +109,7 @@ class Quote:
 
     def as_dict(self) -> dict[str, Any]:
         """All figures by name."""
-        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("compared", "most")}
+        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _UNTOLD}
         told["within"] = None if self.within is None else asdict(self.within)
         told["outlook"] = None if self.outlook is None else self.outlook.as_dict()
         return told | {"alternatives": [each._asdict() for each in self.alternatives]}
@@ -119,7 +123,7 @@ class Quote:
         if self.hits_left is not None:
             lines = [self._price(), counted(self.hits_left, "of these fits", "of these fit"), self._leaves()]
         if self.ends_free_misses:
-            lines.append(f"{LAST_FREE}: after it every call is charged its epsilon, hit or miss")
+            lines.append(f"{LAST_FREE}: after it {EVERY_CHARGED}")
         if self.later_hit is not None and self.later_miss is not None:
             hit, miss = percent(self.later_hit), percent(self.later_miss)
             lines.append(f"then each hit costs {hit} more when it comes; a miss, {miss}, is paid by this")
@@ -168,7 +172,8 @@ class Quote:
     def _leaves(self) -> str:
         """What is left after it."""
         if not self.fits:
-            return f"{NO_ROOM}: {percent(self.left)} of the budget is left"
+            ended = f"; {MISSES_ENDED}: {EVERY_CHARGED}" if self.free_misses_ended else ""
+            return f"{NO_ROOM}: {percent(self.left)} of the budget is left{ended}"
         return f"at least {percent(max(0.0, self.left_after))} of the budget is left after it"
 
     def _not_free(self) -> str:
@@ -211,7 +216,7 @@ def quote(
     least, epsilons = needed(interaction, spine.filter)
     fits, each = accounts.fits(least, epsilons), price.basic if interaction.adds_up else LIMIT
     # Told in shares of the account that it will be charged to.
-    ending = fits and not accounts.alone and accounts.ended_by(least)
+    ending = ends_free_misses(interaction, spine.filter, accounts)
     told = accounts.told_alone() if ending else accounts
     tests_charged = barred is not None and barred.bought is False and (told.alone or not price.free_miss)
     charged = tests_charged or freed_by_a_delta(interaction, spine.filter) is not None
@@ -227,9 +232,10 @@ def quote(
         left=accounts.share_left(),
         left_after=told.share_left(most, epsilons),
         most=most,
+        basic=epsilons,
         ends_free_misses=ending,
         free_misses_ended=accounts.alone,
-        hits_left=accounts.copies(price.hit, each),
+        hits_left=price.hits_left(told, each),
         fits=fits,
         error_bar=None if interaction.decides else bar,
         distance=apart if tested else None,

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from fractions import Fraction
 
-from chary.amounts import DELTA_STEPS, Accounts, Amount
+from chary.amounts import DELTA_STEPS, LIMIT, Accounts, Amount
 from chary.errors import BudgetRefused, CharyError
 from chary.filters import Budget, Filter, RenyiFilter
 from chary.numbers import plain
 from chary.spine.interaction import Interaction
+from chary.words import EVERY_CHARGED, MISSES_ENDED
 
 # Below a four-billionth of what was asked nothing is worth proposing. After the halvings eight more steps place what
 # fits to 1/256 of itself, more than the two digits that are told.
@@ -30,6 +31,12 @@ def needed(interaction: Interaction, filter_: Filter) -> tuple[Amount, int]:
     price = interaction.price(filter_)
     least = interaction.worst(price, 1 if interaction.may_halt(price) else None)
     return least, interaction.epsilons(price)
+
+
+def ends_free_misses(interaction: Interaction, filter_: Filter, accounts: Accounts) -> bool:
+    """Whether it would be charged, but only to the basic account, so that the main one ends for good."""
+    least, basic = needed(interaction, filter_)
+    return accounts.fits(least, basic) and not accounts.alone and accounts.ended_by(least)
 
 
 def freed_by_a_delta(interaction: Interaction, filter_: Filter) -> str | None:
@@ -68,6 +75,7 @@ def refused(interaction: Interaction, filter_: Filter, accounts: Accounts) -> Bu
     if least.delta > left.delta:
         failing, aside = (plain(Fraction(amount.delta, DELTA_STEPS)) for amount in (least, left))
         told += f"; it also takes a delta of {failing} and {aside} is left of what was set aside (approximate_delta=)"
+    told += _ended(basic, accounts)
     fitting = _largest_that_fits(interaction, filter_, accounts)
     told += "" if fitting is None else f"; epsilon={plain(fitting)} would fit"
     if (freed := freed_by_a_delta(interaction, filter_)) is not None:
@@ -77,6 +85,16 @@ def refused(interaction: Interaction, filter_: Filter, accounts: Accounts) -> Bu
     if fitting is not None:
         error.figures["epsilon"] = float(fitting)
     return error
+
+
+def _ended(basic: int, accounts: Accounts) -> str:
+    """Why what is left may not be had once the main account has ended."""
+    if not accounts.alone:
+        return ""
+    told = f"; {MISSES_ENDED}: {EVERY_CHARGED}"
+    if accounts.own is not None:
+        return f"{told}, and nothing more is charged to an analyst under a cap, which does not count that"
+    return told if basic < LIMIT else f"{told}, and for this one there is none that adds up"
 
 
 def _largest_that_fits(interaction: Interaction, filter_: Filter, accounts: Accounts) -> Fraction | None:

@@ -30,15 +30,14 @@ def spent_of(ledger: Ledger, dataset: str, filter_: Filter) -> Spending:
 def charged_of(ledger: Ledger, dataset: str, filter_: Filter, calls: list[CallRecord]) -> Spending:
     """What these calls were charged together, likewise."""
     total = sum((call.charged for call in calls), Amount(0))
-    share = accounts_of(ledger, dataset).taken(total, sum(call.basic for call in calls))
-    return Spending(share, filter_.charged(total), filter_.unit, total)
+    return charged_in(ledger, dataset, filter_, total, sum(call.basic for call in calls))
+
+
+def charged_in(ledger: Ledger, dataset: str, filter_: Filter, total: Amount, basic: int) -> Spending:
+    """Charges of a dataset that add up to this, and to so much of its basic account, likewise."""
+    return Spending(accounts_of(ledger, dataset).taken(total, basic), filter_.charged(total), filter_.unit, total)
 
 
 def remaining(filter_: Filter, accounts: Accounts) -> Spending:
     """What is left."""
     return Spending(accounts.share_left(), filter_.charged(accounts.left), filter_.unit, accounts.left)
-
-
-def left_of(ledger: Ledger, dataset: str, analyst: str) -> Amount:
-    """What an analyst could still spend of main and delta."""
-    return accounts_of(ledger, dataset, analyst).left

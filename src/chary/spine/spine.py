@@ -124,13 +124,13 @@ class Spine:
         for _ in range(ATTEMPTS):
             most = self._affordable(interaction, price)
             worst = interaction.worst(price, most)
-            if self.replays and worst.fits_into(self.left()):
+            basic = interaction.epsilons(price)
+            if self.replays and self.accounts().fits(worst, basic):
                 raise RequestUnanswered("the ledger has no answer under this request key")
             if self.replays:
                 break
             try:
                 asked = (interaction.kind, body, worst, request)
-                basic = interaction.epsilons(price)
                 return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic), most
             except BudgetRefused:
                 if most == 1 or not interaction.may_halt(price):
@@ -162,6 +162,11 @@ class Spine:
     def remaining(self) -> Spending:
         """What this analyst could still spend, likewise."""
         return remaining(self.filter, self.accounts())
+
+    @property
+    def free_misses_ended(self) -> bool:
+        """Whether every call is charged its epsilon by now, hit or miss."""
+        return self.accounts().alone
 
     def _answer(self, running: "_Running", block: Uninterrupted, again: int = 0) -> Json:
         """Run and settle. When the held state moved meanwhile, whatever came out, the outcome, unseen by anybody, is

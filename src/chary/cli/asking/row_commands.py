@@ -28,7 +28,9 @@ from chary.cli.places import check_rows, is_ledger
 from chary.cli.spinner import spinning
 from chary.errors import CharyError, InvalidParameter
 from chary.session import Session
-from chary.spine.refusal import freed_by_a_delta
+from chary.spine.quote import LAST_FREE
+from chary.spine.refusal import ends_free_misses, freed_by_a_delta
+from chary.words import EVERY_CHARGED
 
 ROWS: Final[dict[str, type]] = {"source": SourceOptions, "budget": BudgetOptions}
 NO_SIZE: Final = CallOptions()
@@ -114,7 +116,9 @@ class Stated:
         """The run that is gone on with, or a new one of the call that is stated."""
         assert self.form is not None
         if self.earlier is None:
-            return self.session.start(self.call(), request=self.part(self.form.keyed))
+            call = self.call()
+            self._warn_of_the_last(call)
+            return self.session.start(call, request=self.part(self.form.keyed))
         if wrong := [name for name in self.form.sizes if name in self.settings.typed]:
             raise InvalidParameter(
                 f"an earlier {self.form.name} keeps what it was opened with: leave {flag(wrong[0])} out"
@@ -122,7 +126,9 @@ class Stated:
         return self.session.resume(self.earlier)
 
     def warn(self, call: Call[Any]) -> None:
-        """Say before the first charge that it binds the rows to misses that are charged, where a delta frees them."""
+        """Say before a charge that it ends free misses; and before the first one that it binds the rows to misses that
+        are charged, where a delta frees them."""
+        self._warn_of_the_last(call)
         spine = self.session.spine
         if any(True for _ in spine.ledger.calls(spine.dataset, limit=1)):
             return
@@ -131,6 +137,12 @@ class Stated:
             self.rest()
             told = f"misses are charged here, and would be free {freed} (--delta 1e-6); this charge fixes the budget"
             errors.print(f"note: {spoken(told, ['epsilon_per_call'])}", markup=False, soft_wrap=True)
+
+    def _warn_of_the_last(self, call: Call[Any]) -> None:
+        spine = self.session.spine
+        if ends_free_misses(call.bind(spine), spine.filter, spine.accounts()):
+            self.rest()
+            errors.print(f"note: {LAST_FREE}: after it {EVERY_CHARGED}", markup=False, soft_wrap=True)
 
     def told(self, answer: Any, kind: str | None = None) -> dict[str, Any]:
         """An answer by names, with the labels of a series."""

@@ -73,7 +73,7 @@ class KeptLedger:
                 adds = at.dataset.counted(basic)
                 entry = reserving(at.number + 1, dataset, analyst, kind, body, worst, request, origin, adds)
                 sql_writes.unclaimed(connection, entry, self._claims.held)
-                at.dataset.admit(worst, "dataset", adds)
+                at.dataset.admit(worst, "dataset", at.analyst.asks(adds))
                 at.analyst.admit(worst, "analyst")
                 sealed = self._upkeep.post(connection, at.head, entry, known=at.known)
                 # Claimed before the commit: nobody ever sees the key without its claim. A failed commit leaves it.

@@ -50,7 +50,9 @@ _last_settled = (
 )
 # A range of the index of keys, whose texts are compared by their bytes.
 _charged_under = (
-    select(calls.c.state, func.sum(calls.c.charged_main), func.sum(calls.c.charged_delta))
+    select(calls.c.state, *map(func.sum, (calls.c.charged_main, calls.c.charged_delta, entries.c.basic)))
+    .select_from(calls)
+    .join(entries, entries.c.number == calls.c.number)
     .where(
         calls.c.dataset == bindparam("dataset"),
         calls.c.analyst == bindparam("analyst"),
@@ -247,13 +249,16 @@ def last_settled(connection: Connection, dataset: str, kind: str, body: str) -> 
 
 def charged_under(connection: Connection, dataset: str, analyst: str, keys: str) -> Balance:
     """What an analyst's calls were charged whose request keys begin with these words."""
-    account(connection, dataset)
+    whole = account(connection, dataset).purse.basic
     asked = {"dataset": dataset, "analyst": label(analyst, "analyst"), "keys": label(keys, "request")}
-    rows = connection.execute(_charged_under, asked | {"behind": keys + _LAST})
+    rows = connection.execute(_charged_under, asked | {"behind": keys + _LAST}).all()
     # A sum of nothing but damaged numbers is none.
-    by_state = {state: Amount(int(main or 0), int(delta or 0)) for state, main, delta in rows}
+    by_state = {state: Amount(int(main or 0), int(delta or 0)) for state, main, delta, _ in rows}
     open_ = by_state.get(State.RESERVED, Amount(0))
-    return Balance(None, sum(by_state.values(), Amount(0)), open_)
+    # What never ran gave its epsilons back.
+    added = sum(int(basic or 0) for state, _, _, basic in rows if state != State.VOIDED)
+    basic = None if whole is None else replace(whole, spent=added)
+    return Balance(None, sum(by_state.values(), Amount(0)), open_, basic)
 
 
 def secret(upkeep: Upkeep, connection: Connection, number: int) -> bytes | None:

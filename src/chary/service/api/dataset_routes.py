@@ -108,7 +108,8 @@ def budget_of(on: Asking, typed: bool) -> dict[str, Any]:
     """What is spent and what is left, as shares of the budget."""
     session = on.served.asked_by(on.who.analyst)
     spent, left = session.spent, session.remaining
-    told = {"spent": spent.share, "left": left.share}
+    told: dict[str, Any] = {"spent": spent.share, "left": left.share}
+    told["free_misses_ended"] = session.spine.free_misses_ended
     return told | ({"typed": {"spent": in_typed(spent), "left": in_typed(left)}} if typed else {})
 
 

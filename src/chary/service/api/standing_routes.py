@@ -150,7 +150,7 @@ def _stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> Stan
         raise InvalidParameter("there is no webhook of that name in the chary.toml")
     told = {"standing": named(on.who, on.served.name, key), "asked": wish.written()}
     service.trail.add(on.who, on.served.name, "stand", told, key)
-    return service.standing.stand(on.served, on.who, wish, quoted.most, **said)
+    return service.standing.stand(on.served, on.who, wish, quoted, **said)
 
 
 def turned(service: Service, on: Asking, name: str, state: str) -> StandingQuestion:

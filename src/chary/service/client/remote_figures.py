@@ -56,6 +56,11 @@ class RemoteFigures:
         return self._budget("left")
 
     @property
+    def free_misses_ended(self) -> bool:
+        """Whether every call is charged its epsilon by now, hit or miss; False from a service that does not say so."""
+        return bool(self._transport.read(self._at("budget")).get("free_misses_ended"))
+
+    @property
     def history(self) -> list[Entry]:
         """The calls that are shown to this token, oldest first."""
         return [Entry(**each) for each in self._transport.pages(self._at("calls"))]

@@ -206,6 +206,11 @@ class _RemoteCashier:
         """What is left now."""
         return self.session.remaining
 
+    @property
+    def free_misses_ended(self) -> bool:
+        """Whether every call is charged its epsilon by now, hit or miss."""
+        return self.session.free_misses_ended
+
 
 def _chosen(known: list[str], dataset: str | None) -> str:
     if dataset is None and len(known) == 1:

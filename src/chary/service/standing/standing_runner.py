@@ -15,6 +15,7 @@ from chary.calls.call import read
 from chary.calls.run import Opening
 from chary.calls.weights.histogram_questions import WeightedAnswer
 from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
+from chary.ledger import State
 from chary.numbers import exact
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.roles import Principal
@@ -26,7 +27,7 @@ from chary.service.standing.standing_book import APPEND, ENDED, NEVER, StandingB
 from chary.service.telling.feed import Feed, News
 from chary.service.wire.problems import Refusal
 from chary.session import Quote, Session
-from chary.spine.spending import spending
+from chary.spine.spending import charged_in
 
 LOG: Final = logging.getLogger("chary.service")
 WEEK: Final = 7 * 86_400.0
@@ -75,7 +76,7 @@ class StandingRunner:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_DATASETS), repr=False)
 
-    def stand(self, served: Served, who: Principal, wish: Wish, price: Amount, **said: Any) -> StandingQuestion:
+    def stand(self, served: Served, who: Principal, wish: Wish, quoted: Quote, **said: Any) -> StandingQuestion:
         """A new standing question: at appends about every version after the one of now, at times also about that.
 
         Errors: `InvalidParameter` where not even one answer fits into its share, and for a token of an issuer.
@@ -87,7 +88,8 @@ class StandingRunner:
             )
         if wish.action == "ask":
             read_asked(wish)
-        if not price.fits_into(_share(served.session, max(Fraction(0), exact(said["share"], "share")))):
+        share = max(Fraction(0), exact(said["share"], "share"))
+        if not _within(served.session, share, quoted, (Amount(0), 0)):
             raise InvalidParameter("one answer could cost more than this share: give it a larger one")
         known = version_of(served) if said["every"] == APPEND else NEVER
         return self.book.add(who, served.name, wish, known, **said)
@@ -170,8 +172,7 @@ class StandingRunner:
         session = served.acting(who)
         try:
             quoted = self.calculations.now(lambda: quote_of(served, who, session, standing.wish))
-            most = self._charged(session, standing, version) + quoted.most
-            if not most.fits_into(_share(session, standing.share)):
+            if not _within(session, standing.share, quoted, self._charged(session, standing, version)):
                 self._end(standing, version, "the next answer could cost more than is left of its share")
                 return
             key = key_of(standing, version)
@@ -180,7 +181,8 @@ class StandingRunner:
         except (BudgetRefused, InvalidInput) as error:
             self._end(standing, version, str(error))
         else:
-            charged = spending(session.spine.filter, self._charged(session, standing)).share
+            spine = session.spine
+            charged = charged_in(spine.ledger, spine.dataset, spine.filter, *self._charged(session, standing)).share
             self._answered(replace(standing, charged=charged), version, answer, quoted)
 
     def _failed(self, standing: StandingQuestion, version: int, error: Exception) -> None:
@@ -195,20 +197,19 @@ class StandingRunner:
             self.feed.add(standing, News("failing", version, None, f"it cannot be asked, and is tried again: {why}"))
         self.book.keep(standing.standing)
 
-    def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> Amount:
-        """What the ledger charged for it, also where a call failed or was killed; without the answer about
-        a version, which is told again for free. Rounds that were begun for it are not: they may be over."""
+    def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> tuple[Amount, int]:
+        """What the ledger charged for it, also where a call failed or was killed, and what that added to the basic
+        account; without the answer about a version, which is told again for free. Rounds that were begun for it are
+        not: they may be over."""
         spine = session.spine
-
-        def settled(keys: str) -> Amount:
-            under = spine.ledger.charged_under(spine.dataset, spine.analyst, keys)
-            return under.spent - under.open
-
-        charged = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, "")).spent
+        found = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, ""))
+        charged, basic = found.spent, 0 if found.basic is None else found.basic.spent
         if about is not None:
             key = key_of(standing, about)
-            charged = charged - (settled(key) - settled(f"{key}/"))
-        return charged
+            for call in spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=key):
+                if call.request == key and call.state == State.SETTLED:
+                    charged, basic = charged - call.charged, basic - call.basic
+        return charged, basic
 
     def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
         """`standing` has what it was charged by now. What a histogram says alone is under no call of its own."""
@@ -230,9 +231,12 @@ class StandingRunner:
         self.book.keep(standing.standing, state=ENDED)
 
 
-def _share(session: Session, share: Fraction) -> Amount:
-    """What a question may take: so much of main and so much of delta, neither more."""
-    return session.spine.filter.shares.cap(share)
+def _within(session: Session, share: Fraction, quoted: Quote, charged: tuple[Amount, int]) -> bool:
+    """Whether the next answer stays within the share of a question whatever comes out: of each account that counts."""
+    accounts, (amount, basic) = session.spine.accounts(), charged
+    if quoted.ends_free_misses:
+        accounts = accounts.told_alone()
+    return accounts.within(share, amount + quoted.most, basic + quoted.basic)
 
 
 def read_asked(wish: Wish) -> None:

@@ -50,7 +50,8 @@ BEGIN
 END $$;
 
 -- The rule of admission is that of `chary.amounts.Accounts`. A call that does not fit into the basic account closes it:
--- it then holds one step more than its capacity. One that fits into that alone ends the main account.
+-- it then holds one step more than its capacity. One that fits into that alone ends the main account. A cap counts main
+-- and delta, so that the main account alone admits what an analyst asks who has one.
 CREATE OR REPLACE FUNCTION post_reserve(e entries) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF (e.call = e.number AND (e.back_main, e.back_delta, e.hits, e.tests, e.answer_hash) = (0, 0, 0, 0, '')) IS NOT TRUE THEN
@@ -64,6 +65,8 @@ BEGIN
         AND e.basic <= CASE capacity_basic WHEN 0 THEN 0 ELSE capacity_basic + 1 - spent_basic END
         AND CASE WHEN alone = 0 AND e.main <= capacity_main - spent_main THEN TRUE
             ELSE capacity_basic > 0 AND e.basic <= capacity_basic - spent_basic AND e.main <= 4611686018427387904 - spent_main
+                AND (e.basic = 0 OR NOT EXISTS (SELECT 1 FROM analysts
+                    WHERE analysts.dataset = e.dataset AND analysts.analyst = e.analyst AND cap_main IS NOT NULL))
         END;
     IF NOT FOUND THEN
         PERFORM refuse('the reservation passes the cap of the dataset');

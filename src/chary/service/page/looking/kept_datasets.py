@@ -5,12 +5,14 @@ import shlex
 from dataclasses import dataclass
 from typing import Final
 
+from chary.amounts import Amount
 from chary.errors import InvalidParameter, LedgerError
 from chary.service.access.bearer_tokens import TokenRecord
 from chary.service.access.roles import Role
 from chary.service.api.places import Asking
 from chary.service.api.service_state import Service
 from chary.service.api.token_routes import tokens_kept
+from chary.spine.spending import accounts_of
 
 _SERVER: Final = "pg_dump --format=custom --file=COPY DATABASE"
 
@@ -40,7 +42,11 @@ def analysts_capped(service: Service, on: Asking) -> list[Capped]:
     names |= set(spine.ledger.analysts(spine.dataset))
     names |= {str(json.loads(entry.asked)["analyst"]) for entry in service.trail.done(on.served.name, "cap")}
     names |= {each.record.analyst for each in kept_tokens(service, on) if Role.ANALYST in each.record.roles}
-    return [_capped(on, name) for name in sorted(names)]
+    taken: dict[str, tuple[Amount, int]] = {}
+    for each in on.served.charges.all(spine.ledger, spine.dataset):
+        amount, basic = taken.get(each.analyst, (Amount(0), 0))
+        taken[each.analyst] = amount + each.charged, basic + each.basic
+    return [_capped(on, name, *taken.get(name, (Amount(0), 0))) for name in sorted(names)]
 
 
 def kept_tokens(service: Service, on: Asking) -> list[KeptToken]:
@@ -64,15 +70,15 @@ def backup_commands(service: Service, on: Asking) -> list[str]:
     return [_SERVER if "://" in place else command for command, place in copies.items()]
 
 
-def _capped(on: Asking, analyst: str) -> Capped:
+def _capped(on: Asking, analyst: str, amount: Amount, basic: int) -> Capped:
+    """Their charges are a share of the account that lives, a cap is one of main and delta."""
     spine = on.served.session.spine
-    shares = spine.filter.shares
     try:
         balance = spine.ledger.analyst_balance(spine.dataset, analyst)
     except (LedgerError, InvalidParameter):  # no name, or one that the ledger has not heard of
         return Capped(analyst, 0.0, None)
-    share = None if balance.capacity is None else shares.taken(balance.capacity)
-    return Capped(analyst, shares.taken(balance.spent), share)
+    share = None if balance.capacity is None else spine.filter.shares.taken(balance.capacity)
+    return Capped(analyst, accounts_of(spine.ledger, spine.dataset).taken(amount, basic), share)
 
 
 def _state(token: TokenRecord, now: float) -> str:
