@@ -160,14 +160,24 @@ def advise(
 
 def advice_within(wanted: Wanted, room: Room) -> Advice:
     """Advice for what is left; comparisons are for a whole budget, so only where nothing is spent."""
-    found, charging = _Collected(wanted), f"target charging, {room.filter.kind} filter"
-    for name, contender in (RELEASES | SPARSE | GAUSSIAN | SHARP | {charging: contenders.target_charging}).items():
-        found.add(name, partial(contender, wanted, room))
+    found = _calls(wanted, room)
     if room.fresh:
         found.compare(room.filter.budget)
     else:
         found.unfit += [Unfit(name, "it is for a whole budget, and not all of this one is left") for name in COMPARED]
     return found.advice()
+
+
+def options_within(wanted: Wanted, room: Room) -> tuple[Option, ...]:
+    """The calls for what is left, without the comparisons, which no call can be written for."""
+    return _calls(wanted, room).advice().options
+
+
+def _calls(wanted: Wanted, room: Room) -> "_Collected":
+    found, charging = _Collected(wanted), f"target charging, {room.filter.kind} filter"
+    for name, contender in (RELEASES | SPARSE | GAUSSIAN | SHARP | {charging: contenders.target_charging}).items():
+        found.add(name, partial(contender, wanted, room))
+    return found
 
 
 class _Collected:
