@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from chary.accounting.log_moments import capacity_down, choose_order
-from chary.accounting.sharp.chance_chain import EDGE_BITS, LEAST_SPEED, stretch
+from chary.accounting.sharp.chance_chain import EDGE_BITS, LEAST_SPEED
 from chary.accounting.sharp.logit_steps import LogitSteps
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
 from chary.amounts import MAIN_STEPS, steps_down

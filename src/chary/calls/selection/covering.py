@@ -97,4 +97,4 @@ def conditions_of(candidates: Count | Sequence[Any]) -> list[Named]:
 
 def _check_number(candidates: int) -> None:
     if candidates > MOST_CANDIDATES:
-        raise InvalidQuery(f"a coverage is among at most {MOST_CANDIDATES:,} candidates, not {candidates:,}")
+        raise InvalidQuery(f"give at most {MOST_CANDIDATES:,} candidates, not {candidates:,}")
