@@ -162,17 +162,27 @@ def advise(
 
 def advice_within(wanted: Wanted, room: Room) -> Advice:
     """Advice for what is left; comparisons are for a whole budget, so only where nothing is spent."""
+    found = _calls(wanted, room)
+    if room.fresh:
+        found.compare(room.filter.budget)
+    else:
+        found.unfit += [Unfit(name, "it is for a whole budget, and not all of this one is left") for name in COMPARED]
+    return found.advice()
+
+
+def options_within(wanted: Wanted, room: Room) -> tuple[Option, ...]:
+    """The calls for what is left, without the comparisons, which no call can be written for."""
+    return _calls(wanted, room).advice().options
+
+
+def _calls(wanted: Wanted, room: Room) -> "_Collected":
     found, charging = _Collected(wanted), f"target charging, {room.filter.kind} filter"
     # Of runs whose questions are charged one by one no epsilons can be added up.
     runs = {} if room.ended else GAUSSIAN
     found.unfit += [Unfit(name, f"{MISSES_ENDED}: {EVERY_CHARGED}") for name in GAUSSIAN if room.ended]
     for name, contender in (RELEASES | SPARSE | runs | SHARP | {charging: contenders.target_charging}).items():
         found.add(name, partial(contender, wanted, room))
-    if room.fresh:
-        found.compare(room.filter.budget)
-    else:
-        found.unfit += [Unfit(name, "it is for a whole budget, and not all of this one is left") for name in COMPARED]
-    return found.advice()
+    return found
 
 
 class _Collected:

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from chary.accounting import error_of_all_up, gaussian_error_up
-from chary.advise.adviser import advice_within
+from chary.advise.adviser import options_within
 from chary.advise.affording import Room, Wanted, epsilons_of
 from chary.advise.sharp_values import HitValues
 from chary.amounts import Amount
@@ -42,7 +42,7 @@ def alternatives(
         terms = {"hits": min(expected, tests)} | _terms(call, bound, tests)
         asked = _Compared.of(filter_, bound, Wanted.asked(spine.rows.neighbouring, **terms), ended=ended)
         own = [Alternative(f"{bound.kind}, as quoted", asked.error, None)] if asked.fits else []
-        others = advice_within(asked.wanted, asked.room).options
+        others = options_within(asked.wanted, asked.room)
     except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
         return []
     told = [Alternative(each.mechanism, each.error, each.code) for each in others if each.code is not None]

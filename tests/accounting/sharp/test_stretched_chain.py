@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from chary.accounting.sharp.allowed_pairs import Inequalities
 from chary.accounting.sharp.chance_chain import ONE, chance_chain, stretch
 from chary.accounting.sharp.half_widths import half_width
 from chary.accounting.sharp.sharp_event import SharpTest, least_price
@@ -93,3 +94,25 @@ def test_a_price_beyond_all_stretching_is_refused_with_the_least_that_works():
         sharp_table(order=18, price=least_price(Fraction(18), Fraction(9, 10**6)))
     least = str(refused.value).split()[-1]
     assert sharp_table(order=18, price=least).spacing > 1
+
+
+@pytest.mark.parametrize("part", [0, Fraction(1, 10**6), Fraction(1, 10**10)])
+def test_no_chain_of_a_slow_test_verifies_more_than_some_thousand_pairs(monkeypatch, part):
+    """Each pair takes four logarithms and powers with 42 to 80 digits."""
+    pairs = []
+    monkeypatch.setattr(
+        "chary.accounting.sharp.chance_chain.Inequalities.allow",
+        lambda self, p, q, allow=Inequalities.allow: pairs.append(1) or allow(self, p, q),
+    )
+    price = least_price(Fraction(18), Fraction(1, 1900))
+    chance_chain(SharpTest(18, price, price * part))
+    assert len(pairs) < 15_000
+
+
+@pytest.mark.parametrize("part", [0, Fraction(1, 10**6), Fraction(1, 2)])
+@pytest.mark.parametrize("speed", [Fraction(1, 200), Fraction(1, 700)])
+def test_a_width_walked_several_sensitivities_at_a_step_is_that_of_the_table(speed, part):
+    price = least_price(Fraction(18), speed)
+    table = sharp_table(order=18, price=price, miss_price=price * part)
+    found = (table.false_alarm_reach(RARE) + table.miss_reach(RARE)) / 2
+    assert half_width(table.test, float(RARE)) == pytest.approx(found, rel=0.01)

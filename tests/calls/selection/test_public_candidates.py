@@ -95,3 +95,15 @@ def test_other_filters_name_the_alternative(opened, kind):
     with pytest.raises(NoPrice, match="ask with epsilon="):
         session.ask(kind(CONDITIONS, above=5, hits=5))
     assert spent(session) == spent(opened(budget=Budget(epsilon=1)))
+
+
+@pytest.mark.parametrize("kind", [Cover, Select])
+def test_more_than_a_thousand_conditions_are_refused(opened, kind):
+    with pytest.raises(InvalidQuery, match="at most 1,000 candidates, not 1,001"):
+        opened(budget=FINE).quote(kind([f"age > {age}" for age in range(1001)], above=5, epsilon="0.01"))
+
+
+@pytest.mark.parametrize("candidates", [7, (each for each in CONDITIONS)])
+def test_what_is_no_list_of_candidates_is_refused_in_words(opened, candidates):
+    with pytest.raises(InvalidQuery, match="candidates are"):
+        opened(budget=FINE).quote(Cover(candidates, above=5, epsilon="0.01"))

@@ -24,16 +24,22 @@ _EDGE_LOGIT: Final = EDGE_BITS * math.log(2)
 _TAIL: Final = ONE >> 12
 # Floats are off by some 1e-15; this margin costs a test of 1,000 steps less than one part in 10^9 of its slope.
 _MARGIN, _MORE, _TRIES = 1e-13, 16, 8
+# A margin that was needed serves the next steps at once, while it costs less than can be seen.
+_LARGEST_FIRST: Final = 1e-8
 # Steps of many sensitivities settle quickly where chances change by a part in 1,000, but not where they fall by powers.
-_STRETCHED_MARGIN, _SETTLING, _ENDING, _HALVINGS = 1e-10, 3, math.log(1000), 25
+_STRETCHED_MARGIN, _SETTLING, _SETTLED, _HALVINGS = 1e-10, 3, 1e-3, 12
 # Sides that differ from 1 by more than 10^-24 need 42 digits, which halve the time of 60. A miss price below 10^-9 has
 # to be told from rounding at chances of 2^-100, and takes 80.
 _FEWER_DIGITS, _MORE_DIGITS, _TINY = -18, 20, Fraction(1, 10**9)
 # Below this speed floats do not find a next chance to the digits that are verified.
 LEAST_SPEED: Final = Fraction(1, 10**5)
-# Slower chains take several sensitivities at a step, as many as make it so fast: a second or two and 10^5 numbers.
-LEAST_EVEN_SPEED: Final = Fraction(1, 2000)
-_STRETCHED_TO: Final = 2e-3
+# Slower chains take several sensitivities at a step, as many as make it so fast: half a second and 10^5 numbers.
+LEAST_EVEN_SPEED: Final = Fraction(1, 1000)
+_STRETCHED_TO: Final = Fraction(1, 500)
+# Where misses cost far less than hits no factor does for small chances, so thousands more are verified: fewer by this.
+_FAR_LESS, _FASTER = Fraction(1, 1000), 3
+# From this price on a test climbs no faster in its middle.
+_SATURATED: Final = Fraction(1)
 
 
 @lru_cache(maxsize=64)
@@ -69,10 +75,11 @@ def stretch(test: SharpTest) -> int:
     >>> stretch(SharpTest(18, "0.19295")), stretch(SharpTest(18, "0.0000003"))
     (1, 64)
     """
-    order, price = Fraction(test.order), Fraction(test.price)
-    if price >= least_price(order, LEAST_EVEN_SPEED):
+    order, price = Fraction(test.order), min(Fraction(test.price), _SATURATED)
+    faster = _FASTER if 0 < Fraction(test.miss_price) < _FAR_LESS * Fraction(test.price) else 1
+    if price >= least_price(order, LEAST_EVEN_SPEED * faster):
         return 1
-    return math.ceil(_STRETCHED_TO * math.sqrt(order * (order - 1) / price))
+    return math.ceil(_STRETCHED_TO * faster * Fraction(math.sqrt(order * (order - 1) / price)))
 
 
 class _Walk:
@@ -86,6 +93,7 @@ class _Walk:
         self._pairs = Inequalities(test)
         self._steps = LogitSteps(test)
         self._stretch = stretch(test)
+        self._margin = _MARGIN if self._stretch == 1 else _STRETCHED_MARGIN
         self._last = -_EDGE_LOGIT if test.miss_price else -math.log(ONE / _TAIL)
 
     def chances(self, *, up: bool) -> Iterator[int]:
@@ -100,36 +108,40 @@ class _Walk:
 
     def _stretched(self, logit: float, move: float) -> float:
         """How far the logit moves in one step: as many times the shorter of the first and the last sensitivity's."""
-        if abs(logit) > _ENDING and (move > 0 or self._last == -_EDGE_LOGIT):
-            return self._ending(logit, move)
-        first, reached = _gap(logit, logit + move), move
-        last = first
+        first, before, reached = _gap(logit, logit + move), move, move
+        last, final = first, abs(move)
+        rest = math.exp(log_chances(logit)[1 if move > 0 else 0])
         for _ in range(_SETTLING):
-            reached = _moved(logit, math.copysign(self._stretch * min(first, last), move)) - logit
-            last = self._final(logit, move, reached)
-        return reached
+            change = self._stretch * min(first, last)
+            if change >= rest:
+                return self._ending(logit, move, final)
+            before, reached = reached, _moved(logit, math.copysign(change, move)) - logit
+            last, final = self._final(logit + reached, move, final)
+        return reached if abs(reached - before) <= _SETTLED * abs(reached) else self._ending(logit, move, final)
 
-    def _ending(self, logit: float, move: float) -> float:
+    def _ending(self, logit: float, move: float, final: float) -> float:
         """The same near an end, where the last is far shorter: by halving, from one sensitivity's up."""
         first, low, high = _gap(logit, logit + move), move, move * self._stretch
         for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            room = self._stretch * min(first, self._final(logit, move, middle))
-            low, high = (middle, high) if _gap(logit, logit + middle) <= room else (low, middle)
+            middle = math.copysign(math.sqrt(low * high), move)
+            last, final = self._final(logit + middle, move, final)
+            fits = _gap(logit, logit + middle) <= self._stretch * min(first, last)
+            low, high = (middle, high) if fits else (low, middle)
         return low
 
-    def _final(self, logit: float, move: float, reached: float) -> float:
-        """How far apart the last sensitivity of a step may be in chance."""
-        end = logit + reached
-        return _gap(end - math.copysign(self._steps.step(end, up=move < 0, guess=abs(move)), move), end)
+    def _final(self, end: float, move: float, guess: float) -> tuple[float, float]:
+        """How far apart the last sensitivity of a step may be in chance, and in logits, to begin the next from."""
+        back = self._steps.step(end, up=move < 0, guess=guess)
+        return _gap(end - math.copysign(back, move), end), back
 
     def _verified(self, value: int, logit: float, move: float) -> int:
-        margin = _MARGIN if self._stretch == 1 else _STRETCHED_MARGIN
+        margin = self._margin
         for _ in range(_TRIES):
             found = _nearest(logit + move * (1 - margin))
             found = value + (found - value) // self._stretch * self._stretch
             rises = value < found if move > 0 else found < value
             if rises and self._allowed(min(value, found), max(value, found)):
+                self._margin = min(margin, _LARGEST_FIRST)
                 return found
             margin *= _MORE
         raise InvalidParameter("chances of neighbours cannot be told apart at these prices: take a larger price")

@@ -78,9 +78,10 @@ def sharp_table(*, order: Number, price: Number, miss_price: Number = 0, steps: 
 
     Whole sensitivities apart, each chance is the next of the one before (`next_miss_up`), up to a part in 1e11; small
     chances fall by one factor. No test at these prices climbs faster (docs/theory.md). At prices so small that it would
-    climb by less than a part in 2,000 a sensitivity, the table has one chance for several of them, evenly divided, and
-    is wider by a part in some hundreds at most. Tables are kept: the first takes some tens of milliseconds at usual
-    prices, whatever the steps. Errors: as of `SharpTest`, and `InvalidParameter` for a price too small for a table.
+    climb by less than a part in 1,000 a sensitivity (300 where misses cost far less than hits), the table has one
+    chance for several of them, evenly divided, and is wider by a part in a hundred at most. Tables are kept: the first
+    takes some tens of milliseconds at usual prices, whatever the steps. Errors: as of `SharpTest`, and
+    `InvalidParameter` for a price too small for a table.
     """
     test = SharpTest(order, price, miss_price)
     chances, centre = chance_chain(test)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any
+from typing import Any, Final
 
 from chary.accounting import Publication
 from chary.answer import Key, handed_out
@@ -21,6 +21,8 @@ from chary.spine.interaction import Interaction
 from chary.spine.spine import Spine
 
 Named = tuple[Key | str, Predicate]
+# Each is a transaction of its own, whose question excludes all that were chosen before.
+MOST_CANDIDATES: Final = 1000
 
 
 @call("cover", subject="selection")
@@ -78,15 +80,21 @@ class Cover(Valued[Coverage]):
 
 
 def conditions_of(candidates: Count | Sequence[Any]) -> list[Named]:
-    """Each candidate's name and condition; `InvalidQuery` for what has no conditions or has one twice."""
+    """Each candidate's name and condition; `InvalidQuery` for what has no conditions, one twice, or more than 1,000."""
     if isinstance(candidates, Count):
-        conditions = candidates.conditions()
-        return list(zip(candidates.keys or (), conditions, strict=True))
-    if isinstance(candidates, (str, Query)) or not candidates:
+        _check_number(len(candidates.keys or ()))
+        return list(zip(candidates.keys or (), candidates.conditions(), strict=True))
+    if isinstance(candidates, (str, Query)) or not isinstance(candidates, Sequence) or not candidates:
         raise InvalidQuery('candidates are a count with public keys, or conditions such as ["age >= 65", "smoker"]')
+    _check_number(len(candidates))
     conditions = [Predicate.parse(condition) if isinstance(condition, str) else condition for condition in candidates]
     if not all(isinstance(condition, Predicate) for condition in conditions):
         raise InvalidQuery('each candidate is a condition, such as "age >= 65"')
     if len(set(conditions)) != len(conditions):
         raise InvalidQuery("candidates must be different conditions")
     return [(condition.text, condition) for condition in conditions]
+
+
+def _check_number(candidates: int) -> None:
+    if candidates > MOST_CANDIDATES:
+        raise InvalidQuery(f"give at most {MOST_CANDIDATES:,} candidates, not {candidates:,}")
