@@ -123,14 +123,13 @@ class Spine:
         """
         for _ in range(ATTEMPTS):
             most = self._affordable(interaction, price)
-            worst = interaction.worst(price, most)
-            if self.replays and worst.fits_into(self.left()):
+            worst, basic = interaction.worst(price, most), interaction.epsilons(price)
+            if self.replays and self.accounts().fits(worst, basic):
                 raise RequestUnanswered("the ledger has no answer under this request key")
             if self.replays:
                 break
             try:
                 asked = (interaction.kind, body, worst, request)
-                basic = interaction.epsilons(price)
                 return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic), most
             except BudgetRefused:
                 if most == 1 or not interaction.may_halt(price):
