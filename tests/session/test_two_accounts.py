@@ -8,7 +8,9 @@ from chary import Budget, BudgetRefused, count
 from chary.advise import advise_for
 from chary.calls import Individual, Release, SparseVector, Test, Watch
 from chary.filters import largest_call_left
+from chary.ledger import RequestUnanswered
 from chary.noise import Seeded
+from chary.session import Session
 from tests.session.kit import CLINICS, USUAL
 from tests.session.test_advising import spend
 
@@ -70,6 +72,18 @@ def test_after_the_end_a_miss_is_charged(session):
     with pytest.raises(BudgetRefused):
         session.test(count(), above=NEVER, epsilon="0.02")
     assert session.remaining.share == 0
+
+
+def test_a_replay_says_of_what_fits_either_account_that_it_is_unanswered(session):
+    replaying = Session(replace(session.spine, replays=True))
+    for _ in range(2):
+        # Only the epsilons have room for it, before the end and after.
+        with pytest.raises(RequestUnanswered):
+            replaying.ask(BIG, request="never")
+        session.ask(BIG)
+    with pytest.raises(BudgetRefused):
+        replaying.ask(BIG, request="never")
+    assert len(session.history) == 2
 
 
 def test_what_has_no_epsilon_is_for_the_main_account_alone(session):

@@ -123,8 +123,7 @@ class Spine:
         """
         for _ in range(ATTEMPTS):
             most = self._affordable(interaction, price)
-            worst = interaction.worst(price, most)
-            basic = interaction.epsilons(price)
+            worst, basic = interaction.worst(price, most), interaction.epsilons(price)
             if self.replays and self.accounts().fits(worst, basic):
                 raise RequestUnanswered("the ledger has no answer under this request key")
             if self.replays:
