@@ -1,5 +1,6 @@
 """Standing questions: once about each version, within their share, told once, through restarts and kills."""
 
+import asyncio
 import base64
 import json
 import threading
@@ -304,8 +305,8 @@ def test_an_answer_whose_delta_is_more_than_its_share_is_refused_before_it_stand
     body = {"call": call, "every": "append"}
     on = Asking(aside.tokens.recognise(token_of(aside, "alice", ["analyst"])), aside.datasets["visits"])
     with pytest.raises(InvalidParameter, match="larger"):
-        stood(aside, on, body | {"share": "0.1"}, "first")
-    assert stood(aside, on, body | {"share": "0.75"}, "second").share == Fraction(3, 4)
+        asyncio.run(stood(aside, on, body | {"share": "0.1"}, "first"))
+    assert asyncio.run(stood(aside, on, body | {"share": "0.75"}, "second")).share == Fraction(3, 4)
     assert asked(aside) == []
 
 
@@ -776,7 +777,7 @@ def test_a_dataset_that_takes_long_holds_up_no_other_one(made, monkeypatch):
     serve_visits(service, "slow", **PUBLIC)
     who = service.tokens.recognise(token_of(service, "alice"))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
-    service.standing.stand(service.datasets["slow"], who, Wish("ask", ALWAYS.body()), 0.0, **terms)
+    service.standing.stand(service.datasets["slow"], who, Wish("ask", ALWAYS.body()), Amount(0), **terms)
     stand(service)
     free, usual = threading.Event(), standing_runner.quote_of
 
