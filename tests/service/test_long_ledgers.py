@@ -286,3 +286,16 @@ def test_a_look_that_fails_counts_nothing_twice_and_forgets_nothing(tmp_path):
     assert sum(charge.calls for charge in found) == len(list(ledger.calls("visits")))
     assert sum(charge.charged.main for charge in found) == ledger.balance("visits").spent.main
     ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "packed"),
+    [("gzip", True), ("br, gzip;q=0.1", True), ("gzip;q=0", False), ("gzip; q=0.0", False), ("br", False)],
+)
+def test_a_report_is_packed_for_whoever_takes_it_so(served, said, packed):
+    with listening(served) as address, client_of(address, token_of(served, "carol", ["custodian"])) as http:
+        assert http.post("/v1/datasets/visits/report").status_code == 201
+        for place in ("report", "report/draft"):
+            found = http.get(f"/v1/datasets/visits/{place}", headers={"Accept-Encoding": said})
+            assert (found.headers.get("Content-Encoding") == "gzip") == packed
+            assert len(found.json()["datasets"]) == 1
