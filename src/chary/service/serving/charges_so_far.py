@@ -46,7 +46,7 @@ class ChargesSoFar:
     def all(self, ledger: Ledger, dataset: str) -> list[Charge]:
         """In the order of their times. A look that fails leaves nothing behind, so that each call counts once."""
         with self._lock:
-            after, waiting, done = self._after, [], []
+            after, waiting, done = self._after, list[CallRecord](), list[CallRecord]()
             for record in chain(map(ledger.call, self._waiting), ledger.calls(dataset, after=after)):
                 after = max(after, record.number)
                 (waiting if record.state == State.RESERVED else done).append(record)
