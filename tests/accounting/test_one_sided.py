@@ -256,3 +256,10 @@ def test_what_ledgers_imply_never_changes(given, scales, shift):
     """A body holds the sizes alone, so the noise that an open run goes on with follows from them, on every machine."""
     noise = one_sided_noise(**given)
     assert ((str(noise.threshold), str(noise.test)), noise.shift) == (scales, shift)
+
+
+@pytest.mark.parametrize("nines", [20, 400, 1000])
+def test_a_confidence_that_doubles_cannot_tell_from_1_is_refused(nines):
+    noise = one_sided_noise(epsilon=1, hits=3, tests=60, monotone=True)
+    with pytest.raises(InvalidParameter, match="too close to 1"):
+        one_sided_error_up(noise, tests=60, confidence="0." + "9" * nines)

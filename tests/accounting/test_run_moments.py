@@ -150,6 +150,13 @@ def test_no_budget_pays_for_hardly_any_noise(changed):
         ThresholdRun(noise).log_moment_up(Fraction(18))
 
 
+@pytest.mark.parametrize("far", ["1e-300", "1e300"])
+@pytest.mark.parametrize("name", ["sensitivity", "threshold_noise", "query_noise", "threshold", "low"])
+def test_numbers_of_any_size_have_a_price_or_none(name, far):
+    found = run_moments_up(18, **({"sensitivity": "0.001"} | NOISE | {name: far}))
+    assert found is None or all(0 < part < math.inf for part in found)
+
+
 def test_runs_cost_far_less_than_their_losses_at_an_order():
     """What the price is for: losses count (order - 1) times."""
     lost = halted_epsilon_up(1000, sensitivity="0.001", **NOISE)

@@ -130,6 +130,21 @@ def test_quotes_of_any_kind_are_cut_off(made, monkeypatch):
         visitor.http.close()
 
 
+def test_what_is_written_down_of_a_standing_question_is_never_cut_off(made, monkeypatch):
+    service, under_way = made(), []
+    written = service.trail.add
+
+    def watched(*told):
+        under_way.append(len(service.calculations.deadlines._running))
+        return written(*told)
+
+    monkeypatch.setattr(service.trail, "add", watched)
+    with listening(service) as address, client_of(address, token_of(service)) as http:
+        said = http.post("/v1/datasets/visits/standing", json={"call": TEST, "every": "append", "share": 1})
+        assert said.status_code == 201
+    assert under_way == [0]
+
+
 def test_of_quotes_too_each_analyst_has_a_turn_and_none_too_many(made, monkeypatch):
     service, free = made(**{"threads": 1, "calls-each": 2}), threading.Event()
     monkeypatch.setattr(chary.session.session, "quote", lambda *_: free.wait(60) and 1 / 0)

@@ -8,6 +8,7 @@ from sqlalchemy import event
 import chary
 from chary import Budget, count
 from chary.amounts import Amount
+from chary.errors import LedgerBusy
 from chary.ledger import SqlLedger
 from chary.service import connect
 from chary.service.serving import charges_so_far, reports_kept
@@ -241,18 +242,60 @@ def test_charges_that_are_taken_together_keep_their_sums_and_their_first_time(tm
     held = ledger.reserve("visits", "bob", "test", "{}", Amount(5))
     kept, plain = ChargesSoFar(_most=20), list(ledger.calls("visits"))
     for _ in range(2):
-        found = kept.all(ledger, "visits", 10**9)
+        found = kept.all(ledger, "visits")
         assert len(found) <= 30
         assert sum(charge.calls for charge in found) == len(plain)
         for analyst in ("alice", "bob", "nora"):
             took = sum(call.charged.main for call in plain if call.analyst == analyst)
-            assert sum(charge.share for charge in found if charge.analyst == analyst) == pytest.approx(took / 10**9)
+            assert sum(charge.charged.main for charge in found if charge.analyst == analyst) == took
         assert found[0].time == plain[0].created
         assert [charge.time for charge in found] == sorted(charge.time for charge in found)
     ledger.settle(held, Amount(0), 0, 1, "false")
     lengthened(ledger, "visits", 30, ["alice"])
     plain = list(ledger.calls("visits"))
-    found = kept.all(ledger, "visits", 10**9)
-    assert sum(charge.share for charge in found) == pytest.approx(ledger.balance("visits").spent.main / 10**9)
+    found = kept.all(ledger, "visits")
+    assert sum(charge.charged.main for charge in found) == ledger.balance("visits").spent.main
     assert (sum(charge.calls for charge in found), sum(charge.tests for charge in found)) == (len(plain), 1)
     ledger.close()
+
+
+class Cut:
+    """A ledger that is busy in the midst of its calls."""
+
+    def __init__(self, ledger):
+        self.call, self._ledger = ledger.call, ledger
+
+    def calls(self, *asked, **options):
+        yield from list(self._ledger.calls(*asked, **options))[:-1]
+        raise LedgerBusy("busy")
+
+
+def test_a_look_that_fails_counts_nothing_twice_and_forgets_nothing(tmp_path):
+    ledger = ledger_of(tmp_path / "cut.ledger", 10)
+    held = [ledger.reserve("visits", "bob", "test", "{}", Amount(5)) for _ in range(3)]
+    kept = ChargesSoFar()
+    kept.all(ledger, "visits")
+    ledger.settle(held[0], Amount(2), 0, 1, "false")
+    held.append(ledger.reserve("visits", "bob", "test", "{}", Amount(5)))
+    lengthened(ledger, "visits", 5, ["alice"])
+    with pytest.raises(LedgerBusy):
+        kept.all(Cut(ledger), "visits")
+    for each in held[1:]:
+        ledger.settle(each, Amount(3), 0, 1, "false")
+    found = kept.all(ledger, "visits")
+    assert sum(charge.calls for charge in found) == len(list(ledger.calls("visits")))
+    assert sum(charge.charged.main for charge in found) == ledger.balance("visits").spent.main
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "packed"),
+    [("gzip", True), ("br, gzip;q=0.1", True), ("gzip;q=0", False), ("gzip; q=0.0", False), ("br", False)],
+)
+def test_a_report_is_packed_for_whoever_takes_it_so(served, said, packed):
+    with listening(served) as address, client_of(address, token_of(served, "carol", ["custodian"])) as http:
+        assert http.post("/v1/datasets/visits/report").status_code == 201
+        for place in ("report", "report/draft"):
+            found = http.get(f"/v1/datasets/visits/{place}", headers={"Accept-Encoding": said})
+            assert (found.headers.get("Content-Encoding") == "gzip") == packed
+            assert len(found.json()["datasets"]) == 1

@@ -177,7 +177,7 @@ def test_the_budget_is_told_as_it_changes(service, address, http):
     serve_visits(service, "live", budget=Budget(epsilon=1))
     with http.stream("GET", "/v1/datasets/live/budget/events") as stream:
         told = (json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: "))
-        assert next(told) == {"spent": 0.0, "left": 1.0}
+        assert next(told) == {"spent": 0.0, "left": 1.0, "free_misses_ended": False}
         with connect(address, token_of(service), dataset="live") as session:
             session.ask(SMALL)
         assert next(told)["spent"] == pytest.approx(0.1)

@@ -44,6 +44,8 @@ _MARGIN: Final = 1e-9
 _MOST: Final = 50.0
 # Beyond it the query noise is so small beside the bar's that cells would be too coarse for it.
 _STEEPEST: Final = 20.0
+# Beyond it squares are no floats any more, and no budget pays for what one of these ratios is then.
+_APART: Final = 10**100
 # Below -30 a hit is so unlikely that 1 - B is h (1 + a (h'/h - 1)) to all digits.
 _FAR: Final = -30.0
 
@@ -76,9 +78,11 @@ def run_moments_up(
     """
     moved, bar = positive(sensitivity, "sensitivity"), positive(threshold_noise, "threshold_noise")
     scale = positive(query_noise, "query_noise")
-    a, shift, slope = float(exact(order, "order")), float(2 * moved / scale), float(bar / scale)
-    start = float((exact(low, "low") - exact(threshold, "threshold")) / scale) - a * shift / 2
-    return _moments(a, float(moved / bar), shift, slope, start)
+    ratios = moved / bar, 2 * moved / scale, bar / scale, (exact(low, "low") - exact(threshold, "threshold")) / scale
+    if max(map(abs, ratios)) > _APART:
+        return None
+    a, (ratio, shift, slope, above) = float(exact(order, "order")), map(float, ratios)
+    return _moments(a, ratio, shift, slope, above - a * shift / 2)
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ import numpy as np
 
 from chary.accounting.sparse.one_sided import OneSidedNoise, one_sided_noise
 from chary.accounting.sparse.sparse_errors import CELLS, SLACK, Floats, answers_failure, least_error
+from chary.errors import InvalidParameter
 from chary.numbers import Number, probability, whole
 
 # A sum of 16,384 products errs by at most 2e-12 of it.
@@ -46,6 +47,8 @@ def one_sided_error_up(noise: OneSidedNoise, *, tests: int, confidence: Number) 
     [24, 27, 42]
     """
     beta, count = float(1 - probability(confidence, "confidence")), whole(tests, "tests")
+    if beta <= SLACK:
+        raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
     cells = _cells(noise, beta)
     return least_error(lambda error: one_sided_failure_up(noise, count, error, cells) <= beta - SLACK)
 

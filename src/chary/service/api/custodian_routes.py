@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import re
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -176,6 +177,16 @@ def _sent(request: Request, text: bytes, form: str) -> Response:
     """A compressed text, as it is to whoever takes it so."""
     media = f"text/{form}; charset=utf-8" if form in _TEXTS else JSON
     headers = {"Vary": "Accept-Encoding"} | (_ALONE if form == "html" else {})
-    if "gzip" in {part.partition(";")[0].strip() for part in header(request, "accept-encoding").lower().split(",")}:
+    if _takes_gzip(header(request, "accept-encoding")):
         return Response(text, headers=headers | {"Content-Encoding": "gzip"}, media_type=media)
     return Response(gzip.decompress(text), headers=headers, media_type=media)
+
+
+def _takes_gzip(said: str) -> bool:
+    """Whether `Accept-Encoding` names gzip, and not with a weight of 0.
+
+    >>> _takes_gzip("br, GZIP;q=0.5"), _takes_gzip("gzip; q=0.0, br"), _takes_gzip("")
+    (True, False, False)
+    """
+    weights = dict(part.replace(" ", "").partition(";")[::2] for part in said.lower().split(","))
+    return not re.fullmatch(r"q=0(\.0*)?", weights.get("gzip", "q=0"))

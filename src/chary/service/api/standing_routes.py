@@ -27,6 +27,7 @@ from chary.service.standing.standing_book import (
 from chary.service.standing.standing_runner import quote_of
 from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import check_fields
+from chary.session import Quote
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["standing"])
 Stander = Annotated[Asking, Depends(On("stand"))]
@@ -132,24 +133,28 @@ async def feed_events(
 
 
 async def stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> StandingQuestion:
-    """A new standing question, as a body says it, in the trail; or the one that stands under the key."""
-    return await service.calculations.of(on.who.analyst, lambda: _stood(service, on, body, key))
+    """A new standing question, as a body says it, in the trail; or the one that stands under the key.
 
-
-def _stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> StandingQuestion:
+    What it would cost is a calculation, which may be cut off; what is written down then is not.
+    """
     wish = wish_of(body)
     said: dict[str, Any] = {"every": body.get("every"), "tell": body.get("tell", "hits")}
     said |= {"share": body.get("share"), "webhook": body.get("webhook"), "key": key}
-    before = service.standing.book.under(on.who, on.served.name, wish, **said)
+    before = await asyncio.to_thread(service.standing.book.under, on.who, on.served.name, wish, **said)
     if before is not None:
         return before
-    quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
+    session = on.served.asked_by(on.who.analyst)
+    quoted = await service.calculations.of(on.who.analyst, lambda: quote_of(on.served, on.who, session, wish))
+    return await asyncio.to_thread(_stood, service, on, wish, quoted, said)
+
+
+def _stood(service: Service, on: Asking, wish: Wish, quoted: Quote, said: dict[str, Any]) -> StandingQuestion:
     if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
         raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
     if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
         raise InvalidParameter("there is no webhook of that name in the chary.toml")
-    told = {"standing": named(on.who, on.served.name, key), "asked": wish.written()}
-    service.trail.add(on.who, on.served.name, "stand", told, key)
+    told = {"standing": named(on.who, on.served.name, said["key"]), "asked": wish.written()}
+    service.trail.add(on.who, on.served.name, "stand", told, said["key"])
     return service.standing.stand(on.served, on.who, wish, quoted, **said)
 
 

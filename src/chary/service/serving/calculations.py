@@ -1,7 +1,7 @@
 """Calculations such as quotes: of all analysts in turn, none too many, and stopped where they take too long.
 
-A quote reads nothing and charges nothing, so nothing is lost when it is cut off. It is cut off in its own thread, by an
-exception that Python raises there between two instructions.
+A quote reads nothing, charges nothing and writes nothing, so nothing is lost when it is cut off. It is cut off in its
+own thread, by an exception that Python raises there between two instructions.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ _WHOLE: Final = (
     "chary.data.engines",
     "chary.ledger",
     "chary.service.keeping",
+    "chary.session.late",
     "concurrent.futures",
     "duckdb",
     "importlib",
@@ -91,9 +92,9 @@ class Deadlines:
     def within(self, seconds: float, work: Callable[[], _Found]) -> _Found:
         """Do the work in this thread."""
         running = _Running(threading.get_ident(), time.monotonic() + seconds)
-        self._watch(running)
         try:
             try:
+                self._watch(running)
                 return work()
             finally:
                 running.end()

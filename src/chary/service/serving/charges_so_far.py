@@ -44,24 +44,23 @@ class ChargesSoFar:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def all(self, ledger: Ledger, dataset: str) -> list[Charge]:
-        """In the order of their times."""
+        """In the order of their times. A look that fails leaves nothing behind, so that each call counts once."""
         with self._lock:
-            waiting = []
-            for record in chain(map(ledger.call, self._waiting), ledger.calls(dataset, after=self._after)):
-                self._after = max(self._after, record.number)
-                if record.state == State.RESERVED:
-                    waiting.append(record)
-                else:
-                    self._add(_charge(record))
-            self._waiting = tuple(record.number for record in waiting)
+            after, waiting, done = self._after, list[CallRecord](), list[CallRecord]()
+            for record in chain(map(ledger.call, self._waiting), ledger.calls(dataset, after=after)):
+                after = max(after, record.number)
+                (waiting if record.state == State.RESERVED else done).append(record)
+            self._add([_charge(record) for record in done])
+            self._after, self._waiting = after, tuple(record.number for record in waiting)
             found = [*self._done, *(_charge(record) for record in waiting)]
         return sorted(found, key=lambda charge: charge.time)
 
-    def _add(self, charge: Charge) -> None:
-        self._done.append(charge)
-        if len(self._done) > self._most:
-            self._done = _fewer(self._done)
-            self._most = 2 * max(MOST, len(self._done))
+    def _add(self, charges: list[Charge]) -> None:
+        for charge in charges:
+            self._done.append(charge)
+            if len(self._done) > self._most:
+                self._done = _fewer(self._done)
+                self._most = 2 * max(MOST, len(self._done))
 
 
 def _charge(record: CallRecord) -> Charge:
