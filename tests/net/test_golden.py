@@ -22,6 +22,26 @@ TOLD = golden.read_told()
 WIRE = [json.loads(line) for line in gzip.decompress((golden.HERE / "wire.jsonl.gz").read_bytes()).splitlines()]
 
 
+def lost(kept, found):
+    """What was kept and is not found, or is another; later versions tell more, and new names are not compared."""
+    return differences(kept, _named_alike(kept, found))
+
+
+def _named_alike(kept, found):
+    if isinstance(kept, dict) and isinstance(found, dict):
+        return {name: _named_alike(each, found[name]) for name, each in kept.items() if name in found}
+    if isinstance(kept, list) and isinstance(found, list) and len(kept) == len(found):
+        return [_named_alike(one, other) for one, other in zip(kept, found, strict=True)]
+    return found
+
+
+def lasting(reads):
+    """What a value always says: not a sentence in later words, nor that something could not be told then."""
+    if not isinstance(reads, dict):
+        return reads
+    return {name: each for name, each in reads.items() if name != "interval_says" and each is not None}
+
+
 @pytest.fixture(params=["file", "server"])
 def kept(request, tmp_path):
     """Where ledgers lie, and what was told of them."""
@@ -96,8 +116,8 @@ def test_a_service_goes_on_with_its_own_database(tmp_path):
     golden.unpack(tmp_path, "served.duckdb", "service.ledger", "service.db")
     with golden.serving(tmp_path, unsafe_noise=Seeded(2)) as (_, address):
         with client_of(address, known["alice"]) as alice, client_of(address, known["carol"]) as carol:
-            assert differences(known["looked at"], golden.looked_at(alice, carol, known["jobs"])) == []
-            assert differences(known["again"], golden.asked_again(alice)) == []
+            assert lost(known["looked at"], golden.looked_at(alice, carol, known["jobs"])) == []
+            assert lost(known["again"], golden.asked_again(alice)) == []
             assert (
                 alice.get("/v1/datasets/visits/budget").json() == known["looked at"]["alice /v1/datasets/visits/budget"]
             )
@@ -108,12 +128,14 @@ def test_a_service_goes_on_with_its_own_database(tmp_path):
 @pytest.mark.parametrize("line", WIRE, ids=lambda line: line["what"])
 def test_a_value_is_read_from_the_wire(line):
     value = of_typed(line["typed"])
-    assert in_typed(value) == line["typed"]
-    if isinstance(value, Answer):
-        reads = golden.reads(value)
+    typed = in_typed(value)
+    assert lost(line["typed"], typed) == []
+    assert of_typed(typed) == value
+    if isinstance(value, Quote):
+        assert value.lines()
     else:
-        reads = value.lines() if isinstance(value, Quote) else told(getattr(value, "to_dict", value.__str__)())
-    assert differences(line["reads"], reads) == []
+        reads = golden.reads(value) if isinstance(value, Answer) else told(getattr(value, "to_dict", value.__str__)())
+        assert lost(lasting(line["reads"]), reads) == []
 
 
 def tags(written):
