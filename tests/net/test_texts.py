@@ -6,6 +6,7 @@ from tests.net.kept import compare
 from tests.net.record import parts
 
 TEXTS = parts()["texts"]
+pytestmark = pytest.mark.net
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)

@@ -6,6 +6,8 @@ from tests.net import transcripts
 from tests.net.kept import compare
 from tests.net.record import name_of
 
+pytestmark = pytest.mark.net
+
 
 @pytest.mark.parametrize("recipe", transcripts.EVERY)
 def test_a_recipe_does_what_it_did(recipe):

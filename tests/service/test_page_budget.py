@@ -32,7 +32,7 @@ def so_far(service, served, analyst="alice", roles=("analyst",)):
 
 
 def charged(days, share=0.1, kind="Release"):
-    return Charge((FIRST + timedelta(days=days)).isoformat(), "alice", kind, 0, 0, Amount(round(share * 10**9)))
+    return Charge((FIRST + timedelta(days=days)).isoformat(), "alice", kind, 0, 0, Amount(round(share * 10**9)), 0)
 
 
 def held(spent, charges):
