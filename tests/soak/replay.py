@@ -12,6 +12,11 @@ FIELDS = (
 )  # fmt: skip
 
 
+def added(row: sqlite3.Row) -> int:
+    """What an entry says of the basic account; nothing in files of before."""
+    return row["basic"] if "basic" in row.keys() else 0  # noqa: SIM118
+
+
 class Replay:
     """The calls and totals that the entries of a file say, and `problems`: where the file says something else.
 
@@ -24,6 +29,9 @@ class Replay:
         self.capacity: dict[str, list[int]] = {}
         self.spent: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         self.reserved: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self.epsilons: dict[str, int] = defaultdict(int)
+        self.most_epsilons: dict[str, int] = {}
+        self.ended: set[str] = set()
         self.tallies: dict[tuple[str, str], Counter] = defaultdict(Counter)
         self.asked: dict[str, list[int]] = defaultdict(list)
         connection = sqlite3.connect(path, timeout=30)
@@ -44,8 +52,8 @@ class Replay:
         previous = "0" * 64
         for expected, row in enumerate(connection.execute("SELECT * FROM entries ORDER BY number"), 1):
             self._expect(row["number"] == expected, f"entry {expected} is missing")
-            origin = [row["origin"]] if "origin" in row.keys() and row["origin"] else []  # noqa: SIM118
-            line = json.dumps([*(row[name] for name in FIELDS), *origin], separators=(",", ":"))
+            later = [row[name] for name in ("origin", "basic") if name in row.keys() and row[name]]  # noqa: SIM118
+            line = json.dumps([*(row[name] for name in FIELDS), *later], separators=(",", ":"))
             previous = hashlib.sha256((previous + line).encode()).hexdigest()
             self._expect(previous == row["hash"], f"entry {expected} has another hash")
             getattr(self, f"_{row['kind']}", lambda row: None)(row)
@@ -54,18 +62,26 @@ class Replay:
         self._expect([tuple(row) for row in head] == [(expected_length(connection), previous)], "the head is another")
 
     def _within(self, row: sqlite3.Row) -> None:
-        """At no moment is more charged than there is."""
-        name = row["dataset"]
-        for spent, capacity in zip(self.spent[name], self.capacity.get(name, [0, 0]), strict=True):
-            self._expect(0 <= spent <= capacity, f"{name}: {spent} of {capacity} is spent after entry {row['number']}")
+        """At no moment is more charged than there is: of main until it ends for good, then of the epsilons."""
+        name, number = row["dataset"], row["number"]
+        (main, delta), (most_main, most_delta) = self.spent[name], self.capacity.get(name, [0, 0])
+        if name in self.most_epsilons and main > most_main:
+            self.ended.add(name)
+        sums = [(delta, most_delta)]
+        sums += [(self.epsilons[name], self.most_epsilons[name])] if name in self.ended else [(main, most_main)]
+        for spent, capacity in sums:
+            self._expect(0 <= spent <= capacity, f"{name}: {spent} of {capacity} is spent after entry {number}")
 
     def _open(self, row: sqlite3.Row) -> None:
         self.capacity[row["dataset"]] = [row["main"], row["delta"]]
+        if added(row):
+            self.most_epsilons[row["dataset"]] = added(row)
 
     def _reserve(self, row: sqlite3.Row) -> None:
         self.calls[row["number"]] = {**dict(row), "state": "reserved", "worst": [row["main"], row["delta"]]}
         if row["request"] is not None:
             self.asked[row["request"]].append(row["number"])
+        self.epsilons[row["dataset"]] += added(row)
         self._move(row["dataset"], [row["main"], row["delta"]], [row["main"], row["delta"]])
 
     def _settle(self, row: sqlite3.Row) -> None:
@@ -83,7 +99,10 @@ class Replay:
     def _void(self, row: sqlite3.Row) -> None:
         held = self._close(row, "voided")
         if held is not None:
-            self._move(row["dataset"], held["back"], held["back"])
+            name = row["dataset"]
+            if self.epsilons[name] <= self.most_epsilons.get(name, 0):
+                self.epsilons[name] -= held.get("basic", 0)
+            self._move(name, held["back"], held["back"])
 
     def _close(self, row: sqlite3.Row, state: str) -> dict | None:
         held = self.calls.get(row["call"])
