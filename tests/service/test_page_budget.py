@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from chary import Budget, count
-from chary.amounts import Amount, Shares
+from chary.amounts import Accounts, Amount
 from chary.calls import Release, Test
 from chary.service.api.places import Asking
 from chary.service.page.looking.budget_over_time import OTHERS, BudgetSoFar, Charge, budget_so_far
@@ -36,7 +36,7 @@ def charged(days, share=0.1, kind="Release"):
 
 
 def held(spent, charges):
-    return BudgetSoFar(spent, 1 - spent, charges, Shares(Amount(10**9)))
+    return BudgetSoFar(spent, 1 - spent, charges, Accounts(Amount(10**9), Amount(0)))
 
 
 def test_portions_add_up_to_what_is_spent(service, asked):

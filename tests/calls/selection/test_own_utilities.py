@@ -240,7 +240,8 @@ def test_a_renyi_filter_charges_the_bounded_range(opened, filter_):
         InverseSensitivityMechanism(LETTERS, fixed([1, 2, 3]), epsilon="0.05"),
     ):
         price = asked.bind(opened().spine).price(filter_)
-        assert price == filter_.price(ZeroConcentrated(Fraction(1, 3200)))
+        narrow = filter_.price(ZeroConcentrated(Fraction(1, 3200)))
+        assert (price.hit, price.miss) == (narrow.hit, narrow.miss)
         assert price.hit.main < filter_.price(Pure("0.05")).hit.main
 
 

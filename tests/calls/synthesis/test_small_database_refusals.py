@@ -61,7 +61,7 @@ def test_too_many_candidates_are_refused_with_their_number_before_anything_is_re
         ({"epsilon": 0}, InvalidParameter),
         ({"epsilon": 0, "rows": None}, InvalidParameter),
         ({"epsilon": "1e-400", "rows": None}, InvalidParameter),
-        ({"rows": None, "alpha": "1e-200"}, InvalidQuery),
+        ({"rows": None, "alpha": "1e-200"}, InvalidParameter),
         ({"epsilon": "nan"}, InvalidParameter),
         ({"rows": 0}, InvalidParameter),
         ({"rows": 2.5}, InvalidParameter),
