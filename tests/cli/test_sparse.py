@@ -58,7 +58,7 @@ def test_the_published_form_with_a_delta_needs_room_for_it(call, asked):
     options = f"--keys a,b {OPENING} --published --delta-per-call 1e-7 --epsilon 1"
     code, _, err = call(f"{asked} {options}")
     assert code == 3
-    assert "approximate_delta" in err
+    assert "--approximate-delta" in err
 
 
 @pytest.mark.parametrize(

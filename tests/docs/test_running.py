@@ -84,7 +84,7 @@ def test_the_proxies_say_who_came_and_let_streams_through():
 
 def test_extras_that_are_installed_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    named = {extra for extras in re.findall(r"chary\[([\w,]+)\]", RUNNING) for extra in extras.split(",")}
+    named = {extra for extras in re.findall(r"whl\[([\w,]+)\]", RUNNING) for extra in extras.split(",")}
     assert named
     assert named <= set(project)
 
