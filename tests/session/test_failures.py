@@ -206,11 +206,11 @@ def test_room_taken_by_another_between_looking_and_charging(opened):
     other, session = opened(**options), opened(**options)
     reserve, raced = ledger.reserve, []
 
-    def race(*arguments):
+    def race(*arguments, **options):
         if not raced:
             raced.append(True)
             other.test(count(), above=SURE, epsilon="0.02")
-        return reserve(*arguments)
+        return reserve(*arguments, **options)
 
     ledger.reserve = race
     room = session.spine.filter.capacity.main

@@ -142,7 +142,7 @@ def test_a_quote_makes_nothing(office):
         session.quote(Weights(**histogram, epsilon=EPSILON)),
         session.quote(GrowingSparse(above="0.5", epsilon=EPSILON)),
     ]
-    assert {str(quote) for quote in free} == {"this call itself is free"}
+    assert all(str(quote).startswith("this call itself is free") for quote in free)
     assert (session.history, session._followers, session.spent.share) == (before, [], 0)
 
 

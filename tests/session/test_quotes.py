@@ -70,6 +70,10 @@ def test_hits_left_counts_down_to_the_refusal(opened):
         quote = session.quote(Test(count(), above=5, epsilon="0.02"))
         assert (quote.hits_left, quote.fits) == (left, True)
         session.test(count(), above=SURE, epsilon="0.02")
+    ending = session.quote(Test(count(), above=5, epsilon="0.02"))
+    assert (ending.hits_left, ending.ends_free_misses) == (20 - first, True)
+    for _ in range(20 - first):
+        session.test(count(), above=NEVER, epsilon="0.02")
     assert session.quote(Test(count(), above=5, epsilon="0.02")).hits_left == 0
     assert not session.quote(Test(count(), above=5, epsilon="0.02")).fits
     with pytest.raises(BudgetRefused):
