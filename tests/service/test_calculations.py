@@ -54,6 +54,32 @@ def test_what_ends_in_time_is_returned_and_its_errors_are_its_own():
         deadlines.within(60, lambda: {}["x"])
 
 
+TRACED = """
+import sys
+from chary.service.serving.calculations import Deadlines
+from chary.service.wire.problems import Refusal
+from tests.service.test_calculations import endless, never
+
+def trace(frame, event, _):
+    frame.f_trace_opcodes = True
+    return trace
+
+for seconds, work in ((60, int), (0.1, endless)):
+    try:
+        Deadlines(never).within(seconds, work)
+    except Refusal:
+        pass
+    sys.settrace(trace)
+    sum(each for each in range(10))
+    sys.settrace(None)
+"""
+
+
+def test_a_thread_is_left_as_it_was():
+    """An interpreter that still looks for what is to be raised gets no further where its calls are traced."""
+    subprocess.run([sys.executable, "-c", TRACED], cwd=ROOT, timeout=300, check=True)
+
+
 def test_each_thread_is_cut_off_by_itself_and_goes_on_to_work():
     deadlines = Deadlines(never)
 

@@ -46,7 +46,7 @@ def check_steps(cells: Mapping[str, Sequence[Any]], asked: StepColumns) -> None:
     for name, values in cells.items():
         if any(value is None for value in values):
             counted = "a whole number of 64 bits: NULL or an empty cell is none, nor is a decimal such as 3.5"
-            needed = counted if name == asked.column else "a value, and all of them one type"
+            needed = counted if name == asked.column else "a value that is not NULL, and all of them one type"
             raise SchemaMismatch(f"each row must hold in column {name!r} {needed}")
 
 

@@ -47,6 +47,10 @@ class Overdue(BaseException):
     """Raised in a thread whose calculation takes too long; no `except Exception` on the way holds it up."""
 
 
+class _Settled(BaseException):
+    """Takes the place of what was to be raised in a thread, and is caught there at once."""
+
+
 @dataclass(eq=False)
 class _Running:
     """A calculation under way: in which thread, until when, when it may be cut off again, whether it has ended."""
@@ -58,10 +62,11 @@ class _Running:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def end(self) -> None:
-        """From here on nobody cuts it off, and what was to be raised is not."""
+        """From here on nobody cuts it off, and what was to be raised is not; called in its own thread."""
         with self.lock:
             self.over = True
-            _raise_in(ctypes.c_ulong(self.thread), None)
+        if self.again:
+            _settle(self.thread)
 
     def cut(self, now: float) -> None:
         """Raise in its thread, unless it has ended or is in code that must be left whole."""
@@ -191,6 +196,17 @@ class Calculations:
             waiting.future.set_exception(error)
         else:
             waiting.future.set_result(found)
+
+
+def _settle(thread: int) -> None:
+    """Drop what is to be raised in this thread. To raise nothing would not do: the interpreter would go on looking for
+    what it was told of at every call, and never get further where calls are traced."""
+    try:
+        _raise_in(ctypes.c_ulong(thread), ctypes.py_object(_Settled))
+        while True:
+            pass
+    except _Settled:
+        return
 
 
 def _whole(frame: FrameType | None) -> bool:

@@ -63,11 +63,10 @@ def canonical(connection: duckdb.DuckDBPyConnection, declared: str) -> str:
     """
     try:
         [(name,)] = connection.execute(f"SELECT typeof(CAST(NULL AS {declared}))").fetchall()
+        return str(name)
     except (duckdb.CatalogException, duckdb.ParserException):
-        raise SchemaMismatch(
-            f"{declared!r} is no type of a column; types are BIGINT, DOUBLE, DATE and others"
-        ) from None
-    return str(name)
+        pass
+    raise SchemaMismatch(f"{declared!r} is no type of a column; types are BIGINT, DOUBLE, DATE and others")
 
 
 def parsed(cell: str, kind: str, dialect: CSV) -> str:
