@@ -17,6 +17,7 @@ from chary.mechanisms.streaming.hashing import Element, canonical
 from chary.noise import OperatingSystem, Source
 from chary.numbers import Number, positive, probability, whole
 from chary.session import open_rows
+from chary.spine.refusal import ends_free_misses
 from chary.streaming.banks import Make, bank_of
 from chary.streaming.medians import ChangedMedian
 
@@ -108,14 +109,15 @@ class RobustStream:
 
     def answer(self) -> RobustAnswer:
         """The number for the stream so far. `BudgetRefused` once no further change could be paid."""
-        poll = self._ballots.poll(self._answers + 1)
+        spine, poll = self._session.spine, self._ballots.poll(self._answers + 1)
+        median = ChangedMedian(poll, self._epsilon, self._last, self._band)
+        # One more change would fit beside the epsilons of all calls, but then answers that stay are charged as well.
+        if ends_free_misses(median, spine.filter, spine.accounts()):
+            raise self._used_up()
         try:
-            cell, changed = self._session.spine.perform(ChangedMedian(poll, self._epsilon, self._last, self._band))
+            cell, changed = spine.perform(median)
         except BudgetRefused:
-            self._exhausted = True
-            raise BudgetRefused(
-                f"all {self._changes} changes that the budget pays for are used up; the last answer may be out of date"
-            ) from None
+            raise self._used_up() from None
         self._answers += 1
         self._last, self._changes = cell, self._changes + changed
         return RobustAnswer(self._answers, self.last, changed)
@@ -181,6 +183,12 @@ class RobustStream:
                 f"calls of epsilon {float(self._epsilon):.3g} would be charged for answers that stay: give the budget "
                 "a delta, or hits= instead of epsilon="
             )
+
+    def _used_up(self) -> BudgetRefused:
+        self._exhausted = True
+        return BudgetRefused(
+            f"all {self._changes} changes that the budget pays for are used up; the last answer may be out of date"
+        )
 
     @property
     def _cells(self) -> tuple[int, ...]:
