@@ -16,6 +16,8 @@ _DIGITS: Final = 320
 # Numbers are exact, and no longer than these 1,233 digits: what they are multiplied with stays short too.
 _LONGEST: Final = 4096
 _LONGEST_TEXT: Final = 2 * 1300
+# One step of the amounts of ledgers; down to it the guard of 1e-30 in `upper` covers every formula of a price.
+SMALLEST_EPSILON = Fraction(1, 10**15)
 # Of whatever is counted there is no more: numbers are not larger either.
 LARGEST_WHOLE: Final = 10**308 - 1
 # A message shows what was typed, not pages of it.
@@ -150,3 +152,17 @@ def _shortened(value: object) -> str:
             return f"one of {bits} bits"
     told = repr(value)
     return told if len(told) < _SHOWN else f"{told[: _SHOWN // 2]}..."
+
+
+def per_call(value: Number) -> Fraction:
+    """An epsilon of a call: positive, and not below the resolution of budgets, 1e-15."""
+    epsilon = positive(value, "epsilon")
+    if epsilon < SMALLEST_EPSILON:
+        raise InvalidParameter("epsilon must be at least 1e-15, the resolution of budgets")
+    return epsilon
+
+
+def failing(value: Number) -> Fraction:
+    """A delta: 0 or a probability."""
+    delta = exact(value, "delta")
+    return delta if delta == 0 else probability(delta, "delta")

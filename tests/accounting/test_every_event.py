@@ -27,10 +27,10 @@ from chary.accounting import (
     ZeroConcentrated,
     unanimous_q_down,
 )
-from chary.accounting.events import SMALLEST_EPSILON
 from chary.accounting.exponentials import LARGEST_EXPONENT
 from chary.accounting.gaussian.run_events import RunHit, RunNoise, ThresholdRun
 from chary.errors import InvalidParameter
+from chary.numbers import SMALLEST_EPSILON
 
 EPSILON, ORDER = Fraction(1, 20), Fraction(9, 2)
 CLOSE = Fraction(1, 10**25)

@@ -12,24 +12,7 @@ from fractions import Fraction
 from chary.accounting.charging.menu_laws import MenuLaw, response_laws, uneven_laws
 from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise, upper
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, positive, probability, whole
-
-# One step of the amounts of ledgers; down to it the guard of 1e-30 in `upper` covers every formula of a price.
-SMALLEST_EPSILON = Fraction(1, 10**15)
-
-
-def per_call(value: Number) -> Fraction:
-    """An epsilon of a call: positive, and not below the resolution of budgets, 1e-15."""
-    epsilon = positive(value, "epsilon")
-    if epsilon < SMALLEST_EPSILON:
-        raise InvalidParameter("epsilon must be at least 1e-15, the resolution of budgets")
-    return epsilon
-
-
-def failing(value: Number) -> Fraction:
-    """A delta: 0 or a probability."""
-    delta = exact(value, "delta")
-    return delta if delta == 0 else probability(delta, "delta")
+from chary.numbers import Number, exact, per_call, positive, probability, whole
 
 
 class Event(ABC):

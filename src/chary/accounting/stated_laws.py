@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import Final
 
 from chary.accounting.charging.menu_laws import Chances, MenuLaw
-from chary.accounting.events import Event, failing
+from chary.accounting.events import Event
 from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise, upper
 from chary.accounting.rounding import rounded_up
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact
+from chary.numbers import Number, exact, failing
 
 # As in `hit_prices`: where more than 20 digits cancel, the guard of 1e-30 would not cover what is left.
 _LEAST: Final = Decimal("1e-20")

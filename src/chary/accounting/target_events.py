@@ -22,10 +22,10 @@ from chary.accounting.charging.menu_laws import (
 )
 from chary.accounting.charging.target_rates import twice_q_down
 from chary.accounting.charging.unanimous_runs import unanimous_price_up, unanimous_q_down
-from chary.accounting.events import Event, failing, per_call, randomized_response_log_moment_up
+from chary.accounting.events import Event, randomized_response_log_moment_up
 from chary.accounting.exponentials import decimal, precise, upper
 from chary.errors import InvalidParameter
-from chary.numbers import Number, positive, whole
+from chary.numbers import Number, failing, per_call, positive, whole
 
 
 @dataclass(frozen=True)

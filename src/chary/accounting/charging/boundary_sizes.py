@@ -18,11 +18,10 @@ y = E x. It exceeds the published form `(T-1)/(2(TE - 1))`, which it equals at t
 
 from fractions import Fraction
 
-from chary.accounting.events import per_call
 from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise
 from chary.accounting.rounding import rounded_down, rounded_up
 from chary.errors import InvalidParameter
-from chary.numbers import Number, plain, whole
+from chary.numbers import Number, per_call, plain, whole
 
 
 def boundary_epsilon_up(epsilon: Number, *, outcomes: int | None = None) -> Fraction:

@@ -11,13 +11,12 @@ from typing import get_args
 
 import numpy as np
 
-from chary.accounting.events import per_call
 from chary.accounting.exponentials import decimal, precise
 from chary.accounting.rounding import rounded_down
 from chary.accounting.sparse.noise_split import Form, SparseNoise, sparse_noise
 from chary.accounting.sparse.sparse_errors import CELLS, LARGEST_ERROR, SLACK, SURPLUS, Floats, error_up, reach
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, positive, probability, whole
+from chary.numbers import Number, exact, per_call, positive, probability, whole
 
 # The value's share of a round as published: tests 2/3 of epsilon and the value 1/3.
 VALUES_PUBLISHED = Fraction(1, 3)

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
-from chary.accounting.events import failing, per_call
 from chary.accounting.exponentials import decimal, precise
 from chary.accounting.rounding import rounded_up
 from chary.errors import InvalidParameter
-from chary.numbers import Number, plain, whole
+from chary.numbers import Number, failing, per_call, plain, whole
 
 Form = Literal["tuned", "published"]
 TESTS_PUBLISHED, ANSWERS_PUBLISHED = Fraction(8, 9), Fraction(2, 9)

@@ -6,10 +6,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from chary.accounting.events import Asymmetric, Event, Joint, Pure, Repeated, per_call
+from chary.accounting.events import Asymmetric, Event, Joint, Pure, Repeated
 from chary.accounting.exponentials import decimal, precise
 from chary.accounting.noise_events import DiscreteLaplace
-from chary.numbers import Number, probability, whole
+from chary.numbers import Number, per_call, probability, whole
 
 USUAL_TESTS: Final = 1000
 USUAL_CONFIDENCE: Final = Fraction(95, 100)

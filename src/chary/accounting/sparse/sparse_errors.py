@@ -7,10 +7,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.accounting.events import failing, per_call
 from chary.accounting.sparse.noise_split import SparseNoise
 from chary.errors import InvalidParameter
-from chary.numbers import Number, probability, whole
+from chary.numbers import Number, failing, per_call, probability, whole
 
 Floats = NDArray[np.float64]
 CELLS = 2**14

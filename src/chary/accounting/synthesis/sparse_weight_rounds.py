@@ -7,7 +7,6 @@ from typing import Any, Literal, get_args
 
 import scipy
 
-from chary.accounting.events import failing
 from chary.accounting.exponentials import precise
 from chary.accounting.sparse.noise_split import SparseNoise
 from chary.accounting.sparse.sparse_errors import error_up
@@ -20,7 +19,7 @@ from chary.accounting.synthesis.weight_rounds import (
     published_first,
 )
 from chary.errors import InvalidParameter
-from chary.numbers import Number, probability, whole
+from chary.numbers import Number, failing, probability, whole
 
 Constants = Literal["exact", "published"]
 SMALLEST_ALPHA, LARGEST_ALPHA, PRECISION = 1e-5, 0.999999, 1e-4

@@ -12,13 +12,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from chary.accounting.events import Approximate, Event, Pure, failing
+from chary.accounting.events import Approximate, Event, Pure
 from chary.accounting.exponentials import decimal, precise
 from chary.accounting.noise_events import ZeroConcentrated
 from chary.accounting.rounding import rounded_down
 from chary.accounting.sparse.noise_split import SparseNoise, sparse_noise, tuned_shares
 from chary.errors import InvalidParameter
-from chary.numbers import Number, plain, positive, probability
+from chary.numbers import Number, failing, plain, positive, probability
 
 PUBLISHED_PURE, PUBLISHED_APPROXIMATE = 54, 1152
 # At 60 digits a logarithm of 1 + 1/n, n below 1e20, keeps 40: figures move by 1e-40 to the safe side. A size that falls

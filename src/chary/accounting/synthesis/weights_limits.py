@@ -3,7 +3,6 @@
 import math
 from typing import Any, Final
 
-from chary.accounting.events import failing
 from chary.accounting.rounding import LARGEST_FLOAT
 from chary.accounting.searching import least_size
 from chary.accounting.synthesis.sparse_weight_rounds import (
@@ -13,7 +12,7 @@ from chary.accounting.synthesis.sparse_weight_rounds import (
     weight_rounds,
 )
 from chary.errors import InvalidParameter
-from chary.numbers import Number, probability, whole
+from chary.numbers import Number, failing, probability, whole
 
 _MOST: Final = 2**100
 _MOST_QUERIES: Final = 2**40

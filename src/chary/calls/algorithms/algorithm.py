@@ -12,10 +12,9 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Approximate, Event, Pure, StatedLaws, ZeroConcentrated
-from chary.accounting.events import failing, per_call
 from chary.data import Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
-from chary.numbers import Number, positive
+from chary.numbers import Number, failing, per_call, positive
 
 Json = dict[str, Any]
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from chary.accounting import Concentrated, Event, noisy_max_epsilon_up, noisy_max_noise
 from chary.accounting.calibration import four_digits_up
-from chary.accounting.events import SMALLEST_EPSILON
 from chary.accounting.utility.choice_errors import gaussian_loss_up
 from chary.answer import Answer, Key, scalar
 from chary.calls.call import Bound, Call, call
@@ -19,7 +18,7 @@ from chary.calls.fields import AnyQuery, Exact, Positive
 from chary.data import Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian.noisy_normals import GaussianMax
-from chary.numbers import plain
+from chary.numbers import SMALLEST_EPSILON, plain
 from chary.spine.interaction import BETA, KEPT, Json, Ran, Touched
 from chary.spine.spine import Spine
 

@@ -6,7 +6,6 @@ from functools import cached_property, partial
 from typing import Any
 
 from chary.accounting import Approximate, Event, Pure
-from chary.accounting.events import failing
 from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, PureStopping
 from chary.answer import Answer
 from chary.calls.call import call
@@ -24,6 +23,7 @@ from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownH
 from chary.filters import Filter, Price, PureFilter
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.mechanisms.gaussian.restarting import RestartingThreshold
+from chary.numbers import failing
 from chary.spine.interaction import FREE, Ran, Touched
 from chary.spine.spine import ATTEMPTS, Spine
 

@@ -16,7 +16,6 @@ from chary.accounting import (
     published_error,
     sparse_noise,
 )
-from chary.accounting.events import failing
 from chary.accounting.sparse.one_sided import USUAL_TESTS, OneSidedNoise
 from chary.accounting.sparse.sparse_tails import SparseTails
 from chary.answer import Value
@@ -26,7 +25,7 @@ from chary.calls.thresholds.watching import keyed
 from chary.data import Neighbouring, Query, Relation
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
-from chary.numbers import Number, exact, plain, positive, whole
+from chary.numbers import Number, exact, failing, plain, positive, whole
 from chary.spine.interaction import Interaction, Json, Paid, Ran, Touched, error_bar, natural, steps_at_least
 from chary.spine.outlook import Barred
 from chary.spine.within import Within

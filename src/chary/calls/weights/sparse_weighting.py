@@ -5,7 +5,6 @@ from fractions import Fraction
 from functools import cached_property
 
 from chary.accounting import Event
-from chary.accounting.events import failing
 from chary.accounting.inference.together import Tails
 from chary.accounting.sparse.sparse_tails import SparseTails
 from chary.accounting.synthesis.sparse_weight_rounds import Constants, weight_rounds
@@ -22,7 +21,7 @@ from chary.data.size import public_size
 from chary.errors import InvalidParameter
 from chary.mechanisms import SparseVectorMachine
 from chary.mechanisms.synthesis.weights_update import Update
-from chary.numbers import plain
+from chary.numbers import failing, plain
 from chary.spine.interaction import Json
 from chary.spine.spine import Spine
 

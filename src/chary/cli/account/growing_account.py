@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from typer import Option
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.accounting.events import failing
 from chary.accounting.growing.accuracy_laws import Law
 from chary.accounting.growing.rows_needed import (
     epochs_epsilon,
@@ -20,7 +19,7 @@ from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs
 from chary.cli.spinner import spinning
 from chary.errors import InvalidParameter
-from chary.numbers import positive, probability
+from chary.numbers import failing, positive, probability
 
 Alpha = Annotated[str, Option(help="How near all answers are to be, as a share of rows.")]
 Cells = Annotated[int, Option(help="Cells of the universe.")]

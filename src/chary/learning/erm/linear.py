@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.accounting.events import failing
 from chary.errors import InvalidParameter
 from chary.learning.erm.audited import Objective, audited_optimum
 from chary.learning.erm.calls import LinearAlgorithm
@@ -26,7 +25,7 @@ from chary.learning.features import Column, Feature, numbered
 from chary.learning.linear_estimators import matrix
 from chary.learning.pate.labels import checked_classes
 from chary.noise import OperatingSystem, Source
-from chary.numbers import Number, positive, whole
+from chary.numbers import Number, failing, positive, whole
 
 Json = dict[str, Any]
 

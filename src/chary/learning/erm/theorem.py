@@ -8,14 +8,13 @@ from typing import Final
 import numpy as np
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.accounting.events import failing
 from chary.accounting.growing.accuracy_laws import Law
 from chary.accounting.growing.schedules import EveryRun
 from chary.errors import InvalidParameter
 from chary.learning.erm.laws.descent_laws import descent_law
 from chary.learning.erm.laws.law_numbers import TIGHT
 from chary.learning.erm.laws.perturbed_laws import gaussian_law, pure_law
-from chary.numbers import Number, exact, positive, probability, whole
+from chary.numbers import Number, exact, failing, positive, probability, whole
 
 # Forty a decade; any lam gives a bound, so a grid only costs tightness.
 TRIED: Final = np.geomspace(1e-12, 1e6, 721)

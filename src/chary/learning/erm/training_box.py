@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 from sklearn.base import clone
 
-from chary.accounting.events import failing
 from chary.accounting.growing.accuracy_laws import Law
 from chary.accounting.growing.schedules import ScheduleRuns
 from chary.calls.algorithms.calling import AskAlgorithm, Compute
@@ -26,7 +25,7 @@ from chary.learning.erm.laws.falling_laws import falling_law
 from chary.learning.erm.linear import PrivateLinear
 from chary.learning.erm.problem import Problem
 from chary.learning.features import Column, Feature
-from chary.numbers import Number, positive, whole
+from chary.numbers import Number, failing, positive, whole
 from chary.spine.interaction import Interaction
 
 # The law counts the audited optimum's tolerance in units of the noise, which are smallest at the largest epsilon.
