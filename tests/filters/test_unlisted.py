@@ -24,8 +24,8 @@ from chary.accounting import (
     ZeroConcentrated,
 )
 from chary.amounts import Amount
-from chary.filters import ExactFilter, Unlisted, restore
-from chary.filters.unlisted import schedules
+from chary.filters import ExactFilter, restore
+from chary.filters.unlisted import Unlisted, schedules
 from tests.processors import processor
 
 REACH = 220

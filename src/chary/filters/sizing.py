@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
-from chary.accounting import Targeted, four_digits_down, plan
-from chary.amounts import Accounts
-from chary.errors import InvalidParameter
+from chary.accounting import MenuCall, Targeted, four_digits_down, plan
+from chary.amounts import MAIN_STEPS, Accounts
+from chary.errors import InvalidParameter, LedgerMismatch
 from chary.filters.base import Budget, Filter
 from chary.filters.exact import LATTICE_TOKENS, ExactFilter
+from chary.filters.listing import listing
+from chary.filters.pure import PureFilter
 from chary.filters.renyi import RenyiFilter
+from chary.filters.unlisted import Unlisted
 from chary.numbers import plain, whole
 
 # Each try works out a curve: two thousandths of the grain are not worth another.
@@ -85,3 +88,23 @@ def _largest(bound: Fraction, fits: Callable[[Fraction], bool]) -> Fraction:
         middle = (low + high) / 2 if high <= 2 * low else low * 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return four_digits_down(low)
+
+
+def restore(budget: Budget, body: dict[str, Any]) -> Filter:
+    """The filter whose `body()` was stored in a ledger.
+
+    >>> restore(Budget(epsilon=1), PureFilter(Budget(epsilon=1)).body())
+    PureFilter(budget=Budget(epsilon=Fraction(1, 1), delta=Fraction(0, 1)), approximate_delta=Fraction(0, 1))
+    """
+    if body["kind"] == "pure":
+        return PureFilter(budget, Fraction(body["approximate_delta"]), body.get("steps", MAIN_STEPS))
+    if body["kind"] == "renyi":
+        sizes = Fraction(body["order"]), Fraction(body["approximate_delta"])
+        return RenyiFilter(budget, *sizes, body.get("steps", MAIN_STEPS))
+    if body["kind"] == "exact":
+        menu = tuple(listing(call) if isinstance(call, dict) else MenuCall(*call) for call in body["menu"])
+        apart = Fraction(body.get("approximate_delta", 0))
+        sold = {name: Fraction(value) for name, value in body.get("unlisted", {}).items()}
+        kept = Unlisted(**sold) if sold else None
+        return ExactFilter(budget, Fraction(body["grain"]), menu, body["tokens"], apart, kept)
+    raise LedgerMismatch("the ledger was priced by a filter this version does not know")
