@@ -4,11 +4,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from chary.accounting.binomial import Floats
 from chary.accounting.exponentials import GUARD, decimal, precise
 
-Floats = NDArray[np.float64]
 # Any order is valid, so both only cost tightness: larger ones suit budgets below 1e-5, and 401 points, refined once
 # around the best, place the order to the three digits that are kept.
 LARGEST_ORDER = 1e7

@@ -25,7 +25,7 @@ from typing import (
 )
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import PydanticSerializationError
 
 from chary.calls.refusals import refusal
@@ -156,7 +156,7 @@ def call(kind: str, *, subject: str) -> Callable[[KindT], KindT]:
 
     def declare(declared: KindT) -> KindT:
         declared.kind, declared.subject = kind, subject
-        made: Any = dataclass(frozen=True, config=_CONFIG)(declared)
+        made: Any = checked_dataclass(frozen=True, config=_CONFIG)(declared)
         made.__signature__ = _readable(made)
         made.__init__, made.__hash__ = _refusing(made.__init__, made.__signature__), Call.__hash__
         if kind in _KINDS:

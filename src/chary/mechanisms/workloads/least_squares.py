@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from chary.accounting import laplace_deviation
 from chary.errors import InvalidQuery
-from chary.mechanisms.additive import Additive, Gaussian, Laplace
-from chary.mechanisms.workloads.linear_queries import Cells, Integers, LinearQueries
+from chary.mechanisms.additive import Additive, Gaussian, Integers, Laplace
+from chary.mechanisms.workloads.linear_queries import Cells, LinearQueries
 from chary.mechanisms.workloads.sum_strategies import CellChange, SumStrategy, strategies
 from chary.numbers import Number, positive
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.errors import InvalidQuery
+from chary.mechanisms.additive import Integers
 
-Integers = NDArray[np.int64]
 Cells = tuple[tuple[Any, ...], ...]
 # The best shares of privacy for so many take a second or two.
 MOST_CELLS: Final = 256
