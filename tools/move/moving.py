@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import textwrap
 import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -131,9 +132,9 @@ def imported(node):
             else:
                 yield alias.name.split(".")[0], (alias.name.split(".")[0], None) if alias.name.split(".")[0] == alias.name else (alias.name, "")
     else:
-        assert node.level == 0, ast.dump(node)
+        home = "." * node.level + (node.module or "")
         for alias in node.names:
-            yield alias.asname or alias.name, (node.module, alias.name)
+            yield alias.asname or alias.name, (home, alias.name)
 
 
 class House:
@@ -243,7 +244,7 @@ class House:
         front = self.modules[module].package and module in self.place and module != old
         if front and f"{module}:{name}" not in self.spec.leave:
             place = self.place[module]
-            if not (into == place or into.startswith(place + ".")) and into != "chary":
+            if not (into == place or into.startswith(place + ".")):
                 local = name if name in self.modules[module].imports else attribute
                 return place, local
         return self.place[old], self.new_name[old, attribute]
@@ -290,7 +291,7 @@ class House:
                     if not alias.asname:
                         self.notes.append(f"BY HAND {module.path}: import {alias.name}")
             return
-        if not node.module.startswith("chary"):
+        if node.level or not node.module.startswith("chary"):
             return
         lines, own = defaultdict(list), []
         for alias in node.names:
@@ -309,7 +310,8 @@ class House:
                 if found and found[1] is not None and renames is not None:
                     renames[alias.name] = name
                     local = name
-            lines[home].append(name if name == local else f"{name} as {local}")
+            plain = name == local and alias.asname is None
+            lines[home].append(name if plain else f"{name} as {local}")
         start, end = module.span(node)
         indent = " " * node.col_offset
         texts = [f"from {home} import {', '.join(names)}" for home, names in sorted(lines.items())]
@@ -458,6 +460,8 @@ class House:
                 name, local = found.group(1), found.group(2) or found.group(1)
                 place, new = self.resolve("", home, name)
                 lines[place].append(new if new == local else f"{new} as {local}")
+            if len(lines) == 1 and not any(" as " in n for ns in lines.values() for n in ns):
+                return match.group(0).replace(home, next(iter(lines)), 1)
             before = text[: match.start()].rpartition("\n")[2]
             return f"\n{before}".join(f"from {h} import {', '.join(n)}" for h, n in sorted(lines.items()))
 
@@ -554,19 +558,16 @@ def is_docstring(module, node):
 
 
 def comment_of(says):
+    """A docstring as a comment of its section; paragraphs are set anew, lists keep their lines."""
     lines = []
-    for paragraph in says.strip().split("\n"):
-        words, line = paragraph.split(), "#"
-        if not words:
-            lines.append("#")
-            continue
-        for word in words:
-            if len(line) + 1 + len(word) > 118:
-                lines.append(line)
-                line = "#"
-            line += " " + word
-        lines.append(line)
-    return "\n".join(lines)
+    for paragraph in re.split(r"\n\s*\n", says.strip()):
+        rows = paragraph.split("\n")
+        listed = any(re.match(r"\s+|[-*|0-9]", row) for row in rows)
+        for text in rows if listed else [" ".join(row.strip() for row in rows)]:
+            space = re.match(r"\s*", text).group(0)
+            lines += textwrap.wrap(text.strip(), 120, initial_indent=f"# {space}", subsequent_indent=f"# {space}")
+        lines.append("#")
+    return "\n".join(lines[:-1]) + "\n"
 
 
 def with_doc(text, doc):
