@@ -1,4 +1,4 @@
-"""Exact numbers: what a user wrote, read as a rational without binary rounding."""
+"""Exact numbers and their checks, and the words in which numbers and privacy costs are told."""
 
 from decimal import Decimal
 from fractions import Fraction

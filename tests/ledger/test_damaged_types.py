@@ -10,7 +10,7 @@ import chary
 from chary import Budget, count
 from chary.errors import CharyError, LedgerBroken, LedgerError
 from chary.ledger import Amount, SqlLedger
-from chary.session import report
+from chary.session.public_report.public_report import report
 from chary.session.reporting import entries
 from tests.session.kit import visits
 

@@ -198,7 +198,7 @@ def test_the_folder_of_a_new_ledger_is_durable(path, monkeypatch):
 
 def test_half_a_new_ledger_never_has_its_name(path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _each: 1 / 0)
-    monkeypatch.setattr("chary.ledger.sqlite.ledger_file.lay_out", lambda _new, _timeout: 1 / 0)
+    monkeypatch.setattr("chary.ledger.sqlite.layout.lay_out", lambda _new, _timeout: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         SqlLedger(path)
     assert not path.exists()

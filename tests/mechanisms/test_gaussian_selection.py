@@ -11,7 +11,7 @@ from chary.errors import InvalidParameter
 from chary.mechanisms.gaussian import noisy_normals as module
 from chary.mechanisms.gaussian.noisy_normals import GaussianMax, GaussianThreshold
 from chary.noise import OperatingSystem, Seeded
-from chary.noise.normal import Deviate, Normals
+from chary.noise.gaussian import Deviate, Normals
 from tests.mechanisms.gaussian_laws import grid_pairs, log_stopping, log_stopping_afresh, log_winner
 from tests.noise.helpers import Scripted
 

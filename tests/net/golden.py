@@ -29,7 +29,8 @@ from chary.data import Ballots
 from chary.errors import CharyError
 from chary.noise import Seeded
 from chary.service.wire.typed_values import in_typed
-from chary.session import open_rows, report
+from chary.session import open_rows
+from chary.session.public_report.public_report import report
 from tests.golden.make import told as told_of
 from tests.net import kept
 from tests.net.kept import RECORDED, told

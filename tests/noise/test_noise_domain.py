@@ -19,7 +19,7 @@ from chary.noise import (
     geometric,
     uniform_integers,
 )
-from chary.noise.ladder import Ladder
+from chary.noise.laplace import Ladder
 
 from .helpers import Scripted
 

@@ -11,8 +11,8 @@ from scipy import integrate, stats
 
 from chary.errors import InvalidParameter
 from chary.noise import OperatingSystem, Seeded
-from chary.noise import normal as module
-from chary.noise.normal import Deviate, accepts, deviate, normals, reaches
+from chary.noise import gaussian as module
+from chary.noise.gaussian import Deviate, accepts, deviate, normals, reaches
 
 from .helpers import ALPHA, Scripted, ball, p_value, spread
 

@@ -17,7 +17,7 @@ from chary.ledger import MemoryLedger
 from chary.service import connect
 from chary.service.keeping.service_tables import REQUESTS
 from chary.service.wire.problems import Refusal
-from chary.session import report
+from chary.session.public_report.public_report import report
 from tests.service.kit import serve_dataset, serve_visits, token_of
 from tests.session.kit import PUBLIC, USUAL, visits
 

@@ -10,9 +10,9 @@ import pytest
 
 import chary.errors
 from chary import BudgetRefused, LedgerBusy
+from chary.amounts import Amount
 from chary.errors import CharyError, InvalidInput, InvalidParameter
 from chary.ledger import CapReached
-from chary.ledger.accounts import Amount
 from chary.service.wire import typed_values
 from chary.service.wire.problems import Refusal, error_of, problem, status_of
 from chary.service.wire.typed_values import in_typed, of_typed

@@ -67,7 +67,7 @@ from chary.mechanisms.synthesis.weights_update import Change, Transcript
 from chary.mechanisms.thresholds.counters import Counters
 from chary.mechanisms.thresholds.held_outcomes import Held
 from chary.noise import Seeded
-from chary.noise.normal import Deviate
+from chary.noise.gaussian import Deviate
 from tests.calls.samples import AFTER, OTHERS, SAMPLES
 
 CLINICS = ["north", "south", "east"]

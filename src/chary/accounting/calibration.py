@@ -1,4 +1,4 @@
-"""The largest sizes that fit a budget, by bisection: plain composition, and target charging by any of its totals."""
+"""Noise and numbers of calls that fit a budget: calibration of composed releases."""
 
 import math
 from collections.abc import Callable

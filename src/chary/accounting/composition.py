@@ -1,7 +1,4 @@
-"""Composition of k equal epsilon-DP computations by each classical theorem (theory 1.1).
-
-The figures are upper bounds in float64 with a margin that covers the rounding.
-"""
+"""Privacy losses put together: basic, advanced, optimal and unequal composition, Renyi orders, groups."""
 
 import math
 from collections.abc import Sequence

@@ -1,9 +1,4 @@
-"""Events: what a computation may reveal, as frozen values that carry their own mathematics.
-
-An event is stored in ledgers, so a class here is never removed and never changes its meaning. A filter asks an event
-three things: its pure bound `epsilon`, its additive `delta`, and its log-moment `(a - 1) * D_a` at a Renyi order a.
-Everything is a rational upper bound (theory 1.1, 1.4).
-"""
+"""Every privacy event that a ledger can hold, with its mathematics."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""The mechanisms that run threshold tests in a session, each calibrated to the largest size that fits into the room.
-
-Each is a function of what is wanted and of the room. One that does not apply raises an error, whose text says why.
-"""
+"""Mechanisms that could answer thresholds, each with its error at what is left of the budget."""
 
 import math
 from fractions import Fraction

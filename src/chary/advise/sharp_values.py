@@ -20,7 +20,7 @@ from chary.numbers import exact
 # Errors meet at one share to a part in 2^8 of its logarithm; two digits of it are written.
 _HALVINGS: Final = 8
 _LEAST_SHARE, _LARGEST_SHARE = 0.01, 0.9
-_FINE: Final = 1000
+_FINE_SHARES: Final = 1000
 
 
 def wrong_chance(wanted: Wanted) -> Fraction:
@@ -64,13 +64,13 @@ def balanced_share(wanted: Wanted, event: SharpTest) -> Fraction:
     order, price, chance = Fraction(event.order), Fraction(event.price), float(wrong_chance(wanted))
 
     # In steps so small that the share is the same whatever the grid.
-    finely = replace(wanted, sensitivity=_FINE, grid=1)
+    finely = replace(wanted, sensitivity=_FINE_SHARES, grid=1)
 
     def tests_err_more(share: Fraction) -> bool:
         if price * (1 - share) < Fraction(event.miss_price):
             return True
         width = half_width(SharpTest(order, price * (1 - share), event.miss_price), chance)
-        return width > HitValues(finely, price * share / (order * (order - 1))).beside_tests / _FINE
+        return width > HitValues(finely, price * share / (order * (order - 1))).beside_tests / _FINE_SHARES
 
     low, high = math.log(_LEAST_SHARE), math.log(_LARGEST_SHARE)
     for _ in range(_HALVINGS):

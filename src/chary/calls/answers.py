@@ -1,4 +1,4 @@
-"""What calls hand out: public answers, rebuilt identically when a request is repeated."""
+"""Answers that several kinds of calls share: numbers, choices, tested groups, selections."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

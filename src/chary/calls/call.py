@@ -1,4 +1,4 @@
-"""A call is a value: what is asked, with everything that can be checked without the rows it is asked of."""
+"""What a call is: its declaration, fields, body, and its way to an interaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of a call's fields: each is checked, written to JSON and described in a JSON schema in one place."""
+"""Types of fields of calls: how each is checked, written as JSON and described."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -246,7 +246,7 @@ Candidates = Annotated[
 ]
 
 
-Asked = Annotated[
+AnyQuestion = Annotated[
     Question | Algorithm,
     PlainValidator(lambda value: value if isinstance(value, Algorithm) else _question(value)),
     PlainSerializer(lambda asked: asked.body(), when_used="json"),

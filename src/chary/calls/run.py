@@ -1,4 +1,4 @@
-"""A run is what stays open: a call that was paid when it began and is asked afterwards, also after a restart."""
+"""Runs: mechanisms kept open, their openings, questions and stored state."""
 
 from __future__ import annotations
 

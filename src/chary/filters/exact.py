@@ -1,4 +1,4 @@
-"""The exact filter: a menu of calls paid in tokens, as many as the exact privacy curve allows (theory 1.3)."""
+"""The filter by exact curves: event menus in tokens, and releases that no menu lists."""
 
 import itertools
 import math

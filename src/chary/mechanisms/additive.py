@@ -1,4 +1,4 @@
-"""Additive noise on integers: its exact law, how far it reaches, and the event of a release."""
+"""Additive noise on exact integers, and padding to public lengths."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import DiscreteLaplace, Event, GaussianLaw, LaplaceLaw, NoiseLaw, Repeated, ZeroConcentrated
-from chary.noise.ladder import Ladder, ladder
+from chary.noise.laplace import Ladder, ladder
 from chary.numbers import Number, positive, probability, whole
 
 Integers = NDArray[Any]

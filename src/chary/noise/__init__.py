@@ -12,17 +12,21 @@ The time a draw takes depends on the value drawn only through rare extra words; 
 True
 """
 
-from chary.noise.addition import add
-from chary.noise.bernoulli import bernoulli
 from chary.noise.choice import ExponentialLaw, FiniteLaw, RationalLaw
-from chary.noise.enclosure import Enclosure
-from chary.noise.gaussian import discrete_gaussian
-from chary.noise.geometric import geometric
-from chary.noise.laplace import discrete_laplace
-from chary.noise.normal import Deviate, deviate, normals, reaches
-from chary.noise.parameters import SMALLEST_SCALE, SMALLEST_VARIANCE, checked_scale, checked_variance
-from chary.noise.source import OperatingSystem, Seeded, Source
-from chary.noise.uniform import uniform_integers
+from chary.noise.gaussian import Deviate, deviate, discrete_gaussian, normals, reaches
+from chary.noise.laplace import discrete_laplace, geometric
+from chary.noise.partition import Enclosure, bernoulli
+from chary.noise.source import (
+    SMALLEST_SCALE,
+    SMALLEST_VARIANCE,
+    OperatingSystem,
+    Seeded,
+    Source,
+    add,
+    checked_scale,
+    checked_variance,
+    uniform_integers,
+)
 
 __all__ = [
     "SMALLEST_SCALE",

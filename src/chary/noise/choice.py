@@ -1,4 +1,4 @@
-"""Exact draws from a finite law whose probabilities are known by enclosures, such as `exp(-w)` over its sum."""
+"""Exact choices of one of many, by rational and by exponential weights."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.errors import InvalidParameter
-from chary.noise.enclosure import Bounds, Enclosure
-from chary.noise.partition import WORD_BITS, settle
+from chary.noise.partition import WORD_BITS, Bounds, Enclosure, settle
 from chary.noise.source import Source
 from chary.numbers import Number, exact, positive
 

@@ -1,13 +1,16 @@
-"""Where random bits come from: the operating system, or a seed for tests."""
+"""Sources of random bits: the operating system, and seeds for tests; uniform integers and sums."""
 
 import os
-from typing import Final, Protocol, runtime_checkable
+from fractions import Fraction
+from typing import Any, Final, Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chary.errors import InvalidParameter
-from chary.numbers import whole
+from chary.numbers import positive, whole
+
+# Where random bits come from: the operating system, or a seed for tests.
 
 Words = NDArray[np.unsignedinteger]
 
@@ -112,3 +115,188 @@ def _pooled() -> int:
             return _pool.pop()
         except IndexError:
             _pool.extend(np.frombuffer(os.urandom(POOL_BYTES), dtype=np.uint64).tolist())
+
+
+# The domain of the parameters which all samplers share.
+
+# At 2**-10 the noise is 0 but for a chance of exp(-1024): whoever asks for less has too coarse a grid. Up to 2**40
+# values leave 64 bits with a chance below exp(-2**22), also those of a Gaussian's proposals (see `Ladder`).
+SMALLEST_SCALE: Final = Fraction(1, 2**10)
+LARGEST_SCALE: Final = Fraction(2**40)
+SMALLEST_VARIANCE: Final = SMALLEST_SCALE**2
+LARGEST_VARIANCE: Final = LARGEST_SCALE**2
+_RANGE: Final = "must be at least 2**-10 and at most 2**40 grid steps: choose another epsilon or another grid"
+
+
+def checked_size(size: int) -> int:
+    """A whole number of at least 0.
+
+    >>> checked_size(-1)
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: size must be a whole number of at least 0, got -1
+    """
+    return whole(size, "size", least=0)
+
+
+def checked_scale(scale: Fraction) -> Fraction:
+    """A rational number from 2**-10 to 2**40.
+
+    >>> checked_scale(Fraction(1, 2048))
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: scale must be at least 2**-10 and at most 2**40 grid steps: ...
+    """
+    number = positive(scale, "scale")
+    if not SMALLEST_SCALE <= number <= LARGEST_SCALE:
+        raise InvalidParameter(f"scale {_RANGE}")
+    return number
+
+
+def checked_variance(sigma_squared: Fraction) -> Fraction:
+    """A rational number from 2**-20 to 2**80, the square of a scale.
+
+    >>> checked_variance(Fraction(2**81))
+    Traceback (most recent call last):
+    ...
+    chary.errors.InvalidParameter: sigma must be at least 2**-10 and at most 2**40 grid steps: ...
+    """
+    number = positive(sigma_squared, "sigma_squared")
+    if not SMALLEST_VARIANCE <= number <= LARGEST_VARIANCE:
+        raise InvalidParameter(f"sigma {_RANGE}")
+    return number
+
+
+# The uniform law on the first integers.
+
+# Values fit int64, and a 64-bit word is rejected with less than 1/4.
+LARGEST_UPPER: Final = 2**62
+# With 5 bits more than needed a word is rejected with less than 1/32; more would double the width for little.
+SPARE_BITS: Final = 5
+
+
+def uniform_integers(source: Source, upper: int, size: int) -> NDArray[np.int64]:
+    """`size` independent integers, each exactly uniform on 0, 1, ..., upper - 1.
+
+    Words at or above the largest multiple of `upper` are drawn again. An `upper` outside [1, 2**62] or a negative
+    size raises `InvalidParameter`; size 0 gives an empty array.
+
+    >>> from chary.noise import OperatingSystem
+    >>> uniform_integers(OperatingSystem(), 1, 3)
+    array([0, 0, 0])
+    """
+    upper = _checked_upper(upper)
+    values = np.empty(checked_size(size), dtype=np.int64)
+    missing = np.arange(values.size)
+    bits = _word_bits(upper)
+    last = (1 << bits) // upper * upper - 1
+    while missing.size:
+        words = source.words(missing.size, bits)
+        accepted = words <= words.dtype.type(last)
+        values[missing[accepted]] = words[accepted] % words.dtype.type(upper)
+        missing = missing[~accepted]
+    return values
+
+
+def _checked_upper(upper: int) -> int:
+    if whole(upper, "upper") > LARGEST_UPPER:
+        raise InvalidParameter("upper must be at most 2**62")
+    return int(upper)
+
+
+def _word_bits(upper: int) -> int:
+    """A width that seldom rejects: below 1/32, or below 1/4 where 64 bits are too few for that."""
+    wanted = (upper - 1).bit_length() + SPARE_BITS
+    return next((bits for bits in (8, 16, 32) if bits >= wanted), 64)
+
+
+# Sums of integers and noise which never wrap around.
+
+Integers = NDArray[np.int64] | NDArray[np.object_]
+
+# The range in which NumPy adds; beyond it sums are taken in Python ints, because int64 would wrap around silently.
+_INT64: Final = np.iinfo(np.int64)
+
+
+@overload
+def add(values: int, noise: int | NDArray[Any]) -> int: ...
+@overload
+def add(values: NDArray[Any], noise: int | NDArray[Any]) -> Integers: ...
+def add(values: int | NDArray[Any], noise: int | NDArray[Any]) -> int | Integers:
+    """The exact sum of integer values and noise, whatever their size.
+
+    - a Python int (or NumPy integer) plus an int, or an array of one element, is a Python int;
+    - an array plus an int, or an array of the same shape, is an array: of `int64` if every sum fits, else of Python
+      ints (dtype object).
+
+    Arrays have any integer dtype, or hold Python ints. Booleans, floats, and shapes that differ raise
+    `InvalidParameter`, whose message shows no value.
+
+    >>> add(2**63 - 1, 1) == 2**63
+    True
+    >>> add(np.array([1, 2]), np.array([-5, 5]))
+    array([-4,  7])
+    >>> add(np.array([2**63 - 1]), 1)
+    array([9223372036854775808], dtype=object)
+    """
+    if type(values) is int and type(noise) is int:
+        return values + noise
+    left, right = _integers(values), _integers(noise)
+    if isinstance(left, int):
+        return left + _single(right)
+    if not isinstance(right, int) and right.shape != left.shape:
+        raise InvalidParameter("values and noise must have the same shape")
+    if _fits(left) and _fits(right):
+        return _sum64(np.asarray(left, dtype=np.int64), np.asarray(right, dtype=np.int64))
+    return _sum(left, right)
+
+
+def _integers(value: int | NDArray[Any]) -> int | Integers:
+    """The argument as a Python int, an array of int64, or an array of Python ints."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    if not isinstance(value, np.ndarray):
+        raise InvalidParameter("values and noise must be integers or arrays of integers")
+    if value.dtype != object and np.can_cast(value.dtype, np.int64) and value.dtype != np.bool_:
+        return value.astype(np.int64, copy=False)
+    return _python_integers(value)
+
+
+def _python_integers(value: NDArray[Any]) -> NDArray[np.object_]:
+    if value.dtype.kind not in "uO":
+        raise InvalidParameter("values and noise must be integers or arrays of integers")
+    result = np.empty(value.shape, dtype=object)
+    for index, entry in np.ndenumerate(value):
+        if isinstance(entry, (bool, np.bool_)) or not isinstance(entry, (int, np.integer)):
+            raise InvalidParameter("values and noise must hold integers only")
+        result[index] = int(entry)
+    return result
+
+
+def _single(noise: int | Integers) -> int:
+    if isinstance(noise, int):
+        return noise
+    if noise.size != 1:
+        raise InvalidParameter("noise for one integer must be one integer")
+    return int(noise.item())
+
+
+def _fits(value: int | Integers) -> bool:
+    if isinstance(value, int):
+        return bool(_INT64.min <= value <= _INT64.max)
+    return value.dtype == np.int64
+
+
+def _sum64(left: NDArray[np.int64], right: NDArray[np.int64]) -> Integers:
+    """The sum of 64-bit integers; it wrapped around where its sign differs from the signs of both terms."""
+    total = np.asarray(left + right, dtype=np.int64)
+    wrapped = ((left ^ total) & (right ^ total)) < 0
+    return _sum(left, right) if wrapped.any() else total
+
+
+def _sum(left: Integers, right: int | Integers) -> Integers:
+    """The sum in Python ints, narrowed to int64 if every sum fits."""
+    total = np.empty(left.shape, dtype=object)
+    total[...] = left.astype(object) + (right if isinstance(right, int) else right.astype(object))
+    narrow = all(_INT64.min <= entry <= _INT64.max for entry in total.flat)
+    return total.astype(np.int64) if narrow else total

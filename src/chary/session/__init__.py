@@ -3,7 +3,6 @@
 from chary.answer import Spending
 from chary.session.entry_budgets import entry_budget, unit_budget
 from chary.session.opening import open, open_rows, open_series
-from chary.session.public_report import PublicReport, report
 from chary.session.reporting import Entry, PlainComposition
 from chary.session.session import Session, findings, plain_composition
 from chary.session.streams import open_stream

@@ -1,4 +1,4 @@
-"""Opening a session: a source of rows, a budget, a ledger."""
+"""How a session is opened: its data, its ledger, its budget and its name."""
 
 import json
 from collections.abc import Callable, Sequence

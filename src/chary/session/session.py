@@ -1,4 +1,4 @@
-"""The session: everything an analyst does with a dataset, under the one budget its ledger keeps."""
+"""A session: asks questions about one dataset under one budget."""
 
 from __future__ import annotations
 

@@ -49,11 +49,11 @@ def _taken(lock: threading.RLock, until: float, given_up: Callable[[], bool]) ->
     return True
 
 
-def _after_fork() -> None:
+def _turns_after_fork() -> None:
     """Whoever had a turn in the parent is not here to give it back."""
     global _guard, _turns
     _guard, _turns = threading.Lock(), WeakValueDictionary()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_turns_after_fork)

@@ -13,7 +13,7 @@ from chary.accounting.inference.masses import GUARD, ONE, Mass, level_down, shar
 from chary.accounting.inference.normal_tails import scaled_tail
 from chary.errors import InvalidParameter
 from chary.mechanisms import Gaussian, Laplace
-from chary.noise.parameters import LARGEST_SCALE, LARGEST_VARIANCE, SMALLEST_SCALE, SMALLEST_VARIANCE
+from chary.noise.source import LARGEST_SCALE, LARGEST_VARIANCE, SMALLEST_SCALE, SMALLEST_VARIANCE
 from tests.accounting.enclosures import many_digits, number
 from tests.accounting.inference.laws import gaussian_sum, gaussian_table, laplace_table
 

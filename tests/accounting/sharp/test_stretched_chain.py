@@ -101,7 +101,7 @@ def test_no_chain_of_a_slow_test_verifies_more_than_some_thousand_pairs(monkeypa
     """Each pair takes four logarithms and powers with 42 to 80 digits."""
     pairs = []
     monkeypatch.setattr(
-        "chary.accounting.sharp.chance_chain.Inequalities.allow",
+        "chary.accounting.sharp.allowed_pairs.Inequalities.allow",
         lambda self, p, q, allow=Inequalities.allow: pairs.append(1) or allow(self, p, q),
     )
     price = least_price(Fraction(18), Fraction(1, 1900))

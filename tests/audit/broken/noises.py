@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from chary import Algorithm
 from chary.mechanisms import Laplace
-from chary.noise.ladder import ladder
+from chary.noise.laplace import ladder
 
 
 @contextmanager

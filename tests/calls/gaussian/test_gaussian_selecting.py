@@ -30,7 +30,7 @@ from chary.calls.gaussian.run_state import RunState
 from chary.errors import LedgerBusy, RequestConflict
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.noise import Seeded
-from chary.noise.normal import Deviate
+from chary.noise.gaussian import Deviate
 from tests.mechanisms.gaussian_laws import log_stopping
 from tests.session.kit import CLINICS, NO_NOISE, error_texts, shows_data, spent
 

@@ -18,8 +18,7 @@ from sklearn.svm import LinearSVC
 from chary.accounting import zero_concentrated_rho_down
 from chary.learning import erm
 from chary.learning.erm.audited import Objective, audited_optimum
-from chary.learning.erm.descent.spherical import grid_for
-from chary.learning.erm.linear import cells
+from chary.learning.erm.descent.spherical import cells, grid_for
 from chary.noise import Seeded
 
 from .estimators_kit import ALL, ENDLESS, labels_for, logistic, median, ridge, rows_of, svc

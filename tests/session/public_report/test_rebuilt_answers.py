@@ -7,7 +7,8 @@ from chary.calls import QuantileAnswer, QuantileAnswers, Run
 from chary.calls.growing.scheduled_runs import ScheduledRun
 from chary.data import Ballots
 from chary.ledger import MemoryLedger
-from chary.session import open_rows, report
+from chary.session import open_rows
+from chary.session.public_report.public_report import report
 from chary.session.public_report.rebuilding import Rebuilder
 from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
 

@@ -39,7 +39,7 @@ from chary.numbers import Number, positive, whole
 # Even the longest chain, of nine million terms, then has a surplus below the 1e-8 that `delta_up` tells.
 MOST_HITS = 10**6
 # A float that counts calls, with room for the factors it meets.
-MOST_CALLS = 10**300
+MOST_COUNTED_CALLS = 10**300
 # A search for a total looks at a few dozen points, and at its last ones again.
 KEPT = 64
 # Past the first `hits` terms the ratio falls to p r <= 1/4: long before 8 (hits + 64) they are below `CUT`, where the
@@ -123,7 +123,7 @@ def exact_delta(*, epsilon_per_call: Number, hits: int, epsilon: Number) -> floa
     """
     eps, count = WantedTotal.of(epsilon_per_call, _few(hits), Fraction(1, 2)).epsilon, whole(hits, "hits")
     index, rest = divmod(positive(epsilon, "epsilon"), Fraction(eps))
-    if index > MOST_CALLS:
+    if index > MOST_COUNTED_CALLS:
         raise InvalidParameter("epsilon is worth more than 1e300 calls: take a larger epsilon_per_call")
     share = min(1.0, math.expm1(float(rest)) / math.expm1(eps))
     above, below = delta_up(eps, count, int(index)), delta_up(eps, count, int(index) + 1)

@@ -22,7 +22,7 @@ _ROUNDING = 1e-11
 TAIL = 1e-9
 # The search ends where n is known to a part in 100,000, or to eight: any n is valid, and the total is flat there.
 _GOLDEN = (3 - math.sqrt(5)) / 2
-_COARSE, _FEW = 10**5, 8
+_COARSE, _FEW_HITS = 10**5, 8
 # Up to here optimal composition takes under 90,000 terms for each n that is tried; beyond it Renyi's costs little more.
 LARGEST_VARIANCE = 10**7
 
@@ -124,7 +124,7 @@ def _first_below(asked: WantedTotal) -> int:
 def _least(total: Callable[[int], float], low: int, high: int) -> float:
     """The least value by golden sections, then one by one; any n is valid, so a miss only costs tightness."""
     total = lru_cache(maxsize=None)(total)
-    while high - low > max(_FEW, low // _COARSE):
+    while high - low > max(_FEW_HITS, low // _COARSE):
         part = int((high - low) * _GOLDEN)
         low, high = (low, high - part) if total(low + part) <= total(high - part) else (low + part, high)
-    return min(total(n) for n in range(low, high + 1, max(1, (high - low) // _FEW)))
+    return min(total(n) for n in range(low, high + 1, max(1, (high - low) // _FEW_HITS)))

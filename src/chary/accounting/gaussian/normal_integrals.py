@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_ROOT: Final = math.sqrt(0.5)
+_ROOT_OF_HALF: Final = math.sqrt(0.5)
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
 # Up to a distance of 3 no exponent of `_near` exceeds 3 + 4.5, where 12 points of Gauss and Legendre err by less than
 # rounding does; up to 0.01 3 points do, whose error is of the order of 0.01**7 / 2e6.
@@ -43,8 +43,8 @@ class LogCdf:
 
     def __init__(self, x: Floats) -> None:
         self.x, self.below, self.above = x, np.minimum(x, 0), np.maximum(x, 0)
-        self.tail = scipy.special.erfc(_ROOT * self.above) / 2
-        self._erfcx = scipy.special.erfcx(-_ROOT * self.below)
+        self.tail = scipy.special.erfc(_ROOT_OF_HALF * self.above) / 2
+        self._erfcx = scipy.special.erfcx(-_ROOT_OF_HALF * self.below)
 
     @cached_property
     def hazard(self) -> Floats:
@@ -63,14 +63,14 @@ class LogCdf:
         farthest = float(distance.max())
         # A difference of two values of ln Phi would lose the digits of a small shift; the integral over it loses none.
         if farthest <= _NEAR:
-            return _near(self.x, shift, self.hazard, farthest)
+            return _near_density(self.x, shift, self.hazard, farthest)
         near = distance <= _NEAR
         end = end or LogCdf(self.x + shift)
         right = np.log1p((self.tail - end.tail) / (1 - self.tail))
         change = np.where((self.x >= 0) & (end.x >= 0), right, self.change_to(end, shift))
         if near.any():
             x, moved, hazard = (np.broadcast_to(part, near.shape)[near] for part in (self.x, shift, self.hazard))
-            change[near] = _near(x, moved, hazard)
+            change[near] = _near_density(x, moved, hazard)
         return change
 
     def change_to(self, end: "LogCdf", shift: Floats) -> Floats:
@@ -79,7 +79,7 @@ class LogCdf:
         return np.asarray(end.scaled - self.scaled - apart * (self.below + end.below) / 2)
 
 
-def _near(x: Floats, shift: Floats, hazard: Floats, farthest: float = _NEAR) -> Floats:
+def _near_density(x: Floats, shift: Floats, hazard: Floats, farthest: float = _NEAR) -> Floats:
     """Gauss-Legendre for the density over the distance, relative to the density at x; no exponent exceeds 8."""
     points, weights = _FEW if farthest < _NEARER else _MANY
     steps = shift[..., np.newaxis] * points

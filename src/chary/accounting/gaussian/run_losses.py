@@ -14,7 +14,7 @@ from chary.numbers import Number, exact, positive, whole
 # The losses of few tests bend most, so all are computed. Later ones stand a tenth apart, each replaced by the next
 # larger, which is above it: some seventy of them reach from a thousand tests to a million.
 _ONE_BY_ONE: Final = 1024
-_APART: Final = 1.1
+_RATIO_OF_LENGTHS: Final = 1.1
 
 
 def runs_epsilon_up(
@@ -95,7 +95,7 @@ def runs_noise(
 def _later(first: int, last: int, focus: int) -> Iterator[int]:
     """From `first` on ever farther apart up to `last`; close together below `focus`."""
     while first < last:
-        after = min(last, int(first * _APART) + 1)
+        after = min(last, int(first * _RATIO_OF_LENGTHS) + 1)
         first = next((point for point in (focus - 1, focus) if first < point < after), after)
         yield first
 

@@ -37,7 +37,7 @@ _ROOT_3: Final = math.sqrt(3)
 _ROWS: Final = 512
 # Farther apart, no common nodes would resolve both noises; and a smaller shift is below the rounding of its argument.
 _WIDEST: Final = 10**6
-_SMALLEST: Final = 1e-15
+_SMALLEST_SHIFT: Final = 1e-15
 # A float counts them exactly, with room for the factors it meets; no run is as long.
 _MOST_STEPS: Final = 10**12
 
@@ -210,7 +210,7 @@ def _moderate(ratios: dict[str, Fraction]) -> list[float]:
     for name, ratio in ratios.items():  # before they are floats: a quotient may lie beyond all of them
         if abs(ratio) > _WIDEST or (name == "threshold_noise" and ratio * _WIDEST < 1):
             raise InvalidParameter(f"{name} must be within a factor of 10**6 of the noise of a query")
-    if ratios["sensitivity"] < _SMALLEST:
+    if ratios["sensitivity"] < _SMALLEST_SHIFT:
         raise InvalidParameter("sensitivity must be at least 1e-15 of the noise of a query")
     return [float(ratio) for ratio in ratios.values()]
 

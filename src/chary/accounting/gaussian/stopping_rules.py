@@ -15,7 +15,7 @@ from chary.numbers import Number, exact, positive, probability
 
 # More than the roundings of a sum of a million floats.
 _MARGIN: Final = 1e-9
-_MOST: Final = 10**6
+_MOST_STEPS: Final = 10**6
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class WhitehouseFilter:
     def times(self, epsilon: Number, delta: Number) -> int:
         """How many calls of one size it admits, at most a million."""
         size, single = positive(epsilon, "epsilon"), exact(delta, "delta")
-        most = min(int(Fraction(self.spare) / single), _MOST) if single else _MOST
+        most = min(int(Fraction(self.spare) / single), _MOST_STEPS) if single else _MOST_STEPS
         # The total of n calls is a sqrt(n) + b n; two of them tell a and b.
         once, four = (whitehouse_filter_epsilon([size] * count, delta=self.slack) for count in (1, 4))
         b = (four - 2 * once) / 2

@@ -13,11 +13,11 @@ from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, positive, probability, whole
 
 # No table has more rows.
-_MOST: Final = 2**100
+_MOST_ROWS: Final = 2**100
 # Any epsilon that is of use to anybody, and how near to the least one is found.
 _LEAST_EPSILON, _MOST_EPSILON, _CLOSE = 1e-3, 1e9, 1 + 1e-6
 # A few float operations, upwards.
-_ROUNDING: Final = 1 + 1e-12
+_UPWARDS: Final = 1 + 1e-12
 
 
 def static_rows(law: Law, *, accuracy: Number, epsilon: Number, beta: Number) -> int:
@@ -34,7 +34,7 @@ def static_rows(law: Law, *, accuracy: Number, epsilon: Number, beta: Number) ->
     def error(size: int) -> float:
         return law.error(size=size, epsilon=epsilon, beta=beta)
 
-    return _found(least_size(error, _accuracy(law, accuracy), _falls(law), _MOST))
+    return _found(least_size(error, _accuracy(law, accuracy), _falls(law), _MOST_ROWS))
 
 
 def epochs_rows(
@@ -62,7 +62,7 @@ def epochs_rows(
 
     stale = 0.0 if growth is None else float(positive(growth, "growth") / (1 + positive(growth, "growth")))
     first = max(_falls(law), LEAST_START if law.size_log else 1)
-    return _found(least_size(error, _accuracy(law, accuracy, stale), first, _MOST))
+    return _found(least_size(error, _accuracy(law, accuracy, stale), first, _MOST_ROWS))
 
 
 def every_rows(law: Law, *, accuracy: Number, beta: Number, start: int, exponent: Number, rho: Number) -> int:
@@ -86,12 +86,12 @@ def every_rows(law: Law, *, accuracy: Number, beta: Number, start: int, exponent
     rising = (float(law.log_power) + float(law.size_log)) / falling
     peak = rising + (math.log(float(exact(beta, "beta"))) - math.log(2 * float(law.choices))) / 2
     peak = max(peak, rising) if law.size_log else peak
-    if peak > math.log(_MOST):
+    if peak > math.log(_MOST_ROWS):
         raise InvalidParameter("exponent is so near to 1/2 that errors rise for longer than any table grows")
     top = max(start, math.ceil(math.exp(peak)))
     if error(top) <= target:
         return top if law.size_log else start
-    return _found(least_size(error, target, top, _MOST))
+    return _found(least_size(error, target, top, _MOST_ROWS))
 
 
 def static_epsilon(law: Law, *, accuracy: Number, size: int, beta: Number) -> float:
@@ -102,7 +102,7 @@ def static_epsilon(law: Law, *, accuracy: Number, size: int, beta: Number) -> fl
     """
     unit = law.error(size=size, epsilon=1, beta=beta) - float(law.base)
     left = _accuracy(law, accuracy) - float(law.base)
-    return math.pow(unit / left, 1 / float(law.power)) * _ROUNDING
+    return math.pow(unit / left, 1 / float(law.power)) * _UPWARDS
 
 
 def epochs_epsilon(
@@ -158,7 +158,7 @@ def population_rows(
         excess = law.error(size=size, epsilon=epsilon, beta=half)
         return population_risk_up(excess=excess, size=size, lam=lam, beta=half, lipschitz=lipschitz, radius=radius)
 
-    return _found(least_size(error, float(positive(risk, "risk")), _falls(law), _MOST))
+    return _found(least_size(error, float(positive(risk, "risk")), _falls(law), _MOST_ROWS))
 
 
 def _rho(epsilon: float, delta: Fraction) -> Fraction:

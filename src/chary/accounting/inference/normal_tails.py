@@ -5,9 +5,9 @@ from typing import Final
 
 Enclosed = tuple[Decimal, Decimal]
 # The square root of pi/2.
-_ROOT: Final = Decimal("1.25331413731550025120788264240552262650349337030496915831496178817114682730392")
+_ROOT_OF_HALF_PI: Final = Decimal("1.25331413731550025120788264240552262650349337030496915831496178817114682730392")
 # Below, the difference loses 8 of 60 digits; from here on so many levels of the fraction agree to 40.
-_FAR: Final = 6
+_FRACTION_FROM: Final = 6
 _LEVELS: Final = 70
 _CUT: Final = Decimal("1e-50")
 
@@ -20,7 +20,7 @@ def scaled_tail(u: Decimal) -> Enclosed:
     ...     [round(float(end), 10) for u in (0, 3, 9) for end in scaled_tail(Decimal(u))]
     [1.2533141373, 1.2533141373, 0.3045902987, 0.3045902987, 0.1097872826, 0.1097872826]
     """
-    return _by_fraction(u) if u >= _FAR else _by_series(u)
+    return _by_fraction(u) if u >= _FRACTION_FROM else _by_series(u)
 
 
 def _by_series(u: Decimal) -> Enclosed:
@@ -30,7 +30,7 @@ def _by_series(u: Decimal) -> Enclosed:
         odd += 2
         term = term * square / odd
         total += term
-    found = _ROOT * (square / 2).exp() - total
+    found = _ROOT_OF_HALF_PI * (square / 2).exp() - total
     return found, found
 
 

@@ -14,7 +14,7 @@ from chary.numbers import Number, probability
 
 _NEWTON_STEPS: Final = 30
 # The first margin is far below what 18 digits show; each try that fails takes a hundred times more, up to 1e-13.
-_MARGIN, _MORE, _TRIES = Decimal("1e-25"), 100, 7
+_NEXT_MARGIN, _NEXT_MORE, _NEXT_TRIES = Decimal("1e-25"), 100, 7
 _NEAR_ZERO: Final = Fraction(1, 10**40)
 
 
@@ -68,12 +68,12 @@ def _polished(pairs: Inequalities, start: Chance, move: Decimal) -> Decimal:
 
 def _backed(pairs: Inequalities, start: Chance, move: Decimal) -> Chance:
     """The chance a margin before this move, certainly allowed."""
-    margin = _MARGIN
-    for _ in range(_TRIES):
+    margin = _NEXT_MARGIN
+    for _ in range(_NEXT_TRIES):
         reached = moved(start, move * (1 - margin))
         if pairs.allow(start, reached):
             return reached
-        margin *= _MORE
+        margin *= _NEXT_MORE
     raise InvalidParameter("the next chance cannot be told from p at these prices: take a larger price")
 
 

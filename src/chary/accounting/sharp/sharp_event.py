@@ -9,13 +9,13 @@ from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import Number, exact, plain, positive
 
 # Below this speed (theory 10: price = a (a-1) speed^2) neighbours' chances agree to 7 digits, and a test tells nothing.
-LEAST_SPEED: Final = Fraction(1, 10**7)
+LEAST_PRICED_SPEED: Final = Fraction(1, 10**7)
 # e^-price has 60 digits of room in the checks; a hit at this price tells everything anyway.
 LARGEST_PRICE: Final = 1000
 LARGEST_ORDER: Final = 10**7
 
 
-def least_price(order: Fraction, speed: Fraction = LEAST_SPEED) -> Fraction:
+def least_price(order: Fraction, speed: Fraction = LEAST_PRICED_SPEED) -> Fraction:
     """The price of a hit at which a test climbs with this speed: `order (order - 1) speed^2`."""
     return order * (order - 1) * speed**2
 

@@ -12,7 +12,7 @@ from chary.errors import InvalidParameter
 from chary.numbers import Number, probability, whole
 
 # A sum of 16,384 products errs by at most 2e-12 of it.
-SURPLUS: Final = 1 + 1e-11
+ONE_SIDED_SURPLUS: Final = 1 + 1e-11
 # What lies beyond has a chance of beta e^-36, below the resolution of doubles; it is counted as failing.
 _BEYOND: Final = 36
 # At a certain failure log1p(-1) would divide by zero.
@@ -72,7 +72,7 @@ def one_sided_failure_up(noise: OneSidedNoise, tests: int, error: int, cells: No
     some = -np.expm1(tests * np.log1p(-np.minimum(np.maximum(*ends), _NEARLY_ONE)))
     tested = float(cells.chances @ some) + max(0.0, 1 - float(cells.chances.sum()))
     answered = 0.0 if noise.answer is None else answers_failure(noise.answer, noise.hits, error)
-    return (tested + answered - tested * answered) * SURPLUS
+    return (tested + answered - tested * answered) * ONE_SIDED_SURPLUS
 
 
 def _wrong(noise: OneSidedNoise, error: int, shifts: Floats) -> Floats:

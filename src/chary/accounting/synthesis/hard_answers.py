@@ -13,7 +13,7 @@ from chary.numbers import Number, exact, positive, probability, whole
 
 Update = Literal["projected", "published"]
 # A few float operations, upwards. Below 1e-100 the square of alpha would leave the floats of reports.
-_ROUNDING = 1 + 1e-12
+_UPWARDS = 1 + 1e-12
 LEAST_ALPHA = Fraction(1, 10**100)
 # So many questions, and so many rounds, have the same chance of an error each; later ones have smaller and smaller.
 EQUAL_QUESTIONS: Final = 1024
@@ -67,7 +67,7 @@ def hard_answers_up(
     first, last = whole(start, "start"), whole(start if size is None else size, "size")
     if last < first:
         raise InvalidParameter("a growing table does not shrink: size must be at least start")
-    return (float(before) + float(grown) * math.log(last / first)) * _ROUNDING
+    return (float(before) + float(grown) * math.log(last / first)) * _UPWARDS
 
 
 def weights_epsilon(*, alpha: Number, size: int, queries: int, confidence: Number = "0.95") -> float:
@@ -80,7 +80,7 @@ def weights_epsilon(*, alpha: Number, size: int, queries: int, confidence: Numbe
     """
     steps = math.floor(probability(alpha, "alpha") / 3 * whole(size, "size")) + 1
     missed = float(1 - probability(confidence, "confidence"))
-    return math.log(2 * whole(queries, "queries") / missed) / steps * _ROUNDING
+    return math.log(2 * whole(queries, "queries") / missed) / steps * _UPWARDS
 
 
 def weights_alpha(*, epsilon: Number, size: int, queries: int, confidence: Number = "0.95") -> float:
@@ -91,7 +91,7 @@ def weights_alpha(*, epsilon: Number, size: int, queries: int, confidence: Numbe
     """
     missed = float(1 - probability(confidence, "confidence"))
     steps = math.log(2 * whole(queries, "queries") / missed) / float(positive(epsilon, "epsilon"))
-    return 3 * steps / whole(size, "size") * _ROUNDING
+    return 3 * steps / whole(size, "size") * _UPWARDS
 
 
 def easy_chance(place: int, number: int | None = None, confidence: Number = "0.95") -> Fraction:

@@ -20,7 +20,7 @@ _STEPS: Final = 100
 # Published constants need a few rows; nothing is learnt from so few.
 _FEWEST: Final = 16
 # A few float operations, downwards.
-_ROUNDING: Final = 1 - 1e-12
+_DOWNWARDS: Final = 1 - 1e-12
 
 
 def published_weights_rows(*, alpha: Number, **terms: Any) -> int:
@@ -53,7 +53,7 @@ def sparse_weights_rows(*, alpha: Number, cells: int, queries: int, confidence: 
     # Noise in rows never falls with the size, so no step passes the least size.
     size, wanted = _FEWEST, float(probability(alpha, "alpha"))
     while (error := reached(size)) > wanted:
-        size = max(size + 1, math.ceil(size * error / wanted * _ROUNDING))
+        size = max(size + 1, math.ceil(size * error / wanted * _DOWNWARDS))
         if size > _MOST:
             return _found(None)
     return size
@@ -87,10 +87,10 @@ def queries_allowed(
     known = {"epsilon": epsilon, "delta": delta, "exponent": exponent}
     power = 1 if failing(delta) else 2
     x = float(probability(alpha, "alpha")) ** (power + 1) / 18
-    x *= published_noise_function(cells=cells, size=first, **known) * _ROUNDING
+    x *= published_noise_function(cells=cells, size=first, **known) * _DOWNWARDS
     grown = (rows / first) ** float(probability(exponent, "exponent")) - 1
     log = math.log(float(1 - probability(confidence, "confidence")) / 9) + x * (1 + grown / 2)
-    return float(math.floor(math.exp(log) * _ROUNDING)) if log < math.log(LARGEST_FLOAT) else LARGEST_FLOAT
+    return float(math.floor(math.exp(log) * _DOWNWARDS)) if log < math.log(LARGEST_FLOAT) else LARGEST_FLOAT
 
 
 def exact_queries_allowed(*, alpha: Number, cells: int, size: int, confidence: Number = "0.95", **terms: Any) -> int:

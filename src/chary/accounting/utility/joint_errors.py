@@ -11,8 +11,8 @@ from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 
 # A part in 10**9 covers the rounding of a few functions, 1e-14 that of a sum of 2**14 chances, upwards.
-_SURPLUS: Final = 1 + 1e-9
-_SLACK: Final = 1e-14
+_JOINT_SURPLUS: Final = 1 + 1e-9
+_JOINT_SLACK: Final = 1e-14
 _FARTHEST: Final = 2**62
 # Cells of 12/2**14 of the threshold's deviation and steps of 1/4096 stay below the thousandth that is told; 12
 # deviations are passed with 1e-33, which counts as a failure.
@@ -32,7 +32,7 @@ def laplace_error_up(scale: Number, *, tests: int, confidence: Number) -> int:
     """
     step, least = 1 / float(positive(scale, "scale")), _each(tests, confidence)
     together = math.log1p(math.exp(-step))
-    return _least(lambda error: math.log(2) - together - step * (error + 1) <= math.log(least))
+    return _least_step(lambda error: math.log(2) - together - step * (error + 1) <= math.log(least))
 
 
 def laplace_deviation(scale: Number) -> float:
@@ -55,7 +55,7 @@ def gaussian_error_up(variance: Number, *, tests: int, confidence: Number) -> in
     196
     """
     sigma, least = math.sqrt(positive(variance, "variance")), _each(tests, confidence)
-    return _least(lambda error: 2 * float(scipy.special.ndtr(-error / sigma)) <= least)
+    return _least_step(lambda error: 2 * float(scipy.special.ndtr(-error / sigma)) <= least)
 
 
 def crossing_error_up(
@@ -82,9 +82,9 @@ def crossing_error_up(
                 (ends[1:] - error * unit) / scale
             )
         some = -np.expm1(count * np.log1p(-np.minimum(wrong, 1 - 1e-16)))
-        return float(weights @ some) + 1 - float(below[-1]) <= beta - _SLACK
+        return float(weights @ some) + 1 - float(below[-1]) <= beta - _JOINT_SLACK
 
-    return _least(kept) * unit * _SURPLUS
+    return _least_step(kept) * unit * _JOINT_SURPLUS
 
 
 def _each(tests: int, confidence: Number) -> float:
@@ -92,10 +92,10 @@ def _each(tests: int, confidence: Number) -> float:
     kept = probability(confidence, "confidence")
     # Near 1 its distance from 1 is what counts, and a float of it would lose that.
     log = math.log1p(-float(1 - kept)) if 2 * kept > 1 else math.log(kept)
-    return -math.expm1(log / whole(tests, "tests")) / _SURPLUS
+    return -math.expm1(log / whole(tests, "tests")) / _JOINT_SURPLUS
 
 
-def _least(kept: Callable[[int], bool]) -> int:
+def _least_step(kept: Callable[[int], bool]) -> int:
     """The least whole number from which on it is kept."""
     low, high = -1, 1
     while not kept(high):

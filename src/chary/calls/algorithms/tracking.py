@@ -15,7 +15,7 @@ from chary.calls.algorithms.targets import EVERYTHING, UNSAID, Target, not_prior
 from chary.calls.algorithms.tracked_changes import AskChanged
 from chary.calls.answers import Tracked, published
 from chary.calls.call import Bound, call
-from chary.calls.fields import Asked, Positive
+from chary.calls.fields import AnyQuestion, Positive
 from chary.calls.thresholds.how_sharply import FreshlyValued
 from chary.data import Query
 from chary.errors import InvalidParameter, InvalidQuery
@@ -40,7 +40,7 @@ class Track(FreshlyValued[Tracked]):
     there is one, the outlook of a quote is about distances from it, against `step`.
     """
 
-    question: Asked
+    question: AnyQuestion
     _: KW_ONLY
     step: Positive | None = None
 

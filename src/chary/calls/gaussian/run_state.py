@@ -11,7 +11,7 @@ from chary.accounting.gaussian.run_events import RunNoise
 from chary.errors import InvalidQuery
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.mechanisms.padding import SMALL, padded, unpadded
-from chary.noise.normal import Deviate
+from chary.noise.gaussian import Deviate
 from chary.numbers import plain
 
 # Losses of so many steps are computed at once, and of twice as many whenever they run out.

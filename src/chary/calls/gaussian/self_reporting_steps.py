@@ -19,7 +19,7 @@ from chary.errors import BudgetRefused, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms.gaussian.restarting import RestartingThreshold, RunsState
 from chary.mechanisms.padding import SMALL, padded, unpadded
-from chary.noise.normal import Deviate
+from chary.noise.gaussian import Deviate
 from chary.spine.interaction import FREE, Interaction, Json, Ran, Touched
 
 

@@ -20,7 +20,7 @@ from chary.data import Query
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
-from chary.noise.normal import deviate
+from chary.noise.gaussian import deviate
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import ATTEMPTS, Spine
 

@@ -30,7 +30,7 @@ from chary.spine.interaction import Json
 
 MOST_CELLS: Final = 10**7
 MOST_FLAGS: Final = 2 * 10**8
-MOST_QUERIES: Final = 1000
+MOST_SMALL_QUERIES: Final = 1000
 LONGEST: Final = 30_000
 # Scores of all queries, as Python integers: some seconds.
 MOST_SCORES: Final = 4_000_000
@@ -59,8 +59,10 @@ class Workload:
         return cls(Universe.of(universe), tuple(asked.values()), schema)
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.queries) <= MOST_QUERIES:
-            raise InvalidQuery(f'give 1 to {MOST_QUERIES} different queries, such as ["age >= 65", "sex = \'f\'"]')
+        if not 1 <= len(self.queries) <= MOST_SMALL_QUERIES:
+            raise InvalidQuery(
+                f'give 1 to {MOST_SMALL_QUERIES} different queries, such as ["age >= 65", "sex = \'f\'"]'
+            )
         cells = self.universe.cells
         if cells > MOST_CELLS or cells * len(self.queries) > MOST_FLAGS:
             raise InvalidQuery(

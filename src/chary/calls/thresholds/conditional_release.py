@@ -81,7 +81,7 @@ class AskReleaseIf(Barring[ReleaseIf]):
     @cached_property
     def asked(self) -> Asked:
         """What follows from the question; refuses one that has no noise."""
-        return _asked(self.call.query, self.neighbouring, self.call.above, self.call.epsilon or 0)
+        return _release_asked(self.call.query, self.neighbouring, self.call.above, self.call.epsilon or 0)
 
     @property
     def event(self) -> Event:
@@ -126,7 +126,7 @@ class AskReleaseIf(Barring[ReleaseIf]):
 
 
 @lru_cache(maxsize=KEPT)
-def _asked(query: Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> Asked:
+def _release_asked(query: Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> Asked:
     """Refuses a question that has no noise."""
     drawn = noises(query, neighbouring, epsilon=epsilon)
     bar = None if isinstance(query, Mean) else error_bar((drawn[0], query.grid))

@@ -78,7 +78,7 @@ class AskTest(Barring[Test]):
     @cached_property
     def asked(self) -> Asked:
         """What follows from the question; refuses a mean that cannot be shifted, and noise out of range."""
-        return _asked(self.call.query, self.neighbouring, self.call.above, self.call.epsilon or 0)
+        return _test_asked(self.call.query, self.neighbouring, self.call.above, self.call.epsilon or 0)
 
     def accuracy(self) -> tuple[Additive, Fraction] | None:
         query = self.call.query
@@ -141,7 +141,7 @@ class AskSharpTest(Sharply, Barring[Test]):
 
 
 @lru_cache(maxsize=KEPT)
-def _asked(query: Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> Asked:
+def _test_asked(query: Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> Asked:
     """Refuses a mean that cannot be shifted by this threshold, and noise out of range."""
     tested, threshold = tested_query(query, neighbouring, above)
     noises = (laplace_for_each(tested, neighbouring, epsilon),)

@@ -26,7 +26,7 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import BOUNDARY, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip, ThresholdTest
 from chary.mechanisms.additive import Integers
-from chary.mechanisms.thresholds.boundary_wrapper import Outcome
+from chary.mechanisms.thresholds.boundary_wrapper import InnerOutcome
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine
 
@@ -116,7 +116,7 @@ class _Vote(_Polled[CallT], Generic[CallT]):
         votes = touched.integers()
         return votes if self.low is None else np.append(votes, self.low)
 
-    def ran(self, outcome: Outcome, touched: Touched, *, hit: bool) -> Ran:
+    def ran(self, outcome: InnerOutcome, touched: Touched, *, hit: bool) -> Ran:
         """What comes of the boundary, or of a candidate's number."""
         named: Json = {"state": BOUNDARY if outcome == BOUNDARY else "low"}
         if outcome not in (BOUNDARY, len(self.poll.options)):

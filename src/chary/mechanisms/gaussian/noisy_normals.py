@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.noise import Source
-from chary.noise.normal import Deviate, Normals, deviate, normals, reaches
+from chary.noise.gaussian import Deviate, Normals, deviate, normals, reaches
 from chary.numbers import Number, exact, positive
 
 # Rounded up: more noise than sqrt(3) times only adds privacy, less would void bounds that start there.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, Reported, StoppingRule, Table
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.noise import Source
-from chary.noise.normal import Deviate
+from chary.noise.gaussian import Deviate
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.noise.choice import GUARD_BITS, Floats
-from chary.noise.enclosure import Bounds, Enclosure
+from chary.noise.partition import Bounds, Enclosure
 from chary.numbers import Number, positive, probability, whole
 
 # `bincount` adds widths in float64, which counts whole numbers exactly up to here.

@@ -13,8 +13,7 @@ from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.selection.exponential import Exponential
 from chary.noise.choice import GUARD_BITS, WEIGHT_ERROR, Floats
-from chary.noise.enclosure import Bounds
-from chary.noise.partition import LOOKUP_BITS, WORD_BITS, settle
+from chary.noise.partition import LOOKUP_BITS, WORD_BITS, Bounds, settle
 
 # The law needs numbers of 2 n bits more and n**3 products: 32 candidates take milliseconds. Choices have no limit.
 MOST_CANDIDATES: Final = 32

@@ -12,7 +12,7 @@ from chary.accounting import Event, OneSidedNoise, one_sided_error_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers, Laplace
 from chary.mechanisms.sparse.hidden_threshold import Crossed, HiddenThreshold, answered
-from chary.noise.ladder import Ladder, ladder
+from chary.noise.laplace import Ladder, ladder
 from chary.numbers import Number
 
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from chary import noise
 from chary.errors import InvalidParameter
 from chary.mechanisms.streaming.hashing import Words
-from chary.noise.enclosure import Bounds
-from chary.noise.partition import Partition
+from chary.noise.partition import Bounds, Partition
 
 Registers = NDArray[np.uint8]
 Floats = NDArray[np.float64]

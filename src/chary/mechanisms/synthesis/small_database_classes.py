@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from chary import noise
 from chary.errors import InvalidParameter
 from chary.noise.choice import Floats
-from chary.noise.enclosure import Bounds
+from chary.noise.partition import Bounds
 from chary.numbers import Number, whole
 
 Measure = Literal["classes", "databases"]

@@ -9,11 +9,11 @@ from chary import noise
 from chary.accounting import BoundaryCall
 from chary.errors import InvalidParameter
 from chary.noise.choice import GUARD_BITS, WORD_ERROR, Floats
-from chary.noise.enclosure import Bounds
+from chary.noise.partition import Bounds
 from chary.numbers import Number
 
 BOUNDARY: Final = "boundary"
-Outcome = int | Literal["boundary"]
+InnerOutcome = int | Literal["boundary"]
 
 Value = TypeVar("Value", contravariant=True)
 
@@ -69,7 +69,7 @@ class BoundaryWrapper(Generic[Value]):
             raise InvalidParameter("the wrapped mechanism has more outcomes than it says")
         return BoundaryLaw(law)
 
-    def step(self, value: Value, source: noise.Source) -> Outcome:
+    def step(self, value: Value, source: noise.Source) -> InnerOutcome:
         """`BOUNDARY`, or the number of A's outcome."""
         place = self.law(value).draw(source)
         return place - 1 if place else BOUNDARY

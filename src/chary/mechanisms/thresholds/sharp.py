@@ -12,8 +12,7 @@ from chary.accounting.sharp.chance_chain import BITS
 from chary.accounting.sharp.sharp_event import SharpTest
 from chary.accounting.sharp.sharp_table import SharpTable
 from chary.errors import InvalidParameter
-from chary.noise.source import integers
-from chary.noise.uniform import LARGEST_UPPER
+from chary.noise.source import LARGEST_UPPER, integers
 
 _WORD_BITS: Final = 64
 _REST_BITS: Final = BITS - _WORD_BITS

@@ -11,7 +11,7 @@ from chary.accounting import Targeted
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Laplace
 from chary.noise.choice import GUARD_BITS, NEGLIGIBLE, WEIGHT_ERROR, Floats
-from chary.noise.enclosure import Bounds
+from chary.noise.partition import Bounds
 
 
 def call_epsilon(additive: Laplace) -> Fraction:

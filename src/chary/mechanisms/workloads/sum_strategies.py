@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.mechanisms.workloads.linear_queries import Cells, Integers, LinearQueries, partitions
+from chary.mechanisms.additive import Integers
+from chary.mechanisms.workloads.linear_queries import Cells, LinearQueries, partitions
 
 BRANCHINGS: Final = (2, 4, 8, 16)
 # Sets of columns double with each one; keys of more have hardly any sums to share.

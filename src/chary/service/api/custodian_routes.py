@@ -24,7 +24,7 @@ from chary.service.serving.served_datasets import rows_of
 from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import check_fields, finite
 from chary.service.wire.typed_values import in_typed, of_typed
-from chary.session import PublicReport, report
+from chary.session.public_report.public_report import PublicReport, report
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["custodians"])
 Form = Annotated[Literal["json", "html", "markdown", "csv", "typed"], Query()]

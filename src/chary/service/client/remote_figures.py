@@ -9,7 +9,8 @@ from chary.data.queries.bodies import query_of
 from chary.errors import InvalidQuery
 from chary.service.client.transport import Transport
 from chary.service.wire.typed_values import of_typed
-from chary.session import Entry, PublicReport, Version
+from chary.session import Entry, Version
+from chary.session.public_report.public_report import PublicReport
 
 
 @dataclass(frozen=True)

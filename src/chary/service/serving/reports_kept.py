@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from chary.service.wire.typed_values import in_typed, of_typed
-from chary.session import PublicReport
 from chary.session.public_report.gathering import ReportedCall
+from chary.session.public_report.public_report import PublicReport
 
 # Of all datasets together; those that nobody has looked at for longest go first.
 _KEPT: Final = 16

@@ -98,10 +98,10 @@ def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
         return f"{len(answer)} values" if len(answer) != 1 else "1 value"
     if isinstance(answer, ChosenKey) and answer.shortfall is not None:
         near = f"at most {plain(answer.shortfall)} below the largest, 95 times in 100"
-        return f"{_cut(_stored(answer.value))} ({near})"
+        return f"{_cut(_in_words(answer.value))} ({near})"
     if isinstance(answer, Answer):
-        return _cut(_stored(answer.value))
-    return "opened" if isinstance(answer, int) or not answer else _cut(_stored(_named(answer, body)))
+        return _cut(_in_words(answer.value))
+    return "opened" if isinstance(answer, int) or not answer else _cut(_in_words(_named(answer, body)))
 
 
 def _named(answer: Any, body: Mapping[str, Any]) -> Any:
@@ -137,9 +137,9 @@ def _tested(answer: TestedKeys) -> str:
     return f"{answer.hits} of {answer.tested} at or above the threshold{rest}"
 
 
-def _stored(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_stored(each)}" for name, each in value.items() if each is not None)
+        return ", ".join(f"{name} {_in_words(each)}" for name, each in value.items() if each is not None)
     if isinstance(value, (float, Fraction)) and not isinstance(value, bool):
         return plain(value)
     return value if isinstance(value, str) else json.dumps(value, default=str)
