@@ -15,8 +15,7 @@ import polars as pl
 
 import chary
 from chary import Budget, Neighbouring, count
-from chary.accounting.growing.accuracy_laws import best_growth
-from chary.accounting.growing.running_count_errors import (
+from chary.accounting.continual import (
     MOST_ROOT_STEPS,
     MOST_STEPS,
     best_tree,
@@ -26,7 +25,7 @@ from chary.accounting.growing.running_count_errors import (
     root_deviations,
     root_length,
 )
-from chary.accounting.growing.schedules import EpochRuns
+from chary.accounting.schedules import EpochRuns, best_growth
 from chary.calls import ContinualCount
 from chary.growing import CountsBox
 from chary.mechanisms import Gaussian, Laplace

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, count
-from chary.accounting.gaussian import run_moments
-from chary.accounting.gaussian.run_moments import run_moments_up
-from chary.accounting.log_moments import choose_order
+from chary.accounting import gaussian_runs as run_moments
+from chary.accounting.composition import choose_order
+from chary.accounting.gaussian_runs import run_moments_up
 from chary.amounts import MAIN_STEPS
 from chary.calls import AboveThreshold, SelfReporting
 from chary.calls.gaussian import run_state

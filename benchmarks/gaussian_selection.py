@@ -13,7 +13,7 @@ from chary.accounting import (
     noisy_max_noise,
     running_epsilon_up,
 )
-from chary.accounting.gaussian.selection_peers import (
+from chary.accounting.gaussian_selection import (
     nonnegative_epsilon,
     post_processed_epsilon,
     whitehouse_filter_epsilon,

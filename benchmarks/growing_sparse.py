@@ -14,9 +14,9 @@ import polars as pl
 import chary
 from chary import Budget, count
 from chary.accounting import Pure, four_digits_down, largest_size
-from chary.accounting.growing.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
-from chary.accounting.sharp.half_widths import sharp_width
-from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
+from chary.accounting.sharp_tests import sharp_table
+from chary.accounting.sharp_widths import sharp_width
 from chary.calls import GrowingSparse
 from chary.filters import RenyiFilter
 from chary.mechanisms.thresholds.sharp import SharpSampler

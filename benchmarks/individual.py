@@ -18,7 +18,7 @@ import polars as pl
 import chary
 from chary import Budget, count
 from chary.accounting import Targeted, four_digits_down, largest_size
-from chary.accounting.sharp.half_widths import laplace_width
+from chary.accounting.sharp_widths import laplace_width
 from chary.calls import Individual, Run
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.filters import RenyiFilter

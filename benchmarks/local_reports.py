@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chary.accounting.utility.channels import local_channels, people_needed
+from chary.accounting.local_reports import local_channels, people_needed
 from chary.mechanisms import CategoryReports, HashedReports, OneHotReports
 from measuring import best, duration, machine, show
 

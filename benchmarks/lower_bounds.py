@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.accounting.utility.lower_bounds import discrete_chance_up, loss_down, published_loss_down, variance_down
+from chary.accounting.accuracy import discrete_chance_up, loss_down, published_loss_down, variance_down
 from chary.mechanisms import InverseSensitivity, Order, RankDistance, bits_distances, mode_distances
 from chary.noise import ExponentialLaw
 

@@ -14,7 +14,7 @@ import polars as pl
 
 import chary
 from chary import Budget, Universe
-from chary.accounting.synthesis.mwem_errors import best_rounds, mwem_error_up, published_mwem_error
+from chary.accounting.synthesis import best_rounds, mwem_error_up, published_mwem_error
 from chary.calls import MWEM
 from chary.data import Predicate
 from chary.data.domain.cell_counts import CellCounts, CellQueries, CellReader

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scipy import integrate
 
-from chary.accounting.optimal_composition import optimal_total
+from chary.accounting.composition import optimal_total
 
 LOW, HIGH, BETWEEN = "low", "high", "between"
 

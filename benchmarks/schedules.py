@@ -12,8 +12,7 @@ import polars as pl
 
 import chary
 from chary import Budget, count
-from chary.accounting.growing.accuracy_laws import best_growth, epochs_error, published_growth
-from chary.accounting.growing.schedules import EveryRun
+from chary.accounting.schedules import EveryRun, best_growth, epochs_error, published_growth
 from chary.calls import Schedule
 from chary.growing import CountsBox
 from measuring import announce, duration, show

@@ -6,9 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from chary.accounting.sharp.half_widths import SharpWidth, sharp_width
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp_tests import SharpTest, sharp_table
+from chary.accounting.sharp_widths import SharpWidth, sharp_width
 from chary.advise.sharp_values import deviation
 from chary.mechanisms import Gaussian
 from chary.mechanisms.thresholds.sharp import SharpSampler

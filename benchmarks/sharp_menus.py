@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from chary.accounting import error_up, laplace_error_up, sparse_half_width_up, sparse_noise
-from chary.accounting.sharp.menus import Choice, sharp_menu
+from chary.accounting.sharp_widths import Choice, sharp_menu
 from chary.filters import Budget, largest_call
 from chary.mechanisms import BarTests, Laplace
 from chary.noise import OperatingSystem

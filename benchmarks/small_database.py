@@ -15,8 +15,8 @@ import polars as pl
 
 import chary
 from chary import Bins, Budget, Universe
-from chary.accounting.growing.accuracy_laws import best_growth, epochs_error
-from chary.accounting.synthesis.small_database_errors import published_small_database_law
+from chary.accounting.schedules import best_growth, epochs_error
+from chary.accounting.synthesis import published_small_database_law
 from chary.calls import SmallDatabase
 from chary.calls.synthesis.small_database_workload import Workload
 from chary.demo.panel import people

@@ -5,12 +5,7 @@ Run as `python benchmarks/sparse_weights.py`; half a minute. `growing_queries.py
 
 from typing import Any
 
-from chary.accounting.synthesis.sparse_weight_rounds import (
-    published_weights_alpha,
-    round_alpha_up,
-    sparse_weights_alpha,
-    weight_rounds,
-)
+from chary.accounting.weights import published_weights_alpha, round_alpha_up, sparse_weights_alpha, weight_rounds
 from measuring import announce, show
 
 CELLS, QUERIES, ALPHA, START, MANY = 103_488, 1000, "0.1", 5000, 1_000_000

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.accounting import gaussian_sigma
-from chary.accounting.optimal_composition import optimal_total
+from chary.accounting.composition import optimal_total
 
 Votes = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from chary.accounting import BoundaryCall, Targeted, ZeroConcentrated
-from chary.accounting.sharp.agreeing_draws import draw_table
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
+from chary.accounting.sharp_widths import draw_table
 from chary.filters import Budget, RenyiFilter
 from chary.learning import label_confident, label_confident_as_reported
 from chary.noise import Seeded, discrete_laplace

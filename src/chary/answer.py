@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from chary.accounting.inference.findings import Finding, Findings, Told
+from chary.accounting.findings import Finding, Findings, Told
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.numbers import plain

@@ -16,7 +16,7 @@ from chary.accounting import (
     utility_loss_up,
     vote_lead_up,
 )
-from chary.accounting.utility.choice_errors import _best_wins
+from chary.accounting.accuracy import _best_wins
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip
 from tests.mechanisms.test_noisy_max import winners

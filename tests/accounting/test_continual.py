@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.accounting.growing.running_count_errors import (
+from chary.accounting.continual import (
     MOST_ROOT_STEPS,
     MOST_STEPS,
     PrefixTree,

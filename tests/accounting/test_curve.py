@@ -13,9 +13,8 @@ from chary.accounting import (
     published_total,
     target_total,
 )
-from chary.accounting.charging.charging_curve import delta_up
-from chary.accounting.charging.lattice import ROUNDED, _options
-from chary.accounting.charging.published_charging import exact_tail_total
+from chary.accounting.charging_curve import delta_up, exact_tail_total
+from chary.accounting.menu_curve import ROUNDED, _options
 from chary.errors import InvalidParameter
 from tests.accounting.strategies import (
     Leaf,

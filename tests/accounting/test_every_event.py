@@ -27,8 +27,8 @@ from chary.accounting import (
     ZeroConcentrated,
     unanimous_q_down,
 )
-from chary.accounting.exponentials import LARGEST_EXPONENT
-from chary.accounting.gaussian.run_events import RunHit, RunNoise, ThresholdRun
+from chary.accounting.gaussian_runs import RunHit, RunNoise, ThresholdRun
+from chary.accounting.numerics import LARGEST_EXPONENT
 from chary.errors import InvalidParameter
 from chary.numbers import SMALLEST_EPSILON
 

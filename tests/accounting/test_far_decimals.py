@@ -5,8 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.exponentials import GUARD, precise, upper
-from chary.accounting.rounding import rounded_down, rounded_up
+from chary.accounting.numerics import GUARD, precise, rounded_down, rounded_up, upper
 from chary.calls import SparseVector
 from chary.errors import InvalidParameter
 from tests.session.kit import sessions, visits

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import above_threshold_epsilons_up, runs_epsilon_up, runs_noise
-from chary.accounting.gaussian import run_losses as gaussian_runs
+from chary.accounting import gaussian_runs as gaussian_runs
 
 TERMS = {"sensitivity": 1, "threshold": 50, "low": 0, "high": 100}
 NOISE = {"threshold_noise": 20, "query_noise": 35}

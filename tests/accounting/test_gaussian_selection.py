@@ -19,8 +19,8 @@ from chary.accounting import (
     noisy_max_noise,
     running_epsilon_up,
 )
-from chary.accounting.gaussian.normal_integrals import LogCdf
-from chary.accounting.gaussian.normal_masses import Crossing
+from chary.accounting.gaussian_selection import Crossing
+from chary.accounting.numerics import LogCdf
 from chary.errors import InvalidParameter
 from chary.numbers import exact
 from tests.paths import reference

@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.accounting.growing.growing_rounds import (
-    GrowingRounds,
-    round_noise,
-)
-from chary.accounting.sparse.sparse_errors import reach
+from chary.accounting.growing_rounds import GrowingRounds, round_noise
+from chary.accounting.sparse_vector import reach
 from chary.errors import InvalidParameter
 from tests.mechanisms.sparse_laws import pmf
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.accounting import error_up, sparse_noise
-from chary.accounting.growing.growing_rounds import (
+from chary.accounting.growing_rounds import (
     GrowingRounds,
     RoundAsked,
     growing_error_up,
@@ -19,7 +19,7 @@ from chary.accounting.growing.growing_rounds import (
     published_growing_error,
     round_noise,
 )
-from chary.accounting.sparse.sparse_errors import reach
+from chary.accounting.sparse_vector import reach
 from chary.errors import InvalidParameter
 from tests.mechanisms.sparse_laws import pmf
 

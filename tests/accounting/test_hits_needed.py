@@ -7,8 +7,7 @@ from fractions import Fraction
 import pytest
 
 from chary.accounting import exact_total
-from chary.accounting.charging.hits_needed import hits_needed
-from chary.accounting.charging.one_shot_floor import one_shot_floor_down
+from chary.accounting.charging_curve import hits_needed, one_shot_floor_down
 from chary.errors import InvalidParameter
 
 

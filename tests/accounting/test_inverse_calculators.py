@@ -5,11 +5,16 @@ from fractions import Fraction
 import pytest
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.accounting.growing.accuracy_laws import Law, best_growth, epochs_error
-from chary.accounting.growing.rows_needed import epochs_epsilon, population_rows, static_epsilon
-from chary.accounting.synthesis.sparse_weight_rounds import round_alpha_up, weight_rounds
-from chary.accounting.synthesis.weights_limits import exact_queries_allowed
-from chary.accounting.utility.population_risk import population_risk_up
+from chary.accounting.schedules import (
+    Law,
+    best_growth,
+    epochs_epsilon,
+    epochs_error,
+    population_risk_up,
+    population_rows,
+    static_epsilon,
+)
+from chary.accounting.weights import exact_queries_allowed, round_alpha_up, weight_rounds
 from chary.errors import InvalidParameter
 
 LAWS = [Law(1, 2), Law("1/3", 4, 10, base="0.01"), Law(1, 2, 5, "1/2", size_power="3/4", size_log=1)]

@@ -5,9 +5,19 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.growing.accuracy_laws import MOST_LOGS, Law, best_growth, epochs_error, powers_sum
-from chary.accounting.growing.rows_needed import epochs_rows, every_rows, static_rows
-from chary.accounting.growing.schedules import EpochRuns, EveryRun, runs_of_body
+from chary.accounting.schedules import (
+    MOST_LOGS,
+    EpochRuns,
+    EveryRun,
+    Law,
+    best_growth,
+    epochs_error,
+    epochs_rows,
+    every_rows,
+    powers_sum,
+    runs_of_body,
+    static_rows,
+)
 from chary.errors import InvalidParameter
 
 LAWS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from chary.accounting.utility.lower_bounds import (
+from chary.accounting.accuracy import (
     discrete_chance_up,
     linear_loss_down,
     loss_down,

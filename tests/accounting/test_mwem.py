@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.synthesis.mwem_errors import (
+from chary.accounting.synthesis import (
     GRID,
     MOST_ROUNDS,
     best_rounds,

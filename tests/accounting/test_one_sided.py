@@ -21,8 +21,8 @@ from chary.accounting import (
     sparse_noise,
 )
 from chary.accounting.events import two_point_log_moment_up
-from chary.accounting.exponentials import LARGEST_EXPONENT
-from chary.accounting.sparse.one_sided import one_sided_shares
+from chary.accounting.numerics import LARGEST_EXPONENT
+from chary.accounting.sparse_vector import one_sided_shares
 from chary.errors import InvalidParameter
 from chary.mechanisms import OneSidedMachine
 from chary.noise import Seeded

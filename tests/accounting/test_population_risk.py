@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from chary.accounting.utility.population_risk import population_risk_up
+from chary.accounting.schedules import population_risk_up
 from chary.errors import InvalidParameter
 
 LAM, RADIUS, SIZE = 0.5, 1.0, 40

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from chary.accounting import Targeted, hit_price_up, narrow_price_up, twice_price_up
-from chary.accounting.exponentials import decimal
+from chary.accounting.numerics import decimal
 
 LONG = Context(prec=200, Emax=MAX_EMAX, Emin=MIN_EMIN)
 SIZES = [Fraction(1, 10**15), Fraction(1, 10**6), Fraction(1, 50), Fraction(1), Fraction(5), Fraction(30), Fraction(60)]

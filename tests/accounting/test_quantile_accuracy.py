@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import rank_error_up, rank_errors_up
-from chary.accounting.utility.rank_errors import halvings
+from chary.accounting.accuracy import halvings
 from chary.errors import InvalidParameter
 from chary.mechanisms import InverseSensitivity, Order, RankDistance
 

@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.accounting.growing.accuracy_laws import Law, best_growth, epochs_error
-from chary.accounting.growing.rows_needed import epochs_rows, every_rows, static_rows
-from chary.accounting.growing.schedules import EveryRun
-from chary.accounting.searching import least_size, most_kept
-from chary.accounting.synthesis.small_database_errors import published_small_database_law
-from chary.accounting.synthesis.sparse_weight_rounds import published_weights_alpha, round_alpha_up, weight_rounds
-from chary.accounting.synthesis.weights_limits import published_weights_rows, queries_allowed, sparse_weights_rows
+from chary.accounting.numerics import least_size, most_kept
+from chary.accounting.schedules import EveryRun, Law, best_growth, epochs_error, epochs_rows, every_rows, static_rows
+from chary.accounting.synthesis import published_small_database_law
+from chary.accounting.weights import (
+    published_weights_alpha,
+    published_weights_rows,
+    queries_allowed,
+    round_alpha_up,
+    sparse_weights_rows,
+    weight_rounds,
+)
 from chary.errors import InvalidParameter
 
 LAWS = [Law(1, 2), Law(1, 2, choices=20, base="0.01"), Law("1/2", "0.5", log_power="1/2"), Law(2, 30)]

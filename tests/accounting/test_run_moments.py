@@ -10,8 +10,7 @@ import scipy.integrate
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from chary.accounting import halted_epsilon_up
-from chary.accounting.gaussian.run_events import RunHit, RunNoise, RunOpening, ThresholdRun
-from chary.accounting.gaussian.run_moments import run_moments_up, whole_runs
+from chary.accounting.gaussian_runs import RunHit, RunNoise, RunOpening, ThresholdRun, run_moments_up, whole_runs
 from chary.errors import InvalidParameter, NoPrice
 
 Z = np.linspace(-11, 11, 701)

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from chary import InvalidParameter
 from chary.accounting import Pure, ZeroConcentrated
-from chary.accounting.growing.accuracy_laws import Law, best_growth, epochs_error, published_growth
-from chary.accounting.growing.schedules import EpochRuns, EveryRun, runs_of_body, zeta_up
+from chary.accounting.schedules import (
+    EpochRuns,
+    EveryRun,
+    Law,
+    best_growth,
+    epochs_error,
+    published_growth,
+    runs_of_body,
+    zeta_up,
+)
 
 starts = st.integers(1, 5000)
 growths = st.fractions(Fraction(1, 200), 4, max_denominator=1000)

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import log_ndtr, ndtr
 
 from chary.accounting import gaussian_delta, halted_epsilon_up
-from chary.accounting.gaussian.selection_peers import (
+from chary.accounting.gaussian_selection import (
     FilteredSelfReporting,
     nonnegative_epsilon,
     post_processed_epsilon,

@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from chary.accounting.synthesis.small_database_errors import (
+from chary.accounting.synthesis import (
     best_rows,
     coarseness_up,
     published_rows,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import SparseNoise, error_up, optimal_total, published_error, sparse_noise, tuned_shares
-from chary.accounting.sparse.noise_split import root_down
+from chary.accounting.sparse_vector import root_down
 from chary.errors import InvalidParameter
 from chary.mechanisms import SparseVectorMachine
 from chary.noise import Seeded

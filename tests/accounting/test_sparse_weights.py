@@ -7,13 +7,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from chary.accounting.synthesis.sparse_weight_rounds import (
+from chary.accounting.weights import (
+    Allowance,
+    ExactRounds,
     published_weights_alpha,
     round_alpha_up,
     sparse_weights_alpha,
     weight_rounds,
 )
-from chary.accounting.synthesis.weight_rounds import Allowance, ExactRounds
 from chary.errors import InvalidParameter
 
 PUBLISHED = {"constants": "published", "update": "published", "mixing": 1}

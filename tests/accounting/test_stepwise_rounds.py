@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.accounting.growing.stepwise_rounds import MOST_STEPS, StepwiseNoise
+from chary.accounting.growing_rounds import MOST_STEPS, StepwiseNoise
 from chary.errors import InvalidParameter
 from chary.noise import Seeded, discrete_laplace
 

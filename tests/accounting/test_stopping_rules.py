@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, Losses
-from chary.accounting.gaussian.selection_peers import whitehouse_filter_epsilon
-from chary.accounting.gaussian.stopping_rules import CountedRuns, SelfReportingStopping, WhitehouseFilter
-from chary.accounting.gaussian.stopping_times import run_pdp_epsilon_up, runs_within, stopping_pdp_epsilon
+from chary.accounting.gaussian_runs import (
+    NOTHING_TOLD,
+    CountedRuns,
+    Losses,
+    SelfReportingStopping,
+    WhitehouseFilter,
+    run_pdp_epsilon_up,
+    runs_within,
+    stopping_pdp_epsilon,
+)
+from chary.accounting.gaussian_selection import whitehouse_filter_epsilon
 from chary.errors import InvalidParameter
 
 Z = np.linspace(-11, 11, 701)

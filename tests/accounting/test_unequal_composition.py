@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from chary.accounting import compose, compose_unequal
-from chary.accounting.unequal_composition import MOST_CALLS, unequal_total
+from chary.accounting.composition import MOST_CALLS, unequal_total
 from chary.errors import InvalidParameter
 
 

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chary.accounting import Approximate, Pure, ZeroConcentrated
-from chary.accounting.exponentials import precise
-from chary.accounting.synthesis.hard_answers import hard_answers_up
-from chary.accounting.synthesis.sparse_weight_rounds import weight_rounds
-from chary.accounting.synthesis.weight_rounds import Allowance, ExactRounds, PublishedRounds
+from chary.accounting.numerics import precise
+from chary.accounting.weights import Allowance, ExactRounds, PublishedRounds, hard_answers_up, weight_rounds
 from chary.errors import InvalidParameter
 
 SIZES, START = 10**6, 200

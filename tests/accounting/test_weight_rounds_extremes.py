@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.accounting.sparse.noise_split import tuned_shares
-from chary.accounting.synthesis.sparse_weight_rounds import weight_rounds
+from chary.accounting.sparse_vector import tuned_shares
+from chary.accounting.weights import weight_rounds
 from chary.errors import InvalidParameter
 
 SIZES, START = 10**6, 200

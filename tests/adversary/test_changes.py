@@ -6,7 +6,7 @@ import pytest
 
 from chary import Budget, count
 from chary.accounting import ZeroConcentrated
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
 from chary.calls import Select
 from chary.calls.algorithms.tracked_changes import AskChanged
 from chary.calls.selection.public_candidates import SelectSharply

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
 from chary.calls.thresholds.clear_answers import AskClearly, AskLargest
 from chary.filters import RenyiFilter
 from tests.adversary import clear

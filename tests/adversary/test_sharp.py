@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
 from chary.calls.thresholds import watching
 from chary.calls.thresholds.watching import AskSharpWatch
 from chary.filters import RenyiFilter

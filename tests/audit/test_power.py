@@ -7,8 +7,8 @@ from math import isclose
 import pyarrow as pa
 import pytest
 
-from chary.accounting.sharp.agreeing_draws import draw_table
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
+from chary.accounting.sharp_widths import draw_table
 from chary.audit.auditing.composed import of_run
 from chary.audit.auditing.enumeration import LOST, Enumeration, TooMany
 from chary.audit.auditing.exactly import _hit_law, by_own_law

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import sparse_noise
-from chary.accounting.sparse.sparse_errors import reach
+from chary.accounting.sparse_vector import reach
 from chary.noise import Seeded
 from tests.audit import sparse_variants as variants
 from tests.audit.auditor import epsilon_shown

@@ -10,9 +10,9 @@ import pytest
 
 from chary import Budget
 from chary.accounting import BoundaryCall
-from chary.accounting.optimal_composition import optimal_total
-from chary.accounting.sharp.agreeing_draws import draw_table
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.composition import optimal_total
+from chary.accounting.sharp_tests import SharpTest
+from chary.accounting.sharp_widths import draw_table
 from chary.filters import RenyiFilter
 from chary.mechanisms.thresholds.label_draws import LabelDraws
 from chary.noise import Seeded

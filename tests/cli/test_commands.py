@@ -12,8 +12,7 @@ from datetime import date, timedelta
 import pytest
 
 from chary.accounting import exact_total
-from chary.accounting.sharp.half_widths import laplace_width
-from chary.accounting.sharp.menus import sharp_menu
+from chary.accounting.sharp_widths import laplace_width, sharp_menu
 from chary.words import percent
 from tests.cli.conftest import SECRET
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from chary.accounting.gaussian.gaussian_curve import gaussian_delta
+from chary.accounting.gaussian_noise import gaussian_delta
 from chary.cli import run
 from chary.cli.evidence import demo_command
 from chary.demo import story

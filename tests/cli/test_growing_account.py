@@ -5,8 +5,7 @@ import json
 import pytest
 
 from chary.accounting import compose_unequal
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.growing.rows_needed import epochs_epsilon, epochs_rows, static_epsilon, static_rows
+from chary.accounting.schedules import Law, epochs_epsilon, epochs_rows, static_epsilon, static_rows
 
 
 def told(call, line):

@@ -6,14 +6,11 @@ from fractions import Fraction
 import pytest
 
 from chary.accounting import exact_total, loss_down, zero_concentrated_rho_down
-from chary.accounting.charging.hits_needed import hits_needed
-from chary.accounting.charging.published_charging import not_prior_q
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.growing.rows_needed import epochs_rows, every_rows, static_rows
-from chary.accounting.sharp.half_widths import laplace_width, sharp_width
-from chary.accounting.synthesis.weights_limits import published_weights_rows, sparse_weights_rows
-from chary.accounting.utility.channels import local_channels, people_needed
-from chary.accounting.utility.population_risk import population_risk_up
+from chary.accounting.charging_curve import hits_needed, not_prior_q
+from chary.accounting.local_reports import local_channels, people_needed
+from chary.accounting.schedules import Law, epochs_rows, every_rows, population_risk_up, static_rows
+from chary.accounting.sharp_widths import laplace_width, sharp_width
+from chary.accounting.weights import published_weights_rows, sparse_weights_rows
 from chary.filters import Budget, largest_call
 
 ROWS = "account rows --accuracy 0.2 --factor 2"

@@ -6,8 +6,7 @@ import pytest
 
 import chary
 from chary import Budget
-from chary.accounting.gaussian.run_moments import run_moments_up
-from chary.accounting.gaussian.stopping_times import run_pdp_epsilon_up, runs_within, stopping_pdp_epsilon
+from chary.accounting.gaussian_runs import run_moments_up, run_pdp_epsilon_up, runs_within, stopping_pdp_epsilon
 from chary.calls import NoisyMax
 from tests.cli.conftest import SECRET
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from chary import Algorithm, InvalidParameter, InvalidQuery, Neighbouring, count, histogram, total
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.utility.rank_errors import rank_errors_up
+from chary.accounting.accuracy import rank_errors_up
+from chary.accounting.schedules import Law
 from chary.growing import AlgorithmBox, CountsBox, QuantilesBox
 
 ROWS = Neighbouring("replace", None)

@@ -10,7 +10,7 @@ import pytest
 import chary
 from chary import Bins, InvalidParameter, InvalidQuery, Neighbouring
 from chary.accounting import ZeroConcentrated
-from chary.accounting.synthesis.mwem_errors import mwem_law
+from chary.accounting.synthesis import mwem_law
 from chary.calls import MWEM, Schedule
 from chary.growing import MWEMBox
 from chary.noise import Seeded

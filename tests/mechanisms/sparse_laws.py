@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chary.accounting.sparse.sparse_errors import reach
+from chary.accounting.sparse_vector import reach
 
 REACH = 600
 GAPS = (-30, 0, 30)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import Repeated, ZeroConcentrated
-from chary.accounting.growing.running_count_errors import PrefixTree, best_tree, root_length, root_weights
+from chary.accounting.continual import PrefixTree, best_tree, root_length, root_weights
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Gaussian, Laplace
 from chary.mechanisms.growing.binary_tree import BinaryTree

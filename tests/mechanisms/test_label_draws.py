@@ -6,10 +6,8 @@ from itertools import product
 import pytest
 from scipy import stats
 
-from chary.accounting.sharp.agreeing_draws import draw_table
-from chary.accounting.sharp.chance_chain import ONE
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import SharpTable
+from chary.accounting.sharp_tests import ONE, SharpTable, SharpTest
+from chary.accounting.sharp_widths import draw_table
 from chary.mechanisms.thresholds.label_draws import LabelDraws
 from chary.noise import OperatingSystem, Seeded
 from tests.noise.helpers import ALPHA, Scripted

@@ -11,12 +11,8 @@ from scipy import stats
 
 from chary import InvalidQuery, count, total
 from chary.accounting import laplace_deviation
-from chary.accounting.inference.combinations import Combination
-from chary.accounting.utility.combined_errors import (
-    gaussian_sum_error_up,
-    laplace_multiple_up,
-    laplace_sum_error_up,
-)
+from chary.accounting.accuracy import gaussian_sum_error_up, laplace_multiple_up, laplace_sum_error_up
+from chary.accounting.intervals import Combination
 from chary.data import Neighbouring
 from chary.mechanisms.workloads.least_squares import MatrixMeasurement, Noising, best_measurement
 from chary.mechanisms.workloads.linear_queries import LinearQueries

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from chary.accounting import Pure, ZeroConcentrated
-from chary.accounting.utility.matrix_errors import angle_up, gaussian_norm_up, laplace_norm_up, length_up, spectrum
+from chary.accounting.accuracy import angle_up, gaussian_norm_up, laplace_norm_up, length_up, spectrum
 from chary.data import Neighbouring, second_moments
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import Joint, ZeroConcentrated
-from chary.accounting.synthesis.mwem_errors import mwem_error_up, mwem_law, mwem_margins_up
+from chary.accounting.synthesis import mwem_error_up, mwem_law, mwem_margins_up
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, PermuteAndFlip
 from chary.mechanisms.synthesis.mwem_fit import MwemRounds, best_round, missed, weighted

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.accounting.synthesis.mwem_errors import REACH
+from chary.accounting.synthesis import REACH
 from chary.mechanisms.synthesis.mwem_fit import (
     PASSES,
     STEEPEST,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chary.accounting.synthesis.hard_answers import hard_answers_up
+from chary.accounting.weights import hard_answers_up
 from chary.mechanisms.synthesis.weights_update import Change, MultiplicativeWeights, WeightVector
 
 CELLS = 12

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from chary.accounting import above_threshold_epsilons_up
-from chary.accounting.gaussian.reported_losses import Losses, PureStopping
+from chary.accounting.gaussian_runs import Losses, PureStopping
 from chary.mechanisms import GaussianThreshold
 from chary.mechanisms.gaussian.restarting import RestartingThreshold
 from chary.noise import Seeded

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.accounting.sharp.chance_chain import BITS, ONE
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import SharpTable, sharp_table
+from chary.accounting.sharp_tests import BITS, ONE, SharpTable, SharpTest, sharp_table
 from chary.errors import InvalidParameter
 from chary.mechanisms.thresholds.sharp import SharpSampler
 from chary.noise import OperatingSystem, Seeded

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.accounting.sharp.sharp_table import sharp_table
-from chary.accounting.sharp.two_sided import TwoSidedTable
+from chary.accounting.sharp_tests import TwoSidedTable, sharp_table
 from chary.errors import InvalidParameter
 from chary.mechanisms.thresholds.two_sided_tests import TwoSidedSampler
 from chary.noise import OperatingSystem, Seeded

@@ -1,5 +1,25 @@
 """Pure mathematics of privacy loss: events, composition, Renyi orders, target charging. No state, no I/O."""
 
+from chary.accounting.accuracy import (
+    crossing_error_up,
+    discrete_chance_up,
+    exponential_loss_up,
+    flip_loss_up,
+    gaussian_error_up,
+    laplace_deviation,
+    laplace_error_up,
+    laplace_loss_up,
+    linear_loss_down,
+    loss_down,
+    published_loss_down,
+    rank_error_up,
+    rank_errors_up,
+    share_error_up,
+    share_interval,
+    utility_loss_up,
+    variance_down,
+    vote_lead_up,
+)
 from chary.accounting.calibration import (
     PlainNoise,
     charging_size,
@@ -8,31 +28,59 @@ from chary.accounting.calibration import (
     largest_size,
     plain_noise,
 )
-from chary.accounting.charging.boundary_sizes import boundary_epsilon_up, boundary_q_down
-from chary.accounting.charging.charging_curve import exact_delta, exact_total
-from chary.accounting.charging.direct_prices import boundary_price_up, narrow_price_up, twice_price_up
-from chary.accounting.charging.hit_prices import hit_price_up
-from chary.accounting.charging.lattice import MenuCall, lattice_curves, target_total
-from chary.accounting.charging.lattice_laws import LatticeLaw, on_lattice
-from chary.accounting.charging.planner import Plan, plan, trade_offs
-from chary.accounting.charging.published_charging import exact_tail_total, not_prior_q, published_total
-from chary.accounting.charging.target_rates import between_q_down, twice_q_down
-from chary.accounting.charging.unanimous_runs import (
-    best_runs,
-    boundary_chance,
-    unanimous_price_up,
-    unanimous_q_down,
+from chary.accounting.charging_curve import (
+    Plan,
+    exact_delta,
+    exact_tail_total,
+    exact_total,
+    not_prior_q,
+    plan,
+    published_total,
+    trade_offs,
 )
-from chary.accounting.composition import Composition, compose, convex_upper
-from chary.accounting.events import Approximate, Asymmetric, Concentrated, Event, ExPost, Joint, Pure, Repeated
-from chary.accounting.gaussian.discrete_gaussian import (
+from chary.accounting.composition import (
+    Composition,
+    capacity_down,
+    choose_order,
+    compose,
+    compose_unequal,
+    convex_upper,
+    epsilon_up,
+    group_privacy_up,
+    optimal_delta,
+    optimal_total,
+    sampler_delta_up,
+)
+from chary.accounting.events import (
+    Approximate,
+    Asymmetric,
+    BestOf,
+    BoundaryCall,
+    Concentrated,
+    DiscreteLaplace,
+    Event,
+    ExPost,
+    Extendable,
+    Joint,
+    NarrowChoice,
+    Pure,
+    Repeated,
+    StatedLaws,
+    Targeted,
+    TwiceCall,
+    UnanimousCall,
+    ZeroConcentrated,
+)
+from chary.accounting.findings import Alarms, Finding, Findings, Procedure, Told
+from chary.accounting.gaussian_noise import (
     discrete_gaussian_delta_up,
     discrete_gaussian_variance,
+    gaussian_delta,
+    gaussian_sigma,
     zero_concentrated_rho_down,
 )
-from chary.accounting.gaussian.gaussian_curve import gaussian_delta, gaussian_sigma
-from chary.accounting.gaussian.run_losses import runs_epsilon_up, runs_noise
-from chary.accounting.gaussian.selection_losses import (
+from chary.accounting.gaussian_runs import runs_epsilon_up, runs_noise
+from chary.accounting.gaussian_selection import (
     above_threshold_epsilons_up,
     above_threshold_noise,
     halted_epsilon_up,
@@ -40,83 +88,63 @@ from chary.accounting.gaussian.selection_losses import (
     noisy_max_noise,
     running_epsilon_up,
 )
-from chary.accounting.group_privacy import group_privacy_up, sampler_delta_up
-from chary.accounting.inference.findings import Alarms, Finding, Findings, Procedure, Told
-from chary.accounting.inference.gaussian_law import GaussianLaw
-from chary.accounting.inference.largest import LargestOf, Reach, chosen_reach_up
-from chary.accounting.inference.lists import (
+from chary.accounting.hit_prices import (
+    best_runs,
+    between_q_down,
+    boundary_chance,
+    boundary_epsilon_up,
+    boundary_price_up,
+    boundary_q_down,
+    hit_price_up,
+    narrow_price_up,
+    twice_price_up,
+    twice_q_down,
+    unanimous_price_up,
+    unanimous_q_down,
+)
+from chary.accounting.intervals import (
+    Interval,
+    LargestOf,
+    Publication,
+    Reach,
+    Silence,
+    Support,
     benjamini_hochberg_list,
+    chosen_reach_up,
+    confidence_at,
+    confidence_of_each,
     e_value_list,
+    error_of_all_up,
+    false_alarms_up,
     fdr,
+    least_bar,
+    margin_up,
+    mean_between,
+    mean_interval,
     online_list,
     spending_list,
 )
-from chary.accounting.inference.noise_laws import LaplaceLaw, NoiseLaw
-from chary.accounting.inference.publications import Interval, Publication
-from chary.accounting.inference.ratios import mean_between, mean_interval
-from chary.accounting.inference.silences import Silence
-from chary.accounting.inference.supports import Support
-from chary.accounting.inference.together import (
-    confidence_at,
-    confidence_of_each,
-    error_of_all_up,
-    false_alarms_up,
-    least_bar,
-    margin_up,
-)
-from chary.accounting.log_moments import capacity_down, choose_order, epsilon_up
-from chary.accounting.noise_events import DiscreteLaplace, ZeroConcentrated
-from chary.accounting.optimal_composition import optimal_delta, optimal_total
-from chary.accounting.sharp.half_widths import sharp_width
-from chary.accounting.sharp.next_chance import next_miss_up, tail_down
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import SharpTable, sharp_table
-from chary.accounting.sparse.noise_split import SparseNoise, sparse_noise, tuned_shares
-from chary.accounting.sparse.one_sided import OneSidedNoise, one_sided_noise
-from chary.accounting.sparse.one_sided_errors import one_sided_error_up, sparse_half_width_up
-from chary.accounting.sparse.repeated_sparse import (
+from chary.accounting.menu_curve import LatticeLaw, MenuCall, lattice_curves, on_lattice, target_total
+from chary.accounting.noise_laws import GaussianLaw, LaplaceLaw, NoiseLaw
+from chary.accounting.sharp_tests import SharpTable, SharpTest, next_miss_up, sharp_table, tail_down
+from chary.accounting.sharp_widths import sharp_width
+from chary.accounting.sparse_vector import (
+    OneSidedNoise,
+    SparseNoise,
     SparseRounds,
+    error_up,
     joint_delta,
+    one_sided_error_up,
+    one_sided_noise,
+    published_error,
+    sparse_half_width_up,
+    sparse_noise,
     sparse_rounds,
+    tuned_shares,
     unit_deviation,
     usual_rounds,
 )
-from chary.accounting.sparse.sparse_errors import error_up, published_error
-from chary.accounting.stated_laws import StatedLaws
-from chary.accounting.synthesis.hard_answers import hard_answers_up, weights_alpha, weights_epsilon
-from chary.accounting.target_events import (
-    BestOf,
-    BoundaryCall,
-    Extendable,
-    NarrowChoice,
-    Targeted,
-    TwiceCall,
-    UnanimousCall,
-)
-from chary.accounting.unequal_composition import compose_unequal
-from chary.accounting.utility.choice_errors import (
-    exponential_loss_up,
-    flip_loss_up,
-    laplace_loss_up,
-    share_error_up,
-    share_interval,
-    utility_loss_up,
-    vote_lead_up,
-)
-from chary.accounting.utility.joint_errors import (
-    crossing_error_up,
-    gaussian_error_up,
-    laplace_deviation,
-    laplace_error_up,
-)
-from chary.accounting.utility.lower_bounds import (
-    discrete_chance_up,
-    linear_loss_down,
-    loss_down,
-    published_loss_down,
-    variance_down,
-)
-from chary.accounting.utility.rank_errors import rank_error_up, rank_errors_up
+from chary.accounting.weights import hard_answers_up, weights_alpha, weights_epsilon
 
 __all__ = [
     "Alarms",

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting.composition import LARGEST_TIMES
-from chary.accounting.gaussian.gaussian_curve import gaussian_sigma
-from chary.accounting.optimal_composition import MARGIN, optimal_delta
+from chary.accounting.composition import LARGEST_TIMES, MARGIN, optimal_delta
+from chary.accounting.gaussian_noise import gaussian_sigma
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
 

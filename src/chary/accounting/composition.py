@@ -1,18 +1,36 @@
 """Privacy losses put together: basic, advanced, optimal and unequal composition, Renyi orders, groups."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 import scipy
 
-from chary.accounting.binomial import Floats, surplus
-from chary.accounting.optimal_composition import MARGIN, concentrated_total, optimal_total
-from chary.accounting.rounding import float_down, float_up
+from chary.accounting.numerics import (
+    GUARD,
+    LARGEST_EXPONENT,
+    Floats,
+    binomial_weight,
+    decimal,
+    falling,
+    first_within,
+    float_down,
+    float_up,
+    floored,
+    precise,
+    rounded_up,
+    surplus,
+)
 from chary.errors import InvalidParameter
-from chary.numbers import Number, plain, positive, probability, whole
+from chary.numbers import Number, exact, plain, positive, probability, whole
+
+# Privacy losses put together: basic, advanced, optimal and unequal composition, Renyi orders, groups.
 
 # Ten million calls take `optimal_delta` some 50,000 terms and a fraction of a second; more are for `renyi_total`.
 LARGEST_TIMES = 10**7
@@ -144,3 +162,335 @@ def between(above: float, below: float, index: int, step: float, delta: float) -
     """The same for two samples, the second of which is the first that is not above delta."""
     share = (above - delta) / (above - below)
     return ((index - 1) * step + math.log1p(share * math.expm1(step))) * surplus(1)
+
+
+# What a guarantee for one unit says of several, and of a mechanism that is not drawn quite by its law.
+
+_ONE: Final = Fraction(1)
+
+
+def group_privacy_up(*, epsilon: Number, delta: Number = 0, units: int) -> tuple[Fraction, Fraction]:
+    """The (epsilon, delta) of neighbours that differ in `units` units, delta rounded up (theory 9.7).
+
+    `(k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1))`: one unit after another multiplies by e^epsilon and adds
+    delta. Delta is never above 1, and 0 stays 0.
+
+    >>> epsilon, delta = group_privacy_up(epsilon="0.1", delta=1e-6, units=3)
+    >>> epsilon, round(float(delta), 9)
+    (Fraction(3, 10), 3.327e-06)
+    """
+    each, failure, count = positive(epsilon, "epsilon"), _chance(delta, "delta"), whole(units, "units")
+    if not failure or count == 1:
+        return count * each, failure
+    if count * each > LARGEST_EXPONENT:
+        return count * each, _ONE
+    # Differences of numbers near 1 lose as many digits as epsilon has zeros.
+    with precise(len(str(each.denominator))):
+        grown = (decimal(count * each).exp() - 1) / (decimal(each).exp() - 1)
+        return count * each, min(_ONE, rounded_up(decimal(failure) * grown))
+
+
+def sampler_delta_up(*, epsilon: Number, delta: Number = 0, distance: Number) -> Fraction:
+    """The delta of an (epsilon, delta)-DP mechanism drawn within this total variation distance of its law, rounded up.
+
+    `delta + (1 + e^epsilon) distance`: the distance is paid once on either side (theory 9.7). At most 1.
+
+    >>> round(float(sampler_delta_up(epsilon=1, distance=1e-9)), 12)
+    3.718e-09
+    """
+    each, failure = positive(epsilon, "epsilon"), _chance(delta, "delta")
+    away = _chance(distance, "distance")
+    if not away:
+        return failure
+    if each > LARGEST_EXPONENT:
+        return _ONE
+    with precise():
+        return min(_ONE, failure + rounded_up((1 + decimal(each).exp()) * decimal(away)))
+
+
+def _chance(value: Number, name: str) -> Fraction:
+    found = exact(value, name)
+    if not 0 <= found <= 1:
+        raise InvalidParameter(f"{name} must be at least 0 and at most 1")
+    return found
+
+
+# From a log-moment at one Renyi order to (epsilon, delta) and back (theory 1.1, 1.4).
+
+# Any order is valid, so both only cost tightness: larger ones suit budgets below 1e-5, and 401 points, refined once
+# around the best, place the order to the three digits that are kept.
+LARGEST_ORDER = 1e7
+GRID = 401
+
+
+def epsilon_up(log_moment: Fraction, order: Fraction, delta: Fraction) -> Fraction:
+    """The epsilon that a log-moment at one order gives at `delta`; never below 0, rounded up.
+
+    >>> float(epsilon_up(Fraction(1, 10), Fraction(20), Fraction(1, 10**6)))
+    0.5234...
+    """
+    with precise():
+        a, moment = decimal(order), decimal(log_moment)
+        value = moment / (a - 1) + (1 - 1 / a).ln() - (decimal(delta) * a).ln() / (a - 1)
+    return max(Fraction(0), Fraction(value) + GUARD)
+
+
+def capacity_down(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
+    """The largest log-moment at `order` that still gives (epsilon, delta), rounded down; below 0 if there is none.
+
+    >>> order, delta = Fraction(24), Fraction(1, 10**6)
+    >>> epsilon_up(capacity_down(Fraction(1), delta, order), order, delta) <= 1
+    True
+    """
+    with precise():
+        a = decimal(order)
+        value = (a - 1) * (decimal(epsilon) - (1 - 1 / a).ln()) + (decimal(delta) * a).ln()
+    return Fraction(value) - order * GUARD * 2
+
+
+def choose_order(epsilon: Fraction, delta: Fraction, grain: Fraction | None = None) -> Fraction:
+    """The order that affords most hits of calls of `grain`-DP, or most zCDP where the grain is unknown or so large
+    that no order affords one hit.
+
+    The order must be fixed before the first release, so it depends on public numbers only. It is rounded to three
+    digits, which keeps it short in statements and loses nothing that can be measured.
+
+    >>> choose_order(Fraction(1), Fraction(1, 10**6), Fraction(1, 50))
+    Fraction(18, 1)
+    """
+    logs = np.linspace(math.log(1e-3), math.log(LARGEST_ORDER), GRID)
+    for _ in range(2):
+        values = _affordable(1 + np.exp(logs), float(epsilon), float(delta), None if grain is None else float(grain))
+        best = int(np.argmax(values))
+        logs = np.linspace(logs[max(best - 1, 0)], logs[min(best + 1, GRID - 1)], GRID)
+    if grain is not None and values[best] < 1:
+        return choose_order(epsilon, delta)
+    return 1 + Fraction(f"{math.exp(logs[GRID // 2]):.3g}")
+
+
+def _affordable(orders: Floats, epsilon: float, delta: float, grain: float | None) -> Floats:
+    """How many hits of `grain`-DP calls (or how much rho) each order affords; floats do, for this only picks one."""
+    capacity = (orders - 1) * (epsilon - np.log1p(-1 / orders)) + np.log(delta * orders)
+    if grain is None:
+        return capacity / (orders * (orders - 1))
+    # Beyond 50 there is no price anyway, and exp would overflow where orders times grain are large.
+    left = math.expm1(min(grain, 50)) - np.expm1(np.minimum(orders * grain, 50))
+    priced = left > -1
+    prices = (1 - orders) * grain - np.log1p(np.where(priced, left, 0))
+    return np.where(priced, capacity / np.where(prices > 0, prices, np.inf), -np.inf)
+
+
+# Optimal composition (Kairouz, Oh, Viswanath): k equal epsilon-DP computations are k coins of randomized response.
+#
+# Delta adds up binomial weights near the kink that matters: about thirteen standard deviations of them, whatever k is.
+
+# Short formulas in float64 err by some 1e-15 and a bracket beyond 1e13 kinks by 1e-13: a hundred times that, upwards.
+MARGIN = 1e-11
+# 13 deviations to both sides are 860,000 terms: with a surplus of 8e-10, below the 1e-9 that `optimal_delta` tells.
+LARGEST_VARIANCE = 10**9
+# The search comes back to its two ends only; 64 kinks hold all that it looks at.
+KEPT = 64
+
+
+def optimal_delta(epsilon: float, times: int, total: float) -> float:
+    """The delta of k epsilon-DP computations at a total epsilon (Kairouz-Oh-Viswanath), rounded up by 1e-9 at most.
+
+    >>> optimal_delta(0.1, 1, 0.1)
+    0.0
+    """
+    last = math.ceil((times - Fraction(total) / Fraction(epsilon)) / 2) - 1
+    if last < 0:
+        return 0.0
+    # The distance to the kink is a difference of nearly equal numbers, so it is taken exactly and rounded once.
+    rest = float((times - 2 * last) * Fraction(epsilon) - Fraction(total))
+    return _Kink(epsilon, times, last).delta_up(rest)
+
+
+def optimal_total(epsilon: float, times: int, delta: float) -> float:
+    """The least epsilon at which k computations are (epsilon, delta)-DP: between the kinks delta is linear in e^eps.
+
+    >>> round(optimal_total(0.1, 1, 1e-9), 6)
+    0.1
+    """
+    if optimal_delta(epsilon, times, 0.0) <= delta:
+        return 0.0
+    half = times // 2
+
+    @lru_cache(maxsize=KEPT)
+    def bound(later: int) -> float:
+        return _Kink(epsilon, times, half - later).delta_up(0.0)
+
+    low, high = _around(bound, epsilon, times, delta)
+    kink = _Kink(epsilon, times, half - high)
+    return kink.place * (1 + MARGIN) if high - low > 1 else kink.total_up(delta)
+
+
+def _around(bound: Callable[[int], float], epsilon: float, times: int, delta: float) -> tuple[int, int]:
+    """The numbers of kinks, counted from total epsilon 0, between which the bound passes delta; from -1 on.
+
+    Looked for from the total of zero concentration downwards, in steps that start at a few of the law's deviations.
+    """
+    half, step = times // 2, math.ceil(math.sqrt(times * spread(epsilon)) / 8)
+    high = min(half, math.ceil(concentrated_total(epsilon, times, delta) / epsilon / 2) + 1)
+    high = high if bound(high) <= delta else half
+    while bound(low := max(0, high - step)) <= delta:
+        if not low:
+            return -1, 0
+        high, step = low, 2 * step
+    return first_within(bound, delta, low, high)
+
+
+@dataclass(frozen=True)
+class _Kink:
+    """The curve at and just below the loss `(k - 2 last) eps`, where up to `last` computations count as unlikely."""
+
+    epsilon: float
+    times: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if self.times * spread(self.epsilon) > LARGEST_VARIANCE:
+            raise InvalidParameter("so many computations are too many for optimal composition: take renyi_total")
+
+    @property
+    def place(self) -> float:
+        """The loss at the kink."""
+        return (self.times - 2 * self.last) * self.epsilon
+
+    def delta_up(self, rest: float) -> float:
+        """Delta at a total epsilon that is `rest` below the kink."""
+        start, (earlier, later) = self._start, self._weights
+        ahead = float(self.last - start)
+        fewer, more = ahead + np.arange(len(earlier)), ahead - np.arange(1, len(later))
+        gains = [-np.expm1(-(rest + 2 * self.epsilon * steps)) for steps in (fewer, more)]
+        total = (float((earlier * gains[0]).sum()) + float((later[1:] * gains[1]).sum())) * self._surplus
+        return min(1.0, floored(binomial_weight(self.times, start, self.epsilon) * Decimal(total))) if total else 0.0
+
+    def total_up(self, delta: float) -> float:
+        """The total epsilon between this kink and the next below, where delta is `P - e^total Q`.
+
+        With `S = e^kink Q` and `P - S` the delta at the kink, `e^(total - kink)` is `1 - (delta - (P - S))/S`, and
+        `(P - delta)/S`, of which one does not cancel.
+        """
+        missing, shifted = delta - self.delta_up(0.0), self._shifted
+        if missing * 2 < shifted:
+            down = math.log1p(-missing / (shifted * self._surplus))
+        else:
+            earlier, later = self._weights
+            weight = binomial_weight(self.times, self._start, self.epsilon)
+            least = float(weight * Decimal((float(earlier.sum()) + float(later[1:].sum())) * self._surplus))
+            down = min(0.0, math.log((least - delta) / shifted * self._surplus))
+        return max(0.0, self.place + down + MARGIN * abs(down)) + MARGIN * self.place
+
+    @cached_property
+    def _start(self) -> int:
+        """The largest weight up to `last`."""
+        return min(self.last, int(self.times / (1 + math.exp(self.epsilon))))
+
+    @cached_property
+    def _weights(self) -> tuple[Floats, Floats]:
+        """The weights of `_start`, `_start - 1`, ... and of `_start`, `_start + 1`, ..., `last`, relative to it."""
+        start, odds = self._start, math.exp(self.epsilon)
+        earlier = falling(lambda place: (start - place) / (self.times - start + place + 1) * odds, start)
+        later = falling(lambda place: (self.times - start - place) / (start + place + 1) / odds, self.last - start)
+        return earlier, later
+
+    @cached_property
+    def _shifted(self) -> float:
+        """S, the weights times `e^(-2 eps)` for each step below `last`, rounded down."""
+        fall = math.exp(-self.epsilon)
+        weights = falling(lambda place: (self.last - place) / (self.times - self.last + place + 1) * fall, self.last)
+        total = float(weights.sum()) / surplus(len(weights))
+        return float(binomial_weight(self.times, self.last, self.epsilon) * Decimal(total))
+
+    @property
+    def _surplus(self) -> float:
+        earlier, later = self._weights
+        return surplus(len(earlier) + len(later))
+
+
+def spread(epsilon: float) -> float:
+    """The variance `p r` of a coin of randomized response."""
+    return 1 / (4 * math.cosh(epsilon / 2) ** 2)
+
+
+def concentrated_total(epsilon: float, times: int, delta: float) -> float:
+    """`k eps^2/2 + eps sqrt(2 k ln(1/delta))`, through zero concentration."""
+    return (epsilon * math.sqrt(2 * times * -math.log(delta)) + times * epsilon**2 / 2) * (1 + MARGIN)
+
+
+# Composition of epsilon-DP computations whose epsilons differ, by each classical theorem, [GROW] Theorem 4 among them.
+#
+# The optimal total (Murtagh and Vadhan) is that of coins of randomized response: each loses epsilon either way. Their
+# losses lie on the lattice of the epsilons' common measure, or, if that is too fine, on a coarser one to which every
+# epsilon is rounded up: a coin of a larger epsilon tells at least as much. Figures are upper bounds.
+
+# As many passes over an array of as many places: a fraction of a second.
+MOST_CALLS: Final = 2000
+PLACES: Final = 2**18
+
+
+def compose_unequal(*, epsilons: Sequence[Number], delta: Number) -> Composition:
+    """All five totals for computations with these epsilons, in any order, each chosen in advance.
+
+    basic: their sum; advanced: Dwork-Rothblum-Vadhan; zcdp: `0.5 S + sqrt(2 S ln(1/delta))` with S the sum of the
+    squares ([GROW] Theorem 4); renyi: the best order of the exact log-moments; optimal: exact where at most 131,072
+    steps of the epsilons' common measure make their sum, and otherwise after rounding each of them up by 1/131,072 of
+    the sum at most.
+
+    Errors: those of `compose`, and `InvalidParameter` for none and for more than 2,000 computations.
+
+    >>> found = compose_unequal(epsilons=[0.1] * 50 + [0.2] * 25, delta=1e-6)
+    >>> round(found.basic, 9), round(found.zcdp, 3), round(found.renyi, 3), round(found.optimal, 3)
+    (10.0, 7.188, 6.184, 5.873)
+    """
+    asked = [positive(epsilon, "an epsilon") for epsilon in epsilons]
+    if not 1 <= len(asked) <= MOST_CALLS:
+        raise InvalidParameter(f"give 1 to {MOST_CALLS:,} epsilons")
+    sizes, chance = [moderate_up(epsilon) for epsilon in asked], failing_down(delta)
+    squares = math.fsum(size * size for size in sizes)
+    spread = math.sqrt(2 * squares * -math.log(chance))
+    advanced = spread + math.fsum(size * math.expm1(size) for size in sizes)
+    many = surplus(len(sizes))
+    return Composition(
+        basic=float_up(sum(asked, Fraction(0))),
+        advanced=advanced * many,
+        zcdp=(spread + squares / 2) * many,
+        renyi=least_renyi(sorted(Counter(sizes).items()), chance),
+        optimal=unequal_total(asked, chance),
+    )
+
+
+def unequal_total(epsilons: Sequence[Fraction], delta: float) -> float:
+    """The least epsilon at which the computations are (epsilon, delta)-DP, rounded up.
+
+    >>> round(unequal_total([Fraction(1, 10), Fraction(1, 5)], 1e-9), 6)
+    0.3
+    """
+    unit, steps = _lattice(epsilons)
+    step, masses = float_up(unit), np.ones(1)
+    for size in steps:
+        up = 1 / (1 + math.exp(-size * step))
+        masses = np.pad(masses * (1 - up), (0, size)) + np.pad(masses * up, (size, 0))
+    deltas = _deltas(masses[sum(steps) // 2 :], 2 * step) * surplus(4 * len(steps) + len(masses))
+    return min(convex_upper(deltas, 2 * step, delta), float_up(sum(epsilons, Fraction(0))))
+
+
+def _lattice(epsilons: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
+    """Half of the common measure, or of a coarser one; and each epsilon in halves, rounded up to an even number."""
+    total, parts = sum(epsilons, Fraction(0)), math.lcm(*(epsilon.denominator for epsilon in epsilons))
+    common = Fraction(math.gcd(*(int(epsilon * parts) for epsilon in epsilons)), parts)
+    measure = max(common, 2 * total / PLACES)
+    return measure / 2, [2 * math.ceil(epsilon / measure) for epsilon in epsilons]
+
+
+def _deltas(masses: Floats, step: float) -> Floats:
+    """The delta at the totals 0, step, 2 step, ..., from the chances of these losses.
+
+    With W the sum of the masses of losses l above, each times `exp(total - l)`, delta falls from a total to the next by
+    `(1 - exp(-step)) W` of the next and what the mass there gives up; all terms are positive, so nothing cancels.
+    """
+    fade = math.exp(-step)
+    weights = scipy.signal.lfilter([1.0], [1.0, -fade], masses[::-1])[::-1]
+    later = np.append(weights[1:], 0.0) * -math.expm1(-step)
+    return np.asarray(np.cumsum(later[::-1])[::-1], np.float64)

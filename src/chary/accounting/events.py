@@ -1,13 +1,38 @@
 """Every privacy event that a ledger can hold, with its mathematics."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
+from typing import Final
 
-from chary.accounting.charging.menu_laws import MenuLaw, response_laws, uneven_laws
-from chary.accounting.exponentials import LARGEST_EXPONENT, decimal, precise, upper
+from chary.accounting.hit_prices import (
+    Chances,
+    MenuLaw,
+    boundary_epsilon_up,
+    boundary_laws,
+    boundary_price_up,
+    boundary_q_down,
+    hit_price_up,
+    narrow_laws,
+    narrow_price_up,
+    response_laws,
+    target_laws,
+    twice_laws,
+    twice_price_up,
+    twice_q_down,
+    unanimous_laws,
+    unanimous_price_up,
+    unanimous_q_down,
+    uneven_laws,
+)
+from chary.accounting.numerics import LARGEST_EXPONENT, decimal, precise, rounded_up, upper
 from chary.errors import InvalidParameter
-from chary.numbers import Number, exact, per_call, positive, probability, whole
+from chary.numbers import Number, exact, failing, per_call, positive, probability, whole
+
+# Every privacy event that a ledger can hold, with its mathematics.
 
 
 class Event(ABC):
@@ -266,3 +291,471 @@ def randomized_response_log_moment_up(order: Fraction, epsilon: Fraction) -> Fra
     with precise():
         a, eps = decimal(order), decimal(epsilon)
         return upper((((a * eps).exp() + ((1 - a) * eps).exp()) / (1 + eps.exp())).ln())
+
+
+# Events of additive noise, which at Renyi orders are cheaper than a pure event of the same epsilon.
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(Event):
+    """Integer noise `P(k) ~ exp(-|k|/scale)` on an integer that changes by at most `sensitivity`.
+
+    Its log-moment is below that of `Pure(sensitivity/scale)` as soon as the sensitivity exceeds one grid step:
+
+    >>> from chary.accounting import Pure
+    >>> event, order = DiscreteLaplace(scale=100, sensitivity=10), Fraction(8)
+    >>> event.epsilon, event.log_moment_up(order) < Pure("0.1").log_moment_up(order)
+    (Fraction(1, 10), True)
+    """
+
+    scale: Number
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+        whole(self.sensitivity, "sensitivity")
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.sensitivity / Fraction(self.scale)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        """Closed form: with r = exp(-1/scale) and R = r^(2a-1), summing `P(k)^a P(k-D)^(1-a)` over the integers gives
+        `(r^(D(1-a)) (1 + (1-r)R/(1-R)) + r^(Da) (r-R)/(1-R)) / (1+r)`; convex in D, so one coordinate is worst.
+        """
+        if order * self.epsilon > LARGEST_EXPONENT:
+            return (order - 1) * self.epsilon
+        with precise():
+            a, step, shift = decimal(order), decimal(1 / Fraction(self.scale)), decimal(self.epsilon)
+            r, tail = (-step).exp(), (-step * (2 * a - 1)).exp()
+            rising = (shift * (a - 1)).exp() * (1 + (1 - r) * tail / (1 - tail))
+            falling = (-shift * a).exp() * (r - tail) / (1 - tail)
+            return upper(((rising + falling) / (1 + r)).ln())
+
+
+@dataclass(frozen=True)
+class ZeroConcentrated(Event):
+    """A rho-zCDP computation, such as (discrete) Gaussian noise with `rho = sensitivity^2 / (2 sigma^2)`.
+
+    >>> ZeroConcentrated("0.005").log_moment_up(Fraction(2))
+    Fraction(1, 100)
+    """
+
+    rho: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", positive(self.rho, "rho"))
+
+    @property
+    def epsilon(self) -> None:
+        return None
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return order * (order - 1) * Fraction(self.rho)
+
+
+# A call of which its author states the laws: finitely many, of which those of all neighbours are mixtures (ours).
+
+# As in `hit_prices`: where more than 20 digits cancel, the guard of 1e-30 would not cover what is left.
+_LEAST: Final = Decimal("1e-20")
+MOST_OUTCOMES: Final = 1000
+
+StatedLaw = tuple[tuple[Fraction, Fraction, bool], ...]
+
+
+@dataclass(frozen=True)
+class StatedLaws(Event):
+    """A call whose laws under two neighbours are, for all neighbours, mixtures of finitely many pairs of laws.
+
+    Each pair lists the outcomes in one order: their chances under the one neighbour and under the other, in either
+    order of the two, and whether the outcome is a hit, which it is in all pairs or in none. At a Renyi order and on
+    the exact curve alike no price for what is stated can be lower (docs/theory.md, a menu of laws). `failure` is a
+    delta, paid hit or miss.
+
+    Errors: `InvalidParameter` for chances that do not add up to 1, that are 0 under one neighbour alone, or outcomes
+    that hit in some pairs only, more than 1,000 of them, and none that hits.
+
+    >>> third = Fraction(1, 3)
+    >>> known = StatedLaws((((2 * third, third, False), (third, 2 * third, True)),))
+    >>> float(known.epsilon)
+    0.69314...
+    """
+
+    laws: tuple[StatedLaw, ...]
+    failure: Number = 0
+
+    def __post_init__(self) -> None:
+        laws = tuple(
+            tuple((exact(one, "a chance"), exact(other, "a chance"), bool(hit)) for one, other, hit in law)
+            for law in self.laws
+        )
+        object.__setattr__(self, "laws", laws)
+        object.__setattr__(self, "failure", failing(self.failure))
+        if not laws or len({tuple(hit for *_, hit in law) for law in laws}) > 1:
+            raise InvalidParameter("give pairs of laws whose outcomes are the same, and hit in all of them or in none")
+        if len(laws[0]) > MOST_OUTCOMES:
+            raise InvalidParameter(f"laws are stated of at most {MOST_OUTCOMES} outcomes")
+        for law in laws:
+            _check(law)
+
+    @classmethod
+    def of(cls, laws: Sequence[Sequence[Sequence[Number]]], hits: Sequence[bool], failure: Number = 0) -> "StatedLaws":
+        """Pairs of lists of chances, and which outcomes hit."""
+        if not all(len(pair) == 2 and all(len(law) == len(hits) for law in pair) for pair in laws):
+            raise InvalidParameter("each pair has two lists of chances, as long as the list of outcomes")
+        told = tuple(tuple(zip(*pair, hits, strict=True)) for pair in laws)
+        return cls(told, failure)
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """The largest log-ratio of a chance, rounded up to 18 digits; at least 1e-15."""
+        ratios = [max(one / other, other / one) for law in self.laws for one, other, _ in law if one]
+        with precise():
+            return max(Fraction(1, 10**15), rounded_up(decimal(max(ratios)).ln()))
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.failure)
+
+    @property
+    def released(self) -> bool:
+        """Whether every outcome is a hit, so that the call is a release."""
+        return all(hit for *_, hit in self.laws[0])
+
+    @cached_property
+    def most_q(self) -> Fraction:
+        """No q-target by these laws has a larger q: a part that both laws have in common misses at most as often as the
+        rarer of them does, outcome by outcome, and what is left hits with the rest.
+
+        >>> third = Fraction(1, 3)
+        >>> StatedLaws((((2 * third, third, False), (third, 2 * third, True)),)).most_q
+        Fraction(1, 2)
+        """
+        return min(map(_most_q, self.laws))
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction | None]:
+        missing = sum(not hit for *_, hit in self.laws[0])
+        return self.epsilon, None if missing == 1 else Fraction(1)
+
+    def menu_laws(self) -> list[MenuLaw]:
+        with precise():
+            return [
+                tuple(Chances(decimal(one), decimal(other), hit) for one, other, hit in law if one) for law in self.laws
+            ]
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        if self.released or order * self.epsilon > LARGEST_EXPONENT:
+            return None
+        with precise():
+            found = [_moments(law, decimal(order)) for law in self._both]
+            if min(1 - miss for _, miss in found) <= _LEAST:
+                return None
+            return upper(max((hit / (1 - miss)).ln() for hit, miss in found))
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        if order * self.epsilon > LARGEST_EXPONENT:
+            return (order - 1) * self.epsilon
+        with precise():
+            found = [_moments(law, decimal(order)) for law in self._both]
+            return upper(max(hit + miss for hit, miss in found).ln())
+
+    @property
+    def _both(self) -> list[MenuLaw]:
+        """The laws in either order of the neighbours."""
+        laws = self.menu_laws()
+        return laws + [tuple(Chances(told.second, told.first, told.hit) for told in law) for law in laws]
+
+
+def _most_q(law: StatedLaw) -> Fraction:
+    none = Fraction(0)
+    one, other = (sum((told[side] for told in law if told[2]), none) for side in (0, 1))
+    common = sum((min(first, second) for first, second, hit in law if not hit), none)
+    return min(one, other) / (1 - common)
+
+
+def _moments(law: MenuLaw, order: Decimal) -> tuple[Decimal, Decimal]:
+    """The moments of what hits and of what misses."""
+    found = {True: Decimal(0), False: Decimal(0)}
+    for told in law:
+        found[told.hit] += told.second * (order * (told.first / told.second).ln()).exp()
+    return found[True], found[False]
+
+
+def _check(law: StatedLaw) -> None:
+    first, second = ([told[side] for told in law] for side in (0, 1))
+    if any(sum(chances) != 1 or min(chances) < 0 for chances in (first, second)):
+        raise InvalidParameter("chances of a law are at least 0 and add up to 1 exactly: give them as rationals")
+    if any((one == 0) != (other == 0) for one, other in zip(first, second, strict=True)):
+        raise InvalidParameter("an outcome that only one neighbour can have is no epsilon: state it as a delta")
+    if not any(hit and one for one, _, hit in law):
+        raise InvalidParameter("each pair of laws needs an outcome that hits")
+
+
+# Events that are paid when their target is hit: a miss is free under a charging filter (theory 1.2-1.4, 4).
+#
+# Like all events they are stored in ledgers: a class here is never removed and never changes its meaning.
+
+
+@dataclass(frozen=True)
+class Targeted(Event):
+    """An epsilon-DP call with a target (theory 1.2): `q=None` is NotPrior, otherwise a q-target.
+
+    Under a charging filter only outcomes in the target are paid. `log_moment_up` is the price of the same call as an
+    ordinary release. The call is (epsilon, failure)-DP if `failure` is not 0; that delta is paid hit or miss.
+    """
+
+    bound: Number
+    q: Number | None = None
+    failure: Number = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        object.__setattr__(self, "failure", failing(self.failure))
+        if self.q is not None:
+            # One that follows from a law may be smaller than any that can be written.
+            q = self.q if isinstance(self.q, Fraction) and self.q > 0 else positive(self.q, "q")
+            if q > 1:
+                raise InvalidParameter("q must be at most 1")
+            object.__setattr__(self, "q", q)
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.failure)
+
+    @property
+    def target(self) -> Fraction | None:
+        """The q of a q-target; None for NotPrior."""
+        return None if self.q is None else Fraction(self.q)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return hit_price_up(self, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction | None]:
+        return self.epsilon, self.target
+
+    def menu_laws(self) -> list[MenuLaw]:
+        return _hit_laws(self.epsilon, self.target)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class Extendable(Event):
+    """An epsilon-DP outcome that is held back and published in parts: its target may be extended again and again.
+
+    A hit is the moment it is published, once at most. It costs what a hit of one NotPrior call of its epsilon costs,
+    however often the target was extended, at a Renyi order and on the exact curve alike (ours, docs/theory.md); the
+    published analysis takes each extension for a call of 2 epsilon ([TCT] Algorithm 2). As an ordinary release it is
+    epsilon-DP.
+
+    >>> held, once, order = Extendable("0.02"), Targeted("0.02"), Fraction(10)
+    >>> held.hit_price_up(order) == once.hit_price_up(order), held.listed == once.listed
+    (True, True)
+    """
+
+    bound: Number
+    failure: Number = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        object.__setattr__(self, "failure", failing(self.failure))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.failure)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return hit_price_up(Targeted(self.bound), order)
+
+    @property
+    def listed(self) -> tuple[Fraction, None]:
+        return self.epsilon, None
+
+    def menu_laws(self) -> list[MenuLaw]:
+        return _hit_laws(self.epsilon, None)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class BoundaryCall(Event):
+    """An epsilon-DP mechanism inside the boundary wrapper; a hit is the boundary ([TCT] Algorithm 4).
+
+    `outcomes` is how many the mechanism can have, None for any number. Its hit price comes from the wrapper's own law,
+    which is several times cheaper than that of the q-target, as which a menu lists it.
+
+    >>> order, call = Fraction(15), BoundaryCall("0.02")
+    >>> call.hit_price_up(order) < Targeted(*call.listed).hit_price_up(order)
+    True
+    """
+
+    bound: Number
+    outcomes: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        self.epsilon  # noqa: B018 - refuses what the wrapper cannot hold
+
+    @property
+    def epsilon(self) -> Fraction:
+        return boundary_epsilon_up(self.bound, outcomes=self.outcomes)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return boundary_price_up(self.bound, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon, boundary_q_down(self.bound, outcomes=self.outcomes)
+
+    def menu_laws(self) -> list[MenuLaw]:
+        return boundary_laws(Fraction(self.bound), tests=self.outcomes == 2)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return randomized_response_log_moment_up(order, self.epsilon)
+
+
+@dataclass(frozen=True)
+class NarrowChoice(Event):
+    """An epsilon-DP choice whose log-likelihood ratios lie in an interval of length epsilon; a hit is not the prior.
+
+    The exponential mechanism is one (Durfee, Rogers 2019); permute-and-flip is not. As an ordinary release it is
+    (epsilon^2/8)-zCDP; both prices are below those of any epsilon-DP call.
+
+    >>> order, choice = Fraction(15), NarrowChoice("0.02")
+    >>> 2 * choice.hit_price_up(order) < Targeted("0.02").hit_price_up(order)
+    True
+    """
+
+    bound: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.bound)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return narrow_price_up(self.bound, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, None]:
+        return self.epsilon, None
+
+    def menu_laws(self) -> list[MenuLaw]:
+        return narrow_laws(self.epsilon)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        narrow = order * (order - 1) * self.epsilon**2 / 8
+        return min(narrow, randomized_response_log_moment_up(order, self.epsilon))
+
+
+@dataclass(frozen=True)
+class TwiceCall(Event):
+    """An epsilon-DP computation run twice and published twice; a hit is that the two outcomes differ.
+
+    >>> TwiceCall("0.02").epsilon, TwiceCall("0.02").hit_price_up(Fraction(15)) < 1
+    (Fraction(1, 25), True)
+    """
+
+    bound: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+
+    @property
+    def epsilon(self) -> Fraction:
+        return 2 * Fraction(self.bound)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return twice_price_up(self.bound, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon, twice_q_down(self.bound)
+
+    def menu_laws(self) -> list[MenuLaw]:
+        return twice_laws(Fraction(self.bound))
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return 2 * randomized_response_log_moment_up(order, Fraction(self.bound))
+
+
+@dataclass(frozen=True)
+class UnanimousCall(Event):
+    """An epsilon-DP computation run several times; only what all runs agree on is published, and a hit is "boundary".
+
+    >>> UnanimousCall("0.02", 2).hit_price_up(Fraction(15)) == TwiceCall("0.02").hit_price_up(Fraction(15))
+    True
+    """
+
+    bound: Number
+    runs: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", per_call(self.bound))
+        whole(self.runs, "runs", least=2)
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.runs * Fraction(self.bound)
+
+    def hit_price_up(self, order: Fraction) -> Fraction | None:
+        return unanimous_price_up(self.bound, self.runs, order)
+
+    @property
+    def listed(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon, unanimous_q_down(self.bound, self.runs)
+
+    def menu_laws(self) -> list[MenuLaw]:
+        return unanimous_laws(Fraction(self.bound), self.runs)
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        return self.runs * randomized_response_log_moment_up(order, Fraction(self.bound))
+
+
+@dataclass(frozen=True)
+class BestOf(Event):
+    """What it costs to pay, of several targets counted side by side, only for the one that was hit least.
+
+    The moment of the sum of the targets' supermartingales is at most `targets`, so the price is its logarithm, paid
+    once; on a privacy curve it is delta times `targets` ([TCT] Lemma 2.7).
+
+    >>> float(BestOf(2).log_moment_up(Fraction(20)))
+    0.693147...
+    """
+
+    targets: int
+
+    def __post_init__(self) -> None:
+        whole(self.targets, "targets")
+
+    @property
+    def epsilon(self) -> None:
+        return None
+
+    def menu_laws(self) -> list[MenuLaw]:
+        # Each target is an analyst of its own, who gets all that follows: not a law, but so many at once.
+        return [(Chances(Decimal(self.targets), Decimal(self.targets), hit=True),)]
+
+    def log_moment_up(self, order: Fraction) -> Fraction:
+        with precise():
+            return upper(decimal(Fraction(self.targets)).ln())
+
+
+def _hit_laws(epsilon: Fraction, q: Fraction | None) -> list[MenuLaw]:
+    if q is None or q == 1:
+        return response_laws(epsilon, released=q == 1)
+    return target_laws(epsilon, q)

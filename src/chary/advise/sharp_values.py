@@ -9,10 +9,8 @@ from typing import Final
 import numpy as np
 
 from chary.accounting import gaussian_error_up
-from chary.accounting.sharp.chance_chain import ONE
-from chary.accounting.sharp.half_widths import half_width
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import SharpTable
+from chary.accounting.sharp_tests import ONE, SharpTable, SharpTest
+from chary.accounting.sharp_widths import half_width
 from chary.advise.affording import Wanted
 from chary.mechanisms import Gaussian
 from chary.numbers import exact
@@ -86,7 +84,7 @@ def _two_digits(log_share: float) -> Fraction:
 def deviation(table: SharpTable) -> float:
     """In steps, of the noise which, added to a value, would be above the centre with the chances of the table.
 
-    >>> from chary.accounting.sharp.sharp_table import sharp_table
+    >>> from chary.accounting.sharp_tests import sharp_table
     >>> round(deviation(sharp_table(order=18, price="0.19295", steps=10)))
     442
     """

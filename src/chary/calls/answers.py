@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.accounting import Findings, LargestOf, Publication, Silence, Support
-from chary.accounting.inference.together import Tails
+from chary.accounting.intervals import Tails
 from chary.answer import Answer, Ends, Value, around, findings_of
 from chary.calls.algorithms.algorithm import canonical_outcome
 from chary.data import Neighbouring, Query

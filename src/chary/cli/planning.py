@@ -6,8 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from chary import accounting
-from chary.accounting.sharp.half_widths import laplace_width
-from chary.accounting.sharp.menus import sharp_menu
+from chary.accounting.sharp_widths import laplace_width, sharp_menu
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import show_pairs, show_table
 from chary.cli.spinner import spinning

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
-from chary.accounting.gaussian.gaussian_curve import gaussian_sigma
-from chary.accounting.sparse.one_sided_errors import sparse_half_width_up
+from chary.accounting.gaussian_noise import gaussian_sigma
+from chary.accounting.sparse_vector import sparse_half_width_up
 from chary.calls import SparseVector
 from chary.filters import Budget
 from chary.session import Session

@@ -22,7 +22,7 @@ from chary.accounting import (
     published_total,
 )
 from chary.accounting.composition import failing_down
-from chary.accounting.rounding import float_up
+from chary.accounting.numerics import float_up
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, NoPrice
 from chary.filters.base import Budget, Filter, Price

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.accounting import MenuCall, Pure, capacity_down
-from chary.accounting.exponentials import decimal, precise
+from chary.accounting.numerics import decimal, precise
 from chary.numbers import plain
 
 # Eight sizes in every doubling: what is asked is rounded up to one of them, by an eighth at most.

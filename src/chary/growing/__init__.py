@@ -1,6 +1,6 @@
 """Growing databases: static algorithms rerun as rows arrive."""
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.growing.boxes import AlgorithmBox, CountsBox, QuantilesBox
 from chary.growing.changing_box import ChangingBox
 from chary.growing.growth_plots import draw_counts, draw_schedule

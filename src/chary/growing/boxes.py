@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.calls.algorithms.algorithm import Algorithm
 from chary.calls.algorithms.calling import AskAlgorithm, Compute
 from chary.calls.growing.scheduled_runs import BlackBox

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.calls.growing.scheduled_runs import FIRST, BlackBox
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter

@@ -6,8 +6,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.synthesis.mwem_errors import earlier_mwem_law, mwem_law
+from chary.accounting.schedules import Law
+from chary.accounting.synthesis import earlier_mwem_law, mwem_law
 from chary.calls.growing.scheduled_runs import BlackBox
 from chary.calls.synthesis.mwem_calls import MWEM, AskMWEM
 from chary.calls.workload import AskedQueries
@@ -28,7 +28,7 @@ class MWEMBox(BlackBox):
     epsilon^2/2-zCDP, where noise grows with the root of the number of rounds.
 
     Law: the largest error of any of the queries, with p = 1; its base is `sqrt(ln N/(2T))` for N cells and T rounds,
-    and its factor that of `chary.accounting.synthesis.mwem_errors.mwem_law`. It takes for granted that every row
+    and its factor that of `chary.accounting.synthesis.mwem_law`. It takes for granted that every row
     lies in a cell of the universe, and it is for the worst data: errors are mostly far smaller. It is meant for runs
     of an epsilon of at most 1,024 times the number of rounds, or with `gaussian` its root.
 

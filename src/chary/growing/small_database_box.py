@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.calls.growing.scheduled_runs import BlackBox
 from chary.calls.synthesis.small_database_workload import Workload
 from chary.calls.synthesis.small_databases import AskSmallDatabase, SmallDatabase

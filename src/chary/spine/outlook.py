@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.accounting import NoiseLaw, Publication, Support, error_of_all_up, false_alarms_up, margin_up
-from chary.accounting.inference.together import Tails
+from chary.accounting.intervals import Tails
 from chary.data import Neighbouring, Query
 from chary.data.rows.series_values import OfSeries
 from chary.errors import InvalidParameter

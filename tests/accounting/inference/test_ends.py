@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from chary.accounting import Finding, Findings, GaussianLaw, LaplaceLaw, Publication, Support
-from chary.accounting.exponentials import precise
-from chary.accounting.inference import ends
-from chary.accounting.inference.masses import level_down
+from chary.accounting import intervals as ends
+from chary.accounting.noise_laws import level_down
+from chary.accounting.numerics import precise
 
 LAWS = [LaplaceLaw(Fraction(1, 3)), LaplaceLaw(20), LaplaceLaw(20_000), GaussianLaw(Fraction(1, 4)), GaussianLaw(400)]
 HITS = 1_500

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from chary.accounting import Finding, Findings, GaussianLaw, LaplaceLaw, LargestOf, Publication, Silence, Support
-from chary.accounting.inference.lists import share_at_down
-from chary.accounting.utility.choice_errors import gaussian_loss_up
+from chary.accounting.accuracy import gaussian_loss_up
+from chary.accounting.intervals import share_at_down
 from chary.errors import InvalidParameter
 from chary.mechanisms import Laplace
 from tests.accounting.inference.laws import conditional, gaussian_table, laplace_table

@@ -8,9 +8,8 @@ import flint
 import pytest
 
 from chary.accounting import GaussianLaw, LaplaceLaw
-from chary.accounting.exponentials import precise
-from chary.accounting.inference.masses import GUARD, ONE, Mass, level_down, share_up
-from chary.accounting.inference.normal_tails import scaled_tail
+from chary.accounting.noise_laws import GUARD, ONE, Mass, level_down, share_up
+from chary.accounting.numerics import precise, scaled_tail
 from chary.errors import InvalidParameter
 from chary.mechanisms import Gaussian, Laplace
 from chary.noise.source import LARGEST_SCALE, LARGEST_VARIANCE, SMALLEST_SCALE, SMALLEST_VARIANCE

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from chary.accounting import Silence, false_alarms_up, margin_up, one_sided_noise, sparse_noise
-from chary.accounting.sharp.sharp_table import sharp_table
-from chary.accounting.sharp.sharp_tails import SharpTails
-from chary.accounting.sparse.sparse_tails import SparseTails
+from chary.accounting.sharp_tests import SharpTails, sharp_table
+from chary.accounting.sparse_vector import SparseTails
 
 FAR = 2500
 NOISES = {

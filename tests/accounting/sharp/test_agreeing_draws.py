@@ -7,10 +7,8 @@ from itertools import pairwise
 import flint
 import pytest
 
-from chary.accounting.sharp.agreeing_draws import clear_depth, draw_chain, draw_table
-from chary.accounting.sharp.chance_chain import ONE
-from chary.accounting.sharp.next_chance import tail_down
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import ONE, SharpTest, tail_down
+from chary.accounting.sharp_widths import clear_depth, draw_chain, draw_table
 from chary.errors import InvalidParameter
 from chary.mechanisms.thresholds.label_draws import LabelDraws
 from tests.accounting.sharp.laws import BITS, ball

@@ -5,9 +5,8 @@ from fractions import Fraction
 import pytest
 
 from chary.accounting import capacity_down
-from chary.accounting.sharp.half_widths import AgreedNumber, half_width, laplace_width, sharp_width
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp_tests import SharpTest, sharp_table
+from chary.accounting.sharp_widths import AgreedNumber, half_width, laplace_width, sharp_width
 from chary.errors import InvalidParameter
 from chary.filters import Budget, RenyiFilter, largest_call
 

@@ -6,9 +6,8 @@ import pytest
 from scipy.stats import norm
 
 from chary.accounting import sparse_half_width_up
-from chary.accounting.sharp.half_widths import half_width, sharp_width
-from chary.accounting.sharp.menus import sharp_menu
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
+from chary.accounting.sharp_widths import half_width, sharp_menu, sharp_width
 from chary.errors import InvalidParameter
 
 BUDGET = {"epsilon": 1, "delta": "1e-6"}

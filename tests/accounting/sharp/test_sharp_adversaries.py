@@ -9,9 +9,7 @@ import pytest
 from scipy.special import gammaln
 
 from chary.accounting import SharpTest, sharp_width
-from chary.accounting.sharp.chance_chain import ONE, chance_chain
-from chary.accounting.sharp.next_chance import next_miss_up
-from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp_tests import ONE, chance_chain, next_miss_up, sharp_table
 from tests.accounting.sharp.laws import PRICES
 
 ROUNDS = 4000

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import Event, Joint, Pure, Repeated, ZeroConcentrated
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
 from chary.errors import NoPrice
 from chary.filters import Budget, ExactFilter, PureFilter, RenyiFilter
 from tests.accounting.sharp.test_sharp_adversaries import neighbours

@@ -7,10 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from chary.accounting.sharp.chance_chain import ONE, chance_chain
-from chary.accounting.sharp.next_chance import next_miss_up
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp_tests import ONE, SharpTest, chance_chain, next_miss_up, sharp_table
 from chary.errors import InvalidParameter
 from tests.accounting.sharp.laws import PRICES, allowed
 

@@ -6,12 +6,17 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.sharp.allowed_pairs import Inequalities
-from chary.accounting.sharp.chance_chain import ONE, chance_chain, stretch
-from chary.accounting.sharp.half_widths import half_width
-from chary.accounting.sharp.sharp_event import SharpTest, least_price
-from chary.accounting.sharp.sharp_table import sharp_table
-from chary.accounting.sharp.two_sided import TwoSidedTable
+from chary.accounting.sharp_tests import (
+    ONE,
+    Inequalities,
+    SharpTest,
+    TwoSidedTable,
+    chance_chain,
+    least_price,
+    sharp_table,
+    stretch,
+)
+from chary.accounting.sharp_widths import half_width
 from chary.errors import InvalidParameter
 from tests.accounting.sharp.laws import allowed, forbidden
 
@@ -101,7 +106,7 @@ def test_no_chain_of_a_slow_test_verifies_more_than_some_thousand_pairs(monkeypa
     """Each pair takes four logarithms and powers with 42 to 80 digits."""
     pairs = []
     monkeypatch.setattr(
-        "chary.accounting.sharp.allowed_pairs.Inequalities.allow",
+        "chary.accounting.sharp_tests.Inequalities.allow",
         lambda self, p, q, allow=Inequalities.allow: pairs.append(1) or allow(self, p, q),
     )
     price = least_price(Fraction(18), Fraction(1, 1900))

@@ -4,9 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary.accounting.sharp.chance_chain import EDGE_BITS
-from chary.accounting.sharp.sharp_table import sharp_table
-from chary.accounting.sharp.two_sided import TwoSidedTable
+from chary.accounting.sharp_tests import EDGE_BITS, TwoSidedTable, sharp_table
 from tests.accounting.sharp.laws import PRICES, allowed, forbidden
 
 CHANGES = [-3, 0, 1, 9, 40]

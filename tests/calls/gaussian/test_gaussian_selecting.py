@@ -21,7 +21,7 @@ from chary.accounting import (
     above_threshold_epsilons_up,
     noisy_max_epsilon_up,
 )
-from chary.accounting.gaussian.run_events import RunHit, RunOpening
+from chary.accounting.gaussian_runs import RunHit, RunOpening
 from chary.amounts import MAIN_STEPS, Amount
 from chary.calls import AboveThreshold, NoisyMax
 from chary.calls.gaussian import gaussian_steps, threshold_runs

@@ -10,7 +10,7 @@ import pytest
 import chary
 from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
 from chary.accounting import Approximate, Pure
-from chary.accounting.gaussian.reported_losses import NOTHING_TOLD
+from chary.accounting.gaussian_runs import NOTHING_TOLD
 from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
 from chary.calls.gaussian.self_reporting_steps import ReportingProgress

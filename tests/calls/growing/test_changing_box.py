@@ -7,7 +7,7 @@ import pytest
 import chary
 from chary import Budget, InvalidParameter, count
 from chary.accounting import ZeroConcentrated
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.calls import Schedule
 from chary.growing import ChangingBox, CountsBox, QuantilesBox
 from tests.calls.growing.continual_streams import WARDS, exactly, rows, streams

@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary import InvalidQuery, count, total
-from chary.accounting.growing.running_count_errors import root_weights
+from chary.accounting.continual import root_weights
 from chary.calls import ContinualCount, Release
 from chary.mechanisms.growing.binary_tree import BinaryTree
 from chary.mechanisms.growing.root_factorisation import RootFactorisation

@@ -5,8 +5,8 @@ import pytest
 import scipy.stats
 
 from chary import Budget, BudgetRefused, count, mean, total
-from chary.accounting.sharp.half_widths import half_width
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
+from chary.accounting.sharp_widths import half_width
 from chary.calls import GrowingSparse
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice
 from tests.calls.growing.growing_sparse_kit import more

@@ -9,8 +9,8 @@ import pytest
 import chary
 from chary import Budget, BudgetRefused, count, mean, total
 from chary.accounting import Pure, error_up
-from chary.accounting.growing.growing_rounds import growing_error_up, published_growing_error, round_noise
-from chary.accounting.sparse.sparse_errors import reach
+from chary.accounting.growing_rounds import growing_error_up, published_growing_error, round_noise
+from chary.accounting.sparse_vector import reach
 from chary.amounts import Amount
 from chary.calls import GrowingSparse
 from chary.calls.growing.growing_questions import AskGrowingSparse, BeginRound

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import chary
 from chary import Budget, BudgetRefused, InvalidQuery, count
-from chary.accounting.growing.growing_rounds import GrowingRounds
+from chary.accounting.growing_rounds import GrowingRounds
 from chary.calls import GrowingSparse, SparseVector
 from chary.noise import Seeded
 from chary.session import plain_composition

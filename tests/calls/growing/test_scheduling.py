@@ -11,8 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import chary
 from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count
-from chary.accounting.growing.accuracy_laws import epochs_error
-from chary.accounting.growing.schedules import EpochRuns
+from chary.accounting.schedules import EpochRuns, epochs_error
 from chary.amounts import Amount
 from chary.calls import Schedule
 from chary.calls.growing.scheduled_runs import BlackBox, run_of

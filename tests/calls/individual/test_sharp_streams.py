@@ -5,8 +5,8 @@ import pytest
 import scipy.stats
 
 from chary import Budget, count
-from chary.accounting.sharp.half_widths import half_width
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
+from chary.accounting.sharp_widths import half_width
 from chary.calls import Individual
 from chary.errors import InvalidParameter, NoPrice
 from chary.noise import Seeded

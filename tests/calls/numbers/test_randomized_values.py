@@ -8,7 +8,7 @@ from scipy import stats
 
 from chary import Budget, InvalidParameter, InvalidQuery
 from chary.accounting import Pure
-from chary.accounting.utility.channels import category_channel, optimised_channel
+from chary.accounting.local_reports import category_channel, optimised_channel
 from chary.calls import RandomizedTable, RandomizedValues
 from chary.mechanisms import CategoryReports, OneHotReports
 from chary.noise import Seeded

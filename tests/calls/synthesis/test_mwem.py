@@ -12,7 +12,7 @@ import pytest
 import chary
 from chary import Bins, Budget, BudgetRefused, Universe, count
 from chary.accounting import ZeroConcentrated
-from chary.accounting.synthesis.mwem_errors import mwem_margins_up
+from chary.accounting.synthesis import mwem_margins_up
 from chary.calls import MWEM
 from chary.calls.synthesis.mwem_calls import AskMWEM
 from chary.data import Predicate

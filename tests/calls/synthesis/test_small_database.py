@@ -10,7 +10,7 @@ import pytest
 import chary
 from chary import Bins, Budget, BudgetRefused, InvalidParameter, count
 from chary.accounting import Pure, ZeroConcentrated
-from chary.accounting.synthesis.small_database_errors import coarseness_up
+from chary.accounting.synthesis import coarseness_up
 from chary.calls import SmallDatabase, SyntheticDatabase
 from chary.calls.synthesis.small_database_workload import Workload
 from chary.data import Predicate

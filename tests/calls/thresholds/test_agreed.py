@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
-from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp_tests import sharp_table
 from chary.calls import AgreedTest, AgreedTests, AgreedWatch, Test
 from chary.calls.thresholds.agreed_questions import AskAgreedOnce
 from chary.ledger import SecretMoved
@@ -341,7 +341,7 @@ def test_the_charges_are_read_from_the_ledger_and_not_found_anew(opened, tmp_pat
     terms = run._kept.agreed
     session.close()
     again = opened(ledger=place)
-    monkeypatch.setattr("chary.accounting.sharp.half_widths.best_share", lambda width: Fraction(1, 2))
+    monkeypatch.setattr("chary.accounting.sharp_widths.best_share", lambda width: Fraction(1, 2))
     resumed = again.resume(run.call)
     assert resumed._kept.agreed == terms
     assert question(again, resumed, count(), 3).price(None).hit.main == terms.charges.hit

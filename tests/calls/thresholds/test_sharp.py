@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, UnknownHeld, count, mean, total
-from chary.accounting.sharp.chance_chain import LEAST_SPEED
-from chary.accounting.sharp.sharp_event import least_price
+from chary.accounting.sharp_tests import LEAST_SPEED, least_price
 from chary.calls import Decide, ReleaseIf, Revise, Test, Watch
 from chary.noise import Seeded
 from chary.spine.interaction import Touched

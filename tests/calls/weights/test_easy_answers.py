@@ -10,12 +10,7 @@ import pytest
 import chary
 from chary import Bins, Budget, InvalidParameter
 from chary.accounting import LaplaceLaw
-from chary.accounting.synthesis.hard_answers import (
-    EQUAL_QUESTIONS,
-    EQUAL_ROUNDS,
-    easy_chance,
-    easy_error_up,
-)
+from chary.accounting.weights import EQUAL_QUESTIONS, EQUAL_ROUNDS, easy_chance, easy_error_up
 from chary.calls import SparseWeights, Weights
 from chary.data import Neighbouring
 from chary.filters import RenyiFilter

@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary import Budget, InvalidQuery
-from chary.accounting.synthesis.mwem_errors import mwem_law
+from chary.accounting.synthesis import mwem_law
 from chary.calls import MWEM, SmallDatabase, SparseWeights, Weights
 from chary.calls.weights.charged_questions import AskWeights
 from chary.data import average, weighted

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from chary import Budget
-from chary.accounting.sharp.half_widths import half_width
+from chary.accounting.sharp_widths import half_width
 from chary.calls import Weights
 from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.weighting import OpenSharpWeights

@@ -9,7 +9,7 @@ from scipy import optimize
 
 from chary import Budget, InvalidParameter, Neighbouring, NoPrice
 from chary.accounting import ZeroConcentrated
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.calls import Schedule
 from chary.calls.growing.scheduled_runs import ScheduledRun
 from chary.learning import PrivateRidge, PrivateSVC, Span, design_matrix

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from matplotlib.text import Text
 
-from chary.accounting.inference import publications
+from chary.accounting import intervals as publications
 from chary.data.predicates import parsing
 from chary.session.public_report.public_report import report
 from tests.session.public_report.pages import asked

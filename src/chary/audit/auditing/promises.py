@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from chary.accounting.log_moments import epsilon_up
+from chary.accounting.composition import epsilon_up
 from chary.amounts import DELTA_STEPS
 from chary.filters import Filter, PureFilter, RenyiFilter
 

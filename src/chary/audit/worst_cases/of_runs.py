@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.audit.auditing.transcripts import Chained, OpenedUnder, Script
 from chary.audit.worst_cases.of_thresholds import even
 from chary.audit.worst_cases.worst_case import Tables, WorstCase, renyi

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from chary.accounting import Event, ZeroConcentrated
-from chary.accounting.sharp.two_sided import TwoSidedTable
+from chary.accounting.sharp_tests import TwoSidedTable
 from chary.calls.answers import Tracked, published
 from chary.calls.call import Bound
 from chary.calls.thresholds.how_sharply import FreshlyValued, Sharply

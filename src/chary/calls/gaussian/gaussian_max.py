@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from chary.accounting import Concentrated, Event, noisy_max_epsilon_up, noisy_max_noise
+from chary.accounting.accuracy import gaussian_loss_up
 from chary.accounting.calibration import four_digits_up
-from chary.accounting.utility.choice_errors import gaussian_loss_up
 from chary.answer import Answer, Key, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Exact, Positive

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, ExPost
-from chary.accounting.gaussian.reported_losses import Losses
-from chary.accounting.gaussian.run_events import RunHit
+from chary.accounting.gaussian_runs import Losses, RunHit
 from chary.amounts import Amount
 from chary.answer import Answer, Key, Table, scalar
 from chary.calls.gaussian.run_state import RunState, RunTerms

@@ -6,8 +6,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up
-from chary.accounting.gaussian.reported_losses import Losses
-from chary.accounting.gaussian.run_events import RunNoise
+from chary.accounting.gaussian_runs import Losses, RunNoise
 from chary.errors import InvalidQuery
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.mechanisms.padding import SMALL, padded, unpadded

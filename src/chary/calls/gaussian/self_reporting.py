@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from chary.accounting import Approximate, Event, Pure
-from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, PureStopping
+from chary.accounting.gaussian_runs import NOTHING_TOLD, PureStopping
 from chary.answer import Answer
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole

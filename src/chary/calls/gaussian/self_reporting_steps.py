@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, ExPost
-from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, Reported
+from chary.accounting.gaussian_runs import NOTHING_TOLD, Reported
 from chary.amounts import Amount
 from chary.answer import Answer, Key, Table, scalar
 from chary.calls.gaussian.gaussian_steps import Moved

@@ -4,11 +4,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from chary.accounting.gaussian.reported_losses import PureStopping, StoppingRule
-from chary.accounting.gaussian.run_events import RunNoise
-from chary.accounting.gaussian.selection_peers import nonnegative_epsilon
-from chary.accounting.gaussian.stopping_rules import CountedRuns, SelfReportingStopping, WhitehouseFilter
-from chary.accounting.gaussian.stopping_times import run_pdp_epsilon_up, runs_within
+from chary.accounting.gaussian_runs import (
+    CountedRuns,
+    PureStopping,
+    RunNoise,
+    SelfReportingStopping,
+    StoppingRule,
+    WhitehouseFilter,
+    run_pdp_epsilon_up,
+    runs_within,
+)
+from chary.accounting.gaussian_selection import nonnegative_epsilon
 from chary.errors import InvalidParameter
 from chary.numbers import Number
 

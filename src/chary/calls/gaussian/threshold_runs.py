@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from chary.accounting import Event, ExPost
-from chary.accounting.gaussian.run_events import RunHit, RunOpening
+from chary.accounting.gaussian_runs import RunHit, RunOpening
 from chary.answer import Answer
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive

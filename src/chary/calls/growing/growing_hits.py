@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from chary.accounting import Event, Publication
-from chary.accounting.growing.growing_rounds import GrowingRounds
+from chary.accounting.growing_rounds import GrowingRounds
 from chary.calls.growing.growing_questions import check_average
 from chary.calls.growing.growing_results import GrowingTest
 from chary.calls.growing.growing_states import GrowingHitsState, GrowingState

@@ -9,8 +9,8 @@ from types import EllipsisType
 from typing import Final, cast
 
 from chary.accounting import Event, Pure
-from chary.accounting.growing.growing_rounds import GrowingRounds
-from chary.accounting.sparse.noise_split import Form
+from chary.accounting.growing_rounds import GrowingRounds
+from chary.accounting.sparse_vector import Form
 from chary.calls.call import call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
 from chary.calls.growing.asked_in_rounds import AskedInRounds

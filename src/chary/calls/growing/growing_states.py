@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
 from chary.accounting import Event
-from chary.accounting.growing.growing_rounds import growing_error_up, published_growing_error
+from chary.accounting.growing_rounds import growing_error_up, published_growing_error
 from chary.calls.growing.growing_results import GrowingAccuracy, GrowingRound, GrowingTest, OpenRound
 from chary.calls.growing.open_rounds import GrowingRoundState
 from chary.calls.run import Run

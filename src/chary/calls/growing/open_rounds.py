@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from chary.accounting.growing.growing_rounds import round_noise
-from chary.accounting.sparse.noise_split import Form
+from chary.accounting.growing_rounds import round_noise
+from chary.accounting.sparse_vector import Form
 from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.errors import LedgerBusy, UnknownHeld
 from chary.mechanisms import SparseVectorMachine

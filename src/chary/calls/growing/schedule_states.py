@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.growing.schedules import ScheduleRuns
+from chary.accounting.schedules import Law, ScheduleRuns
 from chary.calls.growing.scheduled_runs import FIRST, BlackBox, RunSchedule, ScheduledRun, read_first
 from chary.data.size import public_size
 from chary.numbers import whole

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, ZeroConcentrated
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.growing.schedules import ScheduleRuns
+from chary.accounting.schedules import Law, ScheduleRuns
 from chary.answer import Answer, Ends
 from chary.data import Neighbouring, Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from chary.accounting import Event, zero_concentrated_rho_down
-from chary.accounting.growing.accuracy_laws import best_growth
-from chary.accounting.growing.schedules import EpochRuns, EveryRun, ScheduleRuns, runs_of_body
+from chary.accounting.schedules import EpochRuns, EveryRun, ScheduleRuns, best_growth, runs_of_body
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
 from chary.calls.growing.schedule_states import ScheduleState

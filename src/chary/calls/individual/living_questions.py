@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from chary.accounting import Event, NoiseLaw, Publication, Support, Targeted
-from chary.accounting.inference.together import Tails
-from chary.accounting.sharp.sharp_tails import SharpTails
+from chary.accounting.intervals import Tails
+from chary.accounting.sharp_tests import SharpTails
 from chary.answer import Answer
 from chary.calls.answers import NumberOrNothing, published, silent
 from chary.calls.thresholds.hit_terms import HitTerms

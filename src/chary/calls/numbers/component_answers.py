@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.accounting.utility.matrix_errors import Spectrum, angle_up, spectrum
+from chary.accounting.accuracy import Spectrum, angle_up, spectrum
 from chary.answer import Table
 from chary.data import SecondMoments
 from chary.mechanisms.numbers.moment_noise import MomentNoise

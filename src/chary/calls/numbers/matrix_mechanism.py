@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
 from chary.accounting import Event, Finding, Findings, Joint
-from chary.accounting.gaussian.discrete_gaussian import zero_concentrated_rho_down
-from chary.accounting.inference.combinations import Combination
+from chary.accounting.gaussian_noise import zero_concentrated_rho_down
+from chary.accounting.intervals import Combination
 from chary.answer import Ends, Table, Value, in_row, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Name, Positive, Probability

@@ -10,7 +10,7 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Event, Joint, mean_between, mean_interval
-from chary.accounting.inference.publications import CONFIDENCE, Interval
+from chary.accounting.intervals import CONFIDENCE, Interval
 from chary.answer import Ends, NoisyNumber, NoisyNumbers
 from chary.data import Mean, Neighbouring, Relation
 from chary.mechanisms import Additive, Laplace
@@ -93,7 +93,7 @@ class MeanNoise:
 
 @dataclass(frozen=True)
 class ToldMean:
-    """What one mean says of its truth: that of its two noisy numbers (`chary.accounting.inference.findings.Told`)."""
+    """What one mean says of its truth: that of its two noisy numbers (`chary.accounting.findings.Told`)."""
 
     made: MeanNoise
     parts: tuple[int, int]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from chary.accounting import Event
-from chary.accounting.gaussian.discrete_gaussian import zero_concentrated_rho_down
+from chary.accounting.gaussian_noise import zero_concentrated_rho_down
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Positive, Probability, Where, Whole
 from chary.calls.numbers.component_answers import Components

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from chary import noise
 from chary.accounting import Event, ZeroConcentrated
-from chary.accounting.utility.rank_errors import rank_errors_up
+from chary.accounting.accuracy import rank_errors_up
 from chary.answer import Answer, Ends, Table, Value, in_row
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Edges, Exact, Name, Numbers, Positive, Probability, Where, Whole

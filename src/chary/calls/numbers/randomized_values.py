@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from chary.accounting import Event, Pure
-from chary.accounting.utility.channels import category_channel, optimised_channel
+from chary.accounting.local_reports import category_channel, optimised_channel
 from chary.answer import Table, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Keys, Name, Positive, Where

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from chary.accounting import Approximate, Event, Joint
-from chary.accounting.gaussian.discrete_gaussian import discrete_gaussian_variance, zero_concentrated_rho_down
+from chary.accounting.gaussian_noise import discrete_gaussian_variance, zero_concentrated_rho_down
 from chary.answer import NoisyNumber, NoisyNumbers
 from chary.calls.answers import published
 from chary.calls.call import Bound, Call, call

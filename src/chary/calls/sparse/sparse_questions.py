@@ -16,8 +16,7 @@ from chary.accounting import (
     published_error,
     sparse_noise,
 )
-from chary.accounting.sparse.one_sided import USUAL_TESTS, OneSidedNoise
-from chary.accounting.sparse.sparse_tails import SparseTails
+from chary.accounting.sparse_vector import USUAL_TESTS, OneSidedNoise, SparseTails
 from chary.answer import Value
 from chary.calls.answers import published, silent
 from chary.calls.sparse.sparse_results import SparseTest, SparseWatch

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chary.accounting import Event
-from chary.accounting.synthesis.mwem_errors import mwem_margins_up
+from chary.accounting.synthesis import mwem_margins_up
 from chary.answer import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Cells, Conditions, Positive, Whole
@@ -135,7 +135,7 @@ class MWEM(Call[SyntheticHistogram]):
     histogram to all counts measured so far; the last one only tests (Hardt, Ligett, McSherry 2012; docs/mwem.md).
     Queries are conditions, one or a list, or counts, whose keys make a condition each, or linear queries
     (`chary.data.average`, `weighted`). More rounds learn more
-    and measure each count less precisely; `chary.accounting.synthesis.mwem_errors.best_rounds` is the number that
+    and measure each count less precisely; `chary.accounting.synthesis.best_rounds` is the number that
     promises most for the worst data.
 
     Guarantee: epsilon-DP, or with `rho`, for sessions with a delta, rho-zCDP, which is more accurate for many

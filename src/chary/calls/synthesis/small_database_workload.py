@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.synthesis.small_database_errors import small_database_law
+from chary.accounting.schedules import Law
+from chary.accounting.synthesis import small_database_law
 from chary.calls.workload import Share, conditions
 from chary.data import Count, Linear, Reading, Rows, Universe
 from chary.data.columns import Schema

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from chary.accounting import Event, Pure, ZeroConcentrated
-from chary.accounting.synthesis.small_database_errors import best_rows, published_rows
+from chary.accounting.synthesis import best_rows, published_rows
 from chary.answer import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Cells, Conditions, Positive, Whole

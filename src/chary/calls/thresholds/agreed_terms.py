@@ -6,10 +6,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Self
 
-from chary.accounting.sharp.chance_chain import LEAST_SPEED
-from chary.accounting.sharp.half_widths import best_share, check_chance, half_width
-from chary.accounting.sharp.sharp_event import SharpTest, least_price
-from chary.accounting.sharp.sharp_table import sharp_table
+from chary.accounting.sharp_tests import LEAST_SPEED, SharpTest, least_price, sharp_table
+from chary.accounting.sharp_widths import best_share, check_chance, half_width
 from chary.amounts import Amount
 from chary.calls.thresholds.sharpness import Sharpness, chance_of_each, rho_of
 from chary.errors import InvalidParameter

@@ -3,7 +3,7 @@
 from typing import Any, Generic
 
 from chary.accounting import NoiseLaw
-from chary.accounting.inference.together import Tails
+from chary.accounting.intervals import Tails
 from chary.calls.call import Bound, CallT
 from chary.data import Query
 from chary.spine.outlook import Barred, check_bar, least_of

@@ -10,8 +10,8 @@ from typing import Any, Final, Generic
 import numpy as np
 
 from chary.accounting import Event
-from chary.accounting.sharp.agreeing_draws import clear_depth, draw_table
-from chary.accounting.sharp.sharp_event import SharpTest
+from chary.accounting.sharp_tests import SharpTest
+from chary.accounting.sharp_widths import clear_depth, draw_table
 from chary.calls.call import Bound, CallT
 from chary.calls.thresholds.how_sharply import HowSharply, TestedTogether
 from chary.calls.thresholds.sharpness import Width, chance_of_each

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Self
 
-from chary.accounting.sharp.chance_chain import LEAST_SPEED
-from chary.accounting.sharp.half_widths import half_width
-from chary.accounting.sharp.sharp_event import SharpTest, least_price
+from chary.accounting.sharp_tests import LEAST_SPEED, SharpTest, least_price
+from chary.accounting.sharp_widths import half_width
 from chary.calls.thresholds.sharpness import Sharpness, Wanted, Width, price_of, rho_of, sharpness_at
 from chary.filters import RenyiFilter
 from chary.mechanisms import Gaussian

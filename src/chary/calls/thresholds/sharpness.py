@@ -8,11 +8,8 @@ from functools import lru_cache
 from math import isqrt
 from typing import Any, Final, Self
 
-from chary.accounting.sharp.chance_chain import LEAST_SPEED
-from chary.accounting.sharp.half_widths import check_chance, half_width
-from chary.accounting.sharp.sharp_event import SharpTest, least_price
-from chary.accounting.sharp.sharp_table import sharp_table
-from chary.accounting.sharp.sharp_tails import SharpTails
+from chary.accounting.sharp_tests import LEAST_SPEED, SharpTails, SharpTest, least_price, sharp_table
+from chary.accounting.sharp_widths import check_chance, half_width
 from chary.errors import InvalidParameter, NoPrice
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.thresholds.sharp import SharpSampler

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting import Event, NoiseLaw, Publication, Silence, Support, Targeted
-from chary.accounting.inference.together import Tails
-from chary.accounting.sharp.sharp_tails import SharpTails
+from chary.accounting.intervals import Tails
+from chary.accounting.sharp_tests import SharpTails
 from chary.calls.answers import published, silent
 from chary.calls.call import call
 from chary.calls.fields import AnyQuery

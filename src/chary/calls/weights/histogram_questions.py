@@ -9,8 +9,8 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from chary.accounting.inference.together import Tails
-from chary.accounting.synthesis.hard_answers import EQUAL_QUESTIONS, easy_chance, easy_error_up
+from chary.accounting.intervals import Tails
+from chary.accounting.weights import EQUAL_QUESTIONS, easy_chance, easy_error_up
 from chary.answer import Answer, Ends, Known, around
 from chary.calls.openings import BoundOpening
 from chary.data import Count, Linear, Predicate, Query, Reading, Rows, count

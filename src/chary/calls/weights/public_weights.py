@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.accounting.synthesis.hard_answers import EQUAL_QUESTIONS, hard_answers_up
+from chary.accounting.weights import EQUAL_QUESTIONS, hard_answers_up
 from chary.answer import handed_out
 from chary.calls.run import Kept
 from chary.calls.weights.charged_questions import AskCharged

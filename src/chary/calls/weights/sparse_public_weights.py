@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chary.accounting.synthesis.hard_answers import hard_answers_up
+from chary.accounting.weights import hard_answers_up
 from chary.calls.weights.public_weights import HistogramState, WeightsQuote, condition_text
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights, HistogramRound
 from chary.calls.workload import AskedShare

@@ -5,10 +5,9 @@ from fractions import Fraction
 from functools import cached_property
 
 from chary.accounting import Event
-from chary.accounting.inference.together import Tails
-from chary.accounting.sparse.sparse_tails import SparseTails
-from chary.accounting.synthesis.sparse_weight_rounds import Constants, weight_rounds
-from chary.accounting.synthesis.weight_rounds import WeightRounds
+from chary.accounting.intervals import Tails
+from chary.accounting.sparse_vector import SparseTails
+from chary.accounting.weights import Constants, WeightRounds, weight_rounds
 from chary.calls.call import call
 from chary.calls.fields import Cells, Exact, Positive, Probability, Whole
 from chary.calls.run import Opening, Run, keeps
@@ -36,7 +35,7 @@ class SparseWeights(Opening[Run[WeightedAnswer, SparseWeightsState]]):
     alone. `rounds` foresees so many at the start instead, which is far more accurate where fewer suffice. A larger
     `exponent`, below 1, favours late rounds over early ones. `update` and `mixing` are those of `Weights`; with
     `constants="published"`, "published" and 1 all is as in [GROW], epsilon-DP or (epsilon, delta)-DP.
-    `chary.accounting.synthesis.sparse_weight_rounds` has calculators of the accuracy.
+    `chary.accounting.weights` has calculators of the accuracy.
 
     Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`),
     `InvalidParameter` for published constants that do not keep the budget, `NoPrice`, `BudgetRefused`.

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final
 
 from chary.accounting import Event, Targeted, four_digits_down, largest_size
-from chary.accounting.inference.together import Tails
+from chary.accounting.intervals import Tails
 from chary.calls.call import call
 from chary.calls.fields import Cells, Exact, Flag, Positive, Probability, Whole
 from chary.calls.openings import FreeOpening

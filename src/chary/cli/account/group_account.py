@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Option
 
-from chary.accounting.group_privacy import group_privacy_up, sampler_delta_up
+from chary.accounting.composition import group_privacy_up, sampler_delta_up
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs
 

@@ -5,16 +5,16 @@ from typing import Annotated, Any
 from typer import Option
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.growing.rows_needed import (
+from chary.accounting.schedules import (
+    Law,
     epochs_epsilon,
     epochs_rows,
     every_rows,
+    population_risk_up,
     static_epsilon,
     static_rows,
 )
-from chary.accounting.synthesis.weights_limits import published_weights_rows, queries_allowed, sparse_weights_rows
-from chary.accounting.utility.population_risk import population_risk_up
+from chary.accounting.weights import published_weights_rows, queries_allowed, sparse_weights_rows
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs
 from chary.cli.spinner import spinning

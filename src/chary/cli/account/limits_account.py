@@ -5,8 +5,7 @@ from typing import Annotated
 from typer import Option
 
 from chary.accounting import exact_total, loss_down, not_prior_q, published_loss_down, variance_down
-from chary.accounting.charging.hits_needed import hits_needed
-from chary.accounting.charging.one_shot_floor import one_shot_floor_down
+from chary.accounting.charging_curve import hits_needed, one_shot_floor_down
 from chary.accounting.composition import moderate_up
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from chary.accounting.utility.channels import local_channels, people_needed
+from chary.accounting.local_reports import local_channels, people_needed
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs
 from chary.numbers import probability

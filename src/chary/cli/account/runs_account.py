@@ -5,9 +5,13 @@ from typing import Annotated
 
 from typer import Option
 
-from chary.accounting.gaussian.run_moments import run_moments_up
-from chary.accounting.gaussian.stopping_rules import WhitehouseFilter
-from chary.accounting.gaussian.stopping_times import run_pdp_epsilon_up, runs_within, stopping_pdp_epsilon
+from chary.accounting.gaussian_runs import (
+    WhitehouseFilter,
+    run_moments_up,
+    run_pdp_epsilon_up,
+    runs_within,
+    stopping_pdp_epsilon,
+)
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_json, show_pairs
 from chary.errors import InvalidParameter

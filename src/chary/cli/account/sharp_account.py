@@ -4,11 +4,10 @@ from typing import Annotated, Any, Final
 
 from typer import Option
 
-from chary.accounting.rounding import float_down, float_up
-from chary.accounting.searching import most_kept
-from chary.accounting.sharp.half_widths import laplace_width, sharp_width
-from chary.accounting.sharp.next_chance import next_miss_up, tail_down
-from chary.accounting.sparse.one_sided_errors import sparse_half_width_up
+from chary.accounting.numerics import float_down, float_up, most_kept
+from chary.accounting.sharp_tests import next_miss_up, tail_down
+from chary.accounting.sharp_widths import laplace_width, sharp_width
+from chary.accounting.sparse_vector import sparse_half_width_up
 from chary.cli.asking.options import AsJson
 from chary.cli.output import show_answer, show_json, show_pairs
 from chary.cli.spinner import spinning

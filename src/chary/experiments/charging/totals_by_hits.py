@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from chary.accounting import Targeted, compose, epsilon_up, exact_tail_total, exact_total, hit_price_up, published_total
-from chary.accounting.charging.published_charging import not_prior_q
+from chary.accounting.charging_curve import not_prior_q
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.log_ticks import log_ticks

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from chary.accounting.growing.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
+from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.log_ticks import log_ticks

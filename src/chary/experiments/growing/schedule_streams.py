@@ -7,8 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.accounting.growing.accuracy_laws import best_growth, epochs_error, published_growth
-from chary.accounting.growing.schedules import EpochRuns, EveryRun, ScheduleRuns
+from chary.accounting.schedules import EpochRuns, EveryRun, ScheduleRuns, best_growth, epochs_error, published_growth
 from chary.data import Neighbouring, count
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend

@@ -6,8 +6,8 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from chary.accounting.growing.accuracy_laws import best_growth, epochs_error
-from chary.accounting.synthesis.small_database_errors import published_small_database_law
+from chary.accounting.schedules import best_growth, epochs_error
+from chary.accounting.synthesis import published_small_database_law
 from chary.calls import SmallDatabase
 from chary.calls.synthesis.small_database_workload import Workload
 from chary.experiments.data_folder import DataFolder

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from chary.accounting.synthesis.sparse_weight_rounds import published_weights_alpha, sparse_weights_alpha
+from chary.accounting.weights import published_weights_alpha, sparse_weights_alpha
 from chary.calls import SparseWeights, Weights
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend

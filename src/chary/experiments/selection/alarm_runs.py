@@ -10,9 +10,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, Losses, Reported, StoppingRule
-from chary.accounting.gaussian.run_events import RunNoise
-from chary.accounting.gaussian.stopping_rules import CountedRuns, SelfReportingStopping
+from chary.accounting.gaussian_runs import (
+    NOTHING_TOLD,
+    CountedRuns,
+    Losses,
+    Reported,
+    RunNoise,
+    SelfReportingStopping,
+    StoppingRule,
+)
 from chary.calls.gaussian.run_state import RunTerms
 from chary.calls.gaussian.stopping import Stop, rule_of
 from chary.errors import InvalidParameter

@@ -11,7 +11,7 @@ import scipy
 from matplotlib.figure import Figure
 
 from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up, running_epsilon_up
-from chary.accounting.gaussian.selection_peers import zhu_wang_nonnegative_epsilon
+from chary.accounting.gaussian_selection import zhu_wang_nonnegative_epsilon
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.measurements import Measurements, Row

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.accounting import sharp_table, sparse_noise
-from chary.accounting.sharp.half_widths import sharp_width
+from chary.accounting.sharp_widths import sharp_width
 from chary.experiments.selection.alarm_runs import DELTA, EPSILON
 from chary.experiments.selection.daily_series import DailySeries
 from chary.filters import Budget, largest_call

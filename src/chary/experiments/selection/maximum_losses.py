@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from chary.accounting import noisy_max_epsilon_up
-from chary.accounting.gaussian.selection_peers import post_processed_epsilon
+from chary.accounting.gaussian_selection import post_processed_epsilon
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.measurements import Measurements, Row

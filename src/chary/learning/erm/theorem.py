@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.growing.schedules import EveryRun
+from chary.accounting.schedules import EveryRun, Law
 from chary.errors import InvalidParameter
 from chary.learning.erm.laws.descent_laws import descent_law
 from chary.learning.erm.laws.law_numbers import TIGHT

@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 from sklearn.base import clone
 
-from chary.accounting.growing.accuracy_laws import Law
-from chary.accounting.growing.schedules import ScheduleRuns
+from chary.accounting.schedules import Law, ScheduleRuns
 from chary.calls.algorithms.calling import AskAlgorithm, Compute
 from chary.calls.growing.schedule_states import ScheduleState
 from chary.calls.growing.scheduled_runs import BlackBox, ScheduledRun

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from chary.accounting.gaussian.reported_losses import NOTHING_TOLD, Reported, StoppingRule, Table
+from chary.accounting.gaussian_runs import NOTHING_TOLD, Reported, StoppingRule, Table
 from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
 from chary.noise import Source
 from chary.noise.gaussian import Deviate
@@ -34,7 +34,7 @@ class RestartingThreshold:
     Guarantee: that of the rule, where `losses` are those of the test's noises for the values' range and sensitivity.
 
     >>> import numpy as np
-    >>> from chary.accounting.gaussian.reported_losses import Losses, PureStopping
+    >>> from chary.accounting.gaussian_runs import Losses, PureStopping
     >>> from chary.noise import OperatingSystem
     >>> losses = Losses(np.array([0.3] * 9), np.array([0.1] * 9))
     >>> runs = RestartingThreshold(GaussianThreshold(5, "0.01"), PureStopping(Fraction(1)), lambda steps: losses)

@@ -2,7 +2,7 @@
 
 Sources: [DNPR10] Dwork, Naor, Pitassi and Rothblum, *Differential privacy under continual observation*; [CSS11] Chan,
 Shi and Song, *Private and continual release of statistics*. Trees other than the full one:
-`chary.accounting.growing.running_count_errors`.
+`chary.accounting.continual`.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from chary.accounting import Event, Joint, laplace_deviation
-from chary.accounting.growing.running_count_errors import Beyond, PrefixTree, best_tree, gaussian_beyond, laplace_beyond
+from chary.accounting.continual import Beyond, PrefixTree, best_tree, gaussian_beyond, laplace_beyond
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Gaussian, Integers, Laplace
 from chary.mechanisms.growing.running_counts import Continual

@@ -14,13 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.accounting import Event
-from chary.accounting.growing.running_count_errors import (
-    Beyond,
-    normal_beyond,
-    root_deviations,
-    root_length,
-    root_weights,
-)
+from chary.accounting.continual import Beyond, normal_beyond, root_deviations, root_length, root_weights
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Gaussian, Integers
 from chary.mechanisms.growing.running_counts import Continual

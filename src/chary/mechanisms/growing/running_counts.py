@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from chary import noise
 from chary.accounting import Event
-from chary.accounting.growing.running_count_errors import Beyond, error_up
+from chary.accounting.continual import Beyond, error_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, whole

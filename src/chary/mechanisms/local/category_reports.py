@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting.utility.channels import Channel, category_channel
+from chary.accounting.local_reports import Channel, category_channel
 from chary.errors import InvalidParameter
 from chary.mechanisms.local.local_reports import Integers, LocalReports
 from chary.numbers import positive

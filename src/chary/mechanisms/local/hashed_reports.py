@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting.utility.channels import Channel, best_groups, hashed_channel
+from chary.accounting.local_reports import Channel, best_groups, hashed_channel
 from chary.errors import InvalidParameter
 from chary.mechanisms.local.category_reports import CategoryReports
 from chary.mechanisms.local.local_reports import Integers, LocalReports, table_of

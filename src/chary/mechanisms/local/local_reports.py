@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Pure
-from chary.accounting.utility.channels import Channel
+from chary.accounting.local_reports import Channel
 from chary.errors import InvalidParameter
 from chary.numbers import Number, positive, probability, whole
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting.utility.channels import Channel, optimised_channel, symmetric_channel
+from chary.accounting.local_reports import Channel, optimised_channel, symmetric_channel
 from chary.mechanisms.local.local_reports import Integers, LocalReports, table_of
 from chary.numbers import positive
 

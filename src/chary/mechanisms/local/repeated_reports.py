@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Pure
-from chary.accounting.rounding import float_up
-from chary.accounting.utility.channels import Channel
+from chary.accounting.local_reports import Channel
+from chary.accounting.numerics import float_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.local.local_reports import Integers, LocalReports
 from chary.mechanisms.local.one_hot_reports import OneHotReports

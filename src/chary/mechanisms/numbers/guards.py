@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chary import noise
 from chary.accounting import Pure
-from chary.accounting.utility.rank_errors import halvings
+from chary.accounting.accuracy import halvings
 from chary.mechanisms.numbers.order_statistics import HalvedQuantiles, Order, RankDistance
 from chary.numbers import Number, positive, probability
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Event, Pure, ZeroConcentrated
-from chary.accounting.utility.matrix_errors import gaussian_norm_up, laplace_norm_up, length_up
+from chary.accounting.accuracy import gaussian_norm_up, laplace_norm_up, length_up
 from chary.mechanisms.additive import Additive, Gaussian, Integers, Laplace
 from chary.numbers import Number, positive, probability, whole
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from chary import noise
 from chary.accounting import Pure
-from chary.accounting.utility.rank_errors import RankChoice, halvings, rank_excess_up
+from chary.accounting.accuracy import RankChoice, halvings, rank_excess_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.numbers.bracketing import Part, choose_place

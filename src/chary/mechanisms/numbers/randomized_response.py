@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from chary import noise
 from chary.accounting import Pure, share_interval
-from chary.accounting.utility.channels import Channel
+from chary.accounting.local_reports import Channel
 from chary.errors import InvalidParameter
 from chary.mechanisms.local.local_reports import About
 from chary.numbers import Number, positive, probability, whole

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.accounting import Event, Joint, Pure, Repeated, ZeroConcentrated
-from chary.accounting.exponentials import decimal, precise
-from chary.accounting.rounding import rounded_down
-from chary.accounting.synthesis.mwem_errors import GRID, MOST_ROUNDS, REACH
+from chary.accounting.numerics import decimal, precise, rounded_down
+from chary.accounting.synthesis import GRID, MOST_ROUNDS, REACH
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Additive, Gaussian, Laplace
 from chary.mechanisms.selection.exponential import Exponential

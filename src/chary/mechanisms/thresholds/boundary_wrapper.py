@@ -45,7 +45,7 @@ class BoundaryWrapper(Generic[Value]):
 
     Guarantee: `BoundaryCall`, a t-DP call whose q-target is `BOUNDARY`; t is at most 4/3 epsilon of A. While A is
     nearly sure of its outcome the target is hardly ever hit. Both are exact
-    (`chary.accounting.charging.boundary_sizes`).
+    (`chary.accounting.hit_prices`).
 
     Errors: `InvalidParameter` if A has more outcomes than it says.
 

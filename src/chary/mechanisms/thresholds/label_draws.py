@@ -5,8 +5,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from chary import noise
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import SharpTable
+from chary.accounting.sharp_tests import SharpTable, SharpTest
 from chary.errors import InvalidParameter
 from chary.mechanisms.thresholds.sharp import SharpSampler
 
@@ -21,7 +20,7 @@ class LabelDraws:
     Guarantee: `SharpTest`, a hit is that no label is told, if own label and depth of neighbours are at most the table's
     sensitivity apart: depths of one label as numbers, those of two labels by their sum (docs/theory.md).
 
-    >>> from chary.accounting.sharp.agreeing_draws import draw_table
+    >>> from chary.accounting.sharp_widths import draw_table
     >>> draws = LabelDraws(draw_table(SharpTest(18, "0.19295"), labels=2, steps=1), labels=2)
     >>> draws.step(1, 10**6, noise.OperatingSystem())
     1

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting.sharp.chance_chain import BITS
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import SharpTable
+from chary.accounting.sharp_tests import BITS, SharpTable, SharpTest
 from chary.errors import InvalidParameter
 from chary.noise.source import LARGEST_UPPER, integers
 
@@ -34,7 +32,7 @@ class SharpSampler:
     integers raise `InvalidParameter`, whose message shows none; so does, before there are values, a table whose places
     lie more than 2**62 steps apart.
 
-    >>> from chary.accounting.sharp.sharp_table import sharp_table
+    >>> from chary.accounting.sharp_tests import sharp_table
     >>> sampler = SharpSampler(sharp_table(order=18, price="0.19295", steps=10))
     >>> sampler.hits(np.array([-10**9, 10**9]), noise.OperatingSystem())
     array([False,  True])

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.two_sided import TwoSidedTable
+from chary.accounting.sharp_tests import SharpTest, TwoSidedTable
 from chary.mechanisms.thresholds.sharp import SharpSampler
 
 
@@ -22,7 +21,7 @@ class TwoSidedSampler:
 
     Values have any size; arrays that do not hold integers raise `InvalidParameter`, whose message shows none.
 
-    >>> from chary.accounting.sharp.sharp_table import sharp_table
+    >>> from chary.accounting.sharp_tests import sharp_table
     >>> sampler = TwoSidedSampler(TwoSidedTable(sharp_table(order=18, price="0.19295"), change=2000))
     >>> sampler.hits(np.array([-10**9, 0, 10**9]), noise.OperatingSystem())
     array([ True, False,  True])

@@ -6,20 +6,12 @@ Answers that were published are kept there in these words, so a tag stays when i
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chary.accounting.charging.lattice import MenuCall
-from chary.accounting.inference.combinations import Combination
-from chary.accounting.inference.findings import Finding, Findings
-from chary.accounting.inference.gaussian_law import GaussianLaw
-from chary.accounting.inference.largest import LargestOf
-from chary.accounting.inference.noise_laws import LaplaceLaw
-from chary.accounting.inference.publications import Publication
-from chary.accounting.inference.silences import Silence
-from chary.accounting.inference.supports import Support
-from chary.accounting.sharp.sharp_event import SharpTest
-from chary.accounting.sharp.sharp_table import SharpTable
-from chary.accounting.sharp.sharp_tails import SharpTails
-from chary.accounting.sparse.one_sided import OneSidedNoise
-from chary.accounting.sparse.sparse_tails import SparseTails
+from chary.accounting.findings import Finding, Findings
+from chary.accounting.intervals import Combination, LargestOf, Publication, Silence, Support
+from chary.accounting.menu_curve import MenuCall
+from chary.accounting.noise_laws import GaussianLaw, LaplaceLaw
+from chary.accounting.sharp_tests import SharpTable, SharpTails, SharpTest
+from chary.accounting.sparse_vector import OneSidedNoise, SparseTails
 from chary.amounts import Amount
 from chary.answer import Known, NoisyNumber, NoisyNumbers, Spending
 from chary.calls.algorithms.publishing import Disclosure

@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple, Self
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.errors import InvalidParameter
 from chary.learning.erm.laws.descent_laws import descent_law, descent_rounding
 from chary.learning.erm.laws.earlier_laws import earlier_descent_law

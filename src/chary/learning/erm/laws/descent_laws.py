@@ -5,8 +5,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting.exponentials import precise
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.numerics import precise
+from chary.accounting.schedules import Law
 from chary.learning.erm.descent.ball_descent import (
     AVERAGING,
     CURVED_SHARE,

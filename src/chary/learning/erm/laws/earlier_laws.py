@@ -4,8 +4,8 @@ import math
 from decimal import Decimal
 from typing import Final
 
-from chary.accounting.exponentials import precise
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.numerics import precise
+from chary.accounting.schedules import Law
 from chary.learning.erm.laws.law_numbers import TIGHT, law_up
 from chary.learning.erm.problem import Problem
 

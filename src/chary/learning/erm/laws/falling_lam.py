@@ -8,8 +8,7 @@ from typing import Any, Final, Self
 
 from sklearn.base import clone
 
-from chary.accounting.exponentials import decimal, precise
-from chary.accounting.rounding import rounded_up
+from chary.accounting.numerics import decimal, precise, rounded_up
 from chary.errors import InvalidParameter
 from chary.learning.erm.linear import PrivateClassifier, PrivateLinear
 from chary.learning.erm.losses import Floats

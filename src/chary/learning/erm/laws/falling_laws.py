@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.errors import InvalidParameter
 from chary.learning.erm.laws.falling_lam import POWER, FallingLam
 from chary.learning.erm.laws.law_numbers import law_up

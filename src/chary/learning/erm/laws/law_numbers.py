@@ -4,7 +4,7 @@ from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.numbers import Number
 
 # Laws hold at every chance; at this one, which a late run of a schedule has, they are as tight as the exact tail.

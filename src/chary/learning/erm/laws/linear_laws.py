@@ -10,8 +10,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from chary.accounting.exponentials import decimal, precise
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.numerics import decimal, precise
+from chary.accounting.schedules import Law
 from chary.learning.erm.laws.law_numbers import TIGHT, law_up
 
 # a - 1, four a factor of ten: neighbours differ by far more than float64 errs, so every machine finds the same.

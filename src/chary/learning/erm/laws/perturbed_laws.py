@@ -8,8 +8,8 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from chary.accounting.exponentials import decimal, precise
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.numerics import decimal, precise
+from chary.accounting.schedules import Law
 from chary.learning.erm.laws.law_numbers import TIGHT, law_up
 
 

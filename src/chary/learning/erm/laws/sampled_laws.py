@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from chary.accounting.growing.accuracy_laws import Law
+from chary.accounting.schedules import Law
 from chary.learning.erm.laws.law_numbers import TIGHT, law_up
 from chary.learning.erm.laws.linear_laws import TRIED, exp_up
 from chary.numbers import Number, positive, whole

@@ -1,1 +1,0 @@
-"""Target charging: exact curves, prices of hits, plans."""

@@ -1,1 +1,0 @@
-"""Gaussian noise: exact curves, and losses of selection with it."""

@@ -1,1 +1,0 @@
-"""Growing databases: schedules, rounds, running counts."""

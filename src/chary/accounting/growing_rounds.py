@@ -1,0 +1,395 @@
+"""Rounds of sparse vectors over growing data: their sizes, epsilons and errors."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import accumulate
+from typing import get_args
+
+import numpy as np
+
+from chary.accounting.numerics import decimal, precise, rounded_down
+from chary.accounting.sparse_vector import (
+    CELLS,
+    LARGEST_ERROR,
+    SLACK,
+    SURPLUS,
+    Floats,
+    Form,
+    SparseNoise,
+    error_up,
+    reach,
+    sparse_noise,
+)
+from chary.errors import InvalidParameter
+from chary.numbers import Number, exact, per_call, positive, probability, whole
+
+# Rounds of a sparse vector on a growing table: what each costs, its noise, and how far off it may be.
+#
+# [GROW] Appendix C (ATG, NATG, NSG) with noise in counts; proofs are in docs/growing_sparse_vector.md.
+
+# The value's share of a round as published: tests 2/3 of epsilon and the value 1/3.
+VALUES_PUBLISHED = Fraction(1, 3)
+# A table that doubles makes a round eight times as dear: beyond that nobody would wait for rows.
+MOST_EXPONENT = 4
+# A discrete noise is within a step of a continuous one, which can be scaled: threshold and test, of either scale.
+COUPLED = 4
+# exp(-60) is 1e-26; what lies beyond the last cell counts as missed in full.
+FARTHEST = 60
+# More halvings than a float has values between two powers of 2; the loop ends when both ends are neighbours.
+ROOT_STEPS = 200
+
+
+def round_noise(epsilon: Number, *, values: bool = False, form: Form = "tuned") -> SparseNoise:
+    """The noise of one round, in counts; with its value it is epsilon-DP in all.
+
+    "published" is that of [GROW] with `xi_s D_s = e`: threshold 2/e, tests 4/e, value 2/e, where e is epsilon, or two
+    thirds of it if a value is published. "tuned" is `sparse_noise` for one hit.
+
+    >>> noise = round_noise(1, values=True, form="published")
+    >>> noise.threshold, noise.test, noise.answer
+    (Fraction(3, 1), Fraction(6, 1), Fraction(3, 1))
+    """
+    if form == "published" and values:
+        own = per_call(epsilon) * (1 - VALUES_PUBLISHED)
+        return SparseNoise(1, 2 / own, 4 / own, 2 / own, True)
+    return sparse_noise(epsilon=epsilon, hits=1, form=form, values=values)
+
+
+@dataclass(frozen=True)
+class GrowingRounds:
+    """Rounds on a table that had `start` rows, where a round was worth `epsilon`.
+
+    Guarantee: a round that begins at s rows is `epsilon (s/start)^(exponent - 1)`-DP, its value included, however the
+    table grows while it is open. `exponent` is the p of the noise function `xi_t = xi_n (t/n)^p`, from 0 (noise is
+    the same part of the table for all rounds) over 1 (all rounds cost the same) to 4 (later rounds cost more, and have
+    less noise even in counts; noise is that of the beginning throughout a round, so any p is private). Errors:
+    `InvalidParameter`, also for a size below `start`.
+
+    >>> rounds = GrowingRounds(1000, "0.1", exponent=0)
+    >>> rounds.epsilon_down(2000), rounds.loss([1000, 2000, 4000])
+    (Fraction(1, 20), Fraction(7, 40))
+    """
+
+    start: int
+    epsilon: Number
+    exponent: Number = 1
+    values: bool = False
+    form: Form = "tuned"
+
+    def __post_init__(self) -> None:
+        whole(self.start, "the number of rows at the start")
+        object.__setattr__(self, "epsilon", per_call(self.epsilon))
+        object.__setattr__(self, "exponent", exact(self.exponent, "exponent"))
+        if not 0 <= Fraction(self.exponent) <= MOST_EXPONENT:
+            raise InvalidParameter(f"exponent must lie between 0 and {MOST_EXPONENT}; above 1 later rounds cost more")
+        if type(self.values) is not bool:
+            raise InvalidParameter("values is True or False")
+        if self.form not in get_args(Form):
+            raise InvalidParameter('form must be "tuned" or "published"')
+
+    def epsilon_down(self, size: int) -> Fraction:
+        """What a round that begins at this size costs; 18 digits, rounded down, where the power is not rational."""
+        if whole(size, "size") < self.start:
+            raise InvalidParameter(f"a growing table does not shrink: it had {self.start} rows at the opening")
+        fall, grown = 1 - Fraction(self.exponent), Fraction(size, self.start)
+        if fall.denominator == 1 or grown == 1:
+            return Fraction(self.epsilon) / grown ** int(fall)
+        with precise():
+            power = (-decimal(fall) * decimal(grown).ln()).exp()
+            return rounded_down(decimal(Fraction(self.epsilon)) * power)
+
+    def noise(self, size: int) -> SparseNoise:
+        """Of a round that begins at this size, in counts."""
+        return round_noise(self.epsilon_down(size), values=self.values, form=self.form)
+
+    def noise_function(self, size: int) -> float:
+        """The published `xi_t` at this size, for averages: `xi_t/t` is epsilon, or two thirds of it with values."""
+        own = 1 - VALUES_PUBLISHED if self.values else Fraction(1)
+        return float(own * self.epsilon_down(size) * size)
+
+    def loss(self, sizes: Iterable[int]) -> Fraction:
+        """What rounds that begin at these sizes cost together, by adding."""
+        return sum((self.epsilon_down(size) for size in sizes), Fraction(0))
+
+
+@dataclass(frozen=True)
+class RoundAsked:
+    """A round that began at `begun` rows and was asked (size, tests) in order; a hit would come at the last size."""
+
+    begun: int
+    asked: Sequence[tuple[int, int]]
+
+    def __post_init__(self) -> None:
+        sizes = [self.begun, *(whole(size, "size") for size, _tests in self.asked)]
+        if len(sizes) == 1 or sizes != sorted(sizes):
+            raise InvalidParameter("a round is asked at one size at least, and a growing table does not shrink")
+        for _size, tests in self.asked:
+            whole(tests, "tests")
+
+
+def growing_error_up(
+    rounds: GrowingRounds,
+    *,
+    size: int,
+    tests: int,
+    number: int = 1,
+    begun: int | None = None,
+    sensitivity: int = 1,
+    confidence: Number = "0.95",
+) -> float:
+    """How far off, per row and in steps of the grid, `tests` tests and all values are from `size` rows on.
+
+    Guarantee: with probability `confidence` each of them is right for an average that is off by at most this, whatever
+    is asked: Definitions 6 and 7 of [GROW]. It holds for one round that began at `begun` rows (`size` if left out), or
+    for `number` of them, of which all but the first begin at `size` or later. Exact for one round, up to what
+    `error_up` says; for several with an exponent below 1 a coupling of their noises adds 4 steps.
+
+    >>> rounds = GrowingRounds(1000, "0.1", form="published")
+    >>> [round(growing_error_up(rounds, size=size, begun=1000, tests=100), 3) for size in (1000, 10_000)]
+    [0.314, 0.031]
+    """
+    first = size if begun is None else begun
+    if whole(size, "size") < first:
+        raise InvalidParameter("a growing table does not shrink: size must be at least begun")
+    noise = replace(rounds.noise(first if whole(number, "number") == 1 else size), hits=number, redrawn=True)
+    noise = noise.scaled(sensitivity)
+    steps = error_up(noise, tests=tests, confidence=confidence)
+    coupled = COUPLED if number > 1 and Fraction(rounds.exponent) < 1 else 0
+    return (steps + coupled) / size * SURPLUS
+
+
+def growing_failure_up(
+    rounds: GrowingRounds, plan: Sequence[RoundAsked], alpha: Number, *, sensitivity: int = 1
+) -> float:
+    """The chance that a test or a value of these rounds is off by more than alpha (per row, in steps of the grid).
+
+    Exact for the discrete laws up to cells of the threshold's noise, each at its worse end; the numbers of tests are
+    the most that are asked at each size, adaptively or not.
+
+    >>> rounds = GrowingRounds(1000, "0.1", form="published")
+    >>> round(growing_failure_up(rounds, [RoundAsked(1000, [(1000, 100)])], "0.314"), 3)
+    0.049
+    """
+    reached = positive(alpha, "alpha")
+    kept = math.prod(1 - min(1.0, _missed(rounds, each, reached, sensitivity)) for each in plan)
+    return min(1.0, (1 - kept) * SURPLUS + SLACK)
+
+
+def published_failure(rounds: GrowingRounds, plan: Sequence[RoundAsked], alpha: Number) -> float:
+    """What [GROW] bounds the same chance by, for continuous noise and queries of sensitivity 1.
+
+    Theorem 26: `sum l_t exp(-alpha xi_t/8) + exp(-alpha xi_s/4)` for l_t tests at size t of a round that begins at s;
+    Theorem 28 adds `exp(-alpha xi_t/2)` for a value at t; Theorem 31 adds up rounds.
+
+    >>> rounds = GrowingRounds(1000, "0.1", form="published")
+    >>> round(published_failure(rounds, [RoundAsked(1000, [(1000, 100)])], "0.61"), 3)
+    0.049
+    """
+    reached, xi, total = float(positive(alpha, "alpha")), rounds.noise_function, 0.0
+    for each in plan:
+        total += sum(tests * math.exp(-reached * xi(size) / 8) for size, tests in each.asked)
+        total += math.exp(-reached * xi(each.begun) / 4)
+        total += math.exp(-reached * xi(each.asked[-1][0]) / 2) if rounds.values else 0.0
+    return total * SURPLUS
+
+
+def published_growing_error(
+    rounds: GrowingRounds,
+    *,
+    size: int,
+    tests: int,
+    number: int = 1,
+    begun: int | None = None,
+    confidence: Number = "0.95",
+) -> float:
+    """The least alpha for which the bound of `published_failure` keeps `1 - confidence`, all at the smallest size.
+
+    >>> round(published_growing_error(GrowingRounds(1000, "0.1"), size=1000, tests=100), 2)
+    0.61
+    """
+    beta, count = float(1 - probability(confidence, "confidence")), whole(tests, "tests")
+    extra = [RoundAsked(size, [(size, 1)])] * (whole(number, "number") - 1)
+    plan = [RoundAsked(size if begun is None else begun, [(size, max(1, count - len(extra)))]), *extra]
+    return _least(lambda alpha: published_failure(rounds, plan, Fraction(alpha)) <= beta)
+
+
+def _least(kept: Callable[[float], bool]) -> float:
+    """The least number for which this holds, from above; it holds for all larger ones."""
+    low, high = 0.0, 1.0
+    while not kept(high):
+        low, high = high, 2 * high
+        if high > LARGEST_ERROR:
+            raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
+    for _ in range(ROOT_STEPS):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    return high
+
+
+def _missed(rounds: GrowingRounds, each: RoundAsked, alpha: Fraction, sensitivity: int) -> float:
+    """The chance of a wrong test or value in one round, given every cell of the threshold's noise."""
+    noise = rounds.noise(each.begun).scaled(sensitivity)
+    ends, weights = _cells(noise.threshold)
+    kept = np.zeros_like(ends)
+    for size, tests in each.asked:
+        beyond = math.floor(alpha * size) + 1
+        wrong = reach(noise.test, beyond + ends) + reach(noise.test, beyond - ends)
+        kept += tests * np.log1p(-np.minimum(wrong, 1 - 1e-16))
+    tested = float(weights @ -np.expm1(kept)) + max(0.0, 1 - float(weights.sum()))
+    if noise.answer is None:
+        return tested
+    last = float(math.floor(alpha * each.asked[-1][0]) + 1)
+    value = 2 * float(reach(noise.answer, np.array([last]))[0])
+    return tested + value - tested * value
+
+
+def _cells(scale: Fraction) -> tuple[Floats, Floats]:
+    """Cells of the absolute noise: their upper ends and their chances."""
+    ends = np.unique(np.ceil(np.linspace(0, float(math.ceil(scale * FARTHEST)), CELLS)))
+    inside = np.maximum(0, 1 - 2 * reach(scale, ends + 1))
+    return ends, np.diff(inside, prepend=0.0)
+
+
+# Sparse vector with sensitivities and noise functions given step by step ([GROW] Appendix C): any that there are.
+#
+# Theorems 25, 27 and 29 take any sensitivities `D_t` and any noise function `xi_t`, but need them to fall in some way;
+# a noise that rises inside a round breaks the printed bound (docs/growing_sparse_vector.md). What a round loses is said
+# here for any sequences, by the steps at which it begins and ends, and for the worst of them.
+
+# The worst rounds are looked for among all beginnings and ends: 125,000 of them for each round, about a second.
+MOST_STEPS = 500
+# The bound of a failure falls and then rises in how alpha is shared, so thirds of the interval find its least.
+NARROWINGS = 60
+
+
+@dataclass(frozen=True)
+class StepwiseNoise:
+    """At step t, counted from 0, a query moves by at most `sensitivities[t]` and `noises[t]` is its `xi_t`.
+
+    A round that begins at s has a threshold with Laplace noise of scale `2/xi_s`, tests at t with `4/xi_t`, and with
+    `values` its hit at t is followed by the query with noise `2/xi_t` of its own. The steps are public, whatever they
+    follow. Both sequences may rise and fall. Errors: `InvalidParameter`, also for more than 500 steps.
+
+    >>> falling = StepwiseNoise(sensitivities=["1/100", "1/200", "1/400"], noises=[10, 14, 20])
+    >>> falling.loss(0, 0), falling.loss(0, 2), falling.worst(rounds=1)
+    (Fraction(1, 10), Fraction(9, 80), Fraction(9, 80))
+    """
+
+    sensitivities: Sequence[Number]
+    noises: Sequence[Number]
+    values: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("sensitivities", "noises"):
+            object.__setattr__(self, name, tuple(positive(value, name) for value in getattr(self, name)))
+        if not 1 <= len(self.sensitivities) <= MOST_STEPS or len(self.sensitivities) != len(self.noises):
+            raise InvalidParameter(f"give as many sensitivities as noises, 1 to {MOST_STEPS:,}")
+        if type(self.values) is not bool:
+            raise InvalidParameter("values is True or False")
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return len(self.noises)
+
+    def loss(self, begun: int, halted: int) -> Fraction:
+        """What a round that begins and halts at these steps loses at most, whatever it was asked in between.
+
+        With M the largest sensitivity from `begun` to `halted`: the threshold moves by M, which keeps every miss a
+        miss, and the noise of the hit by `M + D_t`: `xi_s M/2 + xi_t (M + D_t)/4`, and `xi_t D_t/2` for a value. The
+        noise of misses does not matter. Where noise falls or stays, and sensitivities fall, that is `xi_s D_s` at most,
+        as Theorem 25 says, and with a value `1.5 xi_s D_s`.
+        """
+        first, last = self._known(begun), self._known(halted)
+        if last < first:
+            raise InvalidParameter("a round does not halt before it begins")
+        return self._loss(first, last, max(self._sensitivities[first : last + 1]))
+
+    def rounds_loss(self, halts: Sequence[int], begun: int = 0) -> Fraction:
+        """What rounds lose together that halt at these steps; each begins where the one before halted (Theorem 29)."""
+        starts = [begun, *halts[:-1]]
+        return sum((self.loss(start, halt) for start, halt in zip(starts, halts, strict=True)), Fraction(0))
+
+    def worst(self, *, rounds: int) -> Fraction:
+        """The most that so many rounds lose, wherever they begin and halt, one after another: what to pay for them.
+
+        A round that never halts loses less than one that halts where it was moved most.
+
+        >>> StepwiseNoise([1, 1, 1], [1, 3, 1]).worst(rounds=2)
+        Fraction(6, 1)
+        """
+        later = [Fraction(0)] * self.steps
+        for _ in range(whole(rounds, "rounds")):
+            each = [self._worst_from(first, later) for first in range(self.steps)]
+            later = list(accumulate(reversed(each), max))[::-1]
+        return later[0]
+
+    def _worst_from(self, first: int, later: Sequence[Fraction]) -> Fraction:
+        """A round that begins at this step, and those after it."""
+        largest, found = Fraction(0), Fraction(0)
+        for halt in range(first, self.steps):
+            largest = max(largest, self._sensitivities[halt])
+            found = max(found, self._loss(first, halt, largest) + later[halt])
+        return found
+
+    def failure_up(self, begun: int, tests: Sequence[int], alpha: Number) -> float:
+        """The chance that a round that begins here is wrong by more than alpha in one of its tests, or its value.
+
+        `tests` are how many there are at `begun`, `begun + 1`, and so on. Alpha is shared between threshold and tests
+        as is best, and `exp(-alpha xi_t/2)` is for a value, at the step where it is largest ([GROW] Theorems 26 and 28,
+        which halve alpha).
+
+        >>> noise = StepwiseNoise(["0.001"] * 2, [100, 100])
+        >>> noise.failure_up(0, [50, 50], "0.5") < noise.published_failure(0, [50, 50], "0.5")
+        True
+        """
+        reached = float(positive(alpha, "alpha"))
+        low, high = 0.0, 1.0
+        for _ in range(NARROWINGS):
+            left, right = (2 * low + high) / 3, (low + 2 * high) / 3
+            smaller = self._failing(begun, tests, reached, left) <= self._failing(begun, tests, reached, right)
+            low, high = (low, right) if smaller else (left, high)
+        return min(1.0, self._failing(begun, tests, reached, (low + high) / 2))
+
+    def published_failure(self, begun: int, tests: Sequence[int], alpha: Number) -> float:
+        """`sum l_t exp(-alpha xi_t/8) + exp(-alpha xi_s/4)`, and `exp(-alpha xi_t/2)` for a value."""
+        return min(1.0, self._failing(begun, tests, float(positive(alpha, "alpha")), 0.5))
+
+    def alpha_up(self, begun: int, tests: Sequence[int], beta: Number) -> float:
+        """The least alpha whose `failure_up` is at most beta, rounded up."""
+        allowed, low, high = float(probability(beta, "beta")), 0.0, 1.0
+        while self.failure_up(begun, tests, high) > allowed:
+            low, high = high, 2 * high
+        for _ in range(NARROWINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if middle and self.failure_up(begun, tests, middle) > allowed else (low, middle)
+        return high
+
+    def _failing(self, begun: int, tests: Sequence[int], alpha: float, share: float) -> float:
+        first, last = self._known(begun), self._known(begun + len(tests) - 1)
+        xi = [float(noise) for noise in self._noises[first : last + 1]]
+        asked = [whole(many, "tests", least=0) for many in tests]
+        wrong = sum(many * math.exp(-alpha * share * each / 4) for many, each in zip(asked, xi, strict=True))
+        value = max(math.exp(-alpha * each / 2) for each in xi) if self.values else 0.0
+        return wrong + math.exp(-alpha * (1 - share) * xi[0] / 2) + value
+
+    def _loss(self, first: int, last: int, largest: Fraction) -> Fraction:
+        moved, xi = self._sensitivities[last], self._noises[last]
+        return self._noises[first] * largest / 2 + xi * (largest + moved) / 4 + (xi * moved / 2 if self.values else 0)
+
+    @property
+    def _sensitivities(self) -> tuple[Fraction, ...]:
+        return self.sensitivities  # type: ignore[return-value]
+
+    @property
+    def _noises(self) -> tuple[Fraction, ...]:
+        return self.noises  # type: ignore[return-value]
+
+    def _known(self, step: int) -> int:
+        if whole(step, "step", least=0) >= self.steps:
+            raise InvalidParameter(f"there are {self.steps} steps, from 0")
+        return int(step)

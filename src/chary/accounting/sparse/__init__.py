@@ -1,1 +1,0 @@
-"""Sparse vectors: how epsilon is split, and how far off they may be."""

@@ -1,0 +1,619 @@
+"""Errors and splits of the sparse vector technique: published, tuned and one-sided."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Literal, get_args
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from chary.accounting.events import Asymmetric, DiscreteLaplace, Event, Joint, Pure, Repeated
+from chary.accounting.gaussian_noise import gaussian_deltas
+from chary.accounting.numerics import decimal, precise, rounded_up
+from chary.errors import InvalidParameter
+from chary.numbers import Number, failing, per_call, plain, positive, probability, whole
+
+# Sparse vector, published and tuned: how epsilon is split, and the scale of each noise (docs/sparse_vector.md).
+
+Form = Literal["tuned", "published"]
+TESTS_PUBLISHED, ANSWERS_PUBLISHED = Fraction(8, 9), Fraction(2, 9)
+ROOT_STEPS = 10**6
+LARGEST_ROUND = 20
+
+
+@dataclass(frozen=True)
+class SparseNoise:
+    """Scales of the Laplace noise of a sparse vector that stops after `hits` hits, for queries of sensitivity 1.
+
+    `threshold` is drawn once, or anew after each hit where `redrawn`; `test` is drawn for each test, `answer` for each
+    published value (None: none is published).
+    """
+
+    hits: int
+    threshold: Fraction
+    test: Fraction
+    answer: Fraction | None
+    redrawn: bool
+
+    @property
+    def thresholds(self) -> int:
+        """How often the threshold is drawn at most."""
+        return self.hits if self.redrawn else 1
+
+    def scaled(self, sensitivity: int) -> "SparseNoise":
+        """The same for queries that change by at most so many steps."""
+        answer = None if self.answer is None else self.answer * sensitivity
+        return replace(self, threshold=self.threshold * sensitivity, test=self.test * sensitivity, answer=answer)
+
+
+def sparse_noise(
+    *,
+    epsilon: Number,
+    hits: int,
+    delta: Number = 0,
+    form: Form = "tuned",
+    monotone: bool = False,
+    values: bool = False,
+) -> SparseNoise:
+    """The noise that makes a sparse vector epsilon-DP, or (epsilon, delta)-DP in the published form with a delta.
+
+    `monotone` says that all queries move in the same direction between neighbours, which the tuned form uses;
+    `values` that each hit comes with a value. Errors: `InvalidParameter` for a delta or `monotone` in a form that
+    cannot use it, and for an epsilon beyond what the published proof covers.
+
+    >>> sparse_noise(epsilon=1, hits=1, form="published")
+    SparseNoise(hits=1, threshold=Fraction(2, 1), test=Fraction(4, 1), answer=None, redrawn=True)
+    >>> noise = sparse_noise(epsilon=1, hits=8, monotone=True)
+    >>> noise.threshold, noise.test
+    (Fraction(5, 1), Fraction(10, 1))
+    """
+    size, failure, count = per_call(epsilon), failing(delta), whole(hits, "hits")
+    if form not in get_args(Form):
+        raise InvalidParameter('form must be "tuned" or "published"')
+    if form == "tuned":
+        if failure:
+            raise InvalidParameter('the tuned form is pure: leave delta= out, or ask for form="published"')
+        return _tuned(size, count, monotone, values)
+    if monotone:
+        raise InvalidParameter("the published form does not use monotone queries: leave monotone= out")
+    return _published(size, failure, count, values)
+
+
+def tuned_shares(hits: int, *, monotone: bool, values: bool) -> tuple[Fraction, Fraction, Fraction]:
+    """The parts of epsilon for the threshold, the tests and the values; they add up to exactly 1.
+
+    Threshold and tests get `1 : h^(2/3)` with h = hits for monotone queries, 2 hits otherwise (Lyu, Su and Li 2017,
+    section 4.2), which is least for the deviation of a test and its threshold together. Values get the part that makes
+    their deviation equal to that one. Roots are rounded to the sixth decimal, so that every machine has the same.
+
+    >>> tuned_shares(1, monotone=True, values=False)
+    (Fraction(1, 2), Fraction(1, 2), Fraction(0, 1))
+    >>> [float(round(share, 3)) for share in tuned_shares(8, monotone=True, values=True)]
+    [0.117, 0.466, 0.417]
+    """
+    whole(hits, "hits")
+    ratio = root_down(Fraction(_spread(hits, monotone) ** 2), 3)
+    together = root_down((1 + ratio) ** 3, 2)
+    answers = hits / (together + hits) if values else Fraction(0)
+    threshold = (1 - answers) / (1 + ratio)
+    return threshold, threshold * ratio, answers
+
+
+def root_down(value: Fraction, degree: int) -> Fraction:
+    """The largest multiple of 1e-6 whose power is at most the value.
+
+    >>> root_down(Fraction(64), 3), root_down(Fraction(2), 2)
+    (Fraction(4, 1), Fraction(1414213, 1000000))
+    """
+    low, high = 0, (math.ceil(value) + 1) * ROOT_STEPS
+    most = value * ROOT_STEPS**degree
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**degree <= most else (low, middle)
+    return Fraction(low, ROOT_STEPS)
+
+
+def _spread(hits: int, monotone: bool) -> int:
+    """By how many steps all hits together can cross the threshold: two for each, one if everything moves one way."""
+    return hits if monotone else 2 * hits
+
+
+def _tuned(epsilon: Fraction, hits: int, monotone: bool, values: bool) -> SparseNoise:
+    threshold, tests, answers = (share * epsilon for share in tuned_shares(hits, monotone=monotone, values=values))
+    return SparseNoise(hits, 1 / threshold, _spread(hits, monotone) / tests, hits / answers if values else None, False)
+
+
+def _published(epsilon: Fraction, delta: Fraction, hits: int, values: bool) -> SparseNoise:
+    """`sigma(e) = 2c/e` or `sqrt(32 c ln(2/delta))/e`: Lap(sigma(e1)), Lap(2 sigma(e1)), Lap(sigma(e2))."""
+    spread = _advanced_spread(epsilon, delta, hits) if delta else Fraction(2 * hits)
+    tests = TESTS_PUBLISHED if values else Fraction(1)
+    sigma = spread / (tests * epsilon)
+    return SparseNoise(hits, sigma, 2 * sigma, spread / (ANSWERS_PUBLISHED * epsilon) if values else None, True)
+
+
+def _advanced_spread(epsilon: Fraction, delta: Fraction, hits: int) -> Fraction:
+    """`sqrt(32 c ln(2/delta))`, rounded up; refuses an epsilon for which the corollary of advanced composition fails.
+
+    c rounds of size e = epsilon/sqrt(8 c ln(2/delta)) are (epsilon, delta/2)-DP if `c e (exp(e) - 1) <= epsilon/2`.
+    """
+    with precise():
+        spread = rounded_up((32 * hits * (decimal(2 / delta)).ln()).sqrt())
+    size = float(2 * epsilon / spread)
+    if size > LARGEST_ROUND or hits * size * math.expm1(size) > 0.499999 * float(epsilon):
+        raise InvalidParameter(
+            f"the published form with a delta is not proved for epsilon {plain(epsilon)} and {hits} hits: take a "
+            "smaller epsilon, or leave delta= out"
+        )
+    return spread
+
+
+# Sparse vector with one-sided noise: how epsilon is split, where its bar lies, its event (docs/sparse_vector.md).
+
+USUAL_TESTS: Final = 1000
+USUAL_CONFIDENCE: Final = Fraction(95, 100)
+# Shares are cut to six decimals, so that the scales, which ledgers imply, are short rationals.
+_STEPS: Final = 10**6
+
+
+@dataclass(frozen=True)
+class OneSidedNoise:
+    """Scales of geometric noise of a sparse vector that stops after `hits` hits, in grid steps.
+
+    `threshold`, drawn once, and `test`, for each test, are those of noises that are never below 0; `answer` is the
+    scale of the Laplace noise of each published value (None: none is published). One unit moves a question by at most
+    `sensitivity`, and all in one direction if `monotone`. The bar is placed for so many `tests` to be right together
+    with probability `confidence`; privacy does not depend on it.
+    """
+
+    hits: int
+    threshold: Fraction
+    test: Fraction
+    answer: Fraction | None
+    monotone: bool
+    tests: int = USUAL_TESTS
+    sensitivity: int = 1
+    confidence: Fraction = USUAL_CONFIDENCE
+
+    @cached_property
+    def shift(self) -> int:
+        """By how many steps the bar that is tested lies above the public one.
+
+        With `s` and `r` the scales of test and threshold and beta = 1 - confidence, all noises of tests less that of
+        the threshold lie between `-r ln((1 + s/r)/beta)` and `s ln(tests/beta)`, but for beta; this is the middle, so
+        that tests err as far above the public bar as below it.
+        """
+        with precise():
+            threshold, test, beta = decimal(self.threshold), decimal(self.test), decimal(1 - self.confidence)
+            missed = threshold * ((1 + test / threshold) / beta).ln()
+            reported = test * (self.tests / beta).ln()
+            return int(((reported - missed) / 2).to_integral_value())
+
+    @property
+    def event(self) -> Event:
+        """What the tests, and the values with noise of their own, may reveal together."""
+        threshold = self.sensitivity / self.threshold
+        tests = crossings(self.hits, self.monotone) * self.sensitivity / self.test
+        tested = Asymmetric(threshold + tests, tests) if self.monotone else Pure(threshold + tests)
+        if self.answer is None:
+            return tested
+        return Joint((tested, Repeated(DiscreteLaplace(self.answer, self.sensitivity), self.hits)))
+
+    def scaled(self, sensitivity: int) -> "OneSidedNoise":
+        """The same for questions that change by so many times as many steps."""
+        answer = None if self.answer is None else self.answer * sensitivity
+        threshold, test = self.threshold * sensitivity, self.test * sensitivity
+        return replace(self, threshold=threshold, test=test, answer=answer, sensitivity=self.sensitivity * sensitivity)
+
+
+def one_sided_noise(
+    *,
+    epsilon: Number,
+    hits: int,
+    tests: int = USUAL_TESTS,
+    monotone: bool = False,
+    values: bool = False,
+    confidence: Number = USUAL_CONFIDENCE,
+) -> OneSidedNoise:
+    """The noise that makes a sparse vector epsilon-DP for questions of sensitivity 1, with the bar for so many tests.
+
+    `monotone` says that all questions move in the same direction between neighbours, `values` that each hit comes
+    with a value. Any number of tests may be asked; the noise is best for `tests`.
+
+    >>> noise = one_sided_noise(epsilon=1, hits=3, monotone=True)
+    >>> round(float(noise.threshold), 2), round(float(noise.test), 2), noise.shift
+    (3.94, 4.02, 13)
+    >>> noise.event.epsilon
+    Fraction(1, 1)
+    """
+    size, count, asked, sure = per_call(epsilon), whole(hits, "hits"), whole(tests, "tests"), confidence
+    kept = probability(sure, "confidence")
+    threshold, test, answer = (
+        share * size for share in one_sided_shares(count, asked, kept, monotone=monotone, values=values)
+    )
+    spread = crossings(count, monotone)
+    return OneSidedNoise(
+        count, 1 / threshold, spread / test, count / answer if values else None, monotone, asked, 1, kept
+    )
+
+
+def one_sided_shares(
+    hits: int, tests: int, confidence: Fraction, *, monotone: bool, values: bool
+) -> tuple[Fraction, Fraction, Fraction]:
+    """The parts of epsilon for the threshold, the tests and the values; they add up to exactly 1.
+
+    Threshold and tests get `sqrt(ln(2/beta)) : sqrt(h ln(2N/beta))` with h = hits for monotone questions, 2 hits
+    otherwise, which is least for `ln(2/beta)/eps_1 + h ln(2N/beta)/eps_2` (theory 10); values get the part with which
+    they err as far as the tests.
+
+    >>> shares = one_sided_shares(1, 1000, USUAL_CONFIDENCE, monotone=True, values=False)
+    >>> [float(share) for share in shares]
+    [0.371075, 0.628925, 0.0]
+    """
+    with precise():
+        beta = decimal(1 - confidence)
+        root, other = (2 / beta).ln().sqrt(), (crossings(hits, monotone) * (2 * tests / beta).ln()).sqrt()
+        width, value = (root + other) ** 2 / 2, hits * (hits / beta).ln()
+        answers = _cut(value / (value + width)) if values else Fraction(0)
+        first = _cut(root / (root + other))
+    return (1 - answers) * first, (1 - answers) * (1 - first), answers
+
+
+def crossings(hits: int, monotone: bool) -> int:
+    """By how many steps all hits together can cross the threshold: two for each, one if everything moves one way."""
+    return hits if monotone else 2 * hits
+
+
+def _cut(share: Decimal) -> Fraction:
+    """A share as a multiple of 1e-6, strictly between 0 and 1."""
+    return Fraction(min(max(int(share * _STEPS), 1), _STEPS - 1), _STEPS)
+
+
+# Tuned sparse vectors one after another with Gaussian values, composed exactly: what can be had, as a comparison.
+
+MOST_ROUNDS = 10**5
+# Beyond it exponentials are no floats any more, and an outcome of such odds never comes.
+_LARGEST: Final = 700.0
+
+
+@dataclass(frozen=True)
+class SparseRounds:
+    """So many `rounds` of tuned sparse vectors for monotone queries of sensitivity 1, `hits` hits together.
+
+    `threshold` and `test` are Laplace scales, the threshold drawn anew for each round; `deviation` is that of a test
+    with its threshold, and of the Gaussian noise of each value.
+    """
+
+    hits: int
+    rounds: int
+    threshold: Fraction
+    test: Fraction
+    deviation: float
+
+
+def sparse_rounds(*, epsilon: Number, delta: Number, hits: int, rounds: int) -> SparseRounds:
+    """The least common deviation of tests and of values that is (epsilon, delta)-DP, by the exact `joint_delta`.
+
+    >>> one, many = (sparse_rounds(epsilon=1, delta=1e-6, hits=200, rounds=rounds) for rounds in (1, 200))
+    >>> round(one.deviation), round(many.deviation)
+    (347, 245)
+    """
+    if whole(rounds, "rounds") > MOST_ROUNDS:
+        raise InvalidParameter(f"the exact curve of rounds beside Gaussian values is for at most {MOST_ROUNDS} rounds")
+    deviation = _deviation(float(positive(epsilon, "epsilon")), float(probability(delta, "delta")), hits, rounds)
+    per_round = -(-whole(hits, "hits") // whole(rounds, "rounds"))
+    noise = sparse_noise(epsilon=unit_deviation(per_round) / deviation, hits=per_round, monotone=True)
+    return SparseRounds(hits, rounds, noise.threshold, noise.test, deviation)
+
+
+def usual_rounds(hits: int) -> list[int]:
+    """The numbers of rounds that are worth trying.
+
+    >>> usual_rounds(50)
+    [1, 7, 13, 25, 50]
+    """
+    return sorted({1, -(-hits // 8), -(-hits // 4), -(-hits // 2), hits})
+
+
+def unit_deviation(hits: int) -> float:
+    """The deviation of a test and its threshold in a tuned 1-DP round of so many hits.
+
+    >>> round(unit_deviation(1), 9)
+    4.0
+    """
+    scales = sparse_noise(epsilon=1, hits=hits, monotone=True)
+    return math.sqrt(2) * math.hypot(scales.threshold, scales.test)
+
+
+def joint_delta(epsilon: float, rounds: int, epsilon_a_round: float, gaussian_ratio: float) -> float:
+    """The exact delta of `rounds` pure rounds, each worth randomized response, beside Gaussian answers.
+
+    `gaussian_ratio` is the answers' joint sensitivity over their deviation: with i of the rounds unlikely, the rounds
+    have lost `(rounds - 2i) epsilon_a_round`, and the answers may lose what is left.
+
+    >>> from chary.accounting import gaussian_delta
+    >>> abs(joint_delta(1, 1, 1e-9, 0.5) / gaussian_delta(epsilon=1, sensitivity=1, sigma=2) - 1) < 1e-6
+    True
+    """
+    unlikely = np.arange(rounds + 1)
+    weights = scipy.stats.binom.pmf(unlikely, rounds, 1 / (1 + math.exp(min(epsilon_a_round, _LARGEST))))
+    left = np.asarray(epsilon - (rounds - 2 * unlikely) * epsilon_a_round, dtype=np.float64)
+    return float(weights @ gaussian_deltas(left, gaussian_ratio))
+
+
+def _deviation(epsilon: float, delta: float, hits: int, rounds: int) -> float:
+    unit = unit_deviation(-(-hits // rounds))
+
+    def excess(log_deviation: float) -> float:
+        deviation = math.exp(log_deviation)
+        return joint_delta(epsilon, rounds, unit / deviation, math.sqrt(hits) / deviation) - delta
+
+    low, high = math.log(unit / (1 + 2 * epsilon)), math.log(1e3 * hits * unit / epsilon)
+    return math.exp(float(scipy.optimize.brentq(excess, low, high, xtol=1e-9))) * (1 + 1e-8)
+
+
+# How far off a sparse vector may be: the published bounds, and the exact one for the discrete law, rounded up.
+
+Floats = NDArray[np.float64]
+CELLS = 2**14
+SURPLUS = 1 + 1e-12
+SLACK = 1e-14
+LARGEST_ERROR = 2**62
+
+
+def published_error(
+    *, epsilon: Number, hits: int, tests: int, confidence: Number, delta: Number = 0, values: bool = False
+) -> float:
+    """The published error of the published form for queries of sensitivity 1 and continuous noise.
+
+    With probability `confidence`, each of `tests` answers is right for a threshold that is off by at most this, and
+    each value is off by at most this, as long as fewer than `hits` queries come so close to the threshold.
+
+    - values: `9 c (ln k + ln(4c/beta))/epsilon`, or `9 (ln k + ln(4c/beta)) sqrt(8 c ln(2/delta))/epsilon`;
+    - no values: `8 c (ln k + ln(2c/beta))/epsilon`, c runs of the published bound for one, or with the same root
+      for c in front; `8 (ln k + ln(2/beta))/epsilon` for one hit.
+
+    >>> round(published_error(epsilon=1, hits=1, tests=100, confidence=0.95), 2)
+    66.35
+    """
+    size, failure, count = float(per_call(epsilon)), failing(delta), whole(hits, "hits")
+    beta, known = float(1 - probability(confidence, "confidence")), math.log(whole(tests, "tests"))
+    rounds = math.sqrt(8 * count * math.log(2 / failure)) if failure else float(count)
+    factor, failures = (9, 4 * count) if values else (8, 2 * count)
+    return factor * rounds * (known + math.log(failures / beta)) / size * SURPLUS
+
+
+def error_up(noise: SparseNoise, *, tests: int, confidence: Number) -> int:
+    """The least error, in grid steps, that a sparse vector with this noise keeps with probability `confidence`.
+
+    Guarantee: with that probability each of `tests` tests is answered rightly for a value that is off by at most this
+    many steps, and so is each published value, whatever the data and however adaptively they are asked. For one
+    threshold this is exactly the least number for which all noises of tests lie so close to that of the threshold
+    (and all noises of values so close to 0), up to a fifth of a percent of the threshold's scale; for thresholds drawn
+    anew it takes the farthest of them for all tests.
+
+    >>> from chary.accounting import sparse_noise
+    >>> error_up(sparse_noise(epsilon=1, hits=1, form="published"), tests=100, confidence=0.95)
+    31
+    >>> error_up(sparse_noise(epsilon=1, hits=1, monotone=True), tests=100, confidence=0.95)
+    17
+    """
+    beta, count = float(1 - probability(confidence, "confidence")), whole(tests, "tests")
+    ends, weights = _farthest(noise, beta)
+
+    def kept(error: int) -> bool:
+        return failure_up(noise, count, error, ends, weights) <= beta - SLACK
+
+    return least_error(kept)
+
+
+def least_error(kept: Callable[[int], bool]) -> int:
+    """The least error that is kept, where all larger ones are; `InvalidParameter` if none within reach is."""
+    low, high = -1, 1
+    while not kept(high):
+        low, high = high, 2 * high
+        if high > LARGEST_ERROR:
+            raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    return high
+
+
+def failure_up(noise: SparseNoise, tests: int, error: int, ends: Floats, weights: Floats) -> float:
+    """The chance that a test or a value is off by more; the farthest threshold is below `ends` with `weights`.
+
+    Given a threshold noise z, a test fails with `P(|noise - z| > error)`, which grows with |z|.
+    """
+    far = float(error + 1)
+    wrong = reach(noise.test, far + ends) + reach(noise.test, far - ends)
+    some = -np.expm1(tests * np.log1p(-np.minimum(wrong, 1 - 1e-16)))
+    tested = float(weights @ some) + max(0.0, 1 - float(weights.sum()))
+    answered = 0.0 if noise.answer is None else answers_failure(noise.answer, noise.hits, error)
+    return (tested + answered - tested * answered) * SURPLUS
+
+
+def answers_failure(scale: Fraction, hits: int, error: int) -> float:
+    """The chance that one of so many values is off by more."""
+    value = 2 * float(reach(scale, np.array([float(error + 1)]))[0])
+    return -math.expm1(hits * math.log1p(-min(value, 1 - 1e-16)))
+
+
+def reach(scale: Fraction, distances: Floats) -> Floats:
+    """The chance that discrete Laplace noise is at least each distance."""
+    step = 1 / float(scale)
+    beyond = np.exp(-step * np.where(distances > 0, distances, 1 - distances)) / (1 + math.exp(-step))
+    return np.where(distances > 0, beyond, 1 - beyond)
+
+
+def _farthest(noise: SparseNoise, beta: float) -> tuple[Floats, Floats]:
+    """Cells of the largest of all threshold noises, in absolute value: their upper ends and their chances."""
+    top = math.ceil(float(noise.threshold) * (math.log(2 * noise.thresholds / beta) + 18))
+    ends = np.unique(np.ceil(np.linspace(0, float(top), CELLS)))
+    inside = 1 - 2 * reach(noise.threshold, ends + 1)
+    below = np.where(inside > 0, inside, 0) ** noise.thresholds
+    return ends, np.diff(below, prepend=0.0)
+
+
+# How far off a sparse vector with one-sided noise may be: the exact law of all its tests together, rounded up.
+
+# A sum of 16,384 products errs by at most 2e-12 of it.
+ONE_SIDED_SURPLUS: Final = 1 + 1e-11
+# What lies beyond has a chance of beta e^-36, below the resolution of doubles; it is counted as failing.
+_BEYOND: Final = 36
+# At a certain failure log1p(-1) would divide by zero.
+_NEARLY_ONE: Final = 1 - 1e-16
+
+
+def sparse_half_width_up(*, epsilon: Number, tests: int, hits: int, sure: Number = "0.95") -> int:
+    """The half-width of the best sparse vector for questions of sensitivity 1 that all move in one direction.
+
+    With probability `sure` each of `tests` tests, of which at most `hits` are above, is right for a value that is off
+    by at most so many steps. No other split of epsilon and no other bar is narrower by more than a step or two.
+
+    >>> [sparse_half_width_up(epsilon=1, tests=1000, hits=hits) for hits in (1, 3, 10, 20)]
+    [12, 27, 71, 130]
+    """
+    noise = one_sided_noise(epsilon=epsilon, hits=hits, tests=tests, monotone=True, confidence=sure)
+    return one_sided_error_up(noise, tests=tests, confidence=sure)
+
+
+def one_sided_error_up(noise: OneSidedNoise, *, tests: int, confidence: Number) -> int:
+    """The least error, in grid steps, that a sparse vector with this noise keeps with probability `confidence`.
+
+    Guarantee: with that probability each of `tests` tests is answered rightly for a value that is off by at most this
+    many steps, and so is each published value, whatever the data and however adaptively they are asked: what lies at
+    least so far above the public bar is reported, what lies farther below it is not. `tests` need not be the number
+    that the bar is placed for.
+
+    Errors: `InvalidParameter` for a confidence that doubles cannot tell from 1.
+
+    >>> noise = one_sided_noise(epsilon=1, hits=3, tests=1000, monotone=True)
+    >>> [one_sided_error_up(noise, tests=tests, confidence="0.95") for tests in (10, 1000, 100_000)]
+    [24, 27, 42]
+    """
+    beta, count = float(1 - probability(confidence, "confidence")), whole(tests, "tests")
+    if beta <= SLACK:
+        raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
+    cells = _cells(noise, beta)
+    return least_error(lambda error: one_sided_failure_up(noise, count, error, cells) <= beta - SLACK)
+
+
+@dataclass(frozen=True)
+class NoiseCells:
+    """Ranges of the threshold's noise: the first and the last of each, and their chances."""
+
+    first: Floats
+    last: Floats
+    chances: Floats
+
+
+def one_sided_failure_up(noise: OneSidedNoise, tests: int, error: int, cells: NoiseCells) -> float:
+    """The chance that a test or a value is off by more.
+
+    Given a threshold noise z, a test fails if its own noise is below `z + shift - error` or above `z + shift + error`.
+    That chance first falls and then rises with z, so of each cell one end is its worst.
+    """
+    ends = [_wrong(noise, error, end) for end in (cells.first, cells.last)]
+    some = -np.expm1(tests * np.log1p(-np.minimum(np.maximum(*ends), _NEARLY_ONE)))
+    tested = float(cells.chances @ some) + max(0.0, 1 - float(cells.chances.sum()))
+    answered = 0.0 if noise.answer is None else answers_failure(noise.answer, noise.hits, error)
+    return (tested + answered - tested * answered) * ONE_SIDED_SURPLUS
+
+
+def _wrong(noise: OneSidedNoise, error: int, shifts: Floats) -> Floats:
+    middle, step = shifts + noise.shift, 1 / float(noise.test)
+    reported = np.exp(-step * np.maximum(middle + error + 1, 0))
+    missed = -np.expm1(-step * np.maximum(middle - error, 0))
+    return np.asarray(reported + missed)
+
+
+def _cells(noise: OneSidedNoise, beta: float) -> NoiseCells:
+    """All that has a chance worth counting, one by one or in 16,384 cells."""
+    scale = float(noise.threshold)
+    last = np.unique(np.ceil(np.linspace(0, scale * (math.log(1 / beta) + _BEYOND), CELLS)))
+    first = np.concatenate(([0.0], last[:-1] + 1))
+    return NoiseCells(first, last, np.exp(-first / scale) * -np.expm1(-(last - first + 1) / scale))
+
+
+# How often a sparse vector reports a truth below its bar, one test by itself.
+
+_LEAST = Fraction(1, 10**330)
+
+
+@dataclass(frozen=True)
+class SparseTails:
+    """The law of one test: its noise less that of the hidden threshold, both drawn with that test alone in mind.
+
+    All tests share the threshold's noise, so they are not independent; expectations and union bounds over many of them
+    hold all the same. Two Laplace noises, or for `OneSidedNoise` two geometric ones and the shift of its bar.
+
+    >>> from chary.accounting.sparse_vector import one_sided_noise
+    >>> tails = SparseTails(one_sided_noise(epsilon=1, hits=3, monotone=True))
+    >>> round(float(tails.at_least_up(0)), 4), tails.reach_up("0.001")
+    (0.0224, 13)
+    """
+
+    noise: OneSidedNoise | SparseNoise
+
+    def at_least_up(self, distance: int) -> Fraction:
+        """The chance that a truth so many steps below the bar (negative: above) is reported, rounded up."""
+        with precise():
+            if isinstance(self.noise, OneSidedNoise):
+                found = self._one_sided(distance + self.noise.shift)
+            else:
+                found = self._symmetric(distance) if distance > 0 else 1 - self._symmetric(1 - distance)
+            return min(Fraction(1), max(_LEAST, rounded_up(found)))
+
+    def reach_up(self, chance: Number) -> int:
+        """The fewest steps below the bar from which on a report has at most this chance."""
+        most = positive(chance, "chance")
+        return least_error(lambda distance: self.at_least_up(max(distance, 0)) <= most)
+
+    def miss_reach_up(self, chance: Number) -> int:
+        """The fewest steps above the bar from which on a truth is not reported with at most this chance."""
+        most = positive(chance, "chance")
+        return least_error(lambda distance: self.missed_up(max(distance, 0)) <= most)
+
+    def missed_up(self, distance: int) -> Fraction:
+        """The chance that a truth so many steps above the bar is not reported, rounded up."""
+        with precise():
+            if isinstance(self.noise, OneSidedNoise):
+                found = self._pulled_down(distance - self.noise.shift + 1)
+            else:
+                found = self._symmetric(distance + 1)
+            return min(Fraction(1), max(_LEAST, rounded_up(found)))
+
+    def _pulled_down(self, least: int) -> Decimal:
+        """`P(R - Z >= m)` of geometric noises: the same the other way round."""
+        test, hidden = self._ratios
+        both = 1 - test * hidden
+        if least < 0:
+            return 1 - test ** (1 - least) * (1 - hidden) / both
+        return hidden**least * (1 - test) / both
+
+    def _one_sided(self, least: int) -> Decimal:
+        """`P(Z - R >= m)` of geometric noises: `a^m (1 - b)/(1 - ab)`, mirrored below 0."""
+        test, hidden = self._ratios
+        both = 1 - test * hidden
+        if least < 0:
+            return 1 - hidden ** (1 - least) * (1 - test) / both
+        return test**least * (1 - hidden) / both
+
+    def _symmetric(self, least: int) -> Decimal:
+        """`P(Z - R >= m)`, m >= 1, of Laplace noises: sums over the hidden one, below 0, from 0 to m - 1, and above."""
+        test, hidden = self._ratios
+        share, both = (1 - hidden) / (1 + hidden), 1 - test * hidden
+        ratio = hidden / test
+        between = Decimal(least) if ratio == 1 else (1 - ratio**least) / (1 - ratio)
+        low = share * test**least / (1 + test) * (test * hidden / both + between)
+        return low + hidden**least / (1 + hidden) - share * test / (1 + test) * hidden**least / both
+
+    @property
+    def _ratios(self) -> tuple[Decimal, Decimal]:
+        """Of the noise of a test and of the threshold: `e^(-1/scale)`."""
+        return (-1 / decimal(self.noise.test)).exp(), (-1 / decimal(self.noise.threshold)).exp()

@@ -1,0 +1,325 @@
+"""Errors of synthetic data: MWEM and the small database mechanism."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from chary.accounting.accuracy import exponential_loss_up, flip_loss_up, gaussian_error_up, laplace_error_up
+from chary.accounting.schedules import Law
+from chary.errors import InvalidParameter
+from chary.numbers import Number, positive, probability, whole
+
+# MWEM (Hardt, Ligett, McSherry 2012): how accurate its histogram is over all queries, published and ours.
+#
+# There are N cells, n rows, T rounds, |Q| queries. Half of the budget picks queries, half measures them. While all T
+# noises are within Z (a share of rows) and each pick is within K of the worst query, the histogram that is kept is off
+# by `K + Z + 2Z + sqrt(ln N/(2T) + (2Z)^2)` at most; the proof is in docs/mwem.md.
+
+# Exponents may add up to twice those of the first steps: more would fit better, and let noise do more (`k Z` in docs).
+REACH: Final = 2
+# More rounds are worth less each: the noise of a round grows with their number. It also bounds the work of a run.
+MOST_ROUNDS: Final = 1000
+# Utilities are handed to the choice in steps of 1/1024 of a row: two roundings of half a step, so one step in all.
+GRID: Final = 1024
+_ROUNDED: Final = 1
+# The histogram is kept in single precision: a round adds a product or two to each weight, of 2**-24 (6e-8) each.
+_SINGLE: Final = 1e-6
+# A few float operations, and sums over all queries in double precision, upwards.
+_SURPLUS: Final = 1 + 1e-9
+# Laws hold at every beta; where it is this, which a run of a schedule has, Gaussian noise costs least.
+_TOUCHED: Final = 0.01
+# A few float operations, upwards, and so many digits.
+_MARGIN: Final = 1e-8
+_DIGITS: Final = 9
+
+
+class Margins(NamedTuple):
+    """How many rows off all measured counts are at most, and how many rows all picks fall short of the worst query."""
+
+    noise: int
+    loss: float
+
+    @property
+    def tested(self) -> float:
+        """By how many rows more the worst query may be off than a measured query was."""
+        return (self.noise + self.loss + _ROUNDED / GRID) * _SURPLUS
+
+
+def mwem_margins_up(
+    *,
+    queries: int,
+    rounds: int,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    confidence: Number = "0.95",
+    grid: int = 1,
+) -> Margins:
+    """What the noise of all rounds keeps together with `confidence`, from the exact laws of both halves of a round.
+
+    `grid` is in how many steps a row is counted, which is more than one for linear queries.
+
+    >>> mwem_margins_up(queries=2000, rounds=20, epsilon=1)
+    Margins(noise=267, loss=1087.28...)
+    """
+    many, times = whole(queries, "queries"), _rounds(rounds)
+    missed = (1 - probability(confidence, "confidence")) / 2
+    if (epsilon is None) == (rho is None):
+        raise InvalidParameter("give one of epsilon= and rho=")
+    if epsilon is not None:
+        each = positive(epsilon, "epsilon") / (2 * times)
+        loss = flip_loss_up(each / 2, many, missed / times)
+        steps = laplace_error_up(whole(grid, "grid") / each, tests=times, confidence=1 - missed)
+        return Margins(-(-steps // grid), loss)
+    part = positive(rho or 0, "rho") / times
+    loss = exponential_loss_up(Fraction(math.sqrt(part)), many, missed / times)
+    steps = gaussian_error_up(whole(grid, "grid") ** 2 / part, tests=times, confidence=1 - missed)
+    return Margins(-(-steps // grid), loss * _SURPLUS)
+
+
+def mwem_error_up(
+    *,
+    cells: int,
+    queries: int,
+    rounds: int,
+    size: int,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    confidence: Number = "0.95",
+) -> float:
+    """How far the answers to all queries are off at most, as a share of `size` rows, with `confidence`; at most 1.
+
+    Ours: for the histogram that fitted its next measurement best. That every row lies in a cell is taken for granted.
+
+    >>> round(mwem_error_up(cells=100_000, queries=2000, rounds=20, size=1_000_000, epsilon=1), 3)
+    0.538
+    >>> round(published_mwem_error(cells=100_000, queries=2000, rounds=20, size=1_000_000, epsilon=1), 3)
+    1.519
+    """
+    margins = mwem_margins_up(queries=queries, rounds=rounds, epsilon=epsilon, rho=rho, confidence=confidence)
+    return _error(_base(cells, rounds), margins, whole(size, "size"))
+
+
+def published_mwem_error(*, cells: int, queries: int, rounds: int, size: int, epsilon: Number) -> float:
+    """`2 sqrt(ln N/T) + 10 T ln|Q|/(n epsilon)`, kept with probability `1 - 2T/|Q|` (Theorem 2.2), for comparison.
+
+    >>> round(published_mwem_error(cells=1000, queries=100, rounds=10, size=100_000, epsilon=1), 3)
+    1.667
+    """
+    coarse = 2 * math.sqrt(math.log(whole(cells, "cells", least=2)) / _rounds(rounds))
+    scaled = whole(size, "size") * float(positive(epsilon, "epsilon"))
+    return coarse + 10 * rounds * math.log(whole(queries, "queries")) / scaled
+
+
+def best_rounds(
+    *,
+    cells: int,
+    queries: int,
+    size: int,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    confidence: Number = "0.95",
+) -> int:
+    """The number of rounds, at most 1,000, for which `mwem_error_up` promises most.
+
+    A bound for the worst data: real data mostly bear more rounds (see docs/mwem.md).
+
+    >>> best_rounds(cells=100_000, queries=2000, size=50_000, epsilon=1)
+    63
+    """
+
+    def error(rounds: int) -> float:
+        margins = mwem_margins_up(queries=queries, rounds=rounds, epsilon=epsilon, rho=rho, confidence=confidence)
+        return _bound(_base(cells, rounds), margins, whole(size, "size"))
+
+    return _least(error)
+
+
+def mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> Law:
+    """The accuracy law over epsilon, or with `gaussian` over the epsilon of `rho = epsilon^2/2`.
+
+    With `s = ln(1/beta)`: all noises keep within `(2T/epsilon)(s + ln(2T/p))` rows and all picks within `(4T/epsilon)
+    (s + ln(T (|Q|-1)/(2-2p)))`, p of the failures being those of noises; Gaussian noises within `(2 sqrt(T)/epsilon)
+    sqrt(s + ln(2T/p))` and the picks within `(sqrt(2T)/epsilon)(s + ln(T (|Q|-1)/(1-p)))`. p is in proportion to what
+    each adds, and a line replaces the root. It holds for an epsilon of at most 1024 T, or 1024 sqrt(T): then the 1/1024
+    of a row by which errors are rounded is in `choices`.
+
+    >>> law = mwem_law(cells=1000, queries=100, rounds=10)
+    >>> law.factor, law.choices, round(float(law.base), 3)
+    (Fraction(140, 1), Fraction(98, 1), 0.588)
+    """
+    times, others = _rounds(rounds), max(1, whole(queries, "queries") - 1)
+    noises, base = 1 + 2 * REACH, _base(cells, times)
+    if not gaussian:
+        noise, pick = 2.0 * noises, 4.0
+        height = _shared((noise, 2 * times), (pick, times * others / 2)) + _ROUNDED / (noise + pick)
+        return Law(1, times * (2 * noises + 4), _whole_up(math.exp(height)), base=base)
+    # The line that touches the root where beta is `_TOUCHED`: above it everywhere.
+    root = math.sqrt(math.log(4 * times / _TOUCHED))
+    noise, pick = noises / root, math.sqrt(2)
+    total = noise + pick
+    height = _shared((noise, 2 * times), (pick, times * others)) + (noise * root**2 + _ROUNDED) / total
+    return Law(1, _digits_up(math.sqrt(times) * total), _whole_up(math.exp(height)), base=base)
+
+
+def _shared(*parts: tuple[float, float]) -> float:
+    """What is added to s where each part adds its weight times `s + ln(number/share)`, by the best shares."""
+    total = math.fsum(weight for weight, _ in parts)
+    return math.fsum(weight * math.log(number * total / weight) for weight, number in parts) / total
+
+
+def _digits_up(value: float) -> Fraction:
+    """A little more, with few digits, so that a law is the same on every machine."""
+    return Fraction(f"{value * (1 + _MARGIN):.{_DIGITS}g}")
+
+
+def _whole_up(value: float) -> int:
+    return math.ceil(value * (1 + _MARGIN))
+
+
+def earlier_mwem_law(*, cells: int, queries: int, rounds: int, gaussian: bool = False) -> Law:
+    """The law that boxes had in earlier versions: ledgers hold it, and their schedules go on.
+
+    One logarithm, `ln(T (|Q|+2)/beta)`, for noises and for picks.
+
+    >>> earlier_mwem_law(cells=1000, queries=100, rounds=10).factor
+    Fraction(150, 1)
+    """
+    times, choices = _rounds(rounds), rounds * (whole(queries, "queries") + 2)
+    noises = 1 + 2 * REACH
+    if not gaussian:
+        return Law(1, times * (2 * noises + 4 + _ROUNDED), choices, base=_base(cells, times))
+    root = 2 * noises / math.sqrt(math.log(2 * choices)) + math.sqrt(2) + _ROUNDED
+    return Law(1, math.sqrt(times) * root * _SURPLUS, choices, base=_base(cells, times))
+
+
+def _base(cells: int, rounds: int) -> float:
+    """What noise does not matter to; single precision counts for a millionth a round at most."""
+    return math.sqrt(math.log(whole(cells, "cells", least=2)) / (2 * _rounds(rounds))) * _SURPLUS + _SINGLE * rounds
+
+
+def _bound(base: float, margins: Margins, size: int) -> float:
+    spread = REACH * margins.noise / size
+    return (spread + math.hypot(base, spread) + margins.tested / size) * _SURPLUS
+
+
+def _error(base: float, margins: Margins, size: int) -> float:
+    return min(1.0, _bound(base, margins, size))
+
+
+def _rounds(rounds: int) -> int:
+    if whole(rounds, "rounds") > MOST_ROUNDS:
+        raise InvalidParameter(f"rounds may be at most {MOST_ROUNDS}")
+    return rounds
+
+
+def _least(error: Callable[[int], float]) -> int:
+    """By a coarse grid and all whole numbers around its best."""
+    grid = np.unique(np.geomspace(1, MOST_ROUNDS, 40).astype(int)).tolist()
+    found = min(range(len(grid)), key=lambda place: error(grid[place]))
+    low, high = grid[max(0, found - 1)], grid[min(len(grid) - 1, found + 1)]
+    return min(range(low, high + 1), key=error)
+
+
+# How accurate a database of a few rows can be, and how accurate SmallDB is: theorems, and the published ones.
+
+# A few float operations, upwards.
+_ROUNDING: Final = 1 + 1e-12
+_THIRD: Final = Fraction(1, 3)
+# Laws hold for a beta of at most 1/2, so ln(1/beta) is at least this.
+_LEAST_LOG: Final = math.log(2)
+
+
+def coarseness_up(*, rows: int, queries: int, classes: int | None = None) -> float:
+    """Some database of so many rows answers all queries within this, whatever the data: a share of rows.
+
+    The lesser of `sqrt(ln(2 |Q|)/(2 m))`, by sampling, and `floor(F^2/4)/(F m)`, by rounding, for the F = |Q| + 1
+    classes of cells, or fewer if there are fewer, that have to be rounded (docs/small_database.md). It takes for
+    granted that every row lies in a cell of the universe; rows that do not add their share.
+
+    >>> [round(coarseness_up(rows=rows, queries=10), 3) for rows in (2, 20, 200)]
+    [0.865, 0.136, 0.014]
+    """
+    asked, drawn = whole(queries, "queries"), whole(rows, "rows")
+    rounded = min(asked + 1, asked + 1 if classes is None else whole(classes, "classes"))
+    by_sampling = math.sqrt(math.log(2 * asked) / (2 * drawn))
+    return min(by_sampling, rounded**2 // 4 / (rounded * drawn)) * _ROUNDING
+
+
+def published_rows(*, queries: int, alpha: Number) -> int:
+    """The rows of [BLR08]: `ceil(ln|Q|/alpha^2)`, at least one; with 2 queries or more alpha is then the coarseness.
+
+    >>> published_rows(queries=100, alpha="0.1")
+    461
+    """
+    return max(1, math.ceil(Fraction(math.log(whole(queries, "queries"))) / probability(alpha, "alpha") ** 2))
+
+
+def small_database_law(
+    *, rows: int, queries: int, choices: int, classes: int | None = None, concentrated: bool = False
+) -> Law:
+    """SmallDB with a fixed number of rows: the error is at most `coarseness + 2 ln(choices/beta)/(epsilon n)`.
+
+    The exponential mechanism exceeds the least score by t with probability `choices exp(-epsilon n t/2)` at most.
+    `concentrated`: for runs that are to be epsilon^2/2-zCDP, as in a schedule with rho. The exponential mechanism of
+    2 epsilon is, so that 1 takes the place of 2.
+
+    >>> law = small_database_law(rows=20, queries=4, choices=math.comb(27, 7))
+    >>> round(law.error(size=10_000, epsilon="0.5", beta="0.05"), 4)
+    0.0667
+    """
+    base = _decimals_up(coarseness_up(rows=rows, queries=queries, classes=classes))
+    return Law(1, 1 if concentrated else 2, whole(choices, "choices"), base=base)
+
+
+def published_small_database_law(*, cells: int, queries: int) -> Law:
+    """SmallDB that chooses its rows by size and epsilon, as published: a (1/3, c)-black box; at least 2 queries.
+
+    With `a^2 = ln|Q|/m` the error is at most `a + 2 (m ln N + ln(1/beta))/(epsilon n)`. At
+    `a^3 = 4 ln N ln|Q|/(epsilon n)`, m rounded up, that is at most `c (ln(1/beta)/(epsilon n))^(1/3)` for
+
+        c = c0 + (2 + 2 ln N/ln 2)/c0^2,    c0 = (3/2) (4 ln N ln|Q|/ln 2)^(1/3),
+
+    for every beta up to 1/2 wherever it is below 1 (docs/small_database.md).
+
+    >>> law = published_small_database_law(cells=1000, queries=20)
+    >>> round(float(law.factor), 2), round(law.error(size=10_000, epsilon="0.5", beta="0.05"), 3)
+    (7.79, 0.657)
+    """
+    universe = math.log(whole(cells, "cells", least=2))
+    first = 1.5 * math.cbrt(4 * universe * math.log(whole(queries, "queries", least=2)) / _LEAST_LOG)
+    return Law(_THIRD, _decimals_up((first + (2 + 2 * universe / _LEAST_LOG) / first**2) * _ROUNDING))
+
+
+def best_rows(
+    law: Callable[[int], Law], feasible: Callable[[int], bool], *, size: int, epsilon: Number, beta: Number
+) -> int:
+    """The number of rows at which the law promises least, among those that can be gone through; at least one.
+
+    More rows make the coarseness less and the choice harder; the search ends where the choice alone costs more. Above
+    50 rows it goes in steps of 2 %.
+
+    >>> def law(rows):
+    ...     return small_database_law(rows=rows, queries=4, choices=math.comb(rows + 7, 7))
+    >>> sizes = (100, 1000, 10_000)
+    >>> [best_rows(law, lambda rows: rows < 500, size=size, epsilon="0.5", beta="0.05") for size in sizes]
+    [7, 46, 432]
+    """
+    best, least, rows = 1, math.inf, 1
+    told, share, chance = whole(size, "size"), positive(epsilon, "epsilon"), probability(beta, "beta")
+    while feasible(rows):
+        made = law(rows)
+        error = made.error(size=told, epsilon=share, beta=chance)
+        if error < least:
+            best, least = rows, error
+        if error - float(made.base) >= least:
+            break
+        rows += max(1, rows // 50)
+    return best
+
+
+def _decimals_up(value: float) -> Fraction:
+    """With twelve decimals, so that a law is the same on every machine."""
+    return Fraction(math.ceil(value * 10**12), 10**12)

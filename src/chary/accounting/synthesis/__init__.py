@@ -1,1 +1,0 @@
-"""Public histograms and small databases: how many answers, how accurate."""

@@ -1,1 +1,0 @@
-"""How far answers may be off, and what nobody can beat."""
