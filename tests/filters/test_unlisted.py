@@ -25,7 +25,7 @@ from chary.accounting import (
 )
 from chary.amounts import Amount
 from chary.filters import ExactFilter, restore
-from chary.filters.unlisted import Unlisted, schedules
+from chary.filters.exact import Unlisted, schedules
 from tests.processors import processor
 
 REACH = 220

@@ -17,7 +17,8 @@ from chary.amounts import Amount
 from chary.calls import AboveThreshold, AgreedTests, ReleaseIf, SparseVector, Test
 from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.errors import CharyError, InvalidParameter
-from chary.filters import RenyiFilter, sizing
+from chary.filters import RenyiFilter
+from chary.filters import choice as sizing
 from chary.mechanisms import Gaussian, Laplace
 from chary.noise import Seeded
 from tests.session.kit import USUAL, spent, visits

@@ -2,33 +2,299 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from chary.accounting import (
+    Asymmetric,
+    BestOf,
+    BoundaryCall,
     Event,
     LatticeLaw,
     MenuCall,
+    NarrowChoice,
+    Pure,
+    StatedLaws,
     Targeted,
+    TwiceCall,
+    UnanimousCall,
+    capacity_down,
     choose_order,
     convex_upper,
     four_digits_down,
     hit_price_up,
     lattice_curves,
+    on_lattice,
     plan,
     published_total,
 )
 from chary.accounting.composition import failing_down
-from chary.accounting.numerics import float_up
+from chary.accounting.numerics import decimal, float_up, precise
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, NoPrice
-from chary.filters.base import Budget, Filter, Price
-from chary.filters.listing import Listing, basic_of, listings
-from chary.filters.unlisted import Unlisted, schedules
-from chary.numbers import plain
+from chary.filters.filter import Budget, Filter, Price
+from chary.numbers import plain, whole
+
+# What a caller lists on a menu: an event with the tokens of a hit, and which events are asked for that price.
+
+_KINDS: Final = {
+    kind.__name__: kind
+    for kind in (Asymmetric, BestOf, BoundaryCall, NarrowChoice, Pure, StatedLaws, Targeted, TwiceCall, UnanimousCall)
+}
+# What a smaller number of the same kind is a case of a larger one in.
+_SIZES: Final = ("bound", "reverse", "targets")
+# A price may be rounded up by a tenth to be a whole number of tokens, unless a hit would need more than four.
+_PARTS: Final = 4
+_WASTE: Final = Fraction(11, 10)
+# A release is no cheaper than a hit where it is worth an eighth of one or more; for smaller ones a hit has more parts.
+_SMALL: Final = Fraction(1, 8)
+_MOST_PARTS: Final = 64
+
+
+@dataclass(frozen=True)
+class Listing:
+    """An event on a menu, and the tokens that a hit of it costs; a release costs them hit or miss.
+
+    A race costs as many tokens more as the dearest hit of the menu has beyond one.
+
+    >>> entry = Listing(BoundaryCall("0.02"), 2)
+    >>> entry.covers(BoundaryCall("0.01", 2)), entry.covers(BoundaryCall("0.03")), entry.free_misses
+    (True, False, True)
+    """
+
+    event: Event
+    tokens: int
+
+    def __post_init__(self) -> None:
+        if type(self.event).__name__ not in _KINDS or self.event.delta:
+            raise InvalidParameter(
+                f"a menu lists {', '.join(_KINDS)}, without a delta, which is set aside by approximate_delta="
+            )
+        whole(self.tokens, "tokens")
+
+    @property
+    def free_misses(self) -> bool:
+        """Whether a miss costs nothing."""
+        return not self.is_race and any(not told.hit for law in self.event.menu_laws() for told in law)
+
+    @property
+    def is_race(self) -> bool:
+        """Whether it is what a race is opened for."""
+        return isinstance(self.event, BestOf)
+
+    def covers(self, asked: Event) -> bool:
+        """Whether every call with this event, but for its delta, is a case of what is listed."""
+        own: Any = self.event
+        if type(own) is type(asked) and own.menu_laws() == asked.menu_laws():
+            return True
+        if isinstance(own, (Pure, Targeted)):
+            return _covers_target(own, asked)
+        return (
+            type(own) is type(asked)
+            and not isinstance(own, StatedLaws)
+            and all(_is_case(name, most, getattr(asked, name)) for name, most in self._terms().items())
+        )
+
+    def laws(self, grain: float) -> list[LatticeLaw]:
+        """What the curve of the menu is worked out from."""
+        return on_lattice(self.event.menu_laws(), grain, self.tokens)
+
+    def told(self) -> str:
+        """The event as it is written."""
+        terms = {name: value for name, value in self._terms().items() if value not in (None, 0) and name != "laws"}
+        sizes = [plain(value) if isinstance(value, Fraction) else str(value) for value in terms.values()]
+        return f"{type(self.event).__name__}({', '.join(sizes)})"
+
+    def body(self) -> dict[str, Any]:
+        """As JSON, from which `listing` makes an equal one."""
+        terms = {name: _plain(value) for name, value in self._terms().items()}
+        return {"event": type(self.event).__name__, "terms": terms, "tokens": self.tokens}
+
+    def _terms(self) -> dict[str, Any]:
+        own: Any = self.event
+        return {field.name: getattr(own, field.name) for field in fields(own)}
+
+
+def listing(body: dict[str, Any]) -> Listing:
+    """The entry whose body was stored."""
+    return Listing(_KINDS[body["event"]](**body["terms"]), body["tokens"])
+
+
+def listings(
+    events: Iterable[Event | Listing], epsilon: Fraction, delta: Fraction, scale: Fraction = Fraction(1)
+) -> tuple[Listing, ...]:
+    """A menu of events; whose tokens are not said costs what it does at one Renyi order, in parts of the cheapest hit.
+
+    All but the cheapest hit costs `scale` times as much. Whatever the tokens are, the exact curve accounts for them.
+    Errors: `InvalidParameter` for an empty menu and for calls so large that they have no price of a hit at any order.
+    """
+    asked = list(events)
+    if not any(isinstance(entry, (Event, Listing)) and not isinstance(entry, BestOf) for entry in asked):
+        raise InvalidParameter('a menu lists events, such as [Targeted("0.02"), BoundaryCall("0.02")]')
+    unsaid = [entry for entry in asked if isinstance(entry, Event)]
+    tokens = dict(zip(unsaid, _tokens(unsaid, epsilon, delta, scale), strict=True)) if unsaid else {}
+    return tuple(entry if isinstance(entry, Listing) else Listing(entry, tokens[entry]) for entry in asked)
+
+
+def basic_of(menu: Sequence[Listing]) -> Listing:
+    """The cheapest target call of a menu, or the cheapest release of one that has no other."""
+    calls = [entry for entry in menu if not entry.is_race]
+    return min([entry for entry in calls if entry.free_misses] or calls, key=lambda entry: entry.tokens)
+
+
+def _tokens(events: Sequence[Event], epsilon: Fraction, delta: Fraction, scale: Fraction) -> list[int]:
+    prices = _prices(events, choose_order(epsilon, delta))
+    priced = list(zip(prices, events, strict=True))
+    calls = [found for found in priced if not isinstance(found[1], BestOf)]
+    targets = [found for found in calls if found[1].listed[1] != 1]
+    cheapest, basic = min(targets or calls or priced, key=lambda found: found[0])
+    shares = [_share(price / cheapest, event, basic) for price, event in priced]
+    parts = _parts([share for share, found in zip(shares, priced, strict=True) if found in calls] or shares)
+    least = parts if min(shares) >= _SMALL else 1
+    return [
+        parts if event == basic else max(least, math.ceil(scale * share * parts))
+        for share, event in zip(shares, events, strict=True)
+    ]
+
+
+def _share(share: Fraction, event: Event, basic: Event) -> Fraction:
+    """What an event is worth in hits of the basic call: a release of no smaller epsilon one at least."""
+    smaller = event.epsilon is None or basic.epsilon is None or event.epsilon < basic.epsilon
+    return share if smaller else max(Fraction(1), share)
+
+
+def _parts(shares: Sequence[Fraction]) -> int:
+    """How many tokens a hit of the basic call costs."""
+    if (least := min(shares)) < _SMALL:
+        return min(_MOST_PARTS, math.ceil(1 / least))
+    for parts in range(1, _PARTS):
+        if all(math.ceil(share * parts) <= share * parts * _WASTE for share in shares if share > 1):
+            return parts
+    return _PARTS
+
+
+def _prices(events: Sequence[Event], order: Fraction) -> list[Fraction]:
+    """At the largest order, from this one downwards, at which all have one."""
+    while True:
+        prices = [_price(event, order) for event in events]
+        if (found := [price for price in prices if price is not None]) and len(found) == len(prices):
+            return found
+        order = 1 + (order - 1) * Fraction(9, 10)
+        if order < Fraction(101, 100):
+            raise InvalidParameter("a call of this menu has no price of a hit: make it smaller, or say its tokens")
+
+
+def _price(event: Event, order: Fraction) -> Fraction | None:
+    if event.listed[1] == 1:
+        return event.log_moment_up(order)
+    return event.hit_price_up(order)
+
+
+def _covers_target(own: Pure | Targeted, asked: Event) -> bool:
+    """A smaller epsilon, and a target that is hit more often, are cases of what is listed."""
+    (most, least), (size, q) = own.listed, asked.listed
+    if size is None or most is None or size > most:
+        return False
+    if least in (None, 1) or q in (None, 1):
+        return least == q
+    return q is not None and least is not None and q >= least
+
+
+def _is_case(name: str, most: Any, asked: Any) -> bool:
+    if name in _SIZES:
+        return bool(asked <= most)
+    return bool(most == asked) or (name == "outcomes" and most is None)
+
+
+def _plain(value: Any) -> Any:
+    """A field of an event in JSON values."""
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Fraction) else value
+
+
+# What an ordinary release costs in tokens that no menu lists, so that the exact curve stays within the budget (ours).
+#
+# A schedule says the tokens of a release of every size: so many for each unit of its log-moment at one Renyi order. The
+# releases of all sizes it has are laws of the menu like any other, so the curve of menu and schedule together is the
+# guarantee, and nothing about the order or the rate needs a proof. Schedules of one order are a chain: the dearer one
+# is covered by the curve of the cheaper. So it does not matter which of two processors found which of them to fit.
+
+# Eight sizes in every doubling: what is asked is rounded up to one of them, by an eighth at most.
+_IN_A_DOUBLING: Final = 8
+_ORDERS: Final = 16
+# The tokens of a release, in those that the same share of a Renyi budget would be; from the cheapest on.
+FACTORS: Final = tuple(Fraction(quarters, 4) for quarters in (4, 5, 6, 7, 8, 10, 12, 16, 24, 36, 56))
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """A schedule: `rate` tokens for each unit of log-moment at `order`, rounded up, of releases of whole grains.
+
+    >>> sold = Unlisted(Fraction(20), Fraction(4))
+    >>> [sold.tokens(Fraction(size, 100), Fraction(1, 50), Fraction(1)) for size in (2, 5, 30, 101)]
+    [1, 3, 21, None]
+    """
+
+    order: Fraction
+    rate: Fraction
+
+    def tokens(self, size: Fraction, grain: Fraction, most: Fraction) -> int | None:
+        """What a release of this epsilon costs; none of more than `most` is sold."""
+        steps = next((steps for steps in _sizes(grain, most) if size <= steps * grain), None)
+        return None if steps is None else self._of(steps * grain)
+
+    def calls(self, grain: Fraction, most: Fraction, tokens: int) -> list[MenuCall]:
+        """All that can be paid with so many tokens, as a menu."""
+        found = []
+        for steps in _sizes(grain, most):
+            if (cost := self._of(steps * grain)) > tokens:
+                break
+            found.append(MenuCall(steps, cost, 1.0))
+        return found
+
+    def body(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"order": str(self.order), "rate": str(self.rate)}
+
+    def told(self, grain: Fraction, most: Fraction, tokens: int) -> str:
+        """Up to where releases are sold."""
+        largest = max((call.steps for call in self.calls(grain, most, tokens)), default=0)
+        return f"releases up to epsilon {plain(largest * grain)}"
+
+    def _of(self, size: Fraction) -> int:
+        return max(1, math.ceil(self.rate * Pure(size).log_moment_up(self.order)))
+
+
+def schedules(epsilon: Fraction, delta: Fraction, tokens: int) -> list[Unlisted]:
+    """The chain of schedules for a budget of so many tokens, from the cheapest to the dearest.
+
+    All are at the order that affords most zCDP, of a few that are compared in decimals: those come out the same on
+    every processor, so what was not stored is worked out again.
+    """
+    with precise():
+        missing = -decimal(delta).ln()
+        less = (missing + (missing * (missing + decimal(epsilon))).sqrt()) / decimal(epsilon)
+    orders = [1 + Fraction(math.ceil(100 * less * part), 100 * _ORDERS) for part in range(1, _ORDERS + 1)]
+    capacities = [(capacity_down(epsilon, delta, order), order) for order in orders]
+    _, capacity, order = max((kept / (order * (order - 1)), kept, order) for kept, order in capacities)
+    rates = [Fraction(math.ceil(10**6 * factor * tokens / capacity), 10**6) for factor in FACTORS]
+    return [Unlisted(order, rate) for rate in rates]
+
+
+def _sizes(grain: Fraction, most: Fraction) -> Iterator[int]:
+    """Numbers of grains, up to as many as `most` has."""
+    steps, last = 1, most // grain
+    while steps < last:
+        yield steps
+        steps += max(1, steps // _IN_A_DOUBLING)
+    yield last
+
+
+# The filter by exact curves: event menus in tokens, and releases that no menu lists.
 
 # A level of a lattice takes about a millisecond, so 2,000 are some seconds at the opening; fewer tokens are stricter.
 # A grain of 1/10,000 of the budget makes a lattice of as many points.

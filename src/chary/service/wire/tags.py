@@ -55,10 +55,8 @@ from chary.calls.weights.histogram_questions import WeightedAnswer
 from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.queries.binned import Bin
 from chary.data.queries.second_moments import SecondMoments
-from chary.filters.base import Budget
 from chary.filters.exact import ExactFilter
-from chary.filters.pure import PureFilter
-from chary.filters.renyi import RenyiFilter
+from chary.filters.filter import Budget, PureFilter, RenyiFilter
 from chary.mechanisms.additive import Gaussian, Laplace
 from chary.mechanisms.local.category_reports import CategoryReports
 from chary.mechanisms.local.hashed_reports import HashedReports

@@ -1,4 +1,4 @@
-"""How large a call may be so that a number of hits fits."""
+"""Which filter fits: its size by a budget and by calls, and filters restored from a ledger."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -7,12 +7,8 @@ from typing import Any, Final
 from chary.accounting import MenuCall, Targeted, four_digits_down, plan
 from chary.amounts import MAIN_STEPS, Accounts
 from chary.errors import InvalidParameter, LedgerMismatch
-from chary.filters.base import Budget, Filter
-from chary.filters.exact import LATTICE_TOKENS, ExactFilter
-from chary.filters.listing import listing
-from chary.filters.pure import PureFilter
-from chary.filters.renyi import RenyiFilter
-from chary.filters.unlisted import Unlisted
+from chary.filters.exact import LATTICE_TOKENS, ExactFilter, Unlisted, listing
+from chary.filters.filter import Budget, Filter, PureFilter, RenyiFilter
 from chary.numbers import plain, whole
 
 # Each try works out a curve: two thousandths of the grain are not worth another.
