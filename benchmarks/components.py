@@ -19,7 +19,7 @@ from chary import Budget
 from chary.calls import PrincipalComponents
 from chary.data import Neighbouring, RowTable
 from chary.mechanisms import Gaussian
-from chary.mechanisms.numbers.moment_noise import MomentNoise
+from chary.mechanisms.workloads import MomentNoise
 from chary.noise import OperatingSystem
 from measuring import machine, show
 

@@ -29,9 +29,7 @@ from chary.accounting.schedules import EpochRuns, best_growth
 from chary.calls import ContinualCount
 from chary.growing import CountsBox
 from chary.mechanisms import Gaussian, Laplace
-from chary.mechanisms.growing.binary_tree import BinaryTree
-from chary.mechanisms.growing.root_factorisation import RootFactorisation
-from chary.mechanisms.growing.running_counts import Continual
+from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.noise import OperatingSystem
 from measuring import announce, duration, full, show
 

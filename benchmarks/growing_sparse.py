@@ -19,7 +19,7 @@ from chary.accounting.sharp_tests import sharp_table
 from chary.accounting.sharp_widths import sharp_width
 from chary.calls import GrowingSparse
 from chary.filters import RenyiFilter
-from chary.mechanisms.thresholds.sharp import SharpSampler
+from chary.mechanisms.threshold_tests import SharpSampler
 from chary.noise import OperatingSystem, discrete_laplace
 from measuring import announce, best, duration, full, show
 

@@ -26,7 +26,7 @@ from chary.calls import Quantiles
 from chary.data import Predicate, Query
 from chary.data.domain.regions import located, matrix
 from chary.mechanisms import PermuteAndFlip
-from chary.mechanisms.synthesis.public_histogram import PublicHistogram
+from chary.mechanisms.weights import PublicHistogram
 from chary.noise import OperatingSystem, discrete_gaussian, discrete_laplace
 from durability import OURS, charging, committing
 from measuring import Work, announce, duration, seconds, show

@@ -19,8 +19,8 @@ from chary.calls import MWEM
 from chary.data import Predicate
 from chary.data.domain.cell_counts import CellCounts, CellQueries, CellReader
 from chary.data.domain.regions import located, matrix
-from chary.mechanisms.synthesis.mwem_fit import MwemRounds
-from chary.mechanisms.synthesis.public_histogram import PublicHistogram
+from chary.mechanisms.mwem import MwemRounds
+from chary.mechanisms.weights import PublicHistogram
 from chary.noise import OperatingSystem
 from growing_tables import GrowingTable, adult
 from measuring import FULL, announce, duration, full, seconds, show

@@ -10,8 +10,7 @@ from chary.accounting.sharp_tests import SharpTest, sharp_table
 from chary.accounting.sharp_widths import SharpWidth, sharp_width
 from chary.advise.sharp_values import deviation
 from chary.mechanisms import Gaussian
-from chary.mechanisms.thresholds.sharp import SharpSampler
-from chary.mechanisms.thresholds.sharp_tests import SharpTests
+from chary.mechanisms.threshold_tests import SharpSampler, SharpTests
 from chary.noise import Seeded
 from sparse_vector import Integers, Reports
 

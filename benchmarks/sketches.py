@@ -20,7 +20,7 @@ import chary
 from chary import Budget, Session, count
 from chary.calls import Sketch
 from chary.mechanisms import Distinct, Estimator, FlajoletMartin, SecondMoment, new_key, words
-from chary.mechanisms.streaming.registers import RegisterLaw, largest_value, raised
+from chary.mechanisms.sketches import RegisterLaw, largest_value, raised
 from chary.noise import OperatingSystem
 from chary.streaming import ItemFrequency, RobustStream, cancelling
 from measuring import announce, best, duration, full, seconds, show

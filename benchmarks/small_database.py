@@ -20,8 +20,7 @@ from chary.accounting.synthesis import published_small_database_law
 from chary.calls import SmallDatabase
 from chary.calls.synthesis.small_database_workload import Workload
 from chary.demo.panel import people
-from chary.mechanisms.synthesis.small_database_classes import Classes
-from chary.mechanisms.synthesis.small_database_draw import SmallDatabases
+from chary.mechanisms.small_database import Classes, SmallDatabases
 from chary.noise import OperatingSystem
 from measuring import FULL, announce, best, duration, full, show
 

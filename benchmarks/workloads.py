@@ -16,9 +16,7 @@ import numpy as np
 
 from chary.accounting import laplace_deviation
 from chary.errors import InvalidQuery
-from chary.mechanisms.workloads.least_squares import Noising, best_measurement
-from chary.mechanisms.workloads.linear_queries import LinearQueries
-from chary.mechanisms.workloads.sum_strategies import CellChange
+from chary.mechanisms.workloads import CellChange, LinearQueries, Noising, best_measurement
 from measuring import announce, duration, seconds, show
 from recording import Against
 

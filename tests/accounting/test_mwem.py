@@ -16,7 +16,7 @@ from chary.accounting.synthesis import (
     published_mwem_error,
 )
 from chary.errors import InvalidParameter
-from chary.mechanisms.synthesis.mwem_fit import MwemRounds
+from chary.mechanisms.mwem import MwemRounds
 
 SIZES = [{"epsilon": "0.3"}, {"epsilon": 8}, {"rho": "0.001"}, {"rho": 2}]
 

@@ -8,7 +8,7 @@ from chary import Budget
 from chary.accounting.sharp_tests import SharpTest
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.filters import RenyiFilter
-from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.sketches import Counters
 from tests.adversary import by_hits
 from tests.adversary.kit import Best, Moment
 from tests.adversary.test_openings import reached

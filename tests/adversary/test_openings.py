@@ -10,7 +10,7 @@ from chary.accounting import Pure
 from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.data import Neighbouring
 from chary.filters import RenyiFilter
-from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.sketches import Counters
 from tests.adversary.kit import STEPS, Best, Moment
 from tests.adversary.openings import Sparse, Stream
 

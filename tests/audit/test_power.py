@@ -20,7 +20,7 @@ from chary.data import Neighbouring, count
 from chary.data.rows.living import living
 from chary.data.rows.rooms import Rooms
 from chary.mechanisms import Distinct
-from chary.mechanisms.thresholds.label_draws import LabelDraws
+from chary.mechanisms.boundaries import LabelDraws
 
 # Of how much of its claim each audit is sure. A race pays for the best of its targets, which is not known before.
 TIGHT = {

@@ -14,7 +14,7 @@ from chary.accounting.composition import optimal_total
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import draw_table
 from chary.filters import RenyiFilter
-from chary.mechanisms.thresholds.label_draws import LabelDraws
+from chary.mechanisms.boundaries import LabelDraws
 from chary.noise import Seeded
 from tests.paths import ROOT
 

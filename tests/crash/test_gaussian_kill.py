@@ -11,7 +11,7 @@ import chary
 from chary.calls import AboveThreshold
 from chary.calls.gaussian.run_state import RunState
 from chary.errors import LedgerBusy
-from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
+from chary.mechanisms.gaussian import GaussianThreshold
 from chary.session import STEPS
 from tests.children import Python
 

@@ -12,7 +12,7 @@ import chary
 from chary.calls import Individual
 from chary.ledger import SecretMoved
 from chary.mechanisms import Laplace
-from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.sketches import Counters
 from chary.session import STEPS
 from tests.children import Python
 

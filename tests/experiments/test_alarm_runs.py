@@ -12,8 +12,8 @@ from chary.experiments.selection.daily_series import BIKES, LONDON, SERIES, SOLA
 from chary.experiments.selection.halting_losses import stopping_time
 from chary.experiments.selection.hit_methods import METHODS, until_spent
 from chary.mechanisms.additive import Laplace
-from chary.mechanisms.gaussian.restarting import RestartingThreshold
-from chary.mechanisms.thresholds.threshold_test import ThresholdLaw
+from chary.mechanisms.gaussian import RestartingThreshold
+from chary.mechanisms.threshold_tests import ThresholdLaw
 from chary.noise import Seeded
 from tests.paths import beside
 

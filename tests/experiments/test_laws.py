@@ -12,7 +12,7 @@ from chary.experiments.growing.schedule_streams import KEYS, rows_by_key
 from chary.experiments.needed_distance import needed
 from chary.experiments.selection.halting_losses import run_terms
 from chary.experiments.selection.monte_carlo_losses import QUERIES, STEPS, UNITS, drawn_halt, drawn_maximum
-from chary.mechanisms.sparse.hidden_threshold import SparseVectorMachine
+from chary.mechanisms.threshold_tests import SparseVectorMachine
 from chary.noise import Seeded
 
 Z = np.linspace(-14, 14, 200_001)

@@ -7,8 +7,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from chary.mechanisms.synthesis.small_database_classes import Classes
-from chary.mechanisms.synthesis.small_database_draw import SmallDatabases
+from chary.mechanisms.small_database import Classes, SmallDatabases
 
 # One flag a cell for each query; cells 0 and 3 are told apart by none in the first, all are in the last.
 WORKLOADS = {

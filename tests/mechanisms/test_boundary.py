@@ -13,7 +13,7 @@ from chary import noise
 from chary.accounting import Targeted, boundary_epsilon_up, boundary_q_down
 from chary.errors import InvalidParameter
 from chary.mechanisms import BOUNDARY, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip, ThresholdTest
-from chary.mechanisms.thresholds.boundary_wrapper import BoundaryLaw
+from chary.mechanisms.boundaries import BoundaryLaw
 from tests.accounting.pairs import best_q, worst_ratio, wrapped, wrapped_q, wrapped_ratio
 from tests.mechanisms.laws import tail
 from tests.mechanisms.test_exponential import flips, softmax

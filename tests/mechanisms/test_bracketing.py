@@ -12,10 +12,9 @@ import pytest
 from scipy import stats
 
 from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Order, RankDistance, Stretches
-from chary.mechanisms.numbers import order_statistics
-from chary.mechanisms.numbers.bracketing import Part, choose_place
-from chary.mechanisms.numbers.scattering import Coins, Scattered
-from chary.mechanisms.selection.inverse_sensitivity import LevelLaw
+from chary.mechanisms import quantiles as order_statistics
+from chary.mechanisms.choices import LevelLaw
+from chary.mechanisms.quantiles import Coins, Part, Scattered, choose_place
 from chary.noise import Seeded
 from tests.mechanisms.test_inverse_sensitivity import per_outcome
 from tests.mechanisms.test_quantiles import databases, order_of, values_of

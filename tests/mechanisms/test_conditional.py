@@ -10,7 +10,7 @@ import pytest
 
 from chary.errors import InvalidParameter
 from chary.mechanisms import BarTests, Held, Published, judge, revise
-from chary.mechanisms.padding import unpadded
+from chary.mechanisms.additive import unpadded
 from tests.mechanisms.laws import Given, epsilon_of, moment, price_of, transcripts, worst_ratio
 
 RATIOS = [Fraction(9, 10), Fraction(97, 100), Fraction(1, 2)]

@@ -11,10 +11,8 @@ import pytest
 from chary.accounting import Repeated, ZeroConcentrated
 from chary.accounting.continual import PrefixTree, best_tree, root_length, root_weights
 from chary.errors import InvalidParameter
-from chary.mechanisms.additive import Gaussian, Laplace
-from chary.mechanisms.growing.binary_tree import BinaryTree
-from chary.mechanisms.growing.root_factorisation import RootFactorisation
-from chary.mechanisms.padding import unpadded
+from chary.mechanisms.additive import Gaussian, Laplace, unpadded
+from chary.mechanisms.continual import BinaryTree, RootFactorisation
 from chary.noise import OperatingSystem, Seeded
 from tests.noise.helpers import ALPHA, p_value
 

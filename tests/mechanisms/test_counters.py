@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from chary.errors import InvalidParameter
-from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.sketches import Counters
 
 INTEGERS = [0, -1, 2**63 - 1, -(2**63), *range(1, 40)]
 TEXTS = ["", "ß", "a b", "\u0001", *map(str, range(40))]

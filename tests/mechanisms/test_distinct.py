@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 from chary.errors import InvalidParameter
 from chary.mechanisms import Distinct, Phantoms
-from chary.mechanisms.streaming.registers import RegisterLaw, drawn, place, power_bounds, raised
+from chary.mechanisms.sketches import RegisterLaw, drawn, place, power_bounds, raised
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.sketch_laws import register
 from tests.noise.helpers import ALPHA, p_value

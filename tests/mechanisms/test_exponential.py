@@ -13,7 +13,7 @@ from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential, PermuteAndFlip
-from chary.mechanisms.selection.permute_and_flip import _coins
+from chary.mechanisms.choices import _coins
 from tests.accounting.pairs import worst_ratio
 from tests.noise.helpers import Scripted, leading_bits, split
 

@@ -8,8 +8,8 @@ from scipy import stats
 
 from chary.accounting import above_threshold_epsilons_up, noisy_max_epsilon_up
 from chary.errors import InvalidParameter
-from chary.mechanisms.gaussian import noisy_normals as module
-from chary.mechanisms.gaussian.noisy_normals import GaussianMax, GaussianThreshold
+from chary.mechanisms import gaussian as module
+from chary.mechanisms.gaussian import GaussianMax, GaussianThreshold
 from chary.noise import OperatingSystem, Seeded
 from chary.noise.gaussian import Deviate, Normals
 from tests.mechanisms.gaussian_laws import grid_pairs, log_stopping, log_stopping_afresh, log_winner

@@ -13,7 +13,7 @@ from scipy import stats
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.mechanisms import InverseSensitivity, Stretches, bits_distances, mode_distances
-from chary.mechanisms.selection.inverse_sensitivity import LevelLaw
+from chary.mechanisms.choices import LevelLaw
 from chary.noise import ExponentialLaw, OperatingSystem, Seeded
 from tests.noise.helpers import ball
 

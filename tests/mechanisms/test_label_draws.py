@@ -8,7 +8,7 @@ from scipy import stats
 
 from chary.accounting.sharp_tests import ONE, SharpTable, SharpTest
 from chary.accounting.sharp_widths import draw_table
-from chary.mechanisms.thresholds.label_draws import LabelDraws
+from chary.mechanisms.boundaries import LabelDraws
 from chary.noise import OperatingSystem, Seeded
 from tests.noise.helpers import ALPHA, Scripted
 

@@ -9,11 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.mechanisms.synthesis.mwem_fit import MwemRounds
-from chary.mechanisms.synthesis.public_histogram import PublicHistogram
-from chary.mechanisms.synthesis.small_database_classes import Classes
-from chary.mechanisms.synthesis.small_database_draw import SmallDatabases
-from chary.mechanisms.synthesis.weights_update import MultiplicativeWeights, WeightVector
+from chary.mechanisms.mwem import MwemRounds
+from chary.mechanisms.small_database import Classes, SmallDatabases
+from chary.mechanisms.weights import MultiplicativeWeights, PublicHistogram, WeightVector
 from chary.noise import OperatingSystem, Seeded
 
 

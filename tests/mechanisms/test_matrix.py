@@ -14,9 +14,16 @@ from chary.accounting import laplace_deviation
 from chary.accounting.accuracy import gaussian_sum_error_up, laplace_multiple_up, laplace_sum_error_up
 from chary.accounting.intervals import Combination
 from chary.data import Neighbouring
-from chary.mechanisms.workloads.least_squares import MatrixMeasurement, Noising, best_measurement
-from chary.mechanisms.workloads.linear_queries import LinearQueries
-from chary.mechanisms.workloads.sum_strategies import CellChange, SumStrategy, hierarchy, strategies
+from chary.mechanisms.workloads import (
+    CellChange,
+    LinearQueries,
+    MatrixMeasurement,
+    Noising,
+    SumStrategy,
+    best_measurement,
+    hierarchy,
+    strategies,
+)
 from chary.noise import Seeded
 
 LAPLACE, GAUSS = Noising(1, gaussian=False), Noising("0.5", gaussian=True)

@@ -14,7 +14,7 @@ from chary.data import Neighbouring, second_moments
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Gaussian, Laplace
-from chary.mechanisms.numbers.moment_noise import MomentNoise
+from chary.mechanisms.workloads import MomentNoise
 from chary.noise import Seeded
 
 

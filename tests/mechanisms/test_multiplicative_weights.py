@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chary.accounting.weights import hard_answers_up, weights_alpha, weights_epsilon
 from chary.errors import InvalidParameter
-from chary.mechanisms.synthesis.weights_update import Change, MultiplicativeWeights, Transcript, WeightVector
+from chary.mechanisms.weights import Change, MultiplicativeWeights, Transcript, WeightVector
 from tests.mechanisms.matrix_cells import COLUMNS, ROWS, Set
 
 sets = st.lists(st.booleans(), min_size=ROWS * COLUMNS, max_size=ROWS * COLUMNS).map(

@@ -12,7 +12,7 @@ from chary import noise
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
 from chary.mechanisms import ReportNoisyMax
-from chary.mechanisms.selection.noisy_max import largest
+from chary.mechanisms.choices import largest
 from tests.mechanisms.test_exponential import flips, softmax
 
 REACH = 400

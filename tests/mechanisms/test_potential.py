@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chary.accounting.weights import hard_answers_up
-from chary.mechanisms.synthesis.weights_update import Change, MultiplicativeWeights, WeightVector
+from chary.mechanisms.weights import Change, MultiplicativeWeights, WeightVector
 
 CELLS = 12
 FALLS = {"projected": 2 / 9, "published": 1 / 36}

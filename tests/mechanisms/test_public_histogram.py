@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chary.mechanisms.synthesis import public_histogram
-from chary.mechanisms.synthesis.public_histogram import PublicHistogram
-from chary.mechanisms.synthesis.weights_update import MultiplicativeWeights, WeightVector
+from chary.mechanisms import weights as public_histogram
+from chary.mechanisms.weights import MultiplicativeWeights, PublicHistogram, WeightVector
 
 WAYS = ("multiply_pieces", "multiply_stripes", "multiply_gathered")
 

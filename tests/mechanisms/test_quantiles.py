@@ -11,9 +11,8 @@ import pytest
 from chary.accounting import Pure, rank_errors_up
 from chary.errors import InvalidParameter
 from chary.mechanisms import HalvedQuantiles, InverseSensitivity, Order, RankDistance, Stretches
-from chary.mechanisms.numbers import order_statistics
-from chary.mechanisms.numbers.order_statistics import DITHER_BITS
-from chary.mechanisms.numbers.scattering import Coins
+from chary.mechanisms import quantiles as order_statistics
+from chary.mechanisms.quantiles import DITHER_BITS, Coins
 from chary.noise import Seeded
 from tests.mechanisms.test_inverse_sensitivity import per_outcome
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from chary.accounting.sharp_tests import BITS, ONE, SharpTable, SharpTest, sharp_table
 from chary.errors import InvalidParameter
-from chary.mechanisms.thresholds.sharp import SharpSampler
+from chary.mechanisms.threshold_tests import SharpSampler
 from chary.noise import OperatingSystem, Seeded
 from tests.noise.helpers import ALPHA, Scripted, split
 

@@ -11,8 +11,7 @@ from scipy import stats
 
 from chary.accounting import Pure
 from chary.errors import InvalidParameter
-from chary.mechanisms.synthesis.small_database_classes import MOST_CANDIDATES, Classes
-from chary.mechanisms.synthesis.small_database_draw import SmallDatabases
+from chary.mechanisms.small_database import MOST_CANDIDATES, Classes, SmallDatabases
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.small_database_laws import (
     MEASURES,

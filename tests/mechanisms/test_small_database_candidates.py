@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from chary.errors import InvalidParameter
-from chary.mechanisms.synthesis.small_database_classes import MOST_BITS, Classes
-from chary.mechanisms.synthesis.small_database_draw import SmallDatabases
+from chary.mechanisms.small_database import MOST_BITS, Classes, SmallDatabases
 from chary.noise import Seeded
 from tests.mechanisms.small_database_laws import WORKLOADS, made
 

@@ -9,8 +9,8 @@ import pytest
 from flint import arb, ctx
 
 from chary.errors import InvalidParameter
-from chary.mechanisms.synthesis import small_database_classes
-from chary.mechanisms.synthesis.small_database_classes import Classes, WeightedLaw, evenly, multiset
+from chary.mechanisms import small_database as small_database_classes
+from chary.mechanisms.small_database import Classes, WeightedLaw, evenly, multiset
 from tests.noise.helpers import Scripted, leading_bits, split
 
 

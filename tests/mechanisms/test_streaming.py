@@ -8,7 +8,7 @@ from scipy import stats
 
 from chary.errors import InvalidParameter
 from chary.mechanisms import CountSketch, Estimator, FlajoletMartin, SecondMoment, new_key, words
-from chary.mechanisms.streaming.registers import place
+from chary.mechanisms.sketches import place
 from chary.noise import Seeded
 from tests.noise.helpers import ALPHA
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from chary.accounting.sharp_tests import TwoSidedTable, sharp_table
 from chary.errors import InvalidParameter
-from chary.mechanisms.thresholds.two_sided_tests import TwoSidedSampler
+from chary.mechanisms.threshold_tests import TwoSidedSampler
 from chary.noise import OperatingSystem, Seeded
 from tests.mechanisms.test_sharp import DRAWS, QUARTERS, statistic
 from tests.noise.helpers import ALPHA, Scripted

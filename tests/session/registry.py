@@ -62,10 +62,10 @@ from chary.calls.weights.sparse_histogram_questions import HistogramRound as Wei
 from chary.data.queries.elements import Mark
 from chary.growing import CountsBox
 from chary.mechanisms import Distinct, HiddenThreshold, Laplace
-from chary.mechanisms.growing.binary_tree import BinaryTree
-from chary.mechanisms.synthesis.weights_update import Change, Transcript
-from chary.mechanisms.thresholds.counters import Counters
-from chary.mechanisms.thresholds.held_outcomes import Held
+from chary.mechanisms.continual import BinaryTree
+from chary.mechanisms.sketches import Counters
+from chary.mechanisms.threshold_tests import Held
+from chary.mechanisms.weights import Change, Transcript
 from chary.noise import Seeded
 from chary.noise.gaussian import Deviate
 from tests.calls.samples import AFTER, OTHERS, SAMPLES

@@ -12,7 +12,7 @@ from chary import Budget, calls, count, noise
 from chary.calls import AgreedTests, Release, SparseVector, Test, Watch
 from chary.calls.numbers.releasing import noises
 from chary.calls.sparse.sparse_questions import OpenSparse
-from chary.mechanisms.thresholds.sharp_tests import SharpTests
+from chary.mechanisms.threshold_tests import SharpTests
 from tests.session.kit import USUAL, spent
 
 ROUNDS = 100

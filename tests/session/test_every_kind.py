@@ -11,7 +11,7 @@ from chary.amounts import Amount
 from chary.answer import Answer, Table
 from chary.calls import Run
 from chary.data import Ballots
-from chary.mechanisms.padding import MARK, unpadded
+from chary.mechanisms.additive import MARK, unpadded
 from chary.noise import Seeded
 from chary.session import STEPS, open_rows, plain_composition
 from tests.session.interruption_kit import Interruption, Stop

@@ -13,7 +13,7 @@ from chary.accounting import Targeted
 from chary.calls import MWEM, Compute, ContinualCount, GrowingSparse, Schedule, SmallDatabase, SparseWeights, Weights
 from chary.errors import BudgetRefused, InvalidParameter, UnknownHeld
 from chary.growing import AlgorithmBox, CountsBox
-from chary.mechanisms.padding import unpadded
+from chary.mechanisms.additive import unpadded
 from chary.noise import Seeded
 from chary.session import plain_composition
 from tests.session.growing_office import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from chary.ledger import Ledger
-from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.sketches import Counters
 from tests.soak.replay import Replay
 
 

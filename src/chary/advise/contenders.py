@@ -19,7 +19,7 @@ from chary.amounts import Amount
 from chary.errors import InvalidParameter
 from chary.filters import Price
 from chary.mechanisms import Gaussian, Laplace
-from chary.mechanisms.gaussian.noisy_normals import ROOT_OF_THREE_UP
+from chary.mechanisms.gaussian import ROOT_OF_THREE_UP
 from chary.numbers import exact
 from chary.spine.spending import spending
 

@@ -3,8 +3,7 @@
 import numpy as np
 
 from chary.mechanisms import Laplace
-from chary.mechanisms.sparse.hidden_threshold import SparseVectorMachine
-from chary.mechanisms.sparse.one_sided_threshold import Geometric, OneSidedMachine
+from chary.mechanisms.threshold_tests import Geometric, OneSidedMachine, SparseVectorMachine
 from chary.noise import SMALLEST_SCALE, Seeded
 
 _BAR = 10**6

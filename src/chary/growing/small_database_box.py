@@ -14,7 +14,7 @@ from chary.calls.workload import AskedQueries
 from chary.data import Neighbouring, Universe
 from chary.data.domain.axes import Axis
 from chary.errors import InvalidParameter
-from chary.mechanisms.synthesis.small_database_classes import Measure
+from chary.mechanisms.small_database import Measure
 from chary.numbers import whole
 from chary.spine.interaction import Interaction
 

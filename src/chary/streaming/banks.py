@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.mechanisms import Estimator, SecondMoment
-from chary.mechanisms.streaming.hashing import Element, canonical, checked_key
+from chary.mechanisms.sketches import Element, canonical, checked_key
 
 Floats = NDArray[np.float64]
 Make = Callable[[str], Estimator]

@@ -1,7 +1,7 @@
 """One number about a stream, from a sketch that can tell many."""
 
 from chary.mechanisms import CountSketch, Estimator
-from chary.mechanisms.streaming.hashing import Element
+from chary.mechanisms.sketches import Element
 
 
 class ItemFrequency(Estimator):

@@ -13,7 +13,7 @@ from chary.data import Ballots
 from chary.errors import BudgetRefused, InvalidParameter
 from chary.filters import Budget, largest_call
 from chary.mechanisms import Exponential, Grid, new_key
-from chary.mechanisms.streaming.hashing import Element, canonical
+from chary.mechanisms.sketches import Element, canonical
 from chary.noise import OperatingSystem, Source
 from chary.numbers import Number, positive, probability, whole
 from chary.session import open_rows

@@ -10,7 +10,7 @@ import pytest
 from chary.accounting.sharp_tests import ONE, SharpTest, tail_down
 from chary.accounting.sharp_widths import clear_depth, draw_chain, draw_table
 from chary.errors import InvalidParameter
-from chary.mechanisms.thresholds.label_draws import LabelDraws
+from chary.mechanisms.boundaries import LabelDraws
 from tests.accounting.sharp.laws import BITS, ball
 
 PRICES = [("18", "0.19295"), ("5", "0.38428"), ("1.5", "3"), ("2", "1")]

@@ -28,7 +28,7 @@ from chary.calls.gaussian import gaussian_steps, threshold_runs
 from chary.calls.gaussian.gaussian_max import Gaps
 from chary.calls.gaussian.run_state import RunState
 from chary.errors import LedgerBusy, RequestConflict
-from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
+from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise import Seeded
 from chary.noise.gaussian import Deviate
 from tests.mechanisms.gaussian_laws import log_stopping

@@ -15,7 +15,7 @@ from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
 from chary.calls.gaussian.self_reporting_steps import ReportingProgress
 from chary.errors import LedgerBusy
-from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
+from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, error_texts, shows_data, spent
 

@@ -12,8 +12,7 @@ import chary
 from chary import InvalidQuery, count, total
 from chary.accounting.continual import root_weights
 from chary.calls import ContinualCount, Release
-from chary.mechanisms.growing.binary_tree import BinaryTree
-from chary.mechanisms.growing.root_factorisation import RootFactorisation
+from chary.mechanisms.continual import BinaryTree, RootFactorisation
 from chary.noise import Seeded
 from tests.calls.growing.continual_streams import EXACT
 from tests.mechanisms.test_continual import moved, needed

@@ -22,7 +22,7 @@ from chary.data import Neighbouring, RowTable
 from chary.data.engines.expressions.living_rows import LivingAnswers
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
 from chary.mechanisms import Laplace
-from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.sketches import Counters
 from chary.session import plain_composition
 from chary.spine.interaction import Touched
 from tests.session.kit import SECRET_NUMBER, error_texts, shows_data, spent, visits

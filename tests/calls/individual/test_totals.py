@@ -17,7 +17,7 @@ from chary.data.rows.living import living
 from chary.data.rows.rooms import Rooms
 from chary.errors import InvalidQuery
 from chary.mechanisms import Laplace
-from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.sketches import Counters
 from tests.calls.individual.test_individual import (
     EPSILON,
     LEAST,

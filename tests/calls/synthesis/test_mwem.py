@@ -17,8 +17,8 @@ from chary.calls import MWEM
 from chary.calls.synthesis.mwem_calls import AskMWEM
 from chary.data import Predicate
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict
-from chary.mechanisms.synthesis.mwem_fit import missed
-from chary.mechanisms.synthesis.public_histogram import PublicHistogram
+from chary.mechanisms.mwem import missed
+from chary.mechanisms.weights import PublicHistogram
 from chary.noise import Seeded
 from tests.calls.weights.weighting_kit import QUESTIONS, UNIVERSE, true_share
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits

@@ -14,7 +14,7 @@ from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights, HistogramRound
 from chary.calls.weights.sparse_weighting import OpenSparseWeights
 from chary.data import Neighbouring
-from chary.mechanisms.synthesis.weights_update import Change, Transcript
+from chary.mechanisms.weights import Change, Transcript
 from chary.noise import Seeded
 from chary.spine.interaction import Touched
 

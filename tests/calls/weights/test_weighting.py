@@ -20,7 +20,7 @@ from chary.data import Neighbouring
 from chary.errors import NoPrice, RequestConflict
 from chary.filters import ExactFilter
 from chary.mechanisms import Laplace
-from chary.mechanisms.synthesis.weights_update import Change, MultiplicativeWeights, Transcript
+from chary.mechanisms.weights import Change, MultiplicativeWeights, Transcript
 from chary.noise import Seeded
 from chary.spine.interaction import Touched
 from tests.calls.weights.weighting_kit import QUESTIONS, true_share, weights_of

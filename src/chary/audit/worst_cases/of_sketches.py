@@ -12,8 +12,7 @@ from chary.audit.auditing.transcripts import Begun, Chained, Step
 from chary.audit.worst_cases.worst_case import Tables, WorstCase
 from chary.calls import Sketch
 from chary.calls.sketches.sketching import Line
-from chary.mechanisms.streaming.hashing import KEY_DIGITS, words
-from chary.mechanisms.streaming.registers import place_one
+from chary.mechanisms.sketches import KEY_DIGITS, place_one, words
 from chary.noise.source import Words
 
 REGISTERS: Final = 16

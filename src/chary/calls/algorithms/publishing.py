@@ -18,7 +18,7 @@ from chary.calls.call import Call, call
 from chary.calls.extending import Extending
 from chary.calls.fields import Brought, Condition, Whole
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
-from chary.mechanisms.padding import padded, unpadded
+from chary.mechanisms.additive import padded, unpadded
 from chary.spine.earlier import earlier
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine

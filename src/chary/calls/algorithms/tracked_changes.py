@@ -14,7 +14,7 @@ from chary.calls.thresholds.how_sharply import FreshlyValued, Sharply
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.data import Query
 from chary.mechanisms import Additive, Gaussian
-from chary.mechanisms.thresholds.two_sided_tests import TwoSidedSampler
+from chary.mechanisms.threshold_tests import TwoSidedSampler
 from chary.numbers import Number
 from chary.spine.interaction import Json, Ran, Touched, natural, steps_at_least
 from chary.spine.outlook import Barred

@@ -17,7 +17,7 @@ from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Exact, Positive
 from chary.data import Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.mechanisms.gaussian.noisy_normals import GaussianMax
+from chary.mechanisms.gaussian import GaussianMax
 from chary.numbers import SMALLEST_EPSILON, plain
 from chary.spine.interaction import BETA, KEPT, Json, Ran, Touched
 from chary.spine.spine import Spine

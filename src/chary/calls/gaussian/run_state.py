@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 from chary.accounting import above_threshold_epsilons_up, halted_epsilon_up
 from chary.accounting.gaussian_runs import Losses, RunNoise
 from chary.errors import InvalidQuery
-from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
-from chary.mechanisms.padding import SMALL, padded, unpadded
+from chary.mechanisms.additive import SMALL, padded, unpadded
+from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise.gaussian import Deviate
 from chary.numbers import plain
 

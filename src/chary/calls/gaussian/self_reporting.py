@@ -21,8 +21,7 @@ from chary.calls.thresholds.testing import Tested
 from chary.data import Query, Series
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price, PureFilter
-from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
-from chary.mechanisms.gaussian.restarting import RestartingThreshold
+from chary.mechanisms.gaussian import GaussianThreshold, RestartingThreshold
 from chary.numbers import failing
 from chary.spine.interaction import FREE, Ran, Touched
 from chary.spine.spine import ATTEMPTS, Spine

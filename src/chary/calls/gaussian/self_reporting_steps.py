@@ -17,8 +17,8 @@ from chary.calls.thresholds.testing import Tested
 from chary.data import Query, ValueAt, Values
 from chary.errors import BudgetRefused, UnknownHeld
 from chary.filters import Filter, Price
-from chary.mechanisms.gaussian.restarting import RestartingThreshold, RunsState
-from chary.mechanisms.padding import SMALL, padded, unpadded
+from chary.mechanisms.additive import SMALL, padded, unpadded
+from chary.mechanisms.gaussian import RestartingThreshold, RunsState
 from chary.noise.gaussian import Deviate
 from chary.spine.interaction import FREE, Interaction, Json, Ran, Touched
 

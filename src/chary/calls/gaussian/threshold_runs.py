@@ -19,7 +19,7 @@ from chary.calls.thresholds.testing import Tested
 from chary.data import Query
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
 from chary.filters import Filter, RenyiFilter
-from chary.mechanisms.gaussian.noisy_normals import GaussianThreshold
+from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise.gaussian import deviate
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import ATTEMPTS, Spine

@@ -20,9 +20,7 @@ from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, Run, keeps
 from chary.data import Count, Reading, Relation, Rows, Total
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.mechanisms.growing.binary_tree import BinaryTree
-from chary.mechanisms.growing.root_factorisation import RootFactorisation
-from chary.mechanisms.growing.running_counts import Continual
+from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.numbers import Number, plain
 from chary.spine.arrivals import Arrivals
 from chary.spine.interaction import Json, Ran, Touched, natural

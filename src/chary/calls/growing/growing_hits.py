@@ -19,7 +19,7 @@ from chary.data import Mean, Query, Reading, Rows
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Gaussian
-from chary.mechanisms.thresholds.sharp_tests import SharpTests
+from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number
 from chary.spine.interaction import Interaction, Json, Ran, Touched, check_question, steps_at_least
 from chary.spine.spine import Spine

@@ -10,7 +10,7 @@ from chary.accounting.sparse_vector import Form
 from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.errors import LedgerBusy, UnknownHeld
 from chary.mechanisms import SparseVectorMachine
-from chary.mechanisms.padding import SMALL, padded, unpadded
+from chary.mechanisms.additive import SMALL, padded, unpadded
 
 
 class RoundMoved(LedgerBusy):

@@ -23,7 +23,7 @@ from chary.data import Count, Reading, Relation, Rows, Total
 from chary.data.rows.living import table_of_units
 from chary.errors import InvalidQuery, NoPrice, UnknownHeld
 from chary.filters import Filter, Price, RenyiFilter
-from chary.mechanisms.thresholds.counters import Counters
+from chary.mechanisms.sketches import Counters
 from chary.numbers import Number, exact
 from chary.spine.earlier import numbered
 from chary.spine.interaction import Json, Question, Ran, Touched

@@ -20,8 +20,8 @@ from chary.data.rows.living import living
 from chary.data.rows.rooms import Rooms
 from chary.errors import UnknownHeld
 from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
-from chary.mechanisms.thresholds.counters import Counters
-from chary.mechanisms.thresholds.sharp_tests import SharpTests
+from chary.mechanisms.sketches import Counters
+from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number
 from chary.spine.interaction import Json, Paid, Ran, Touched, laplace_for_each, natural, steps_at_least
 from chary.spine.within import Within

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chary.accounting.accuracy import Spectrum, angle_up, spectrum
 from chary.answer import Table
 from chary.data import SecondMoments
-from chary.mechanisms.numbers.moment_noise import MomentNoise
+from chary.mechanisms.workloads import MomentNoise
 from chary.numbers import Number, plain, probability
 
 Floats = NDArray[np.float64]

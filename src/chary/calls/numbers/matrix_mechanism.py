@@ -16,9 +16,7 @@ from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Name, Positive, Probability
 from chary.data import Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.mechanisms.workloads.least_squares import MatrixMeasurement, Noising, best_measurement
-from chary.mechanisms.workloads.linear_queries import LinearQueries
-from chary.mechanisms.workloads.sum_strategies import CellChange
+from chary.mechanisms.workloads import CellChange, LinearQueries, MatrixMeasurement, Noising, best_measurement
 from chary.numbers import Number, plain
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine

@@ -16,7 +16,7 @@ from chary.calls.fields import Positive, Probability, Where, Whole
 from chary.calls.numbers.component_answers import Components
 from chary.data import Query, Relation, SecondMoments, second_moments
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.mechanisms.numbers.moment_noise import MomentNoise
+from chary.mechanisms.workloads import MomentNoise
 from chary.numbers import exact, plain
 from chary.spine.interaction import BETA, Json, Ran, Touched
 from chary.spine.spine import Spine

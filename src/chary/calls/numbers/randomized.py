@@ -12,7 +12,7 @@ from chary.calls.fields import Name, Positive
 from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
 from chary.mechanisms import RandomizedResponse, ShareEstimate
-from chary.mechanisms.local.local_reports import About
+from chary.mechanisms.local_reports import About
 from chary.numbers import Number
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine

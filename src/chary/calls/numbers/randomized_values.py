@@ -15,7 +15,7 @@ from chary.calls.fields import Keys, Name, Positive, Where
 from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
 from chary.mechanisms import CategoryReports, LocalEstimate, OneHotReports
-from chary.mechanisms.local.local_reports import About, Integers, estimate
+from chary.mechanisms.local_reports import About, Integers, estimate
 from chary.noise import Source
 from chary.numbers import Number
 from chary.spine.interaction import Json, Ran, Touched

@@ -12,7 +12,7 @@ from chary.calls.call import Bound, CallT
 from chary.calls.selection.selections import Chosen
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
-from chary.mechanisms.selection.top_k import Score
+from chary.mechanisms.choices import Score
 from chary.spine.interaction import Json, Ran, Touched
 
 Scored = tuple[Score, Any] | None

@@ -23,7 +23,7 @@ from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
-from chary.mechanisms.selection.majority import Rule
+from chary.mechanisms.choices import Rule
 from chary.numbers import Number, exact
 from chary.spine.interaction import BETA, KEPT, Json, Ran, Touched
 from chary.spine.spine import Spine

@@ -13,7 +13,7 @@ from chary.calls.fields import Condition, Exact, Whole
 from chary.calls.selection.candidates import Scored, published
 from chary.calls.selection.selections import Chosen, Selected
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
-from chary.mechanisms.padding import padded, unpadded
+from chary.mechanisms.additive import padded, unpadded
 from chary.spine.earlier import earlier
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine

@@ -10,7 +10,7 @@ from chary.data.engines.engine import ElementReading
 from chary.data.queries.elements import Mark
 from chary.mechanisms import Distinct
 from chary.mechanisms import Phantoms as Phantoms
-from chary.mechanisms.padding import SMALL, padded, unpadded
+from chary.mechanisms.additive import SMALL, padded, unpadded
 
 
 @dataclass(frozen=True)

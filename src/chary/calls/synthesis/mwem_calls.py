@@ -25,8 +25,8 @@ from chary.data.domain.regions import Region, matrix
 from chary.data.domain.synthetic import rows_drawn
 from chary.data.domain.weighted_regions import WeightedRegion
 from chary.errors import InvalidQuery
-from chary.mechanisms.synthesis.mwem_fit import Exponents, MwemRounds, Round, best_round, missed, weighted
-from chary.mechanisms.synthesis.public_histogram import PublicHistogram
+from chary.mechanisms.mwem import Exponents, MwemRounds, Round, best_round, missed, weighted
+from chary.mechanisms.weights import PublicHistogram
 from chary.spine.interaction import Json, Ran, Touched, natural
 from chary.spine.spine import Spine
 

@@ -18,14 +18,7 @@ from chary.data.domain.linear import MOST_STEPS, CellWeights
 from chary.data.domain.regions import located
 from chary.data.domain.weighted_regions import RowSum, WeightReader
 from chary.errors import InvalidQuery
-from chary.mechanisms.synthesis.small_database_classes import (
-    MOST_ANSWERS,
-    MOST_BITS,
-    MOST_CANDIDATES,
-    MOST_ROWS,
-    Classes,
-    Measure,
-)
+from chary.mechanisms.small_database import MOST_ANSWERS, MOST_BITS, MOST_CANDIDATES, MOST_ROWS, Classes, Measure
 from chary.spine.interaction import Json
 
 MOST_CELLS: Final = 10**7

@@ -22,8 +22,7 @@ from chary.data.columns import Schema, classify
 from chary.data.domain.synthetic import rows_in
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
-from chary.mechanisms.synthesis.small_database_classes import Measure
-from chary.mechanisms.synthesis.small_database_draw import SmallDatabases
+from chary.mechanisms.small_database import Measure, SmallDatabases
 from chary.numbers import Number, plain, whole
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine

@@ -20,7 +20,7 @@ from chary.data import Mean, Neighbouring, Query
 from chary.errors import BudgetRefused, InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Gaussian
-from chary.mechanisms.thresholds.sharp_tests import SharpTests
+from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number, exact
 from chary.spine.interaction import Interaction, Json, Question, Ran, Touched, check_question, error_bar, natural
 from chary.spine.outlook import Barred, least_of

@@ -12,7 +12,7 @@ from chary.amounts import Amount
 from chary.calls.thresholds.sharpness import Sharpness, chance_of_each, rho_of
 from chary.errors import InvalidParameter
 from chary.filters import RenyiFilter
-from chary.mechanisms.thresholds.sharp import SharpSampler
+from chary.mechanisms.threshold_tests import SharpSampler
 from chary.numbers import Number
 from chary.spine.interaction import KEPT, Json
 from chary.spine.within import Within

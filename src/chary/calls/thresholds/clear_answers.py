@@ -17,7 +17,7 @@ from chary.calls.thresholds.how_sharply import HowSharply, TestedTogether
 from chary.calls.thresholds.sharpness import Width, chance_of_each
 from chary.data import Query
 from chary.mechanisms import BOUNDARY, BoundaryWrapper
-from chary.mechanisms.thresholds.label_draws import LabelDraws
+from chary.mechanisms.boundaries import LabelDraws
 from chary.numbers import Number, exact
 from chary.spine.interaction import KEPT, Json, Ran, Touched
 from chary.spine.within import Within

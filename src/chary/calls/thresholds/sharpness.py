@@ -12,7 +12,7 @@ from chary.accounting.sharp_tests import LEAST_SPEED, SharpTails, SharpTest, lea
 from chary.accounting.sharp_widths import check_chance, half_width
 from chary.errors import InvalidParameter, NoPrice
 from chary.filters import Filter, RenyiFilter
-from chary.mechanisms.thresholds.sharp import SharpSampler
+from chary.mechanisms.threshold_tests import SharpSampler
 from chary.numbers import Number, exact, plain
 from chary.spine.interaction import KEPT
 from chary.spine.within import Within

@@ -21,7 +21,7 @@ from chary.data import Query
 from chary.errors import InvalidQuery
 from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
 from chary.mechanisms.additive import Integers
-from chary.mechanisms.thresholds.sharp_tests import SharpTests
+from chary.mechanisms.threshold_tests import SharpTests
 from chary.spine.interaction import (
     Json,
     Question,

@@ -26,7 +26,7 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import BOUNDARY, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip, ThresholdTest
 from chary.mechanisms.additive import Integers
-from chary.mechanisms.thresholds.boundary_wrapper import InnerOutcome
+from chary.mechanisms.boundaries import InnerOutcome
 from chary.spine.interaction import Json, Ran, Touched
 from chary.spine.spine import Spine
 

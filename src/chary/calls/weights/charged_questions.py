@@ -12,7 +12,7 @@ from chary.calls.thresholds.how_sharply import together
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.weights.histogram_questions import NEARLY_SURE, AskHistogram, WeightedAnswer
 from chary.mechanisms import Additive, Gaussian, Laplace
-from chary.mechanisms.synthesis.weights_update import Easy, Transcript
+from chary.mechanisms.weights import Easy, Transcript
 from chary.numbers import Number
 from chary.spine.interaction import Json, Ran, Touched, laplace_for
 from chary.spine.within import Within

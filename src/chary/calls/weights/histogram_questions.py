@@ -22,8 +22,8 @@ from chary.data.domain.weighted_regions import RowSum, WeightedRegion, WeightRea
 from chary.data.size import public_size
 from chary.errors import InvalidQuery, UnknownHeld
 from chary.mechanisms import Additive
-from chary.mechanisms.synthesis.weights_update import MultiplicativeWeights, Transcript
-from chary.mechanisms.synthesis.weights_update import WeightVector as Learned
+from chary.mechanisms.weights import MultiplicativeWeights, Transcript
+from chary.mechanisms.weights import WeightVector as Learned
 from chary.numbers import Number, plain
 from chary.spine.interaction import BETA, Interaction, Json, Ran, Touched
 from chary.spine.quote import NOT_KEPT

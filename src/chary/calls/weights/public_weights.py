@@ -28,7 +28,7 @@ from chary.calls.workload import AskedShare, condition
 from chary.data.domain.synthetic import rows_drawn
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, NoPrice, UnknownHeld
-from chary.mechanisms.synthesis.weights_update import Change, Transcript
+from chary.mechanisms.weights import Change, Transcript
 from chary.numbers import plain
 from chary.spine.interaction import Json
 from chary.spine.quote import NOT_KEPT, Quote, quote

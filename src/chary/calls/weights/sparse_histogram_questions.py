@@ -11,8 +11,8 @@ from chary.calls.weights.histogram_questions import NEARLY_SURE, AskHistogram
 from chary.errors import BudgetRefused
 from chary.filters import Filter, Price
 from chary.mechanisms import HiddenThreshold, Laplace, SparseVectorMachine
-from chary.mechanisms.padding import SMALL, padded, unpadded
-from chary.mechanisms.synthesis.weights_update import Transcript, WeightVector
+from chary.mechanisms.additive import SMALL, padded, unpadded
+from chary.mechanisms.weights import Transcript, WeightVector
 from chary.spine.interaction import FREE, Json, Ran, Touched
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from chary.calls.weights.public_weights import HistogramState, WeightsQuote, con
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights, HistogramRound
 from chary.calls.workload import AskedShare
 from chary.data.size import public_size
-from chary.mechanisms.synthesis.weights_update import Transcript
+from chary.mechanisms.weights import Transcript
 from chary.spine.interaction import Json
 from chary.spine.spine import Spine
 

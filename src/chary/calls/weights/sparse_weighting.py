@@ -19,7 +19,7 @@ from chary.data import Universe, count
 from chary.data.size import public_size
 from chary.errors import InvalidParameter
 from chary.mechanisms import SparseVectorMachine
-from chary.mechanisms.synthesis.weights_update import Update
+from chary.mechanisms.weights import Update
 from chary.numbers import failing, plain
 from chary.spine.interaction import Json
 from chary.spine.spine import Spine

@@ -21,7 +21,7 @@ from chary.data import Universe, count
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, CharyError
 from chary.filters import Filter, RenyiFilter
-from chary.mechanisms.synthesis.weights_update import Transcript, Update
+from chary.mechanisms.weights import Transcript, Update
 from chary.spine.interaction import Json, Ran, Touched, laplace_for
 from chary.spine.spine import Spine
 
@@ -50,7 +50,7 @@ class Weights(Opening[Run[WeightedAnswer, WeightsState]]):
 
     Sizes are those at the opening. With `follow_size` calls get smaller as the table grows, so that more hits fit;
     otherwise answers get more accurate. `update` and `mixing` are those of
-    `chary.mechanisms.synthesis.weights_update`; "published" and 1 reproduce [GROW].
+    `chary.mechanisms.weights`; "published" and 1 reproduce [GROW].
 
     Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`) or
     columns have other types; `NoPrice` under another filter.

@@ -12,7 +12,7 @@ from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.log_ticks import log_ticks
 from chary.experiments.measurements import Measurements, Row
 from chary.experiments.needed_distance import needed
-from chary.mechanisms.sparse.hidden_threshold import SparseVectorMachine
+from chary.mechanisms.threshold_tests import SparseVectorMachine
 
 START: Final = 10_000
 TESTS: Final = 1000

@@ -18,8 +18,7 @@ from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.log_ticks import log_ticks
 from chary.experiments.measurements import Measurements, Row
 from chary.experiments.needed_distance import Machine, needed
-from chary.mechanisms.sparse.hidden_threshold import SparseVectorMachine
-from chary.mechanisms.sparse.one_sided_threshold import OneSidedMachine
+from chary.mechanisms.threshold_tests import OneSidedMachine, SparseVectorMachine
 
 SURE: Final = "0.95"
 

@@ -14,8 +14,7 @@ from chary.experiments.selection.alarm_runs import DELTA, EPSILON
 from chary.experiments.selection.daily_series import DailySeries
 from chary.filters import Budget, largest_call
 from chary.mechanisms.additive import Laplace
-from chary.mechanisms.sparse.hidden_threshold import SparseVectorMachine
-from chary.mechanisms.thresholds.sharp import SharpSampler
+from chary.mechanisms.threshold_tests import SharpSampler, SparseVectorMachine
 from chary.noise import Source
 
 Flags = NDArray[np.bool_]

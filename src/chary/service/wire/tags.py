@@ -58,13 +58,15 @@ from chary.data.queries.second_moments import SecondMoments
 from chary.filters.exact import ExactFilter
 from chary.filters.filter import Budget, PureFilter, RenyiFilter
 from chary.mechanisms.additive import Gaussian, Laplace
-from chary.mechanisms.local.category_reports import CategoryReports
-from chary.mechanisms.local.hashed_reports import HashedReports
-from chary.mechanisms.local.one_hot_reports import OneHotReports
-from chary.mechanisms.local.repeated_reports import RepeatedReports
-from chary.mechanisms.numbers.moment_noise import MomentNoise
-from chary.mechanisms.numbers.randomized_response import RandomizedResponse
-from chary.mechanisms.synthesis.mwem_fit import Exponents
+from chary.mechanisms.local_reports import (
+    CategoryReports,
+    HashedReports,
+    OneHotReports,
+    RandomizedResponse,
+    RepeatedReports,
+)
+from chary.mechanisms.mwem import Exponents
+from chary.mechanisms.workloads import MomentNoise
 from chary.session.public_report.gathering import ReportedCall, ReportedDataset
 from chary.session.public_report.public_report import PublicReport
 from chary.session.public_report.published_values import PublishedValue

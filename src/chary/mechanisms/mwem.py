@@ -1,4 +1,4 @@
-"""MWEM (Hardt, Ligett, McSherry 2012): a public histogram fitted to the counts that it gets most wrong."""
+"""MWEM: a synthetic histogram fitted by multiplicative weights."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,8 @@ from chary.accounting.numerics import decimal, precise, rounded_down
 from chary.accounting.synthesis import GRID, MOST_ROUNDS, REACH
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Additive, Gaussian, Laplace
-from chary.mechanisms.selection.exponential import Exponential
-from chary.mechanisms.selection.permute_and_flip import PermuteAndFlip
-from chary.mechanisms.synthesis.public_histogram import Cells, PublicHistogram
+from chary.mechanisms.choices import Exponential, PermuteAndFlip
+from chary.mechanisms.weights import Cells, PublicHistogram
 from chary.noise import Source
 from chary.numbers import Number, positive, whole
 

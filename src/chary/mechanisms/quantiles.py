@@ -1,10 +1,12 @@
-"""Quantiles on a public grid by inverse sensitivity: one of them, or several by halving the data again and again."""
+"""Quantiles: order statistics by the exponential mechanism, grids, and guards against ties."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from math import lcm
-from typing import Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,11 +15,183 @@ from chary.accounting import Pure
 from chary.accounting.accuracy import RankChoice, halvings, rank_excess_up
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import Integers
-from chary.mechanisms.numbers.bracketing import Part, choose_place
-from chary.mechanisms.numbers.scattering import Coins, Scattered
-from chary.mechanisms.selection.inverse_sensitivity import InverseSensitivity, Stretches
-from chary.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from chary.mechanisms.choices import InverseSensitivity, PermuteAndFlip, Stretches
 from chary.numbers import Number, positive, probability, whole
+
+# Equal values told apart by coins of their own, which are thrown when somebody asks for them.
+
+_WORD: Final = 64
+# Eight megabytes of words at a time.
+_BLOCK: Final = 2**20
+
+
+class Coins:
+    """All that is drawn in a choice among places, from a source of random words."""
+
+    def __init__(self, source: noise.Source) -> None:
+        self._source = source
+
+    def place(self, chooser: InverseSensitivity, stretches: Stretches) -> int:
+        """A place, by the law of the chooser."""
+        return chooser.step(stretches, self._source)
+
+    def accepts(self, chooser: InverseSensitivity, more: int) -> bool:
+        """True with the chance by which the law makes a place so many steps of distance farther off less likely."""
+        return not more or bool(noise.bernoulli(self._source, noise.Enclosure.exponential(chooser.unit * more), 1)[0])
+
+    def half(self, count: int) -> int:
+        """How many of so many fair coins fall on one side: exactly binomial, a bit a coin."""
+        words, rest = divmod(count, _WORD)
+        sides = 0
+        for first in range(0, words, _BLOCK):
+            sides += int(np.bitwise_count(self._source.words(min(_BLOCK, words - first), _WORD)).sum(dtype=np.int64))
+        if rest:
+            sides += (int(self._source.words(1, _WORD)[0]) >> _WORD - rest).bit_count()
+        return sides
+
+
+class Scattered:
+    """Values on a grid `2**bits` times as fine as their own, each at a random place of its old one. Secret.
+
+    Guarantee: the law is that of coins thrown for each value at once: of the values in an interval of two equal halves
+    each is in the first one by a fair coin of its own, so how many are is binomial, and given that number both halves
+    are scattered alike, whatever the other does. Numbers are drawn when they are first asked for, and remembered: all
+    answers are of one and the same scattering. So what is never asked costs nothing, and equal values a bit each.
+    """
+
+    def __init__(self, places: Integers, counts: Integers, points: int, bits: int, coins: Coins) -> None:
+        """Values as in `Order`; no coins are thrown yet."""
+        self._places, self._bits, self._coins = places, bits, coins
+        self._upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        self._halves: dict[tuple[int, int], int] = {}
+        self.points = points << bits
+
+    def below(self, place: int) -> int:
+        """How many values are below a fine place."""
+        old, rest = place >> self._bits, place & ((1 << self._bits) - 1)
+        at = int(np.searchsorted(self._places, old))
+        found = int(self._upto[at])
+        if rest and at < self._places.size and self._places[at] == old:
+            found += self._within(at, rest)
+        return found
+
+    def around(self, ranks: Any) -> list[int]:
+        """Fine places, at edges of old ones, between which the values of these ranks are."""
+        if not self._places.size:
+            return []
+        at = np.clip(np.searchsorted(self._upto, ranks, side="right") - 1, 0, self._places.size - 1)
+        old = self._places[np.unique(at)]
+        found: list[int] = (np.concatenate([old, old + 1]) << self._bits).tolist()
+        return found
+
+    def _within(self, at: int, rest: int) -> int:
+        """How many of the equal values at `at` are on the first `rest` fine places of their old one."""
+        count, found, node = int(self._upto[at + 1] - self._upto[at]), 0, 1
+        for bit in reversed(range(self._bits)):
+            first = self._first_half(at, node, count)
+            node *= 2
+            if rest >> bit & 1:
+                found, count, node = found + first, count - first, node + 1
+            else:
+                count = first
+            if not rest & ((1 << bit) - 1):
+                break
+        return found
+
+    def _first_half(self, at: int, node: int, count: int) -> int:
+        if (at, node) not in self._halves:
+            self._halves[at, node] = self._coins.half(count)
+        return self._halves[at, node]
+
+    def __repr__(self) -> str:
+        return "Scattered(<secret>)"
+
+
+# A choice among the places of a grid, of which only those are looked at that are likely.
+
+
+class Distances(Protocol):
+    """Distances of places that grow with the values below a place, and with those above it."""
+
+    def of(self, below: Integers, equal: Integers, size: int) -> Integers:
+        """Of places with so many values below and on them, of `size` in all."""
+        ...
+
+    def wanted(self, size: int) -> int:
+        """How many values are below a place of distance 0."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """The fine places from `first` to `last`, the values there, and `more` values, a public number, on the last."""
+
+    values: Scattered
+    first: int
+    last: int
+    more: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many values there are in all; secret."""
+        return self.upto(self.last + 1)
+
+    def upto(self, place: int) -> int:
+        """How many of them are below a place."""
+        found = self.values.below(place) - self.values.below(self.first)
+        return found + self.more if place > self.last else found
+
+    def brackets(self, wanted: int) -> list[int]:
+        """Places that divide the part, ever closer to where so many values are below."""
+        base, steps = self.values.below(self.first), 1 << np.arange(max(1, self.size.bit_length()))
+        around = self.values.around(base + wanted + np.concatenate([-steps[::-1], [0], steps]))
+        inside = {edge for edge in around if self.first < edge <= self.last} | {self.first, self.last, self.last + 1}
+        return sorted({*inside, *self._halvings(sorted(inside), wanted)})
+
+    def _halvings(self, edges: list[int], wanted: int) -> Iterator[int]:
+        low, high = next((pair for pair in pairwise(edges) if self.upto(pair[1]) > wanted), (self.last, self.last + 1))
+        while high - low > 1:
+            middle = (low + high) // 2
+            yield middle
+            low, high = (low, middle) if self.upto(middle) > wanted else (middle, high)
+
+
+def choose_place(chooser: InverseSensitivity, distances: Distances, part: Part, coins: Coins) -> int:
+    """A place of the part, counted from its first, by the law of the chooser over the distances of all of them.
+
+    The part is divided into intervals. A place within one has at least its values below the interval below it, and at
+    most those above the interval above it, so its distance is at least that of all the interval's values on one place.
+    A place is proposed as if that were its distance, and taken with the chance by which its own distance makes it less
+    likely; else the interval is divided there, and the next one is proposed.
+
+    Guarantee: exactly the law of looking at all places. Given the values, each proposal ends with place t with a chance
+    of `exp(-unit D(t))` times what does not depend on t; so it does whatever was refused before. Coins of the values
+    that were thrown meanwhile are thrown once, by a law that does not depend on who asks (`Scattered`). An interval of
+    one place, or without values, is never refused; so it ends.
+    """
+    size = part.size
+    edges = part.brackets(distances.wanted(size))
+    ranks = [part.upto(edge) for edge in edges]
+    while True:
+        starts, below = np.array(edges, dtype=np.int64), np.array(ranks, dtype=np.int64)
+        least = distances.of(below[:-1], np.diff(below), size)
+        found = part.first + coins.place(chooser, Stretches(starts[:-1] - part.first, np.diff(starts), least))
+        at = int(np.searchsorted(starts, found, side="right")) - 1
+        mine, after = part.upto(found), part.upto(found + 1)
+        own = distances.of(np.array([mine]), np.array([after - mine]), size)
+        if coins.accepts(chooser, int(own[0] - least[at])):
+            return found - part.first
+        _divide(edges, ranks, at, ((found, mine), (found + 1, after)))
+
+
+def _divide(edges: list[int], ranks: list[int], at: int, where: tuple[tuple[int, int], ...]) -> None:
+    for place, rank in reversed(where):
+        if edges[at] < place < edges[at + 1]:
+            edges.insert(at + 1, place)
+            ranks.insert(at + 1, rank)
+
+
+# Quantiles on a public grid by inverse sensitivity: one of them, or several by halving the data again and again.
 
 # Ranks are multiplied by the denominator in int64: a million leaves room for 9e12 values.
 MOST_PARTS: Final = 10**6
@@ -277,3 +451,115 @@ def _ranks(order: Order) -> tuple[Integers, Integers, Integers]:
     below[1::2], below[2::2] = upto - order.counts, upto
     equal[1::2] = order.counts
     return starts, below, equal
+
+
+# Guards of quantiles: values certainly at or below, and at or above, the quantiles between them.
+
+
+class Guarded(NamedTuple):
+    """The chosen grid places, ascending, and for each a place below and one above."""
+
+    places: list[int]
+    low: list[int]
+    high: list[int]
+
+
+@dataclass(frozen=True)
+class GuardedQuantiles:
+    """Quantiles with an interval for each, by three halvings of a third of epsilon: answers, upper and lower guards.
+
+    An upper guard is the quantile of the values and `p` more on the highest place. It is chosen with rank error at most
+    R but for a chance beta, so `a - (1-q)n <= R - qp` for the number a of values above it; with `qp > R` that is
+    negative, and the guard is at or above every q-quantile. Nothing needs to be known of n. Lower guards are upper ones
+    of the mirrored values. In a halving every choice keeps its promise within its own part, and values up to a guard go
+    to the guards below it, so that promises for parts are promises for all (docs/quantiles.md, "Intervals").
+
+    Guarantee: `Pure(epsilon)`, three times that of `HalvedQuantiles` with epsilon/3; `p` is public. But for a chance
+    `beta` every q-quantile lies between its guards, for all q together, whatever the values are, if there are any.
+
+    >>> import numpy as np
+    >>> made = GuardedQuantiles(("0.5",), epsilon=1, replace=False, beta="0.05")
+    >>> made.step(Order(np.arange(1000), np.full(1000, 10), 1001), noise.Seeded(1))
+    Guarded(places=[499], low=[495], high=[503])
+    >>> made.reaches(1001)
+    [65]
+    """
+
+    at: tuple[Number, ...]
+    epsilon: Number
+    replace: bool
+    beta: Number
+    moves: int = 1
+    flip: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", probability(self.beta, "beta"))
+        self.answers  # noqa: B018 - refuses what are no quantiles
+
+    @property
+    def rounds(self) -> int:
+        """How many choices any one value takes part in."""
+        return 3 * self.answers.rounds
+
+    @cached_property
+    def answers(self) -> HalvedQuantiles:
+        """The quantiles themselves."""
+        return HalvedQuantiles(self.at, self._third, self.replace, self.moves, flip=self.flip)
+
+    @cached_property
+    def upper(self) -> HalvedQuantiles:
+        """The guards above."""
+        return HalvedQuantiles(self.at, self._third, self.replace, self.moves, self._side, self.flip)
+
+    @cached_property
+    def lower(self) -> HalvedQuantiles:
+        """The guards below, of mirrored values."""
+        mirrored = tuple(1 - Fraction(q) for q in reversed(self.answers.at))
+        return HalvedQuantiles(mirrored, self._third, self.replace, self.moves, self._side, self.flip)
+
+    def event(self) -> Pure:
+        """What all of them together may reveal."""
+        return Pure(self.epsilon)
+
+    def step(self, order: Order, source: noise.Source) -> Guarded:
+        """The chosen places; one that came out beyond its guard is itself the end."""
+        found = self.answers.step(order, source)
+        high = self.upper.step(order, source)
+        mirrored = self.lower.step(order.mirrored(), source)
+        low = [order.points - 1 - place for place in reversed(mirrored)]
+        ends = list(zip(found, low, high, strict=True))
+        return Guarded(found, [min(it, under) for it, under, _ in ends], [max(it, over) for it, _, over in ends])
+
+    def reaches(self, points: int) -> list[int]:
+        """For each quantile, by how many ranks its guards are farther off at most, but for the same chance.
+
+        Values on one dithered place count as one, as they do for `rank_errors_up`.
+        """
+        above, below = _reaches(self.upper, points), _reaches(self.lower, points)
+        return [max(pair) for pair in zip(above, reversed(below), strict=True)]
+
+    @property
+    def _third(self) -> Fraction:
+        return positive(self.epsilon, "epsilon") / 3
+
+    @property
+    def _side(self) -> Fraction:
+        return Fraction(self.beta) / 2
+
+
+def _reaches(guards: HalvedQuantiles, points: int) -> list[int]:
+    """A guard's rank is off by the share q of its margin and by as much again as its own error, and by its parent's."""
+    quantiles, places = [Fraction(q) for q in guards.at], guards.grid(points)
+    share = Fraction(guards.epsilon) / guards.rounds
+    if guards.moves > 1 or len(quantiles) == 1:
+        distances = [RankDistance(q, guards.replace, guards.moves) for q in quantiles]
+        return [_reach(guards, distance, share, places) for distance in distances]
+    found = [0] * len(quantiles)
+    for choice in halvings(quantiles):
+        parent = 0 if choice.parent is None else found[choice.parent]
+        found[choice.position] = parent + _reach(guards, *guards.choice(choice, share), places)
+    return found
+
+
+def _reach(guards: HalvedQuantiles, distance: RankDistance, share: Fraction, places: int) -> int:
+    return int(2 * Fraction(distance.q) * guards.margin(distance, share, places)) + 1

@@ -1,1 +1,0 @@
-"""Selection with real Gaussian noise."""

@@ -1,1 +1,0 @@
-"""Counts that are told at every step."""

@@ -1,1 +1,0 @@
-"""Order statistics and randomized response."""

@@ -1,1 +1,0 @@
-"""Choosing one or a few of many candidates."""

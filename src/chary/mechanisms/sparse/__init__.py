@@ -1,1 +1,0 @@
-"""The sparse vector's hidden threshold."""

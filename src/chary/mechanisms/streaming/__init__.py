@@ -1,1 +1,0 @@
-"""Sketches, and estimators of streams."""

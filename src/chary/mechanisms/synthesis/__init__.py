@@ -1,1 +1,0 @@
-"""Public histograms and small databases fitted to answers."""

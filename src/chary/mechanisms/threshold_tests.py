@@ -1,0 +1,625 @@
+"""Tests against thresholds on exact integers: Laplace, optimal, two-sided, with a hidden threshold."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chary import noise
+from chary.accounting import Event, OneSidedNoise, SparseNoise, Targeted, between_q_down, error_up, one_sided_error_up
+from chary.accounting.sharp_tests import BITS, SharpTable, SharpTest, TwoSidedTable
+from chary.errors import InvalidParameter
+from chary.mechanisms.additive import SMALL, Additive, Integers, Laplace, padded, unpadded
+from chary.noise.choice import GUARD_BITS, NEGLIGIBLE, WEIGHT_ERROR, Floats
+from chary.noise.laplace import Ladder, ladder
+from chary.noise.partition import Bounds
+from chary.noise.source import LARGEST_UPPER, integers
+from chary.numbers import Number, whole
+
+# Sparse vector: which values are above a threshold whose noise stays hidden, until so many were.
+
+
+@dataclass(frozen=True)
+class HiddenThreshold:
+    """The noise of the threshold, which is secret and shown nowhere, and how many hits are used up."""
+
+    shift: int
+    used: int = 0
+
+    def dump(self) -> bytes:
+        """The state for the ledger's secret table."""
+        return padded(json.dumps([self.shift, self.used]).encode(), SMALL)
+
+    @classmethod
+    def load(cls, data: bytes) -> "HiddenThreshold":
+        """The state that `dump` wrote."""
+        return cls(*json.loads(unpadded(data)))
+
+    def __repr__(self) -> str:
+        return f"HiddenThreshold(<secret>, used={self.used})"
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """How many values were tested in order, the positions of those above, their noisy values if any are published."""
+
+    tested: int
+    positions: list[int]
+    values: list[int] | None
+
+
+@dataclass(frozen=True)
+class SparseVectorMachine:
+    """Whether each integer, with fresh noise, reaches a threshold with noise of its own; it ends at the last of `hits`.
+
+    Guarantee: that of its `sizes`, for any number of values, chosen adaptively, each of which moves by at most
+    `sensitivity` steps between neighbours (and all in one direction, if the noise was made for that). The published
+    proofs hold for discrete noise because the sensitivity is whole (docs/sparse_vector.md). All in grid steps.
+
+    >>> from chary.accounting import sparse_noise
+    >>> sure = SparseVectorMachine(sparse_noise(epsilon=10**6, hits=2), sensitivity=1)
+    >>> source = noise.OperatingSystem()
+    >>> state, crossed = sure.step(sure.start(source), np.array([3, 9, 4, 9, 9]), 5, source)
+    >>> crossed, state
+    (Crossed(tested=4, positions=[1, 3], values=None), HiddenThreshold(<secret>, used=2))
+    """
+
+    sizes: SparseNoise
+    sensitivity: int
+
+    def __post_init__(self) -> None:
+        whole(self.sensitivity, "sensitivity")
+        self.answers  # noqa: B018 - refuses noise out of range
+        self._laws()
+
+    @property
+    def answers(self) -> Laplace | None:
+        """The noise of a published value."""
+        scale = self.sizes.scaled(self.sensitivity).answer
+        return None if scale is None else self._law(scale)
+
+    @property
+    def tests_alone(self) -> "SparseVectorMachine":
+        """The same without values."""
+        return SparseVectorMachine(replace(self.sizes, answer=None), self.sensitivity)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise of a test and its threshold together."""
+        scaled = self.sizes.scaled(self.sensitivity)
+        return math.sqrt(2) * math.hypot(scaled.threshold, scaled.test)
+
+    def error_up(self, tests: int, confidence: Number) -> int:
+        """How far off so many tests may be together, in grid steps."""
+        return error_up(self.sizes.scaled(self.sensitivity), tests=tests, confidence=confidence)
+
+    def start(self, source: noise.Source) -> HiddenThreshold:
+        """Draw the threshold's noise."""
+        return HiddenThreshold(self._laws()[0].draw_one(source))
+
+    def step(
+        self, state: HiddenThreshold, values: Integers, threshold: int, source: noise.Source
+    ) -> tuple[HiddenThreshold, Crossed]:
+        """Test exact values in order, as if one by one; values after the last allowed hit stay untested."""
+        if state.used >= self.sizes.hits:
+            raise InvalidParameter("all hits of this sparse vector are used up")
+        noisy = self._laws()[1].apply(values, source)
+        above: list[int] = []
+        tested = 0
+        while tested < len(values) and state.used < self.sizes.hits:
+            most = 1 if self.sizes.redrawn else self.sizes.hits - state.used
+            found = tested + np.flatnonzero(noisy[tested:] >= threshold + state.shift)[:most]
+            above += [int(position) for position in found]
+            tested = above[-1] + 1 if len(found) == most else len(values)
+            state = self._after(state, len(found), source)
+        return state, Crossed(tested, above, answered(self.answers, values, above, source))
+
+    def _after(self, state: HiddenThreshold, found: int, source: noise.Source) -> HiddenThreshold:
+        used = state.used + found
+        if found and self.sizes.redrawn and used < self.sizes.hits:
+            return HiddenThreshold(self.start(source).shift, used)
+        return HiddenThreshold(state.shift, used)
+
+    def _laws(self) -> tuple[Laplace, Laplace]:
+        """The noise of the threshold and of a test."""
+        scaled = self.sizes.scaled(self.sensitivity)
+        return self._law(scaled.threshold), self._law(scaled.test)
+
+    def _law(self, scale: Fraction) -> Laplace:
+        return Laplace(max(noise.SMALLEST_SCALE, scale), self.sensitivity)
+
+
+def answered(answers: Laplace | None, values: Integers, above: list[int], source: noise.Source) -> list[int] | None:
+    """Published values have noise of their own: that of the tests must stay hidden."""
+    return None if answers is None else [int(value) for value in answers.apply(values[above], source)]
+
+
+# Sparse vector with one-sided noise: no test is lost to noise that pulls a value down, or the threshold.
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """Geometric noise `P(k) ~ exp(-k / scale)` on k >= 0.
+
+    >>> Geometric(Fraction(50)).at_least(0), round(Geometric(Fraction(50)).at_least(50), 3)
+    (1.0, 0.368)
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        noise.checked_scale(self.scale)
+
+    def draw_one(self, source: noise.Source) -> int:
+        """One exact sample."""
+        return self._ladder.draw_one(source)
+
+    def apply(self, values: Integers, source: noise.Source) -> Integers:
+        """Noisy integers, one for each value; the sum never wraps around."""
+        return noise.add(values, noise.geometric(source, self.scale, len(values)))
+
+    def at_least(self, distance: int) -> float:
+        """The probability that the noise is `distance` or more."""
+        return math.exp(-max(distance, 0) / float(self.scale))
+
+    @cached_property
+    def _ladder(self) -> Ladder:
+        return ladder(self.scale, False)
+
+
+@dataclass(frozen=True)
+class OneSidedMachine:
+    """Whether each integer and its fresh noise reach a bar and its hidden noise; it ends at the last of `hits`.
+
+    Guarantee: `sizes.event`, for any number of values, chosen adaptively, each of which moves by at most
+    `sizes.sensitivity` steps between neighbours (and all in one direction, if the noise was made for that); the proof
+    is in docs/sparse_vector.md. The bar that is tested lies `sizes.shift` above the public one. All in grid steps.
+
+    Source: theory section 10, "Few hits".
+
+    >>> from chary.accounting import one_sided_noise
+    >>> sure = OneSidedMachine(one_sided_noise(epsilon=10**6, hits=2))
+    >>> source = noise.OperatingSystem()
+    >>> state, crossed = sure.step(sure.start(source), np.array([3, 9, 4, 9, 9]), 5, source)
+    >>> crossed, state
+    (Crossed(tested=4, positions=[1, 3], values=None), HiddenThreshold(<secret>, used=2))
+    """
+
+    sizes: OneSidedNoise
+
+    def __post_init__(self) -> None:
+        self.answers  # noqa: B018 - refuses noise out of range
+        self._laws()
+
+    @property
+    def sensitivity(self) -> int:
+        """By how many steps a value may move."""
+        return self.sizes.sensitivity
+
+    @property
+    def answers(self) -> Laplace | None:
+        """The noise of a published value."""
+        scale = self.sizes.answer
+        return None if scale is None else Laplace(max(noise.SMALLEST_SCALE, scale), self.sensitivity)
+
+    @property
+    def event(self) -> Event:
+        """What everything that is answered may reveal."""
+        return self.sizes.event
+
+    @property
+    def tests_alone(self) -> "OneSidedMachine":
+        """The same without values."""
+        return OneSidedMachine(replace(self.sizes, answer=None))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise of a test and its threshold together."""
+        return math.hypot(self.sizes.threshold, self.sizes.test)
+
+    def error_up(self, tests: int, confidence: Number) -> int:
+        """How far off so many tests may be together, in grid steps."""
+        return one_sided_error_up(self.sizes, tests=tests, confidence=confidence)
+
+    def start(self, source: noise.Source) -> HiddenThreshold:
+        """Draw the threshold's noise."""
+        return HiddenThreshold(self._laws()[0].draw_one(source))
+
+    def step(
+        self, state: HiddenThreshold, values: Integers, threshold: int, source: noise.Source
+    ) -> tuple[HiddenThreshold, Crossed]:
+        """Test exact values in order, as if one by one; values after the last allowed hit stay untested."""
+        left = self.sizes.hits - state.used
+        if left <= 0:
+            raise InvalidParameter("all hits of this sparse vector are used up")
+        bar = threshold + self.sizes.shift + state.shift
+        found = np.flatnonzero(self._laws()[1].apply(values, source) >= bar)[:left]
+        above = [int(position) for position in found]
+        tested = above[-1] + 1 if len(above) == left else len(values)
+        after = HiddenThreshold(state.shift, state.used + len(above))
+        return after, Crossed(tested, above, answered(self.answers, values, above, source))
+
+    def _laws(self) -> tuple[Geometric, Geometric]:
+        """The noise of the threshold and of a test."""
+        threshold, test = (max(noise.SMALLEST_SCALE, scale) for scale in (self.sizes.threshold, self.sizes.test))
+        return Geometric(threshold), Geometric(test)
+
+
+# Between thresholds ([TCT] section 1): low and high are free, only the zone between them is paid.
+
+Zone = Literal["low", "between", "high"]
+
+
+@dataclass(frozen=True)
+class ThreeZones:
+    """Where an integer plus discrete Laplace noise lies: below `low`, from `low` on below `high`, or from `high` on.
+
+    Thresholds are whole grid steps, `low < high`; epsilon = sensitivity / scale.
+
+    Guarantee: `Targeted(epsilon, q)` with the target "between" and
+    `q = (1 - exp(-(high - low)/scale)) / (e^epsilon + 1)`, which is attained. The noisy value itself is not published.
+
+    >>> zones = ThreeZones(Laplace.for_epsilon("0.1", sensitivity=1), low=450, high=550)
+    >>> zones.step(10**6, noise.OperatingSystem())
+    'high'
+    >>> round(float(zones.event().q), 6)
+    0.474999
+    """
+
+    additive: Laplace
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if any(isinstance(bar, bool) or not isinstance(bar, int) for bar in (self.low, self.high)):
+            raise InvalidParameter("low and high must be whole numbers of grid steps")
+        if self.low >= self.high:
+            raise InvalidParameter("low must be below high")
+        self.event()
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The privacy of one call."""
+        return call_epsilon(self.additive)
+
+    def step(self, value: int, source: noise.Source) -> Zone:
+        """The zone of an exact value."""
+        noisy = noise.add(int(value), self.additive.draw(source, 1))
+        return "low" if noisy < self.low else "between" if noisy < self.high else "high"
+
+    def event(self) -> Targeted:
+        """What a call may reveal; a hit is "between"."""
+        width = self.high - self.low
+        return Targeted(self.epsilon, between_q_down(self.epsilon, width=width, sensitivity=self.additive.sensitivity))
+
+
+# Conditional release and revisions ([TCT] Algorithm 2): publish the noisy value if it is in the target, or nothing.
+
+
+@dataclass(frozen=True)
+class Held:
+    """A noisy outcome that was not published: secret state.
+
+    `value` is what would be published, `score` its whole number of grid steps, `floor` the (public) lowest bar it has
+    failed. Neither repr nor str shows value or score.
+    """
+
+    value: int | float
+    score: int
+    floor: int
+
+    def __repr__(self) -> str:
+        return f"Held(<secret>, floor={self.floor})"
+
+    def dump(self) -> bytes:
+        """The state for the ledger's secret table."""
+        return padded(json.dumps([self.value, self.score, self.floor]).encode(), SMALL + len(str(self.floor)))
+
+    @classmethod
+    def load(cls, data: bytes) -> "Held":
+        """The state that `dump` wrote."""
+        return cls(*json.loads(unpadded(data)))
+
+
+@dataclass(frozen=True)
+class Published:
+    """An outcome that was in the target."""
+
+    value: int | float
+
+
+def judge(value: int | float, score: int, threshold: int) -> Held | Published:
+    """Publish an outcome whose score reaches the threshold, hold it otherwise.
+
+    Guarantee: if the outcome is epsilon-DP, this is an epsilon-DP call with the NotPrior target "published".
+    """
+    return Published(value) if score >= threshold else Held(value, score, threshold)
+
+
+def revise(held: Held, threshold: int) -> Held | Published:
+    """Lower the bar for a held outcome: a 2 epsilon-DP call with a NotPrior target, one hit at most in all.
+
+    Errors: `InvalidParameter` if the new bar is not below the last one, since the target must grow by a disjoint set.
+
+    >>> revise(Held(480, 480, 500), 450)
+    Published(value=480)
+    >>> revise(Held(480, 480, 500), 490)
+    Held(<secret>, floor=490)
+    """
+    if threshold >= held.floor:
+        raise InvalidParameter("a revision must lower the bar below the last one that was tried")
+    return judge(held.value, held.score, threshold)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a watch found: how many values were tested in order, the positions that hit, their noisy values."""
+
+    tested: int
+    positions: list[int]
+    noisy: list[int]
+
+
+@dataclass(frozen=True)
+class BarTests:
+    """One conditional release for each of many values, in order; with `most_hits`, halting right after that many.
+
+    Guarantee: each value is an epsilon-DP call with a NotPrior target; noise is independent, so if neighbours differ
+    in c of the values, at most min(hits, c) of the hits concern any of them (theory 1.6).
+    """
+
+    additive: Additive
+    threshold: int
+    most_hits: int | None = None
+
+    def reached(self, value: int, source: noise.Source) -> bool:
+        """Test one exact value alone."""
+        return self.additive.apply_one(value, source) >= self.threshold
+
+    def step(self, values: Integers, source: noise.Source) -> Watched:
+        """Test the exact values; values after the last allowed hit stay untested."""
+        noisy = self.additive.apply(values, source)
+        hits = np.flatnonzero(noisy >= self.threshold)
+        tested = len(values)
+        if self.most_hits is not None and len(hits) >= self.most_hits:
+            hits = hits[: self.most_hits]
+            tested = int(hits[-1]) + 1
+        return Watched(tested, [int(k) for k in hits], [int(noisy[k]) for k in hits])
+
+
+# Sharp tests of many values at once: hits drawn exactly from the chances of a table.
+
+_WORD_BITS: Final = 64
+_REST_BITS: Final = BITS - _WORD_BITS
+_REST_WORDS: Final = _REST_BITS // _WORD_BITS
+
+
+@dataclass(frozen=True)
+class SharpSampler:
+    """Whether integers hit, each with exactly its chance in the table, independently.
+
+    Guarantee: `SharpTest` for each value that one unit moves by at most the table's sensitivity; misses cost nothing
+    where no price was given to them.
+
+    A value between two places of the chain moves to one of them with a chance in proportion, which is what the table's
+    mixing means; then 64 random bits are compared with the leading bits of that chance, and the rest is drawn only
+    where they are equal. The time a draw takes depends on values only through that, with a chance of 2^-64.
+
+    Values are whole steps above the table's centre, where the chance is 1/2, and of any size. Arrays that do not hold
+    integers raise `InvalidParameter`, whose message shows none; so does, before there are values, a table whose places
+    lie more than 2**62 steps apart.
+
+    >>> from chary.accounting.sharp_tests import sharp_table
+    >>> sampler = SharpSampler(sharp_table(order=18, price="0.19295", steps=10))
+    >>> sampler.hits(np.array([-10**9, 10**9]), noise.OperatingSystem())
+    array([False,  True])
+    """
+
+    table: SharpTable
+
+    def __post_init__(self) -> None:
+        # Beyond it whether values fit int64 would decide how a draw fails.
+        if self.table.spacing > LARGEST_UPPER:
+            raise InvalidParameter(
+                "one unit may move this by so many steps that no test draws them exactly: take a coarser grid"
+            )
+
+    def event(self) -> SharpTest:
+        """What one test may reveal."""
+        return self.table.test
+
+    def step(self, value: int, source: noise.Source) -> bool:
+        """Whether one value hits."""
+        return bool(self.hits(np.array([value], dtype=object), source)[0])
+
+    def hits(self, values: NDArray[Any], source: noise.Source) -> NDArray[np.bool_]:
+        """Whether each of a vector of values hits."""
+        places = self._places(values, source)
+        words = source.words(places.size, _WORD_BITS)
+        leading = self._leading.take(places)
+        found: NDArray[np.bool_] = words < leading
+        for tie in np.flatnonzero(words == leading):
+            found[tie] = self._settled(self.table.chances[places[tie]], source)
+        return found
+
+    def _places(self, values: NDArray[Any], source: noise.Source) -> NDArray[np.int64]:
+        """For each value the place of the chain whose chance counts, drawn where it lies between two."""
+        whole, spacing = noise.add(values, 0), self.table.spacing
+        places = whole // spacing if spacing > 1 else whole
+        first, last = -self.table.centre, len(self.table.chances) - 1 - self.table.centre
+        # One place beyond the start, so that what lies below it does not move up into the chain.
+        found = np.clip(places, first - 1, last).astype(np.int64)
+        if spacing > 1:
+            found += noise.uniform_integers(source, spacing, found.size) < whole - places * spacing
+        return np.clip(found, first, last) - first
+
+    @cached_property
+    def _leading(self) -> NDArray[np.uint64]:
+        return np.array([chance >> _REST_BITS for chance in self.table.chances], dtype=np.uint64)
+
+    @staticmethod
+    def _settled(chance: int, source: noise.Source) -> bool:
+        """Whether the rest of a random number, whose leading bits are those of the chance, is below its rest."""
+        drawn = 0
+        for word in integers(source, _REST_WORDS):
+            drawn = drawn << _WORD_BITS | word
+        return drawn < chance & ((1 << _REST_BITS) - 1)
+
+
+# Sharp tests of many values in order, hits with fresh values if any, halting when the paid hits run out.
+
+
+@dataclass(frozen=True)
+class SharpTests:
+    """One sharp test for each of many values, in order; with `most_hits`, halting right after that many.
+
+    Guarantee: each value is a `SharpTest`, and at a hit a release with noise of its own (`fresh`; None for no values),
+    drawn for that purpose alone; draws are independent, so if neighbours differ in c of the values, at most
+    min(hits, c) of the hits and values concern any of them (theory 1.6).
+    """
+
+    sampler: SharpSampler
+    threshold: int
+    fresh: Additive | None
+    most_hits: int | None = None
+
+    def step(self, values: Integers, source: noise.Source) -> Watched:
+        """Test the exact values; values after the last allowed hit stay untested."""
+        hits = np.flatnonzero(self.sampler.hits(noise.add(values, -self.threshold), source))
+        tested = len(values)
+        if self.most_hits is not None and len(hits) >= self.most_hits:
+            hits = hits[: self.most_hits]
+            tested = int(hits[-1]) + 1
+        noisy = () if self.fresh is None else self.fresh.apply(values[hits], source)
+        return Watched(tested, [int(k) for k in hits], [int(value) for value in noisy])
+
+
+# A noisy threshold test whose outcome probabilities are known exactly.
+
+
+def call_epsilon(additive: Laplace) -> Fraction:
+    """The epsilon of one value with this noise; noise that is shared by several values raises `InvalidParameter`."""
+    if additive.times != 1:
+        raise InvalidParameter("the noise must be for one value at a time")
+    return additive.sensitivity / additive.scale
+
+
+@dataclass(frozen=True)
+class ThresholdTest:
+    """Whether an integer plus discrete Laplace noise reaches a threshold: outcome 1, or 0. All in grid steps.
+
+    Guarantee: an epsilon-DP call with the NotPrior target 1, epsilon = sensitivity / scale; with its law for a
+    `Boundary` wrapper.
+
+    >>> test = ThresholdTest(Laplace.for_epsilon("0.1", sensitivity=1), threshold=500)
+    >>> [round(p, 4) for p in test.law(510).probabilities()]
+    [0.1748, 0.8252]
+    >>> test.event()
+    Targeted(bound=Fraction(1, 10), q=None, failure=Fraction(0, 1))
+    """
+
+    additive: Laplace
+    threshold: int
+
+    def __post_init__(self) -> None:
+        Targeted(self.epsilon)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The privacy of one test."""
+        return call_epsilon(self.additive)
+
+    @property
+    def outcomes(self) -> int:
+        """Two."""
+        return 2
+
+    def law(self, value: int) -> noise.FiniteLaw:
+        """The exact law of the outcome. It depends on data: for drawing and for reports about made-up data only."""
+        return ThresholdLaw(self.additive.scale, self.threshold - int(value))
+
+    def step(self, value: int, source: noise.Source) -> int:
+        """The outcome for an exact value."""
+        return self.law(value).draw(source)
+
+    def event(self) -> Targeted:
+        """What a test may reveal; outcome 1 is the hit."""
+        return Targeted(self.epsilon)
+
+
+class ThresholdLaw(noise.FiniteLaw):
+    """Outcome 1 has the chance that discrete Laplace noise is `distance` or more: `r^distance/(1 + r)`, or 1 minus it.
+
+    Here `r = exp(-1/scale)`, and the rarer outcome is the one in closed form.
+    """
+
+    def __init__(self, scale: Fraction, distance: int) -> None:
+        self._rate = 1 / noise.checked_scale(scale)
+        self._high_is_rare = distance >= 1
+        self._steps = distance if distance >= 1 else 1 - distance
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def bounds(self, bits: int) -> list[Bounds]:
+        work = bits + GUARD_BITS
+        one = 1 << work
+        top, ratio = (noise.Enclosure.exponential(k * self._rate).bounds(work) for k in (self._steps, 1))
+        low, high = (top[0] << bits) // (one + ratio[1]), -((-top[1] << bits) // (one + ratio[0]))
+        rest = ((1 << bits) - high, (1 << bits) - low)
+        return [rest, (low, high)] if self._high_is_rare else [(low, high), rest]
+
+    def near(self) -> tuple[Floats, float]:
+        """One cut point, from two correctly rounded exponents and two exponentials."""
+        exponent = float(min(self._steps * self._rate, Fraction(NEGLIGIBLE)))
+        rare = math.exp(-exponent) / (1 + math.exp(-float(self._rate)))
+        return np.array([1 - rare if self._high_is_rare else rare]), WEIGHT_ERROR
+
+
+# Two-sided sharp tests of many values at once.
+
+
+@dataclass(frozen=True)
+class TwoSidedSampler:
+    """Whether integers are far from 0, above or below, each with exactly its chance in the table, independently.
+
+    Guarantee: `SharpTest` for each value that one unit moves by at most the table's sensitivity. What is far from a
+    public value is asked by its difference from that.
+
+    Values have any size; arrays that do not hold integers raise `InvalidParameter`, whose message shows none.
+
+    >>> from chary.accounting.sharp_tests import sharp_table
+    >>> sampler = TwoSidedSampler(TwoSidedTable(sharp_table(order=18, price="0.19295"), change=2000))
+    >>> sampler.hits(np.array([-10**9, 0, 10**9]), noise.OperatingSystem())
+    array([ True, False,  True])
+    """
+
+    table: TwoSidedTable
+
+    def __post_init__(self) -> None:
+        self._one_sided  # noqa: B018 - refuses places too far apart to draw between
+
+    def event(self) -> SharpTest:
+        """What one test may reveal."""
+        return self.table.event
+
+    def step(self, value: int, source: noise.Source) -> bool:
+        """Whether one value is far from 0."""
+        return self._one_sided.step(abs(int(value)) - self.table.change, source)
+
+    def hits(self, values: NDArray[Any], source: noise.Source) -> NDArray[np.bool_]:
+        """Whether each of a vector of values is far from 0."""
+        exact = noise.add(values, 0)
+        # The magnitude of the least 64-bit integer is none.
+        safe = exact.astype(object) if exact.dtype != object and (exact == np.iinfo(np.int64).min).any() else exact
+        return self._one_sided.hits(noise.add(np.abs(safe), -self.table.change), source)
+
+    @cached_property
+    def _one_sided(self) -> SharpSampler:
+        return SharpSampler(self.table.table)

@@ -1,1 +1,0 @@
-"""Tests against a bar, held outcomes, boundaries, counters."""

@@ -1,0 +1,542 @@
+"""Multiplicative weights: the public histogram, its update, and factors of cells."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chary.errors import InvalidParameter
+from chary.numbers import Number, positive, probability
+
+# Multiplying some cells of a large matrix in place, in about the time of one pass over it.
+#
+# What is quickest depends on how the rows differ: a few slices of rows, a few stripes of columns, or a line of factors
+# looked up for each row. All of them give the same bits.
+
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.intp]
+Weights = NDArray[np.float32]
+Pieces = list[tuple[slice, int]]
+
+# All of these trade speed only, since every way gives the same bits. 8,192 cells take longer than the call for a slice
+# of them, so as many calls are no burden; eight strided slices, or three stripes, are quicker than a look-up a row.
+PIECE: Final = 2**13
+STEPPED: Final = 8
+STRIPES: Final = 3
+# Rows much shorter than 8,192 cells are multiplied several at a time, and only from 512 columns on is it worth leaving
+# some out. 16 is the smallest buffer that NumPy takes.
+TILE: Final = 2**13
+NARROW: Final = 2**9
+UNBUFFERED: Final = 16
+
+
+def pieces_of(which: Numbers, patterns: Flags) -> Pieces | None:
+    """Rows that have the same pattern as few slices, without those whose pattern is empty; None if they would be many.
+
+    Every slice costs a call, which has to be little beside the cells themselves.
+    """
+    used: Flags = np.logical_or.reduce(patterns, axis=1)
+    if len(used) == 1:
+        return [(slice(0, len(which)), 0)] if used[0] else []
+    starts = np.concatenate(([0], np.flatnonzero(which[1:] != which[:-1]) + 1))
+    numbers, ends = which[starts], np.append(starts[1:], len(which))
+    runs = [part[used[numbers]].tolist() for part in (starts, ends, numbers)]
+    if len(runs[0]) <= 1 + len(which) * patterns.shape[1] // PIECE:
+        return [(slice(low, high), number) for low, high, number in zip(*runs, strict=True)]
+    if used.sum() > STEPPED:
+        return None
+    stepped = [(rows, number) for number in np.flatnonzero(used).tolist() for rows in _stepped(which == number)]
+    return stepped if len(stepped) == used.sum() else None
+
+
+def _stepped(flags: Flags) -> list[slice]:
+    """Evenly spaced rows as one slice; none for others."""
+    rows = np.flatnonzero(flags)
+    steps = np.diff(rows)
+    even = len(rows) > 0 and (steps == steps[:1]).all()
+    return [slice(int(rows[0]), int(rows[-1]) + 1, int(steps[0]) if len(steps) else 1)] if even else []
+
+
+def stripes_of(patterns: Flags) -> list[tuple[int, int]] | None:
+    """The columns as few stretches in which every pattern is constant; None if they would be many."""
+    edges = np.flatnonzero((patterns[:, 1:] != patterns[:, :-1]).any(axis=0)) + 1
+    return list(pairwise([0, *edges.tolist(), patterns.shape[1]])) if len(edges) < STRIPES else None
+
+
+def multiply_pieces(matrix: Weights, pieces: Pieces, patterns: Flags, factor: float) -> None:
+    """Piece by piece, by one factor or one for each column."""
+    used, one = sorted({number for _, number in pieces}), np.float32(factor)
+    spans = {number: _columns(patterns[number]) for number in used}
+    mixed = [number for number in used if not spans[number][1]]
+    made = dict(zip(mixed, factors_of(patterns[mixed], factor), strict=True)) if mixed else {}
+    for rows, number in pieces:
+        span, full = spans[number]
+        _multiply(matrix[rows, span], one if full else made[number][span])
+
+
+def _columns(pattern: Flags) -> tuple[slice, bool]:
+    """Which columns to multiply, and whether by one factor: from the first flag to the last, or all if they are few."""
+    span, columns = _span(pattern), len(pattern)
+    full, width = bool(pattern[span].all()), span.stop - span.start
+    if width == columns or (columns >= NARROW and (full or 4 * width <= 3 * columns)):
+        return span, full
+    return slice(0, columns), False
+
+
+def _multiply(part: Weights, factors: Weights | np.float32) -> None:
+    """Short whole rows several at a time."""
+    columns = part.shape[1]
+    if np.ndim(factors) and part.flags.c_contiguous and 4 * columns < TILE and part.size > 16 * TILE:
+        together = TILE // columns
+        long = len(part) // together * together
+        body, part = part[:long].reshape(-1, together * columns), part[long:]
+        np.multiply(body, np.tile(factors, together), out=body)
+    np.multiply(part, factors, out=part)
+
+
+def multiply_stripes(
+    matrix: Weights, stripes: list[tuple[int, int]], which: Numbers, patterns: Flags, factor: float
+) -> None:
+    """Each stripe by one factor a row."""
+    for low, high in stripes:
+        if patterns[:, low].any():
+            part = matrix[:, low:high]
+            np.multiply(part, factors_of(patterns[:, low], factor)[which][:, None], out=part)
+
+
+def multiply_gathered(matrix: Weights, which: Numbers, factors: Weights, scratch: Weights) -> None:
+    """Block by block, by the line of factors that belongs to each row."""
+    for rows, gathered in _blocks(which, factors, scratch):
+        np.multiply(matrix[rows], gathered, out=matrix[rows])
+
+
+def _blocks(which: Numbers, table: Weights, scratch: Weights) -> Iterator[tuple[slice, Weights]]:
+    """A block of rows after the other, with the line of the table for each; the next block overwrites it. The scratch
+    has room for one line at least."""
+    columns = table.shape[1]
+    together = len(scratch) // columns
+    for low in range(0, len(which), together):
+        rows = slice(low, min(low + together, len(which)))
+        gathered = scratch[: (rows.stop - low) * columns].reshape(-1, columns)
+        yield rows, table.take(which[rows], 0, gathered, "clip")
+
+
+def sum_pieces(matrix: Weights, pieces: Pieces, patterns: Flags) -> float:
+    """The sum of flagged weights, in double precision."""
+    inside = 0.0
+    for rows, number in pieces:
+        span = _span(patterns[number])
+        sums = np.add.reduce(matrix[rows, span], axis=0, dtype=np.float64)
+        inside += float((sums * patterns[number, span]).sum())
+    return inside
+
+
+def sum_gathered(matrix: Weights, which: Numbers, patterns: Flags, scratch: Weights) -> float:
+    """The sum of flagged weights where rows are of many kinds."""
+    inside = 0.0
+    for rows, gathered in _blocks(which, patterns.astype(np.float32), scratch):
+        gathered *= matrix[rows]
+        inside += float(gathered.sum(dtype=np.float64))
+    return inside
+
+
+def factors_of(flags: Flags, factor: float) -> Weights:
+    """The factor where there is a flag and 1 elsewhere; by whole numbers, which is exact and several times quicker."""
+    bits = np.array([1, factor], np.float32).view(np.uint32)
+    made = flags.astype(np.uint32)
+    # Adding the difference between the bits of 1 and of the factor, or 0, picks one of the two floats unrounded.
+    made *= bits[1:] - bits[:1]
+    made += bits[:1]
+    return made.view(np.float32)
+
+
+def _span(flags: Flags) -> slice:
+    """From the first true flag to the last one."""
+    known = flags.tobytes()
+    first = known.find(b"\x01")
+    return slice(0) if first < 0 else slice(first, known.rfind(b"\x01") + 1)
+
+
+def aligned(size: int) -> Weights:
+    """Room for so many weights that begins with a line of the processor's cache."""
+    line = 64
+    room = np.empty(size + line, np.float32)
+    start = -room.ctypes.data % line // room.itemsize
+    return room[start : start + size]
+
+
+@contextmanager
+def unbuffered() -> Iterator[None]:
+    """Without the copies that numpy makes of operands whose rows are shorter than its buffer."""
+    before = np.setbufsize(UNBUFFERED)
+    try:
+        yield
+    finally:
+        np.setbufsize(before)
+
+
+# A histogram over the cells of a universe that is a function of published answers alone.
+
+# Slices of four pieces or more each are quicker than stripes; half a megabyte of scratch stays in the cache. Both only
+# trade speed, all ways give the same bits.
+FEW: Final = 4
+BLOCK: Final = 2**17
+Floats = NDArray[np.float64]
+
+
+class Cells(Protocol):
+    """A set of cells of a matrix: each row of the matrix has one of a few patterns, which flag its cells.
+
+    With `levels` it is a weight from 0 to 1 for each cell: patterns number the levels, and `count` is the sum of them.
+    """
+
+    @property
+    def which(self) -> Numbers:
+        """The number of each row's pattern."""
+        ...
+
+    @property
+    def patterns(self) -> Any:
+        """The patterns: one flag for each column, or the number of a level."""
+        ...
+
+    @property
+    def levels(self) -> Floats | None:
+        """The weights, ascending; None where patterns are flags."""
+        ...
+
+    @property
+    def counts(self) -> Floats:
+        """How many cells each level has."""
+        ...
+
+    @property
+    def count(self) -> float:
+        """How many cells it has."""
+        ...
+
+
+class PublicHistogram:
+    """Weights of cells in single precision, uniform at first, and their sum in double precision, worked out lazily.
+
+    Only their ratios mean anything. The same changes of the same cells give the same bits. A weight that fell 10^38
+    times below the largest has lost its digits: raised again it is off by any factor, and at 0 only `lift` raises it.
+
+    >>> histogram = PublicHistogram(2, 3)
+    >>> histogram.lift(0.5)
+    >>> histogram.cells, histogram.total, float(histogram.weights[1, 2])
+    (6, 9.0, 1.5)
+    """
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.weights: Weights = aligned(rows * columns).reshape(rows, columns)
+        self.weights.fill(1)
+        self._total: float | None = float(rows * columns)
+        self._room: Weights = np.empty(0, np.float32)
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return int(self.weights.size)
+
+    @property
+    def total(self) -> float:
+        """The sum of all weights."""
+        if self._total is None:
+            self._total = float(self.weights.sum(dtype=np.float64))
+        return self._total
+
+    def share(self, cells: Cells) -> float:
+        """The part of all weight that lies in these cells; of weighted cells, their average weight."""
+        if cells.levels is not None:
+            return min(1.0, float(self.masses(cells) @ cells.levels))
+        matrix, pieces = self._matrix(cells), pieces_of(cells.which, cells.patterns)
+        if pieces is None:
+            inside = sum_gathered(matrix, cells.which, cells.patterns, self._scratch(matrix.shape[1]))
+        else:
+            inside = sum_pieces(matrix, pieces, cells.patterns)
+        return min(1.0, inside / self.total)
+
+    def masses(self, cells: Cells) -> Floats:
+        """What part of all weight the cells of each level have."""
+        numbers, matrix = len(cells.levels if cells.levels is not None else ()), self._matrix(cells)
+        inside, together = np.zeros(numbers), max(1, BLOCK // matrix.shape[1])
+        for low in range(0, len(matrix), together):
+            part = slice(low, low + together)
+            level = cells.patterns[cells.which[part]].reshape(-1)
+            inside += np.bincount(level, matrix[part].reshape(-1), numbers)
+        return np.asarray(inside / inside.sum())
+
+    def multiply(self, cells: Cells, factor: float) -> None:
+        """Multiply the weights of these cells relative to all others, in place; of weighted cells, each by the factor
+        to the power of its weight.
+
+        The others are divided instead where they lie in fewer rows, or in as many and are fewer.
+        """
+        self._total = None
+        if cells.levels is not None:
+            each = (factor**cells.levels).astype(np.float32)[cells.patterns]
+            multiply_gathered(self._matrix(cells), cells.which, each, self._scratch(cells.patterns.shape[1]))
+            return
+        which, patterns, times = cells.which, cells.patterns, factor
+        rows = np.bincount(which, minlength=len(patterns))
+        touched, whole = int(rows @ patterns.any(axis=1)), int(rows @ patterns.all(axis=1))
+        if (len(which) - whole, self.cells - cells.count) < (touched, cells.count):
+            patterns, times = ~patterns, 1 / factor
+        matrix, pieces = self._matrix(cells), pieces_of(which, patterns)
+        few = pieces is not None and FEW * PIECE * len(pieces) <= self.cells
+        stripes = None if few else stripes_of(patterns)
+        with unbuffered():
+            if stripes is not None:
+                multiply_stripes(matrix, stripes, which, patterns, times)
+            elif pieces is not None:
+                multiply_pieces(matrix, pieces, patterns, times)
+            else:
+                multiply_gathered(matrix, which, factors_of(patterns, times), self._scratch(matrix.shape[1]))
+
+    def lift(self, weight: float) -> None:
+        """Add the same weight to every cell, in place."""
+        self._total = None
+        self.weights += np.float32(weight)
+
+    def scale(self, factor: float) -> None:
+        """Multiply every weight, in place."""
+        self._total = None
+        self.weights *= np.float32(factor)
+
+    def shares(self) -> NDArray[np.float64]:
+        """What part of all weight each cell has; a copy."""
+        return self.weights.ravel().astype(np.float64) / self.total
+
+    def _matrix(self, cells: Cells) -> Weights:
+        return self.weights.reshape(len(cells.which), cells.patterns.shape[1])
+
+    def _scratch(self, columns: int) -> Weights:
+        """Room for some rows, kept: new memory takes longer than a change."""
+        if len(self._room) < max(columns, min(BLOCK, self.cells)):
+            self._room = aligned(max(columns, min(BLOCK, self.cells)))
+        return self._room
+
+
+# Private multiplicative weights (theory 6): a public histogram that is corrected by the answers that surprise it.
+
+Update = Literal["projected", "published"]
+# With a mean within 2**30 of 1 no weight exceeds 2**30 times the cells; a factor of 2**30 more stays well below the end
+# of single precision, 2**128.
+FARTHEST: Final = 30
+# Lines of a transcript are written and read again at every change: 65,536 of them stay in memory.
+KEPT: Final = 2**16
+LARGEST_FACTOR: Final = 2.0**FARTHEST
+# The interval of exponents is below 2**5 long; 60 halvings leave it below the spacing of floats.
+HALVINGS: Final = 60
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one hard answer did to the histogram: `scale` and then `lift` all cells, `factor` those of `query`.
+
+    `size` is the number of rows at that time. All of it follows from published answers.
+    """
+
+    query: str
+    size: int
+    scale: float
+    lift: float
+    factor: float
+
+
+class Easy(NamedTuple):
+    """The noisy counts that leave the histogram's answer standing: from `low` to `high`."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class MultiplicativeWeights:
+    """The rule: how far an answer may be off, and how a hard answer corrects the histogram.
+
+    With noisy answers within alpha/3 of the truth, easy answers are within alpha. *published*: weights are multiplied
+    by exp(-alpha/6) on the side that is too heavy ([GROW] Algorithm 3). *projected* (ours): by as much as brings the
+    histogram's answer to the nearest value that the noise leaves possible; it needs at least 8 times fewer hard answers
+    in the worst case. `mixing` is how much of a new row is taken to be anywhere, the rest being taken to be like the
+    rows before it; in the published rule it is 1. See docs/multiplicative_weights.md for both.
+    """
+
+    alpha: Number
+    update: Update = "projected"
+    mixing: Number = Fraction(1, 10)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", probability(self.alpha, "alpha"))
+        if self.update not in ("projected", "published"):
+            raise InvalidParameter("update must be 'projected' or 'published'")
+        object.__setattr__(self, "mixing", positive(self.mixing, "mixing"))
+        if Fraction(self.mixing) > 1:
+            raise InvalidParameter("mixing is a part of a row, at most 1")
+
+    def kept(self, before: int, size: int) -> float:
+        """The weight of the histogram from `before` rows in that for `size` rows; the rest is uniform.
+
+        The product of 1 - mixing/t over the new rows t, in closed form. A table that shrank keeps all.
+
+        >>> MultiplicativeWeights("0.1", mixing=1).kept(100, 400), round(MultiplicativeWeights("0.1").kept(100, 400), 4)
+        (0.25, 0.8708)
+        """
+        if size <= before:
+            return 1.0
+        mixing = float(self.mixing)
+        if mixing == 1:
+            return before / size
+        logs = math.lgamma(size + 1 - mixing) - math.lgamma(size + 1)
+        return min(1.0, math.exp(logs + math.lgamma(before + 1) - math.lgamma(before + 1 - mixing)))
+
+    def easy(self, share: float, size: int) -> Easy:
+        """Noisy counts within 2 alpha/3 of the histogram's share, compared exactly.
+
+        >>> MultiplicativeWeights("0.1").easy(0.5, 300)
+        Easy(low=130, high=170)
+        """
+        off = Fraction(self.alpha) * 2 / 3
+        return Easy(math.ceil(size * (Fraction(share) - off)), math.floor(size * (Fraction(share) + off)))
+
+    def factor(self, share: float, answer: float, margin: float, above: bool | None = None) -> float:
+        """By what a hard answer, off by at most `margin`, multiplies the cells of its query.
+
+        It is 1 where the answer cannot be that near the truth. A margin above alpha/3 counts as alpha/3. `above` says
+        on which side of the share the truth was found, by alpha/3 at least, if something else than the answer told it.
+
+        >>> rule = MultiplicativeWeights("0.03")
+        >>> rule.factor(0.25, 0.51, 0.01), rule.factor(0.75, 0.49, 0.01), rule.factor(0.985, 1.02, 0.01)
+        (3.0, 0.333..., 3.030...)
+        """
+        alpha, upwards = float(self.alpha), answer >= share if above is None else above
+        if self.update == "published":
+            return math.exp(alpha / 6 if upwards else -alpha / 6)
+        if not upwards:
+            return 1 / self.factor(1 - share, 1 - answer, margin, True) if 0 < share < 1 else 1.0
+        goal = self._goal(share, answer, margin, 1.0)
+        if share <= 0 or goal is None:
+            return 1.0
+        return min(LARGEST_FACTOR, goal * (1 - share) / (share * (1 - goal)))
+
+    def tilt(self, levels: Floats, masses: Floats, answer: float, margin: float, above: bool | None = None) -> float:
+        """The same for cells of these weights, of which the histogram has these parts: what each cell is multiplied by
+        is the result to the power of its weight.
+
+        >>> rule = MultiplicativeWeights("0.03")
+        >>> f"{rule.tilt(np.array([0, 1]), np.array([0.75, 0.25]), 0.51, 0.01):.6f}"
+        '3.000000'
+        >>> f"{rule.tilt(np.array([0, 0.5, 1]), np.array([0.5, 0.25, 0.25]), 0.51, 0.01):.6f}"
+        '2.000000'
+        """
+        share = float(masses @ levels)
+        upwards = answer >= share if above is None else above
+        if self.update == "published":
+            return self.factor(share, answer, margin, above)
+        if not upwards:
+            return 1 / self.tilt(1 - levels[::-1], masses[::-1], 1 - answer, margin, True)
+        goal = self._goal(share, answer, margin, float(levels[masses > 0].max()))
+        return 1.0 if goal is None else math.exp(_tilted(levels, masses, goal))
+
+    def _goal(self, share: float, answer: float, margin: float, top: float) -> float | None:
+        """How high the truth is at least; None where that is the most that there can be, or more."""
+        least, goal = share + float(self.alpha) / 3, answer - min(margin, float(self.alpha) / 3)
+        return None if least >= top else goal if least < goal < top else least
+
+
+class WeightVector:
+    """A public histogram at the size of its last change. What it says at a later size follows without changing it, by
+    mixing it with the uniform histogram."""
+
+    def __init__(self, rule: MultiplicativeWeights, rows: int, columns: int, size: int) -> None:
+        self.histogram = PublicHistogram(rows, columns)
+        self.rule, self.size = rule, size
+        self.changes: tuple[Change, ...] = ()
+
+    def share(self, cells: Cells, size: int) -> float:
+        """The histogram's answer at this size."""
+        kept = self.rule.kept(self.size, size)
+        return kept * self.histogram.share(cells) + (1 - kept) * cells.count / self.histogram.cells
+
+    def shares(self, size: int) -> NDArray[np.float64]:
+        """The whole histogram at this size; it sums to 1."""
+        kept = self.rule.kept(self.size, size)
+        return kept * self.histogram.shares() + (1 - kept) / self.histogram.cells
+
+    def change(
+        self, query: str, cells: Cells, size: int, answer: float, margin: float, above: bool | None = None
+    ) -> Change:
+        """What a hard answer at this size, off by at most `margin`, is to do; nothing is changed yet."""
+        exponent = math.frexp(self.histogram.total / self.histogram.cells)[1]
+        scale = 2.0**-exponent if abs(exponent) > FARTHEST else 1.0
+        kept = self.rule.kept(self.size, size)
+        lift = self.histogram.total / self.histogram.cells * scale * (1 - kept) / kept
+        if cells.levels is None:
+            factor = self.rule.factor(self.share(cells, size), answer, margin, above)
+        else:
+            factor = self.rule.tilt(cells.levels, self._masses(cells, kept), answer, margin, above)
+        return Change(query, max(size, self.size), scale, lift, factor)
+
+    def _masses(self, cells: Cells, kept: float) -> Floats:
+        """What part of the histogram each level has, with a part of it kept and the rest uniform."""
+        return kept * self.histogram.masses(cells) + (1 - kept) * cells.counts / self.histogram.cells
+
+    def apply(self, change: Change, cells: Cells) -> None:
+        """Carry it out."""
+        if change.scale != 1:
+            self.histogram.scale(change.scale)
+        if change.lift:
+            self.histogram.lift(change.lift)
+        if change.factor != 1:
+            self.histogram.multiply(cells, change.factor)
+        self.size = change.size
+        self.changes = (*self.changes, change)
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """Every change so far, in order: with the universe it is all there is to know of the histogram."""
+
+    changes: tuple[Change, ...] = ()
+
+    def then(self, change: Change) -> Self:
+        """With one more."""
+        return type(self)((*self.changes, change))
+
+    def dump(self) -> bytes:
+        """As the ledger keeps it, a line for each change; numbers come back bit by bit."""
+        return b"\n".join(map(_line, self.changes))
+
+    @classmethod
+    def load(cls, data: bytes) -> Self:
+        """What `dump` wrote."""
+        return cls(tuple(map(_change, data.splitlines())))
+
+
+@lru_cache(maxsize=KEPT)
+def _line(change: Change) -> bytes:
+    return json.dumps(asdict(change)).encode()
+
+
+@lru_cache(maxsize=KEPT)
+def _change(line: bytes) -> Change:
+    return Change(**json.loads(line))
+
+
+def _tilted(levels: Floats, masses: Floats, goal: float) -> float:
+    """The least exponent, to the last bit or so, at which the average weight reaches the goal."""
+    low, high = 0.0, math.log(LARGEST_FACTOR)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        times = masses * np.exp(levels * middle)
+        low, high = (low, middle) if float(times @ levels) >= goal * float(times.sum()) else (middle, high)
+    return high
