@@ -10,7 +10,7 @@ import numpy as np
 
 from chary import BudgetRefused, count
 from chary.calls.thresholds.agreed_questions import AskAgreedKeys, AskAgreedOnce
-from chary.spine.interaction import Touched
+from chary.core.plan import Touched
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED, ToldHits

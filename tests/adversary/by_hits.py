@@ -23,8 +23,8 @@ from chary.calls.individual.living_questions import AskSharpLiving, CounterMemor
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.weighting import OpenSharpWeights
+from chary.core.plan import Touched
 from chary.data import Bins, Neighbouring
-from chary.spine.interaction import Touched
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.openings import ADDED, OneUnit, Stream
 from tests.adversary.told import Told, law, with_fields

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from chary import count
 from chary.calls import Track
 from chary.calls.algorithms.tracked_changes import AskChanged
-from chary.spine.interaction import Touched
+from chary.core.plan import Touched
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED, ToldHits
 from tests.adversary.told import Told, law, with_fields

@@ -9,7 +9,7 @@ import numpy as np
 
 from chary import count
 from chary.calls import Between, Classify, Decide
-from chary.spine.interaction import Touched
+from chary.core.plan import Touched
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED

@@ -11,8 +11,8 @@ from chary import count
 from chary.calls.algorithms.tracking import AskTracked, Track
 from chary.calls.selection.ranking import Top, TopKeys
 from chary.calls.thresholds.watching import AskWatch, Watch
+from chary.core.plan import Touched
 from chary.data import Neighbouring
-from chary.spine.interaction import Touched
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
 

@@ -7,8 +7,8 @@ from functools import cache
 from chary import Algorithm, count
 from chary.calls.algorithms.calling import AskAlgorithm, Compute
 from chary.calls.thresholds.conditional_release import AskReleaseIf, AskRevise, ReleaseIf, Revise
+from chary.core.plan import Touched
 from chary.data import Neighbouring
-from chary.spine.interaction import Touched
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
 

@@ -14,10 +14,10 @@ from chary.calls import Individual
 from chary.calls.individual.individual_streams import OpenIndividual
 from chary.calls.individual.living_questions import AskLiving, CounterMemory
 from chary.calls.sparse.sparse_questions import AskSparseOnce
+from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.mechanisms import HiddenThreshold
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
 

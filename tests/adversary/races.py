@@ -8,7 +8,7 @@ from itertools import product
 
 from chary import Algorithm
 from chary.calls.algorithms.racing import RaceCall
-from chary.spine.interaction import Touched
+from chary.core.plan import Touched
 from tests.adversary.kit import Ask, Result, World
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from chary import count
 from chary.calls import Test, Watch
 from chary.calls.thresholds.testing import AskSharpTest
+from chary.core.plan import Touched
 from chary.data import Neighbouring
-from chary.spine.interaction import Touched
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields

@@ -10,8 +10,8 @@ from chary.calls import When
 from chary.calls.algorithms.tracking import AskTracked
 from chary.calls.selection.ranking import TopKeys
 from chary.calls.thresholds.watching import AskWatch
+from chary.core.plan import Interaction
 from chary.filters import RenyiFilter
-from chary.spine.interaction import Interaction
 from tests.adversary.counts import top, tracked, watched
 from tests.adversary.kit import Best, Moment
 

@@ -11,9 +11,9 @@ from chary.audit.auditing.outcome_numbers import matrices
 from chary.audit.worst_cases.of_thresholds import COUNTED, even
 from chary.audit.worst_cases.worst_case import DELTA, Tables, renyi
 from chary.calls import Individual, Race
+from chary.core.plan import Touched
 from chary.mechanisms.sketches import Counters
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.audit.broken import charging
 
 KEYS = 1500

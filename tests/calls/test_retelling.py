@@ -7,10 +7,10 @@ import pytest
 
 from chary import Budget, count, mean, total
 from chary.calls import AgreedTests, Choose, Individual, ReleaseIf, Revise, SparseVector, Top, Track, Watch
+from chary.core.plan import Touched
 from chary.errors import InvalidParameter, UnknownHeld
 from chary.noise import Seeded
 from chary.session import findings
-from chary.spine.interaction import Touched
 from tests.session.kit import CLINICS, PAID
 
 BUDGET = Budget(epsilon=60, delta=1e-6)

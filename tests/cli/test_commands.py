@@ -13,7 +13,7 @@ import pytest
 
 from chary.accounting import exact_total
 from chary.accounting.sharp_widths import laplace_width, sharp_menu
-from chary.words import percent
+from chary.numbers import percent
 from tests.cli.conftest import SECRET
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import chary
 from chary import RequestInFlight, count
+from chary.core import transaction as spine
 from chary.ledger import Amount
-from chary.spine import spine
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload([__name__])

@@ -73,7 +73,7 @@ ANSWERED = """
 from typing import assert_type
 import chary
 from chary import count, mean
-from chary.answer import NoisyNumber, NoisyNumbers
+from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import (
     AboveThreshold,
     ContinualCount,

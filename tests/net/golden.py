@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 import chary
 from chary import Budget, count
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls import GrowingSparse, Release, SparseVector, Test
 from chary.cli import run
 from chary.data import Ballots

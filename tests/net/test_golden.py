@@ -7,7 +7,7 @@ from contextlib import chdir
 import pytest
 
 from chary import count
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.ledger import open_ledger
 from chary.noise import Seeded
 from chary.service.wire.tags import TAGS

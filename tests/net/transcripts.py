@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import chary
 from chary import Budget, Session
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls import Run
 from chary.data import Ballots
 from chary.errors import CharyError

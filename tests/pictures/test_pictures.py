@@ -9,7 +9,7 @@ from matplotlib import colors
 
 from chary import InvalidParameter, count, histogram
 from chary.accounting import Publication, Support
-from chary.answer import NoisyNumber, NoisyNumbers
+from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import ContinualCount
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.growing import draw_counts

@@ -4,7 +4,7 @@ import pytest
 
 import chary
 from chary import Budget, InvalidQuery, count
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls import Run, SparseVector
 from chary.data import Ballots
 from chary.noise import Seeded

@@ -16,6 +16,7 @@ import pytest
 import chary
 from chary import Budget, count
 from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
+from chary.core import transaction as spine
 from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
 from chary.noise import Seeded
 from chary.service import check_webhook, connect
@@ -29,7 +30,6 @@ from chary.service.standing.standing_book import StandingBook
 from chary.service.standing.standing_runner import StandingRunner, lasting
 from chary.service.telling.signatures import signed
 from chary.service.telling.webhooks import Webhooks
-from chary.spine import spine
 from tests.service.kit import (
     UNPRICED,
     client_of,

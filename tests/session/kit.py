@@ -11,8 +11,8 @@ import pandas as pd
 import chary
 from chary import Budget
 from chary.amounts import Amount
+from chary.core.plan import Interaction, Touched
 from chary.filters import Price
-from chary.spine.interaction import Interaction, Touched
 
 SECRET_NUMBER = 987654321
 SECRET_NAME = "SECRETNAME"

@@ -8,7 +8,7 @@ import pytest
 
 from chary import Budget, BudgetRefused
 from chary.amounts import Amount
-from chary.answer import Answer, Table
+from chary.answers import Answer, Table
 from chary.calls import Run
 from chary.data import Ballots
 from chary.mechanisms.additive import MARK, unpadded

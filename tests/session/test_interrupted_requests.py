@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from chary import Budget, count
-from chary.spine import spine
+from chary.core import transaction as spine
 
 EPSILON = "0.02"
 # Where a call is taken up and let go; what happens elsewhere in it goes through one of these.

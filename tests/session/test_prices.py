@@ -9,8 +9,8 @@ from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, count, mean,
 from chary.accounting import Approximate, DiscreteLaplace, Pure, Repeated, Targeted, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Release, Test, Watch
+from chary.core.plan import laplace_for
 from chary.mechanisms import Laplace
-from chary.spine.interaction import laplace_for
 from tests.session.kit import CLINICS, NO_NOISE, USUAL, spent, steps
 
 SURE, NEVER = -(10**6), 10**9

@@ -10,8 +10,8 @@ from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, Invalid
 from chary.accounting import LaplaceLaw, Targeted, chosen_reach_up
 from chary.amounts import Amount
 from chary.calls import Between, Decide, Release, ReleaseIf, Test, Top, Watch
-from chary.spine.quote import warns
-from chary.words import percent
+from chary.core.quote import warns
+from chary.numbers import percent
 from tests.session.kit import CLINICS, spent
 
 NEVER, SURE = 10**9, -(10**9)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from chary import Budget, BudgetRefused, RequestInFlight, UnknownHeld, count
-from chary.spine import spine
+from chary.core import transaction as spine
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import spent
 

@@ -6,14 +6,14 @@ import pytest
 
 from chary import Algorithm, count
 from chary.accounting import LaplaceLaw, Publication, Support
-from chary.answer import Known, NoisyNumber, NoisyNumbers
+from chary.answers import Known, NoisyNumber, NoisyNumbers
 from chary.calls import Compute, Release
 from chary.cli.asking.shown_answers import figures
 from chary.noise import Seeded
+from chary.numbers import RAW
 from chary.pictures import Chart, Spot
 from chary.session.public_report.published_values import PublishedValue
 from chary.session.public_report.report_pages import interval
-from chary.words import RAW
 from tests.session.kit import CLINICS
 
 NOISE = Publication(LaplaceLaw(20), Support.everything(), floor=0)

@@ -10,9 +10,10 @@ import pytest
 
 from chary.amounts import Amount
 from chary.calls import ContinualCount
+from chary.core import transaction as spine
+from chary.core import transaction as turns
 from chary.interruption import Torn, Uninterrupted
 from chary.ledger import SecretMoved, State
-from chary.spine import spine, turns
 from tests.calls.growing.continual_streams import WARDS, streams
 from tests.session.kit import NO_NOISE
 

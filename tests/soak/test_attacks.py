@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from chary.core.transaction import Spine
 from chary.data import RowTable
 from chary.errors import EngineFailure
 from chary.ledger import Amount, SqlLedger, Terms, Verification
-from chary.spine.spine import Spine
 from tests.ledger.kit import filled, raw
 from tests.soak.counters import counters_differ
 from tests.soak.damage import damage

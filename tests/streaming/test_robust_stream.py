@@ -11,10 +11,10 @@ from scipy import stats
 from chary import Budget, BudgetRefused, InvalidParameter
 from chary.accounting import Targeted
 from chary.amounts import Amount
+from chary.core.plan import Touched
 from chary.data import Ballots
 from chary.mechanisms import CountSketch, Estimator, Exponential, FlajoletMartin, SecondMoment, new_key, rank_utilities
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from chary.streaming import ItemFrequency, RobustStream, cancelling
 from chary.streaming.banks import Copies, SecondMoments, bank_of
 from chary.streaming.medians import ChangedMedian

@@ -7,12 +7,11 @@ from typing import Final
 from chary.advise import comparisons, contenders, sharp_contenders, sparse_contenders
 from chary.advise.advice import Advice, Option, Unfit
 from chary.advise.affording import Room, Wanted, written
+from chary.core.transaction import Door
 from chary.data import Neighbouring, Relation
 from chary.errors import CharyError, NoPrice
 from chary.filters import Budget, PureFilter, RenyiFilter, exact_filter_for, largest_call
-from chary.numbers import Number, exact
-from chary.spine.door import Door
-from chary.words import EVERY_CHARGED, MISSES_ENDED
+from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact
 
 Contender = Callable[[Wanted, Room], Option]
 SPARSE: Final[dict[str, Contender]] = {

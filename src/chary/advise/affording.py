@@ -12,8 +12,7 @@ from chary.amounts import Accounts, Amount
 from chary.data import Neighbouring, Relation
 from chary.errors import BudgetRefused, CharyError, InvalidParameter
 from chary.filters import ExactFilter, Filter, Price, PureFilter
-from chary.numbers import Number, exact, plain, positive, probability, whole
-from chary.words import MISSES_ENDED
+from chary.numbers import MISSES_ENDED, Number, exact, plain, positive, probability, whole
 
 # At a rho of 10**4 the noise is below a hundredth of a step: no budget that is one pays for more.
 LARGEST_RHO = 10**4

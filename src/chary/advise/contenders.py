@@ -16,12 +16,12 @@ from chary.accounting import (
 from chary.advise.advice import Option
 from chary.advise.affording import LARGEST_RHO, Room, Wanted, written
 from chary.amounts import Amount
+from chary.core.charges import spending
 from chary.errors import InvalidParameter
 from chary.filters import Price
 from chary.mechanisms import Gaussian, Laplace
 from chary.mechanisms.gaussian import ROOT_OF_THREE_UP
 from chary.numbers import exact
-from chary.spine.spending import spending
 
 _MISSES_PAID: Final = "every test is charged, hit or miss"
 

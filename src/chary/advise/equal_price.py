@@ -13,14 +13,13 @@ from chary.calls.call import Call
 from chary.calls.sparse.sparse_questions import OpenSparse
 from chary.calls.thresholds.agreed_tests import OpenAgreed
 from chary.calls.thresholds.how_sharply import Threshold, Valued
+from chary.core.plan import Interaction, least_of
+from chary.core.quote import Alternative, Quote
+from chary.core.transaction import Spine
 from chary.errors import CharyError
 from chary.filters import Filter
 from chary.mechanisms import Gaussian, Laplace
 from chary.numbers import exact, whole
-from chary.spine.interaction import Interaction
-from chary.spine.outlook import least_of
-from chary.spine.quote import Alternative, Quote
-from chary.spine.spine import Spine
 
 
 def alternatives(

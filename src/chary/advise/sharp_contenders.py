@@ -13,10 +13,10 @@ from chary.calls.thresholds.agreed_terms import AgreedTerms
 from chary.calls.thresholds.agreed_tests import AgreedTests
 from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
 from chary.calls.thresholds.testing import Test
+from chary.core.charges import spending
 from chary.data import count
 from chary.errors import BudgetRefused, InvalidParameter
 from chary.numbers import exact
-from chary.spine.spending import spending
 
 # Values and keys that are asked at once are watched, which gives something to values even where they are not wanted.
 _UNWANTED: Final = Fraction(1, 100)

@@ -9,9 +9,9 @@ from chary.advise.advice import Option
 from chary.advise.affording import Room, Wanted, written
 from chary.amounts import DELTA_STEPS
 from chary.calls.sparse.sparse_questions import Form, OpenSparse
+from chary.core.charges import spending
 from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import exact
-from chary.spine.spending import spending
 
 
 def published_sparse(wanted: Wanted, room: Room) -> Option:

@@ -4,7 +4,7 @@
 `kinds` lists all of them.
 """
 
-from chary.answer import Answer, NoisyNumber, NoisyNumbers, Table
+from chary.answers import Answer, NoisyNumber, NoisyNumbers, Table
 from chary.calls.algorithms.algorithm import Algorithm
 from chary.calls.algorithms.boundaries import Boundary
 from chary.calls.algorithms.calling import Compute

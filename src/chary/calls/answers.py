@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from chary.accounting import Findings, LargestOf, Publication, Silence, Support
 from chary.accounting.intervals import Tails
-from chary.answer import Answer, Ends, Value, around, findings_of
+from chary.answers import Answer, Ends, Value, around, findings_of
 from chary.calls.algorithms.algorithm import canonical_outcome
 from chary.data import Neighbouring, Query
 from chary.errors import UnknownHeld

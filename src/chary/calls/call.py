@@ -29,12 +29,12 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import PydanticSerializationError
 
 from chary.calls.refusals import refusal
+from chary.core.plan import ENCODER, Interaction, Json
+from chary.core.transaction import Spine
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.interruption import interrupted
 from chary.numbers import Number
-from chary.spine.interaction import ENCODER, Interaction, Json
-from chary.spine.spine import Spine
 
 AnswerT = TypeVar("AnswerT")
 CallT = TypeVar("CallT", bound="Call[Any]")

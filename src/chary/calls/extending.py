@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from chary.accounting import Event, Extendable
 from chary.calls.call import Bound, CallT
+from chary.core.plan import FREE, Json
 from chary.data import Query
 from chary.errors import UnknownHeld
 from chary.filters import Filter, Price
-from chary.spine.interaction import FREE, Json
 
 
 @dataclass(frozen=True)

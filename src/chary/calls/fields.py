@@ -10,13 +10,13 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 from chary.calls.algorithms.algorithm import Algorithm
 from chary.calls.algorithms.targets import When
 from chary.calls.workload import AskedQueries, conditions
+from chary.core.plan import Question, check_question
 from chary.data import Count, Predicate, Query, Total, Universe, count
 from chary.data.domain.axes import Axis
 from chary.data.queries.bodies import KINDS, query_of
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number, exact, positive, probability, whole
-from chary.spine.interaction import Question, check_question
 
 _NUMBER = {"type": ["number", "string"], "description": 'A number, read exactly: 0.1, "0.1" and "1/10" are one tenth.'}
 _NUMBERS = {"type": "array", "items": _NUMBER}

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from chary.answer import NoisyNumber, NoisyNumbers
+from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls.run import AnswerT, Run, StateT
 from chary.data import Query
 

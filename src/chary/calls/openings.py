@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from chary.calls.call import Bound, Call
+from chary.core.plan import FREE, Json
 from chary.data import Query
 from chary.filters import Filter, Price
-from chary.spine.interaction import FREE, Json
 
 OpeningT = TypeVar("OpeningT", bound=Call[Any])
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 from chary.accounting import Finding, Findings
 from chary.calls.call import kinds
 from chary.calls.run import run_of
+from chary.core.history import numbered, openings
+from chary.core.plan import Interaction, Json
+from chary.core.transaction import Spine
 from chary.errors import LedgerBroken, UnknownHeld
 from chary.ledger import CallRecord
-from chary.spine.earlier import numbered, openings
-from chary.spine.interaction import Interaction, Json
-from chary.spine.spine import Spine
 
 # Calls of one interaction that publish values whose noise is known.
 CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track", "select", "release_all", "matrix_mechanism")

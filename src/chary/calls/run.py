@@ -11,17 +11,17 @@ from itertools import chain
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from chary.amounts import Amount
-from chary.answer import Spending
+from chary.answers import Spending
 from chary.calls.call import Call
+from chary.core.charges import charged_in
+from chary.core.history import numbered
+from chary.core.plan import Interaction, Json
+from chary.core.quote import Quote, quote
+from chary.core.transaction import Spine
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, LedgerBusy, UnknownHeld
 from chary.ledger import CallRecord as Stored
 from chary.ledger import State
-from chary.spine.earlier import numbered
-from chary.spine.interaction import Interaction, Json
-from chary.spine.quote import Quote, quote
-from chary.spine.spending import charged_in
-from chary.spine.spine import Spine
 
 AnswerT = TypeVar("AnswerT")
 StateT = TypeVar("StateT")

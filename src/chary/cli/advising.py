@@ -14,11 +14,11 @@ from chary.advise.affording import Room, Wanted
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, show_table
 from chary.cli.places import ledger_at, one_dataset
+from chary.core.charges import accounts_of
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
 from chary.ledger import ledger_exists, open_ledger
 from chary.session.opening import held_filter
-from chary.spine.spending import accounts_of
 
 Book = Annotated[str | None, typer.Argument(help="Ledger, or its rows: advice for what is left (default: new rows).")]
 Tests = Annotated[int | None, typer.Option(help="How many tests.")]

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from chary.answer import Answer, Table
+from chary.answers import Answer, Table
 from chary.cli.output import errors
 from chary.errors import InvalidParameter
 from chary.pictures import Chart

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from chary.answer import Spending
+from chary.answers import Spending
 from chary.cli.asking.options import AsJson
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, errors, moment, show_json, show_table
 from chary.cli.places import ledger_at
+from chary.core.charges import spent_of
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.filters import Budget
 from chary.ledger import Head, Terms, Verification, ledger_exists, open_ledger, whereabouts
@@ -20,11 +21,10 @@ from chary.ledger.places.moving import move as moving
 from chary.ledger.postgresql.address import Address
 from chary.ledger.postgresql.roles import role_statements
 from chary.ledger.sql.kept_ledger import KeptLedger
+from chary.numbers import counted, percent, priced
 from chary.session import Entry
 from chary.session.opening import held_filter
 from chary.session.reporting import entries
-from chary.spine.spending import spent_of
-from chary.words import counted, percent, priced
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
 File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the rows.")]

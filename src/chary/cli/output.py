@@ -18,8 +18,7 @@ from rich.table import Table
 
 from chary.cli.verbosity import VERBOSE
 from chary.errors import InvalidParameter
-from chary.numbers import plain
-from chary.words import ACCOUNTANTS, percent, priced
+from chary.numbers import ACCOUNTANTS, percent, plain, priced
 
 # Without highlighting: numbers and paths come out as they are, also where the output is kept.
 console = Console(highlight=False)

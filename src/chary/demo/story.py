@@ -12,15 +12,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls import AgreedTests, Conditional, Revise, Run
 from chary.data import Count, count
 from chary.demo.indicators import INDICATORS, alarms, label, true_counts
 from chary.demo.panel import YEARS, people, start
 from chary.demo.rivals import OWN, Precision, Rivals
 from chary.filters import Budget, largest_call
+from chary.numbers import percent
 from chary.session import Session, open
-from chary.words import percent
 
 BUDGET: Final = Budget(epsilon=1, delta=1e-6)
 TESTS: Final = INDICATORS * len(YEARS)

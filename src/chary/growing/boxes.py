@@ -12,10 +12,10 @@ from chary.calls.algorithms.calling import AskAlgorithm, Compute
 from chary.calls.growing.scheduled_runs import BlackBox
 from chary.calls.numbers.quantile_questions import AskQuantiles, Quantiles
 from chary.calls.numbers.releasing import AskRelease, Release
+from chary.core.plan import Interaction
 from chary.data import Binned, Count, Neighbouring, Relation
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number, probability
-from chary.spine.interaction import Interaction
 
 # The law of a box is one of its number of rows, which therefore must be public.
 _ROWS = Neighbouring(Relation.REPLACE, None)

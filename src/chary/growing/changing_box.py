@@ -6,10 +6,10 @@ from fractions import Fraction
 
 from chary.accounting.schedules import Law
 from chary.calls.growing.scheduled_runs import FIRST, BlackBox
+from chary.core.plan import Interaction, Json
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
 from chary.numbers import whole
-from chary.spine.interaction import Interaction, Json
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from chary.answer import Table
+from chary.answers import Table
 from chary.calls.growing.running_questions import RunningCount
 from chary.calls.growing.schedule_states import PlannedRun, ScheduleState
 from chary.calls.growing.scheduled_runs import ScheduledRun

@@ -11,10 +11,10 @@ from chary.accounting.synthesis import earlier_mwem_law, mwem_law
 from chary.calls.growing.scheduled_runs import BlackBox
 from chary.calls.synthesis.mwem_calls import MWEM, AskMWEM
 from chary.calls.workload import AskedQueries
+from chary.core.plan import Interaction
 from chary.data import Neighbouring, Universe
 from chary.data.domain.axes import Axis
 from chary.errors import InvalidParameter
-from chary.spine.interaction import Interaction
 
 # MWEM divides by the number of rows, so that must be public.
 _ROWS = Neighbouring("replace", None)

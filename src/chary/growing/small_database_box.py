@@ -11,12 +11,12 @@ from chary.calls.growing.scheduled_runs import BlackBox
 from chary.calls.synthesis.small_database_workload import Workload
 from chary.calls.synthesis.small_databases import AskSmallDatabase, SmallDatabase
 from chary.calls.workload import AskedQueries
+from chary.core.plan import Interaction
 from chary.data import Neighbouring, Universe
 from chary.data.domain.axes import Axis
 from chary.errors import InvalidParameter
 from chary.mechanisms.small_database import Measure
 from chary.numbers import whole
-from chary.spine.interaction import Interaction
 
 
 @dataclass(frozen=True)

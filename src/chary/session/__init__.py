@@ -1,14 +1,14 @@
 """Sessions: reserve - run - settle."""
 
-from chary.answer import Spending
+from chary.answers import Spending
+from chary.core.quote import Quote
+from chary.core.transaction import STEPS, Spine
+from chary.core.versions import Version
 from chary.session.entry_budgets import entry_budget, unit_budget
 from chary.session.opening import open, open_rows, open_series
 from chary.session.reporting import Entry, PlainComposition
 from chary.session.session import Session, findings, plain_composition
 from chary.session.streams import open_stream
-from chary.spine.arrivals import Version
-from chary.spine.quote import Quote
-from chary.spine.spine import STEPS, Spine
 
 __all__ = [
     "STEPS",

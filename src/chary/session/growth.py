@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from chary.core.transaction import Door
+from chary.core.versions import Arrivals, Version
 from chary.data import Batch, RowTable, has_public_size, public_size
 from chary.errors import CharyError, InvalidParameter
 from chary.ledger.checks import label
-from chary.spine.arrivals import Arrivals, Version
-from chary.spine.door import Door
 
 
 @dataclass(frozen=True)

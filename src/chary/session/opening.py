@@ -9,6 +9,8 @@ from typing import Any
 
 from chary import noise
 from chary.accounting import Event
+from chary.core.transaction import Spine
+from chary.core.versions import Follower
 from chary.data import CSV, Neighbouring, Relation, Rows, RowTable, Series
 from chary.errors import InvalidParameter
 from chary.filters import Budget, Filter, Listing, restore
@@ -23,8 +25,6 @@ from chary.session.race_repair import repair_races
 from chary.session.reading import check_types, read_as
 from chary.session.session import Session
 from chary.session.unasked import advising
-from chary.spine.arrivals import Follower
-from chary.spine.spine import Spine
 
 
 def open(

@@ -16,10 +16,10 @@ from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.calls.algorithms.raced_calls import RacedCall
 from chary.calls.algorithms.racing import Race, RaceCall
+from chary.core.transaction import ATTEMPTS
 from chary.errors import LedgerBroken
 from chary.filters import Filter
 from chary.ledger import CallRecord, Ledger, SecretMoved, State
-from chary.spine.spine import ATTEMPTS
 
 # Old ledgers hold entries of this kind by this analyst.
 REPAIR: Final = "best_of_repair"

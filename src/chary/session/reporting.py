@@ -9,13 +9,12 @@ from typing import Any, TypeVar
 from chary.amounts import Accounts
 from chary.calls.growing.scheduled_runs import RunSchedule
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights
+from chary.core.charges import accounts_of, spent_of
 from chary.data import Neighbouring, Relation
 from chary.errors import LedgerBroken
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
-from chary.numbers import plain
-from chary.spine.spending import accounts_of, spent_of
-from chary.words import EVERY_CHARGED, MISSES_ENDED, counted
+from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, plain
 
 T = TypeVar("T")
 # Their answers tell an epsilon that is a part of what the opening was charged.

@@ -9,10 +9,13 @@ from typing import Any, Self, TypeVar
 
 from chary.accounting import Findings
 from chary.advise.equal_price import alternatives
-from chary.answer import Spending
+from chary.answers import Spending
 from chary.calls.call import AnswerT, Call, asked
 from chary.calls.retelling import told_so_far
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
+from chary.core.charges import spent_of
+from chary.core.history import openings
+from chary.core.quote import Quote, compared_with, quote
 from chary.data import Series, Values
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number, exact
@@ -21,9 +24,6 @@ from chary.session.growth import Growing
 from chary.session.reading import types_told
 from chary.session.reporting import Entry, PlainComposition, entries, plainly_composed, statement
 from chary.session.verbs import Verbs
-from chary.spine.earlier import openings
-from chary.spine.quote import Quote, compared_with, quote
-from chary.spine.spending import spent_of
 
 RunT = TypeVar("RunT")
 

@@ -11,9 +11,9 @@ from chary.calls.thresholds.conditional_release import ReleaseIf
 from chary.calls.thresholds.tested_keys import WatchResult
 from chary.calls.thresholds.testing import Test
 from chary.calls.thresholds.watching import Watch
+from chary.core.plan import Question
 from chary.data.queries.query import AnsweredT
 from chary.numbers import Number
-from chary.spine.interaction import Question
 
 
 class Verbs(ABC):

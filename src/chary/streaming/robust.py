@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from chary.accounting import Targeted
-from chary.answer import Spending
+from chary.answers import Spending
+from chary.core.charges import ends_free_misses
 from chary.data import Ballots
 from chary.errors import BudgetRefused, InvalidParameter
 from chary.filters import Budget, largest_call
@@ -17,7 +18,6 @@ from chary.mechanisms.sketches import Element, canonical
 from chary.noise import OperatingSystem, Source
 from chary.numbers import Number, positive, probability, whole
 from chary.session import open_rows
-from chary.spine.refusal import ends_free_misses
 from chary.streaming.banks import Make, bank_of
 from chary.streaming.medians import ChangedMedian
 

@@ -13,11 +13,11 @@ from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
 from chary.calls import Disclosure, Extend, PublishIf, Revise, When
 from chary.calls.algorithms.publishing import AskExtend, AskPublishIf
+from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.filters import Price, RenyiFilter
 from chary.noise import Seeded, discrete_laplace
 from chary.session import plain_composition
-from chary.spine.interaction import Touched
 from tests.adversary.kit import Ask, Best, Moment, Result, World
 from tests.session.kit import SECRET_NUMBER, error_texts, shows_data, spent
 

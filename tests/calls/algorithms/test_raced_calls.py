@@ -14,8 +14,8 @@ from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hi
 from chary.calls import Between, Boundary, Classify, Compute, Decide, Race, Test, Twice, When
 from chary.calls.algorithms import racing
 from chary.calls.call import kinds
+from chary.core.plan import Interaction
 from chary.filters import Listing
-from chary.spine.interaction import Interaction
 from tests.calls.samples import AFTER, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, even
 from tests.session.kit import CLINICS, spent
 

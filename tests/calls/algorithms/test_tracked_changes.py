@@ -5,8 +5,8 @@ import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, NoPrice, count, total
 from chary.calls import Track
+from chary.core.plan import Touched
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.session.kit import PAID, spent, visits
 
 DELTA = Budget(epsilon=1, delta=1e-6)

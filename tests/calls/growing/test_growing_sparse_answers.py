@@ -16,10 +16,10 @@ from chary.calls import GrowingSparse
 from chary.calls.growing.growing_questions import AskGrowingSparse, BeginRound
 from chary.calls.growing.growing_sparse_vectors import OpenGrowingSparse
 from chary.calls.growing.open_rounds import GrowingRoundState, OneRound
+from chary.core.plan import Touched
 from chary.errors import InvalidParameter, InvalidQuery, LedgerError, NoPrice, UnknownHeld
 from chary.filters import Price
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.calls.growing.growing_sparse_kit import PURE, ROW, more, state
 from tests.mechanisms.sparse_laws import pmf
 from tests.session.interruption_kit import Interruption, Stop

@@ -17,12 +17,12 @@ from chary.calls import Schedule
 from chary.calls.growing.scheduled_runs import BlackBox, run_of
 from chary.calls.numbers.releasing import AskRelease, Release
 from chary.calls.thresholds.watching import AskWatch, Watch
+from chary.core.plan import Touched
 from chary.filters import Price
 from chary.growing import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
 from chary.ledger import SqlLedger
 from chary.noise import OperatingSystem, Seeded
 from chary.session import STEPS
-from chary.spine.interaction import Touched
 from tests.calls.growing.continual_streams import exactly, rows, streams
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import NO_NOISE, PUBLIC, USUAL, spent

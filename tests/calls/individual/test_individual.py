@@ -18,13 +18,13 @@ from chary.accounting import Targeted, hit_price_up
 from chary.calls import Individual, Test
 from chary.calls.individual.individual_streams import OpenIndividual
 from chary.calls.individual.living_questions import AskLiving, CounterMemory, LivingCount
+from chary.core.plan import Touched
 from chary.data import Neighbouring, RowTable
 from chary.data.engines.expressions.living_rows import LivingAnswers
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
 from chary.mechanisms import Laplace
 from chary.mechanisms.sketches import Counters
 from chary.session import plain_composition
-from chary.spine.interaction import Touched
 from tests.session.kit import SECRET_NUMBER, error_texts, shows_data, spent, visits
 
 KEYS = ["b", "a", "c"]

@@ -16,10 +16,10 @@ from chary.amounts import Amount
 from chary.calls import Mode, Quantile, Quantiles, Share
 from chary.calls.numbers.modes import AskMode
 from chary.calls.numbers.quantile_questions import AskQuantiles
+from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.errors import BudgetRefused, EngineFailure, InvalidParameter, InvalidQuery, RequestConflict
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
 
 AGES = {"bounds": (0, 120), "rows_per_unit": 1}

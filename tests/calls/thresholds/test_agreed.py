@@ -11,10 +11,10 @@ from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice
 from chary.accounting.sharp_tests import sharp_table
 from chary.calls import AgreedTest, AgreedTests, AgreedWatch, Test
 from chary.calls.thresholds.agreed_questions import AskAgreedOnce
+from chary.core.plan import Touched
+from chary.core.transaction import ATTEMPTS
 from chary.ledger import SecretMoved
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
-from chary.spine.spine import ATTEMPTS
 from tests.session.interruption_kit import Interruption, Stop, in_between
 from tests.session.kit import CLINICS, PAID, SECRET_NUMBER, spent
 

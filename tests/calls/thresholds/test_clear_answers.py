@@ -7,8 +7,8 @@ import pytest
 
 from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, count, total
 from chary.calls import Between, Classify, Decide
+from chary.core.plan import Touched
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.session.kit import CLINICS, PAID
 
 DELTA = Budget(epsilon=1, delta=1e-6)

@@ -8,8 +8,8 @@ import pytest
 from chary import Budget, count
 from chary.calls import Individual, ReleaseIf, Revise, Track, Watch
 from chary.calls.algorithms.tracking import AskTracked
+from chary.core.plan import Touched
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.session.kit import CLINICS, PAID
 
 BUDGET = Budget(epsilon=50, delta=1e-6)

@@ -6,8 +6,8 @@ import pytest
 from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, UnknownHeld, count, mean, total
 from chary.accounting.sharp_tests import LEAST_SPEED, least_price
 from chary.calls import Decide, ReleaseIf, Revise, Test, Watch
+from chary.core.plan import Touched
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.session.kit import CLINICS, PAID, spent
 
 DELTA = Budget(epsilon=1, delta=1e-6)

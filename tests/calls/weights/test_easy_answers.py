@@ -12,10 +12,10 @@ from chary import Bins, Budget, InvalidParameter
 from chary.accounting import LaplaceLaw
 from chary.accounting.weights import EQUAL_QUESTIONS, EQUAL_ROUNDS, easy_chance, easy_error_up
 from chary.calls import SparseWeights, Weights
+from chary.core.quote import NOT_KEPT, warns
 from chary.data import Neighbouring
 from chary.filters import RenyiFilter
 from chary.noise import Seeded
-from chary.spine.quote import NOT_KEPT, warns
 
 ROW, SIZE = Neighbouring("replace", None), 2000
 AGES = {"age": Bins([0, 1, 2])}

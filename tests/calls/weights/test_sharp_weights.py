@@ -11,11 +11,11 @@ from chary.accounting.sharp_widths import half_width
 from chary.calls import Weights
 from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.weighting import OpenSharpWeights
+from chary.core.plan import Touched
 from chary.data import Bins, Neighbouring
 from chary.errors import InvalidParameter, NoPrice
 from chary.filters import RenyiFilter
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.calls.weights.weighting_kit import QUESTIONS, UNIVERSE, true_share, weights_of
 from tests.session.kit import visits
 

@@ -13,10 +13,10 @@ from chary.calls import SparseWeights
 from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights, HistogramRound
 from chary.calls.weights.sparse_weighting import OpenSparseWeights
+from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.mechanisms.weights import Change, Transcript
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 
 ROW = Neighbouring("replace", None)
 AGES = {"age": Bins([0, 1, 2])}

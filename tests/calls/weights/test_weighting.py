@@ -16,13 +16,13 @@ from chary.calls import Weights
 from chary.calls.weights.charged_questions import AskWeights
 from chary.calls.weights.histogram_questions import HistogramMemory
 from chary.calls.weights.weighting import OpenWeights
+from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.errors import NoPrice, RequestConflict
 from chary.filters import ExactFilter
 from chary.mechanisms import Laplace
 from chary.mechanisms.weights import Change, MultiplicativeWeights, Transcript
 from chary.noise import Seeded
-from chary.spine.interaction import Touched
 from tests.calls.weights.weighting_kit import QUESTIONS, true_share, weights_of
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, spent, visits
 

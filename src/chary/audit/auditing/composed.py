@@ -12,10 +12,10 @@ from chary.audit.auditing.enumeration import LOST, Enumeration, Law, TooMany
 from chary.audit.auditing.transcripts import Begun, Chained
 from chary.audit.worst_cases.worst_case import WorstCase
 from chary.calls.algorithms.algorithm import canonical_outcome
+from chary.core.plan import Ran
 from chary.data import Rows
 from chary.errors import CharyError
 from chary.filters import RenyiFilter
-from chary.spine.interaction import Ran
 
 # How many times what was charged is tried, and to which precision; more is infinite.
 MOST_TIMES: Final = 64.0

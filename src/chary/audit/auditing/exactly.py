@@ -11,10 +11,10 @@ from chary.audit.auditing.promises import claimed
 from chary.audit.auditing.transcripts import Begun, Chained, Step
 from chary.audit.worst_cases.worst_case import WorstCase
 from chary.calls.call import Call
+from chary.core.plan import Interaction, Touched
 from chary.data import Rows
 from chary.filters import Price, RenyiFilter
 from chary.session import Session
-from chary.spine.interaction import Interaction, Touched
 
 
 def exactly(case: WorstCase, pair: tuple[Rows, Rows], strength: int) -> Finding:

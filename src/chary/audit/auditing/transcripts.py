@@ -8,12 +8,12 @@ from chary import noise
 from chary.audit.auditing.read_once import ReadOnce, kept
 from chary.calls.call import Call
 from chary.calls.run import Kept, Opening, run_of
+from chary.core.plan import Interaction, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Rows
 from chary.errors import CharyError
 from chary.filters import Budget, Filter, Price
 from chary.session import Session, open_rows
-from chary.spine.interaction import Interaction, Ran, Touched
-from chary.spine.spine import Spine
 
 # So large that no call of an audit is refused for it, and still counted in steps of 1e-15.
 PLENTY = Budget(1000)

@@ -23,10 +23,10 @@ from chary.calls import (
 )
 from chary.calls.numbers.releasing import AskRelease, Release
 from chary.calls.run import Kept
+from chary.core.plan import Interaction
 from chary.data import Neighbouring, Query, count
 from chary.filters import Budget
 from chary.session import Session
-from chary.spine.interaction import Interaction
 
 PLACES = ["a", "b"]
 COUNTED = Tables({"unit": list(range(6))}, {"unit": list(range(5))})

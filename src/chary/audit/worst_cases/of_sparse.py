@@ -9,8 +9,8 @@ from chary.audit.auditing.transcripts import Chained
 from chary.audit.worst_cases.worst_case import Tables, WorstCase
 from chary.calls import SparseVector, SparseWeights
 from chary.calls.run import Kept
+from chary.core.plan import Interaction
 from chary.data import count
-from chary.spine.interaction import Interaction
 
 # Below the bar is a key where the one unit is not, and where it is one is at the bar: it is in the last key, or in all
 # before it. Another unit is in every key.

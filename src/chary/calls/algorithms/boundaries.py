@@ -14,12 +14,12 @@ from chary.calls.algorithms.calling import failure
 from chary.calls.answers import Classified
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Brought, Whole
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.mechanisms import BOUNDARY
 from chary.mechanisms import BoundaryWrapper as Wrapper
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 # More runs settle nothing that these do not, and each one takes its time.
 _MOST_RUNS: Final = 1000

@@ -12,10 +12,10 @@ from chary.calls.algorithms.targets import EVERYTHING, UNSAID, Target, condition
 from chary.calls.answers import Outcome
 from chary.calls.call import Bound, Call, CallT, call
 from chary.calls.fields import Brought, Condition, Positive, Values
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 
 @call("call", subject="algorithms")

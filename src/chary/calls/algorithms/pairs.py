@@ -10,11 +10,11 @@ from chary.calls.algorithms.calling import failure
 from chary.calls.answers import Pair
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Brought
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.mechanisms import TwoRuns
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 
 @call("call_twice", subject="algorithms")

@@ -10,18 +10,18 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
 
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.algorithms.algorithm import Algorithm, canonical_outcome
 from chary.calls.algorithms.calling import RunOnce, failure
 from chary.calls.algorithms.targets import Target, When
 from chary.calls.call import Call, call
 from chary.calls.extending import Extending
 from chary.calls.fields import Brought, Condition, Whole
+from chary.core.history import earlier
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
 from chary.mechanisms.additive import padded, unpadded
-from chary.spine.earlier import earlier
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 # All of it is written whenever an outcome is held, so what no memory has would fail once it is charged.
 MOST_ROOM: Final = 2**24

@@ -14,13 +14,13 @@ from chary.calls.algorithms.race_counters import check_opened, risen
 from chary.calls.algorithms.targets import UNSAID, Target, When, conditional, listed, not_prior
 from chary.calls.answers import RaceOutcome
 from chary.calls.call import Call
+from chary.core.plan import Interaction, Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive
 from chary.numbers import Number
-from chary.spine.interaction import Interaction, Json, Ran, Touched
-from chary.spine.spine import Spine
 
 _WORDS: Final = {"prior", "target", "q", "hit"}
 _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"], "q": "0.3"}, {"hit": When(...)}, or {}'

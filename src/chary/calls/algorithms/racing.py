@@ -16,11 +16,11 @@ from chary.calls.call import Call, call
 from chary.calls.fields import Values
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, Run, keeps
+from chary.core.plan import Interaction, Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.filters import Price
-from chary.spine.interaction import Interaction, Json, Ran, Touched
-from chary.spine.spine import Spine
 
 
 @call("best_of", subject="algorithms")

@@ -12,12 +12,11 @@ from chary.calls.answers import Tracked, published
 from chary.calls.call import Bound
 from chary.calls.thresholds.how_sharply import FreshlyValued, Sharply
 from chary.calls.thresholds.sharpness import Sharpness
+from chary.core.plan import Barred, Json, Ran, Touched, natural, steps_at_least
 from chary.data import Query
 from chary.mechanisms import Additive, Gaussian
 from chary.mechanisms.threshold_tests import TwoSidedSampler
 from chary.numbers import Number
-from chary.spine.interaction import Json, Ran, Touched, natural, steps_at_least
-from chary.spine.outlook import Barred
 
 # An answer that did not change covers the truth but for so many of all times: half of what an error bar leaves out.
 _MISSED: Final = Fraction(1, 40)

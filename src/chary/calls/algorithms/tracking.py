@@ -17,12 +17,12 @@ from chary.calls.answers import Tracked, published
 from chary.calls.call import Bound, call
 from chary.calls.fields import AnyQuestion, Positive
 from chary.calls.thresholds.how_sharply import FreshlyValued
+from chary.core.plan import Json, Ran, Touched, laplace_for, natural
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Laplace
 from chary.numbers import positive
-from chary.spine.interaction import Json, Ran, Touched, laplace_for, natural
-from chary.spine.spine import Spine
 
 
 @call("track", subject="algorithms")

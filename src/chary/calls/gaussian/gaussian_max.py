@@ -12,15 +12,15 @@ import numpy as np
 from chary.accounting import Concentrated, Event, noisy_max_epsilon_up, noisy_max_noise
 from chary.accounting.accuracy import gaussian_loss_up
 from chary.accounting.calibration import four_digits_up
-from chary.answer import Answer, Key, scalar
+from chary.answers import Answer, Key, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Exact, Positive
+from chary.core.plan import BETA, KEPT, Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.gaussian import GaussianMax
 from chary.numbers import SMALLEST_EPSILON, plain
-from chary.spine.interaction import BETA, KEPT, Json, Ran, Touched
-from chary.spine.spine import Spine
 
 # Clipped values and their differences fit into the 64-bit integers that are compared.
 FARTHEST = 2**62

@@ -9,13 +9,13 @@ from typing import Any
 from chary.accounting import Event, ExPost
 from chary.accounting.gaussian_runs import Losses, RunHit
 from chary.amounts import Amount
-from chary.answer import Answer, Key, Table, scalar
+from chary.answers import Answer, Key, Table, scalar
 from chary.calls.gaussian.run_state import RunState, RunTerms
 from chary.calls.thresholds.testing import Tested
+from chary.core.plan import Interaction, Json, Ran, Touched
 from chary.data import Neighbouring, Query
 from chary.errors import LedgerBusy, UnknownHeld
 from chary.filters import Filter, Price
-from chary.spine.interaction import Interaction, Json, Ran, Touched
 
 
 @dataclass(frozen=True)

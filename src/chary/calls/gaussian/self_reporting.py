@@ -7,7 +7,7 @@ from typing import Any
 
 from chary.accounting import Approximate, Event, Pure
 from chary.accounting.gaussian_runs import NOTHING_TOLD, PureStopping
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
 from chary.calls.gaussian.gaussian_steps import Moved
@@ -18,13 +18,13 @@ from chary.calls.keyed_run import KeyedRun
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, keeps
 from chary.calls.thresholds.testing import Tested
+from chary.core.plan import FREE, Ran, Touched
+from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Query, Series
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price, PureFilter
 from chary.mechanisms.gaussian import GaussianThreshold, RestartingThreshold
 from chary.numbers import failing
-from chary.spine.interaction import FREE, Ran, Touched
-from chary.spine.spine import ATTEMPTS, Spine
 
 
 @dataclass(frozen=True)

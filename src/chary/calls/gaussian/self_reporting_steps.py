@@ -10,17 +10,17 @@ from typing import Any
 from chary.accounting import Event, ExPost
 from chary.accounting.gaussian_runs import NOTHING_TOLD, Reported
 from chary.amounts import Amount
-from chary.answer import Answer, Key, Table, scalar
+from chary.answers import Answer, Key, Table, scalar
 from chary.calls.gaussian.gaussian_steps import Moved
 from chary.calls.gaussian.run_state import RunTerms
 from chary.calls.thresholds.testing import Tested
+from chary.core.plan import FREE, Interaction, Json, Ran, Touched
 from chary.data import Query, ValueAt, Values
 from chary.errors import BudgetRefused, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.mechanisms.gaussian import RestartingThreshold, RunsState
 from chary.noise.gaussian import Deviate
-from chary.spine.interaction import FREE, Interaction, Json, Ran, Touched
 
 
 @dataclass(frozen=True)

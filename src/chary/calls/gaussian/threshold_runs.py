@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from chary.accounting import Event, ExPost
 from chary.accounting.gaussian_runs import RunHit, RunOpening
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.call import call
 from chary.calls.fields import Exact, Positive
 from chary.calls.gaussian.gaussian_steps import AskAbove, FirstAbove, Moved, WatchAbove
@@ -16,13 +16,13 @@ from chary.calls.keyed_run import KeyedRun
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, keeps
 from chary.calls.thresholds.testing import Tested
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Query
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise.gaussian import deviate
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import ATTEMPTS, Spine
 
 Charged = Literal["losses", "hits"]
 # Where a run that halts at this test is cheaper by its hit, hits are charged. Fewer tests are rarely what a run is for.

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.growing.growing_states import GrowingState
 from chary.calls.growing.open_rounds import NoRoundOpen, RoundMoved
 from chary.calls.run import Kept
+from chary.core.quote import Quote
+from chary.core.transaction import ATTEMPTS
 from chary.errors import InvalidQuery
-from chary.spine.quote import Quote
-from chary.spine.spine import ATTEMPTS
 
 
 class AskedInRounds(Kept[Any, GrowingState]):

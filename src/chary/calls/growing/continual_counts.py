@@ -18,14 +18,14 @@ from chary.calls.growing.running_questions import (
 )
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, Run, keeps
+from chary.core.history import Told
+from chary.core.plan import Json, Ran, Touched, natural
+from chary.core.transaction import Spine
+from chary.core.versions import Arrivals
 from chary.data import Count, Reading, Relation, Rows, Total
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.numbers import Number, plain
-from chary.spine.arrivals import Arrivals
-from chary.spine.interaction import Json, Ran, Touched, natural
-from chary.spine.spine import Spine
-from chary.spine.told import Told
 
 Method = Literal["tree", "root"]
 # Totals of 2**31 rows stay below 2**62, which is what is added up in int64.

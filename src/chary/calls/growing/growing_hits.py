@@ -15,15 +15,14 @@ from chary.calls.growing.open_rounds import GrowingRoundState
 from chary.calls.openings import FreeOpening
 from chary.calls.thresholds.hit_terms import HitTerms, coarse_down
 from chary.calls.thresholds.sharpness import Sharpness
+from chary.core.plan import Interaction, Json, Ran, Touched, Within, check_question, steps_at_least
+from chary.core.transaction import Spine
 from chary.data import Mean, Query, Reading, Rows
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Gaussian
 from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number
-from chary.spine.interaction import Interaction, Json, Ran, Touched, check_question, steps_at_least
-from chary.spine.spine import Spine
-from chary.spine.within import Within
 
 
 @dataclass(frozen=True)

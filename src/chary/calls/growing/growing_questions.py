@@ -10,11 +10,11 @@ from chary.accounting import Event
 from chary.calls.growing.growing_results import GrowingRound, GrowingTest
 from chary.calls.growing.open_rounds import GrowingRoundState, NoRoundOpen, OneRound, RoundMoved
 from chary.calls.sparse.sparse_questions import AskSparseOnce
+from chary.core.plan import Interaction, Json, Paid, Ran, Touched
 from chary.data import Count, Neighbouring, Query
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
 from chary.mechanisms import HiddenThreshold
 from chary.numbers import plain
-from chary.spine.interaction import Interaction, Json, Paid, Ran, Touched
 
 if TYPE_CHECKING:
     from chary.calls.growing.growing_sparse_vectors import OpenGrowingSparse

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.answers import AboveOrNot
 
 

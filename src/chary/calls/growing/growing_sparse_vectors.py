@@ -23,13 +23,13 @@ from chary.calls.run import Opening, keeps
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.how_sharply import check_one_way, check_tests, value_part
 from chary.calls.thresholds.sharpness import Wanted, priced_by
+from chary.core.plan import Interaction, Json, Question, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Reading, Relation, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.size import public_size
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.numbers import Number, exact, plain
-from chary.spine.interaction import Interaction, Json, Question, Ran, Touched
-from chary.spine.spine import Spine
 
 _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
 

@@ -10,10 +10,10 @@ from chary.accounting.growing_rounds import growing_error_up, published_growing_
 from chary.calls.growing.growing_results import GrowingAccuracy, GrowingRound, GrowingTest, OpenRound
 from chary.calls.growing.open_rounds import GrowingRoundState
 from chary.calls.run import Run
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.data.size import public_size
 from chary.numbers import Number, exact, whole
-from chary.spine.spine import Spine
 
 if TYPE_CHECKING:
     from chary.calls.growing.growing_hits import OpenGrowingHits

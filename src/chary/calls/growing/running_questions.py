@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from chary.accounting import Event
-from chary.answer import Answer, Ends, Known, Table, around, in_row, scalar
+from chary.answers import Answer, Ends, Known, Table, around, in_row, scalar
+from chary.core.plan import Json, Paid, Ran, Touched, natural
 from chary.data import Query, count
 from chary.data.size import has_public_size
 from chary.errors import BudgetRefused, InvalidParameter, LedgerMismatch, UnknownHeld
-from chary.spine.interaction import Json, Paid, Ran, Touched, natural
 
 if TYPE_CHECKING:
     from chary.calls.growing.continual_counts import OpenContinual

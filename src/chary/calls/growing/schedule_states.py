@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from chary.accounting.schedules import Law, ScheduleRuns
 from chary.calls.growing.scheduled_runs import FIRST, BlackBox, RunSchedule, ScheduledRun, read_first
+from chary.core.history import Told
+from chary.core.transaction import Spine
 from chary.data.size import public_size
 from chary.numbers import whole
-from chary.spine.spine import Spine
-from chary.spine.told import Told
 
 
 @dataclass(frozen=True)

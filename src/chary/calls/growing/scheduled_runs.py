@@ -9,10 +9,10 @@ from typing import Any
 
 from chary.accounting import Event, ZeroConcentrated
 from chary.accounting.schedules import Law, ScheduleRuns
-from chary.answer import Answer, Ends
+from chary.answers import Answer, Ends
+from chary.core.plan import Interaction, Json, Paid, Ran, Touched
 from chary.data import Neighbouring, Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
-from chary.spine.interaction import Interaction, Json, Paid, Ran, Touched
 
 FIRST = 0
 

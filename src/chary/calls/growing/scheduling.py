@@ -27,12 +27,12 @@ from chary.calls.growing.scheduled_runs import (
 )
 from chary.calls.openings import BoundOpening
 from chary.calls.run import Kept, Opening, Run, keeps
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Reading, Rows
 from chary.data.size import public_size
 from chary.errors import InvalidParameter, UnknownHeld
 from chary.numbers import Number, whole
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 # Between two runs the last answer serves ten times the rows it is about, at most.
 MOST_GROWTH = 9

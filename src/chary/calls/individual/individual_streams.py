@@ -19,16 +19,15 @@ from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.how_sharply import check_one_way, check_tests, together, value_part
 from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.calls.thresholds.tested_keys import WatchResult
+from chary.core.history import numbered
+from chary.core.plan import Json, Question, Ran, Touched, Within
+from chary.core.transaction import Spine
 from chary.data import Count, Reading, Relation, Rows, Total
 from chary.data.rows.living import table_of_units
 from chary.errors import InvalidQuery, NoPrice, UnknownHeld
 from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms.sketches import Counters
 from chary.numbers import Number, exact
-from chary.spine.earlier import numbered
-from chary.spine.interaction import Json, Question, Ran, Touched
-from chary.spine.spine import Spine
-from chary.spine.within import Within
 
 _WAYS: Final = ("epsilon", "price", "within")
 _TOLD: Final = "price= (the share of the budget for one hit), within= with tests=, or epsilon= for Laplace noise"

@@ -9,11 +9,12 @@ from functools import cached_property, lru_cache
 from chary.accounting import Event, NoiseLaw, Publication, Support, Targeted
 from chary.accounting.intervals import Tails
 from chary.accounting.sharp_tests import SharpTails
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.answers import NumberOrNothing, published, silent
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
+from chary.core.plan import Json, Paid, Ran, Touched, Within, laplace_for_each, natural, steps_at_least
 from chary.data import Count, Neighbouring, Query, Reading, Rows, Total
 from chary.data.engines.engine import LivingReading
 from chary.data.rows.living import living
@@ -23,8 +24,6 @@ from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
 from chary.mechanisms.sketches import Counters
 from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number
-from chary.spine.interaction import Json, Paid, Ran, Touched, laplace_for_each, natural, steps_at_least
-from chary.spine.within import Within
 
 # Compiled queries that a stream keeps: those of a dashboard that asks a few dozen again and again.
 PLANS = 64

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary.accounting.accuracy import Spectrum, angle_up, spectrum
-from chary.answer import Table
+from chary.answers import Table
 from chary.data import SecondMoments
 from chary.mechanisms.workloads import MomentNoise
 from chary.numbers import Number, plain, probability

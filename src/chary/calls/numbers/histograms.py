@@ -6,14 +6,14 @@ from dataclasses import KW_ONLY
 from itertools import product
 from typing import Any, Final
 
-from chary.answer import NoisyNumbers
+from chary.answers import NoisyNumbers
 from chary.calls.call import Call, call
 from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, Where, Whole
 from chary.calls.numbers.releasing import AskRelease, Release
+from chary.core.transaction import Spine
 from chary.data import count, histogram
 from chary.data.queries.binned import Outside
 from chary.errors import InvalidQuery
-from chary.spine.spine import Spine
 
 MOST_CELLS: Final = 1_000_000
 

@@ -11,15 +11,15 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 from chary.accounting import Event, Finding, Findings, Joint
 from chary.accounting.gaussian_noise import zero_concentrated_rho_down
 from chary.accounting.intervals import Combination
-from chary.answer import Ends, Table, Value, in_row, scalar
+from chary.answers import Ends, Table, Value, in_row, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Name, Positive, Probability
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.workloads import CellChange, LinearQueries, MatrixMeasurement, Noising, best_measurement
 from chary.numbers import Number, plain
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 # Each may hold a matrix of 80 MB.
 _KEPT: Final = 4

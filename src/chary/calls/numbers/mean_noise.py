@@ -11,12 +11,12 @@ import numpy as np
 from chary import noise
 from chary.accounting import Event, Joint, mean_between, mean_interval
 from chary.accounting.intervals import CONFIDENCE, Interval
-from chary.answer import Ends, NoisyNumber, NoisyNumbers
+from chary.answers import Ends, NoisyNumber, NoisyNumbers
+from chary.core.plan import KEPT, laplace_for
 from chary.data import Mean, Neighbouring, Relation
 from chary.mechanisms import Additive, Laplace
 from chary.mechanisms.additive import Integers
 from chary.numbers import Number, plain, probability
-from chary.spine.interaction import KEPT, laplace_for
 
 Form = Literal["halves", "joint", "ends", "size"]
 

@@ -8,17 +8,17 @@ from math import ceil
 from typing import Self
 
 from chary.accounting import Event, Pure, exponential_loss_up
-from chary.answer import NoisyNumber, scalar
+from chary.answers import NoisyNumber, scalar
 from chary.calls.answers import ChosenKey
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Positive, Where
 from chary.calls.selection.choices import bounded_range_price
+from chary.core.plan import BETA, Json, Question, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Relation, Total, count
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import InverseSensitivity, Laplace, mode_distances
-from chary.spine.interaction import BETA, Json, Question, Ran, Touched
-from chary.spine.spine import Spine
 
 
 @call("mode", subject="numbers")

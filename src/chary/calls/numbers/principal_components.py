@@ -14,12 +14,12 @@ from chary.accounting.gaussian_noise import zero_concentrated_rho_down
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Positive, Probability, Where, Whole
 from chary.calls.numbers.component_answers import Components
+from chary.core.plan import BETA, Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Relation, SecondMoments, second_moments
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms.workloads import MomentNoise
 from chary.numbers import exact, plain
-from chary.spine.interaction import BETA, Json, Ran, Touched
-from chary.spine.spine import Spine
 
 
 def _bounded(value: Any) -> dict[str, tuple[Fraction, Fraction]]:

@@ -9,9 +9,11 @@ from typing import Any, Final, Self
 from chary import noise
 from chary.accounting import Event, ZeroConcentrated
 from chary.accounting.accuracy import rank_errors_up
-from chary.answer import Answer, Ends, Table, Value, in_row
+from chary.answers import Answer, Ends, Table, Value, in_row
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Edges, Exact, Name, Numbers, Positive, Probability, Where, Whole
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import OfUnit, Ordered, Query, Reading, Relation, Rows, UnitValues, ordered
 from chary.data import RowTable as DataTable
 from chary.data.queries.ordered_values import Occurring
@@ -19,8 +21,6 @@ from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order
 from chary.numbers import plain
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 RARE: Final = Fraction(1, 20)
 _UNGUARDED: Final = "no interval: how far a quantile is off depends on secret data; interval=0.95 pays for one"

@@ -6,16 +6,16 @@ from functools import cached_property
 from typing import Self
 
 from chary.accounting import Event, Pure
-from chary.answer import Answer, Ends
+from chary.answers import Answer, Ends
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Name, Positive
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
 from chary.mechanisms import RandomizedResponse, ShareEstimate
 from chary.mechanisms.local_reports import About
 from chary.numbers import Number
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ import numpy as np
 
 from chary.accounting import Event, Pure
 from chary.accounting.local_reports import category_channel, optimised_channel
-from chary.answer import Table, scalar
+from chary.answers import Table, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Keys, Name, Positive, Where
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
 from chary.mechanisms import CategoryReports, LocalEstimate, OneHotReports
 from chary.mechanisms.local_reports import About, Integers, estimate
 from chary.noise import Source
 from chary.numbers import Number
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 Form = Literal["category", "optimised", "symmetric"]
 # What a unit without any of the values reports, beside their positions.

@@ -8,30 +8,19 @@ from typing import Any
 
 from chary.accounting import Approximate, Event, Joint
 from chary.accounting.gaussian_noise import discrete_gaussian_variance, zero_concentrated_rho_down
-from chary.answer import NoisyNumber, NoisyNumbers
+from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls.answers import published
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Positive, Probability, QueryOf
 from chary.calls.numbers.mean_noise import MeanNoise, halves, laplace_mean, mean_answer
+from chary.core.plan import ENCODER, KEPT, Asked, Json, Question, Ran, Touched, error_bar, laplace_for, naturals
+from chary.core.transaction import Spine
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Gaussian
 from chary.numbers import Number
-from chary.spine.interaction import (
-    ENCODER,
-    KEPT,
-    Asked,
-    Json,
-    Question,
-    Ran,
-    Touched,
-    error_bar,
-    laplace_for,
-    naturals,
-)
-from chary.spine.spine import Spine
 
 
 @call("release", subject="numbers")

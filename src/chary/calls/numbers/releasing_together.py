@@ -10,19 +10,19 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from chary import noise
 from chary.accounting import Event, Findings, Pure, Repeated, Told, ZeroConcentrated
-from chary.answer import NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
+from chary.answers import NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
 from chary.calls.answers import published
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Positive, Probability
 from chary.calls.numbers.matrix_mechanism import check_sizes, noising_of
+from chary.core.plan import Json, Ran, Touched, natural
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.data.queries.bodies import query_of
 from chary.data.queries.joint_change import JointChange
 from chary.errors import InvalidParameter
 from chary.mechanisms import Additive, Gaussian, Laplace
 from chary.numbers import plain
-from chary.spine.interaction import Json, Ran, Touched, natural
-from chary.spine.spine import Spine
 
 MOST_QUERIES: Final = 1000
 

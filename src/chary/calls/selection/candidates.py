@@ -10,10 +10,10 @@ from chary import noise
 from chary.calls.algorithms.algorithm import Algorithm
 from chary.calls.call import Bound, CallT
 from chary.calls.selection.selections import Chosen
+from chary.core.plan import Json, Ran, Touched
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.mechanisms.choices import Score
-from chary.spine.interaction import Json, Ran, Touched
 
 Scored = tuple[Score, Any] | None
 

@@ -15,18 +15,18 @@ from chary.accounting import (
     flip_loss_up,
     laplace_loss_up,
 )
-from chary.answer import scalar
+from chary.answers import scalar
 from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Keys, Name, Positive, Where
+from chary.core.plan import BETA, KEPT, Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax
 from chary.mechanisms.choices import Rule
 from chary.numbers import Number, exact
-from chary.spine.interaction import BETA, KEPT, Json, Ran, Touched
-from chary.spine.spine import Spine
 
 Way = Literal["permute_and_flip", "exponential", "laplace"]
 _MADE: Final[dict[str, type[Exponential] | type[ReportNoisyMax]]] = {

@@ -15,10 +15,10 @@ from chary.calls.answers import ChosenKey
 from chary.calls.call import Bound, CallT
 from chary.calls.selection.choices import bounded_range_price
 from chary.calls.selection.score_functions import ScoreFunction, failed
+from chary.core.plan import BETA, Json, Ran, Touched
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter
 from chary.filters import Filter, Price
-from chary.spine.interaction import BETA, Json, Ran, Touched
 
 _SCALARS: Final = (str, bool, int, float, Fraction, date)
 

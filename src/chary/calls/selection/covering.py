@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY
 from typing import Any, Final
 
 from chary.accounting import Publication
-from chary.answer import Key, handed_out
+from chary.answers import Key, handed_out
 from chary.calls.answers import Conditional
 from chary.calls.call import call
 from chary.calls.fields import Covering, Whole
@@ -14,11 +14,11 @@ from chary.calls.selection.selections import Chosen, Coverage
 from chary.calls.thresholds.conditional_release import AskReleaseIf, ReleaseIf
 from chary.calls.thresholds.fresh_values import AskSharpRelease
 from chary.calls.thresholds.how_sharply import Valued
+from chary.core.plan import Interaction
+from chary.core.transaction import Spine
 from chary.data import Count, Predicate, Query
 from chary.data.queries.count import any_of
 from chary.errors import BudgetRefused, InvalidQuery
-from chary.spine.interaction import Interaction
-from chary.spine.spine import Spine
 
 Named = tuple[Key | str, Predicate]
 # Each is a transaction of its own, whose question excludes all that were chosen before.

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from chary.answer import handed_out
+from chary.answers import handed_out
 from chary.calls.algorithms.algorithm import Algorithm
 from chary.calls.algorithms.publishing import PublishIf
 from chary.calls.algorithms.targets import When
@@ -14,10 +14,10 @@ from chary.calls.fields import Candidates, Exact, Whole
 from chary.calls.selection.candidates import listed
 from chary.calls.selection.ranking import Top, check_most
 from chary.calls.selection.selections import Chosen, Gathered
+from chary.core.plan import Interaction
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.errors import BudgetRefused, InvalidParameter
-from chary.spine.interaction import Interaction
-from chary.spine.spine import Spine
 
 
 @call("greedy", subject="selection")

@@ -12,11 +12,11 @@ from chary.calls.extending import Extending
 from chary.calls.fields import Condition, Exact, Whole
 from chary.calls.selection.candidates import Scored, published
 from chary.calls.selection.selections import Chosen, Selected
+from chary.core.history import earlier
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
 from chary.mechanisms.additive import padded, unpadded
-from chary.spine.earlier import earlier
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 # Beside each outcome its position and what separates it from the next.
 _BESIDE: Final = 32

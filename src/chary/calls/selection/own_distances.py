@@ -13,12 +13,12 @@ from chary.calls.call import Call, call
 from chary.calls.fields import Flag, Keys, Positive
 from chary.calls.selection.chosen_candidates import AskCandidate, checked
 from chary.calls.selection.score_functions import ScoreFunction, Scores, distance_steps
+from chary.core.plan import Touched
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.mechanisms import InverseSensitivity
 from chary.numbers import exact
-from chary.spine.interaction import Touched
-from chary.spine.spine import Spine
 
 
 @call("inverse_sensitivity", subject="selection")

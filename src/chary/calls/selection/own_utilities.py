@@ -13,11 +13,11 @@ from chary.calls.call import Call, call
 from chary.calls.fields import Flag, Keys, Positive
 from chary.calls.selection.chosen_candidates import AskCandidate, checked
 from chary.calls.selection.score_functions import ScoreFunction, Scores, score_step, score_steps
+from chary.core.plan import Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Relation
 from chary.errors import InvalidParameter
 from chary.mechanisms import Exponential
-from chary.spine.interaction import Touched
-from chary.spine.spine import Spine
 
 
 @call("exponential_mechanism", subject="selection")

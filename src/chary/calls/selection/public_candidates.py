@@ -5,13 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
-from chary.answer import Key, scalar
+from chary.answers import Key, scalar
 from chary.calls.selection.covering import conditions_of
 from chary.calls.selection.selections import Chosen, Selected
 from chary.calls.thresholds.watching import AskEachKey, AskSharpWatch, AskWatch
+from chary.core.plan import Json, Touched, natural
 from chary.data import Count, Query
 from chary.mechanisms.additive import Integers
-from chary.spine.interaction import Json, Touched, natural
 
 
 class _PublicCandidates(AskEachKey):

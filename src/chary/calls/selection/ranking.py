@@ -12,12 +12,12 @@ from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Candidates, Condition, Exact, Positive, Whole
 from chary.calls.selection.candidates import SideBySide, listed, published
 from chary.calls.selection.selections import Chosen, Ranking
+from chary.core.plan import Json, Ran, Touched, laplace_for_each, natural
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import Additive, Laplace, TopK
 from chary.numbers import plain
-from chary.spine.interaction import Json, Ran, Touched, laplace_for_each, natural
-from chary.spine.spine import Spine
 
 
 @call("top", subject="selection")

@@ -15,10 +15,10 @@ from chary.calls.selection.public_candidates import SelectByNoise, SelectSharply
 from chary.calls.selection.selections import Selected
 from chary.calls.thresholds.how_sharply import Valued
 from chary.calls.thresholds.watching import keyed
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Count, Predicate, Query
 from chary.errors import InvalidParameter
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 
 @call("select", subject="selection")

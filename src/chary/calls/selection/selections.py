@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chary.accounting import Finding, Findings, LargestOf, Publication
-from chary.answer import Key, Table, Value, findings_of, in_row, scalar
+from chary.answers import Key, Table, Value, findings_of, in_row, scalar
 
 
 class Chosen(NamedTuple):

@@ -12,14 +12,14 @@ from chary.calls.fields import Name, Positive, Where, Whole
 from chary.calls.openings import FreeOpening
 from chary.calls.run import Kept, Opening, Run, keeps
 from chary.calls.sketches.sketching import DistinctEstimate, Line, SketchState
+from chary.core.plan import FREE, Interaction, Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Predicate, Query, Reading, Rows, RowTable
 from chary.data.queries.elements import Elements
 from chary.errors import InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms import Distinct
 from chary.numbers import Number, exact, plain
-from chary.spine.interaction import FREE, Interaction, Json, Ran, Touched
-from chary.spine.spine import Spine
 
 # 1.04/sqrt(1024): off by 3.3 % where phantoms are few, for a kilobyte of state.
 REGISTERS = 1024

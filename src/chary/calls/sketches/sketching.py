@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 
 from chary import noise
-from chary.answer import Ends, Known, around
+from chary.answers import Ends, Known, around
 from chary.calls.answers import NumberOrNothing
 from chary.data.engines.engine import ElementReading
 from chary.data.queries.elements import Mark

@@ -17,17 +17,15 @@ from chary.accounting import (
     sparse_noise,
 )
 from chary.accounting.sparse_vector import USUAL_TESTS, OneSidedNoise, SparseTails
-from chary.answer import Value
+from chary.answers import Value
 from chary.calls.answers import published, silent
 from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
 from chary.calls.thresholds.watching import keyed
+from chary.core.plan import Barred, Interaction, Json, Paid, Ran, Touched, Within, error_bar, natural, steps_at_least
 from chary.data import Neighbouring, Query, Relation
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
 from chary.numbers import Number, exact, failing, plain, positive, whole
-from chary.spine.interaction import Interaction, Json, Paid, Ran, Touched, error_bar, natural, steps_at_least
-from chary.spine.outlook import Barred
-from chary.spine.within import Within
 
 Form = Literal["one-sided", "tuned", "published"]
 Machine = OneSidedMachine | SparseVectorMachine

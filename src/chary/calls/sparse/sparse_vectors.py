@@ -10,13 +10,12 @@ from chary.calls.keyed_run import KeyedRun
 from chary.calls.run import Kept, Opening, keeps
 from chary.calls.sparse.sparse_questions import AskSparse, AskSparseKeys, AskSparseOnce, Form, OpenSparse
 from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
+from chary.core.plan import Question, Within
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.errors import RequestConflict, UnknownHeld
 from chary.mechanisms import HiddenThreshold
 from chary.numbers import Number, whole
-from chary.spine.interaction import Question
-from chary.spine.spine import Spine
-from chary.spine.within import Within
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from chary.accounting import Event
 from chary.accounting.synthesis import mwem_margins_up
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Cells, Conditions, Positive, Whole
 from chary.calls.workload import AskedShare, Share, conditions, promised, region
+from chary.core.plan import Json, Ran, Touched, natural
+from chary.core.transaction import Spine
 from chary.data import Query, Reading, Relation, Rows, Universe, public_size
 from chary.data.columns import Schema
 from chary.data.domain.cell_counts import MOST_QUERIES, CellCounts, CellQueries, CellReader
@@ -27,8 +29,6 @@ from chary.data.domain.weighted_regions import WeightedRegion
 from chary.errors import InvalidQuery
 from chary.mechanisms.mwem import Exponents, MwemRounds, Round, best_round, missed, weighted
 from chary.mechanisms.weights import PublicHistogram
-from chary.spine.interaction import Json, Ran, Touched, natural
-from chary.spine.spine import Spine
 
 # Error bars hold 95 times in 100.
 RARE: Final = Fraction(1, 20)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from chary.accounting.schedules import Law
 from chary.accounting.synthesis import small_database_law
 from chary.calls.workload import Share, conditions
+from chary.core.plan import Json
 from chary.data import Count, Linear, Reading, Rows, Universe
 from chary.data.columns import Schema
 from chary.data.domain.linear import MOST_STEPS, CellWeights
@@ -19,7 +20,6 @@ from chary.data.domain.regions import located
 from chary.data.domain.weighted_regions import RowSum, WeightReader
 from chary.errors import InvalidQuery
 from chary.mechanisms.small_database import MOST_ANSWERS, MOST_BITS, MOST_CANDIDATES, MOST_ROWS, Classes, Measure
-from chary.spine.interaction import Json
 
 MOST_CELLS: Final = 10**7
 MOST_FLAGS: Final = 2 * 10**8

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from chary.accounting import Event, Pure, ZeroConcentrated
 from chary.accounting.synthesis import best_rows, published_rows
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Cells, Conditions, Positive, Whole
 from chary.calls.selection.choices import bounded_range_price
 from chary.calls.synthesis.small_database_workload import Workload
 from chary.calls.workload import AskedShare, Share, promised, region
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Query, Reading, Relation, Rows, Universe, count, public_size
 from chary.data.columns import Schema, classify
 from chary.data.domain.synthetic import rows_in
@@ -24,8 +26,6 @@ from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms.small_database import Measure, SmallDatabases
 from chary.numbers import Number, plain, whole
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 # Error bars hold 95 times in 100.
 RARE: Final = Fraction(1, 20)

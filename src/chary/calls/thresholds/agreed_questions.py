@@ -9,22 +9,32 @@ from functools import cached_property
 
 from chary.accounting import Event, Publication
 from chary.amounts import Amount
-from chary.answer import Value
+from chary.answers import Value
 from chary.calls.answers import AboveOrNot, published, silent
 from chary.calls.thresholds.agreed_terms import AgreedTerms
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import TestedKeys
 from chary.calls.thresholds.testing import tested_query
 from chary.calls.thresholds.watching import keyed
+from chary.core.plan import (
+    Barred,
+    Interaction,
+    Json,
+    Question,
+    Ran,
+    Touched,
+    Within,
+    check_question,
+    error_bar,
+    least_of,
+    natural,
+)
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import BudgetRefused, InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Gaussian
 from chary.mechanisms.threshold_tests import SharpTests
 from chary.numbers import Number, exact
-from chary.spine.interaction import Interaction, Json, Question, Ran, Touched, check_question, error_bar, natural
-from chary.spine.outlook import Barred, least_of
-from chary.spine.within import Within
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ from chary.accounting.sharp_tests import LEAST_SPEED, SharpTest, least_price, sh
 from chary.accounting.sharp_widths import best_share, check_chance, half_width
 from chary.amounts import Amount
 from chary.calls.thresholds.sharpness import Sharpness, chance_of_each, rho_of
+from chary.core.plan import KEPT, Json, Within
 from chary.errors import InvalidParameter
 from chary.filters import RenyiFilter
 from chary.mechanisms.threshold_tests import SharpSampler
 from chary.numbers import Number
-from chary.spine.interaction import KEPT, Json
-from chary.spine.within import Within
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,12 @@ from chary.calls.thresholds.agreed_questions import (
 )
 from chary.calls.thresholds.agreed_terms import AgreedPlan, AgreedTerms, Charges
 from chary.calls.thresholds.sharpness import SURE, priced_by
+from chary.core.history import numbered
+from chary.core.plan import Barred, Question, Ran, Touched, Within
+from chary.core.transaction import Spine
 from chary.errors import InvalidParameter
 from chary.filters import Filter, Price
 from chary.numbers import Number, whole
-from chary.spine.earlier import numbered
-from chary.spine.interaction import Question, Ran, Touched
-from chary.spine.outlook import Barred
-from chary.spine.spine import Spine
-from chary.spine.within import Within
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Any, Generic
 from chary.accounting import NoiseLaw
 from chary.accounting.intervals import Tails
 from chary.calls.call import Bound, CallT
+from chary.core.plan import Barred, check_bar, least_of
 from chary.data import Query
-from chary.spine.outlook import Barred, check_bar, least_of
 
 
 class Barring(Bound[CallT], Generic[CallT]):

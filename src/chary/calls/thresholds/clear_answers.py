@@ -15,12 +15,11 @@ from chary.accounting.sharp_widths import clear_depth, draw_table
 from chary.calls.call import Bound, CallT
 from chary.calls.thresholds.how_sharply import HowSharply, TestedTogether
 from chary.calls.thresholds.sharpness import Width, chance_of_each
+from chary.core.plan import KEPT, Json, Ran, Touched, Within
 from chary.data import Query
 from chary.mechanisms import BOUNDARY, BoundaryWrapper
 from chary.mechanisms.boundaries import LabelDraws
 from chary.numbers import Number, exact
-from chary.spine.interaction import KEPT, Json, Ran, Touched
-from chary.spine.within import Within
 
 # Labels that no value has make what lies between two bars clearer; more than so many tell no more.
 _MOST_PHANTOMS: Final = 32

@@ -17,16 +17,12 @@ from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.fresh_values import AskSharpRelease
 from chary.calls.thresholds.how_sharply import Valued
 from chary.calls.thresholds.testing import tested_query
-from chary.data import Mean, Neighbouring, Query
-from chary.data.queries.bodies import query_of
-from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
-from chary.mechanisms import Additive, Held, Published, judge, revise
-from chary.numbers import Number, exact
-from chary.spine.earlier import earlier
-from chary.spine.interaction import (
+from chary.core.history import earlier
+from chary.core.plan import (
     ENCODER,
     KEPT,
     Asked,
+    Barred,
     Json,
     Question,
     Ran,
@@ -37,8 +33,12 @@ from chary.spine.interaction import (
     steps_at_least,
     threshold_body,
 )
-from chary.spine.outlook import Barred
-from chary.spine.spine import Spine
+from chary.core.transaction import Spine
+from chary.data import Mean, Neighbouring, Query
+from chary.data.queries.bodies import query_of
+from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
+from chary.mechanisms import Additive, Held, Published, judge, revise
+from chary.numbers import Number, exact
 
 # A mean lies between the points of its grid; a bar for it is kept to a millionth of a step.
 FINER: Final = 10**6

@@ -12,10 +12,9 @@ from chary.calls.numbers.releasing import noises, noisy_parts, parts_of
 from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.how_sharply import Sharply
 from chary.calls.thresholds.sharpness import Sharpness
+from chary.core.plan import Barred, Json, Ran, Touched, error_bar, natural
 from chary.data import Mean, Query
 from chary.mechanisms import Additive
-from chary.spine.interaction import Json, Ran, Touched, error_bar, natural
-from chary.spine.outlook import Barred
 
 
 @dataclass(frozen=True)

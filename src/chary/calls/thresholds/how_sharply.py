@@ -10,11 +10,10 @@ from chary.calls.call import AnswerT, Call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
 from chary.calls.thresholds.hit_terms import HitTerms
 from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Sharpness, Wanted, Width, priced_by
+from chary.core.plan import Interaction, Within
 from chary.errors import InvalidParameter
 from chary.filters import Filter
 from chary.numbers import Number, exact
-from chary.spine.interaction import Interaction
-from chary.spine.within import Within
 
 _WAYS: Final = ("epsilon", "hits", "price", "within")
 _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for Laplace noise"

@@ -10,12 +10,11 @@ from typing import Any, Final, Self
 
 from chary.accounting.sharp_tests import LEAST_SPEED, SharpTails, SharpTest, least_price, sharp_table
 from chary.accounting.sharp_widths import check_chance, half_width
+from chary.core.plan import KEPT, Within
 from chary.errors import InvalidParameter, NoPrice
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.threshold_tests import SharpSampler
 from chary.numbers import Number, exact, plain
-from chary.spine.interaction import KEPT
-from chary.spine.within import Within
 
 # Of the price of a hit, what its value takes: near the least error of values at full separation (theory 10).
 VALUE_SHARE: Final = Fraction(1, 4)

@@ -7,7 +7,7 @@ from typing import Any
 
 from chary.accounting import Findings, Publication, Silence, confidence_of_each
 from chary.accounting.intervals import CONFIDENCE
-from chary.answer import Ends, Key, Table, Value, around, findings_of, in_row, scalar
+from chary.answers import Ends, Key, Table, Value, around, findings_of, in_row, scalar
 from chary.numbers import Number, probability
 
 

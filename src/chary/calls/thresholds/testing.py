@@ -12,14 +12,11 @@ from chary.calls.fields import AnyQuery
 from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.how_sharply import Sharply, Threshold
 from chary.calls.thresholds.sharpness import Sharpness
-from chary.data import Mean, Neighbouring, Query
-from chary.errors import InvalidQuery
-from chary.mechanisms import Additive, BarTests
-from chary.numbers import exact
-from chary.spine.interaction import (
+from chary.core.plan import (
     ENCODER,
     KEPT,
     Asked,
+    Barred,
     Json,
     Question,
     Ran,
@@ -28,8 +25,11 @@ from chary.spine.interaction import (
     steps_at_least,
     threshold_body,
 )
-from chary.spine.outlook import Barred
-from chary.spine.spine import Spine
+from chary.core.transaction import Spine
+from chary.data import Mean, Neighbouring, Query
+from chary.errors import InvalidQuery
+from chary.mechanisms import Additive, BarTests
+from chary.numbers import exact
 
 
 @dataclass(frozen=True)

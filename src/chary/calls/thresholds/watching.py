@@ -17,23 +17,13 @@ from chary.calls.thresholds.barring import Barring
 from chary.calls.thresholds.how_sharply import Sharply, Valued
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.thresholds.tested_keys import WatchResult
+from chary.core.plan import Barred, Json, Question, Ran, Touched, error_bar, laplace_for_each, natural, steps_at_least
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.errors import InvalidQuery
 from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.threshold_tests import SharpTests
-from chary.spine.interaction import (
-    Json,
-    Question,
-    Ran,
-    Touched,
-    error_bar,
-    laplace_for_each,
-    natural,
-    steps_at_least,
-)
-from chary.spine.outlook import Barred
-from chary.spine.spine import Spine
 
 
 @call("watch", subject="thresholds")

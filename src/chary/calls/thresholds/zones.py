@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 from chary.accounting import Event
-from chary.answer import Answer, scalar
+from chary.answers import Answer, scalar
 from chary.calls.answers import Classified
 from chary.calls.call import Bound, call
 from chary.calls.fields import AnyQuery, Exact
@@ -21,11 +21,11 @@ from chary.calls.thresholds.clear_answers import (
     label_draws,
 )
 from chary.calls.thresholds.how_sharply import HowSharply
+from chary.core.plan import Json, Question, Ran, Touched, laplace_for_each, steps_at_least
+from chary.core.transaction import Spine
 from chary.data import Query
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.mechanisms import BOUNDARY, Additive, BoundaryWrapper, Exponential, Laplace, ThreeZones, ThresholdTest
-from chary.spine.interaction import Json, Question, Ran, Touched, laplace_for_each, steps_at_least
-from chary.spine.spine import Spine
 
 Zone = Literal["low", "between", "high"]
 

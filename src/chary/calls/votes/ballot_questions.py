@@ -16,19 +16,19 @@ from typing import Any, Final, Generic, Literal
 import numpy as np
 
 from chary.accounting import Event, NarrowChoice, Pure, Targeted
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.answers import YesOrNo
 from chary.calls.call import Bound, Call, CallT, call
 from chary.calls.fields import Flag, Positive, Whole, Word
 from chary.calls.selection.choices import bounded_range_price
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
 from chary.data import Ballots, Poll, Query, Rows
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import BOUNDARY, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip, ThresholdTest
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.boundaries import InnerOutcome
-from chary.spine.interaction import Json, Ran, Touched
-from chary.spine.spine import Spine
 
 Option = str | int
 State = Literal["label", "low", "boundary"]

@@ -11,11 +11,10 @@ from chary.calls.thresholds.hit_terms import HitTerms, coarse_down
 from chary.calls.thresholds.how_sharply import together
 from chary.calls.thresholds.sharpness import Sharpness
 from chary.calls.weights.histogram_questions import NEARLY_SURE, AskHistogram, WeightedAnswer
+from chary.core.plan import Json, Ran, Touched, Within, laplace_for
 from chary.mechanisms import Additive, Gaussian, Laplace
 from chary.mechanisms.weights import Easy, Transcript
 from chary.numbers import Number
-from chary.spine.interaction import Json, Ran, Touched, laplace_for
-from chary.spine.within import Within
 
 if TYPE_CHECKING:
     from chary.calls.weights.weighting import OpenSharpWeights, OpenWeights

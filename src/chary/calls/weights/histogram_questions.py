@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from chary.accounting.intervals import Tails
 from chary.accounting.weights import EQUAL_QUESTIONS, easy_chance, easy_error_up
-from chary.answer import Answer, Ends, Known, around
+from chary.answers import Answer, Ends, Known, around
 from chary.calls.openings import BoundOpening
+from chary.core.plan import BETA, Interaction, Json, Ran, Touched
+from chary.core.quote import NOT_KEPT
 from chary.data import Count, Linear, Predicate, Query, Reading, Rows, count
 from chary.data.columns import Schema
 from chary.data.domain.linear import linear_of
@@ -25,8 +27,6 @@ from chary.mechanisms import Additive
 from chary.mechanisms.weights import MultiplicativeWeights, Transcript
 from chary.mechanisms.weights import WeightVector as Learned
 from chary.numbers import Number, plain
-from chary.spine.interaction import BETA, Interaction, Json, Ran, Touched
-from chary.spine.quote import NOT_KEPT
 
 if TYPE_CHECKING:
     from chary.calls.weights.sparse_weighting import SparseWeights

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chary.accounting.weights import EQUAL_QUESTIONS, hard_answers_up
-from chary.answer import handed_out
+from chary.answers import handed_out
 from chary.calls.run import Kept
 from chary.calls.weights.charged_questions import AskCharged
 from chary.calls.weights.histogram_questions import (
@@ -25,14 +25,14 @@ from chary.calls.weights.histogram_questions import (
     promised,
 )
 from chary.calls.workload import AskedShare, condition
+from chary.core.plan import Json
+from chary.core.quote import NOT_KEPT, Quote, quote
+from chary.core.transaction import Spine
 from chary.data.domain.synthetic import rows_drawn
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, NoPrice, UnknownHeld
 from chary.mechanisms.weights import Change, Transcript
 from chary.numbers import plain
-from chary.spine.interaction import Json
-from chary.spine.quote import NOT_KEPT, Quote, quote
-from chary.spine.spine import Spine
 
 if TYPE_CHECKING:
     from chary.calls.weights.weighting import OpenSharpWeights, OpenWeights

@@ -8,12 +8,12 @@ import numpy as np
 
 from chary.accounting import Event
 from chary.calls.weights.histogram_questions import NEARLY_SURE, AskHistogram
+from chary.core.plan import FREE, Json, Ran, Touched
 from chary.errors import BudgetRefused
 from chary.filters import Filter, Price
 from chary.mechanisms import HiddenThreshold, Laplace, SparseVectorMachine
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.mechanisms.weights import Transcript, WeightVector
-from chary.spine.interaction import FREE, Json, Ran, Touched
 
 if TYPE_CHECKING:
     from chary.calls.weights.sparse_weighting import OpenSparseWeights

@@ -7,10 +7,10 @@ from chary.accounting.weights import hard_answers_up
 from chary.calls.weights.public_weights import HistogramState, WeightsQuote, condition_text
 from chary.calls.weights.sparse_histogram_questions import AskSparseWeights, HistogramRound
 from chary.calls.workload import AskedShare
+from chary.core.plan import Json
+from chary.core.transaction import Spine
 from chary.data.size import public_size
 from chary.mechanisms.weights import Transcript
-from chary.spine.interaction import Json
-from chary.spine.spine import Spine
 
 if TYPE_CHECKING:
     from chary.calls.weights.sparse_weighting import OpenSparseWeights

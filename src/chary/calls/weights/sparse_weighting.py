@@ -15,14 +15,14 @@ from chary.calls.weights.histogram_questions import OpenHistogram, WeightedAnswe
 from chary.calls.weights.public_weights import KeptHistogram
 from chary.calls.weights.sparse_histogram_questions import HistogramRound
 from chary.calls.weights.sparse_public_weights import SparseWeightsState
+from chary.core.plan import Json
+from chary.core.transaction import Spine
 from chary.data import Universe, count
 from chary.data.size import public_size
 from chary.errors import InvalidParameter
 from chary.mechanisms import SparseVectorMachine
 from chary.mechanisms.weights import Update
 from chary.numbers import failing, plain
-from chary.spine.interaction import Json
-from chary.spine.spine import Spine
 
 
 @call("sparse_weights", subject="weights")

@@ -17,13 +17,13 @@ from chary.calls.thresholds.sharpness import Wanted, priced_by
 from chary.calls.weights.charged_questions import AskSharpWeights, AskWeights
 from chary.calls.weights.histogram_questions import HistogramMemory, OpenHistogram, WeightedAnswer
 from chary.calls.weights.public_weights import KeptHistogram, WeightsState
+from chary.core.plan import Json, Ran, Touched, laplace_for
+from chary.core.transaction import Spine
 from chary.data import Universe, count
 from chary.data.size import public_size
 from chary.errors import BudgetRefused, CharyError
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms.weights import Transcript, Update
-from chary.spine.interaction import Json, Ran, Touched, laplace_for
-from chary.spine.spine import Spine
 
 # Between these the largest call of which so many fit is looked for; smaller ones are no use to anybody.
 LARGEST_EPSILON, SMALLEST_EPSILON = 10.0, 1e-12

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from chary.answer import NoisyNumbers
+from chary.answers import NoisyNumbers
 from chary.calls import Call, Choose, Individual, NoisyMax, Release, ReleaseIf, Test, Watch
 from chary.cli.answer_pictures import check_drawn, draw_answer
 from chary.cli.asking.form_fields import FieldOption, flag, typed_as
@@ -18,10 +18,10 @@ from chary.cli.commands import Found, Shown
 from chary.cli.doors import DoorGroup, Lazy, group_of
 from chary.cli.output import console, show_answer
 from chary.cli.verbosity import VERBOSE
+from chary.core.quote import warns
 from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.session import Quote
-from chary.spine.quote import warns
 
 Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
 Truth = Annotated[str | None, typer.Option(help="What ordinary truths are at most (default: 0 for counts).")]

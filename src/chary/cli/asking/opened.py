@@ -11,6 +11,7 @@ from typing import Any, Final
 from chary.cli.asking.cells import keys_of
 from chary.cli.asking.options import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
 from chary.cli.output import Unsaid
+from chary.core.plan import Question
 from chary.data import CSV, Count, Mean, Relation, Series, Total, count, mean, total
 from chary.data.files.sources import DUCKDB
 from chary.errors import InvalidParameter
@@ -19,7 +20,6 @@ from chary.ledger import ledger_exists, whereabouts
 from chary.numbers import positive
 from chary.session import Session, open, open_series
 from chary.session.naming import usual_ledger
-from chary.spine.interaction import Question
 
 # An example of what a new ledger needs.
 _BUDGET: Final = "--epsilon 1 --delta 1e-6"

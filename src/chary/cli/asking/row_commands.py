@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import typer
 
-from chary.answer import Answer, Spending
+from chary.answers import Answer, Spending
 from chary.calls import Call, Run
 from chary.cli.asking.form_fields import flag, spoken
 from chary.cli.asking.forms import Form
@@ -26,11 +26,11 @@ from chary.cli.commands import EMPTY, Found, Hook, extras, made, parameters_of, 
 from chary.cli.output import Unsaid, errors
 from chary.cli.places import check_rows, is_ledger
 from chary.cli.spinner import spinning
+from chary.core.charges import ends_free_misses, freed_by_a_delta
+from chary.core.quote import LAST_FREE
 from chary.errors import CharyError, InvalidParameter
+from chary.numbers import EVERY_CHARGED
 from chary.session import Session
-from chary.spine.quote import LAST_FREE
-from chary.spine.refusal import ends_free_misses, freed_by_a_delta
-from chary.words import EVERY_CHARGED
 
 ROWS: Final[dict[str, type]] = {"source": SourceOptions, "budget": BudgetOptions}
 NO_SIZE: Final = CallOptions()

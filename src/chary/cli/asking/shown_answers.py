@@ -7,7 +7,7 @@ from functools import singledispatch
 from typing import Any, Final
 
 from chary.accounting import Findings
-from chary.answer import Answer, Table
+from chary.answers import Answer, Table
 from chary.calls import (
     AgreedWatch,
     AllAbove,

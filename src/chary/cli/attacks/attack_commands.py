@@ -25,9 +25,8 @@ from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import show_pairs, show_table
 from chary.demo.panel import first_year
 from chary.errors import InvalidParameter
-from chary.numbers import whole
+from chary.numbers import percent, whole
 from chary.pictures.files import check_picture
-from chary.words import percent
 
 QUASI, SENSITIVE = "age,female,site,plan", "visits"
 File = Annotated[Path | None, typer.Argument(help="CSV, Parquet or DuckDB file, one person a row (default: built in).")]

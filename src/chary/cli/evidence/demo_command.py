@@ -10,9 +10,9 @@ from chary.cli.output import console, show_json, show_table
 from chary.demo import Story, run
 from chary.demo.plot import draw
 from chary.demo.story import BAR, TESTS
+from chary.numbers import percent, priced
 from chary.session import Session
 from chary.session.reporting import Entry
-from chary.words import percent, priced
 
 Folder = Annotated[Path, typer.Option(help="Where the panel, the ledger and the picture go.")]
 

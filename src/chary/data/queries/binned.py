@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import ibis
 
-from chary.answer import NoisyNumbers
+from chary.answers import NoisyNumbers
 from chary.data.columns import Schema, TypeClass, classify, declare
 from chary.data.domain.keys import Domain
 from chary.data.neighbouring import Neighbouring

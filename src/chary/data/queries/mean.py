@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Unpack
 
-from chary.answer import NoisyNumber, NoisyNumbers
+from chary.answers import NoisyNumber, NoisyNumbers
 from chary.data.domain.keys import Key
 from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.predicates.predicate import Predicate

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from chary.answer import NoisyNumbers
+from chary.answers import NoisyNumbers
 from chary.data.neighbouring import Neighbouring
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.contribution import Contribution, per_unit

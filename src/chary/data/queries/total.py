@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from chary.answer import NoisyNumber, NoisyNumbers
+from chary.answers import NoisyNumber, NoisyNumbers
 from chary.data.neighbouring import Neighbouring
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.contribution import Contribution, per_unit

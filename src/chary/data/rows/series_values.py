@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from chary.answer import NoisyNumber, NoisyNumbers
+from chary.answers import NoisyNumber, NoisyNumbers
 from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.queries.contribution import Contribution
 from chary.data.queries.query import AnsweredT, Query

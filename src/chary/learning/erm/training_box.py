@@ -14,6 +14,7 @@ from chary.accounting.schedules import Law, ScheduleRuns
 from chary.calls.algorithms.calling import AskAlgorithm, Compute
 from chary.calls.growing.schedule_states import ScheduleState
 from chary.calls.growing.scheduled_runs import BlackBox, ScheduledRun
+from chary.core.plan import Interaction
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
 from chary.learning.erm.calls import LinearAlgorithm
@@ -25,7 +26,6 @@ from chary.learning.erm.linear import PrivateLinear
 from chary.learning.erm.problem import Problem
 from chary.learning.features import Column, Feature
 from chary.numbers import Number, failing, positive, whole
-from chary.spine.interaction import Interaction
 
 # The law counts the audited optimum's tolerance in units of the noise, which are smallest at the largest epsilon.
 MOST_EPSILON: Final = 1000

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from chary import noise
 from chary.accounting import Targeted
-from chary.answer import Spending
+from chary.answers import Spending
 from chary.calls import Algorithm, Compute
 from chary.data import public_size
 from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter, InvalidQuery

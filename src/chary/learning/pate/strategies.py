@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chary.accounting import Event, Joint, Pure, Targeted, ZeroConcentrated
-from chary.answer import handed_out
+from chary.answers import handed_out
 from chary.calls import Agreement, ClearLabel, Label
 from chary.calls.votes.ballot_questions import Labelled, Level, Option
 from chary.numbers import Number, positive, whole

@@ -12,13 +12,13 @@ from sklearn.base import clone
 from chary.accounting import Event, Extendable, Pure, Targeted
 from chary.calls import Algorithm, Compute, Select, Top
 from chary.calls.selection.selections import Chosen
+from chary.core.charges import spending
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
 from chary.learning.search.candidate import Candidate, PrivateLearner
 from chary.learning.search.stopping import random_stopping
 from chary.numbers import Number, exact, positive, whole
 from chary.session import Session
-from chary.spine.spending import spending
 
 Hyper = dict[str, Any]
 # What the search itself sets: a grid over any of them would be one over privacy.

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 
 from chary.calls.run import run_kinds
+from chary.core.history import openings
 from chary.errors import InvalidParameter
 from chary.service.api.admission import header, strict_body
 from chary.service.api.places import After, Asking, Limit, Number, On, Typed, key_header, paged, request_key
@@ -18,7 +19,6 @@ from chary.service.serving.told_results import told_quote, told_result, told_run
 from chary.service.serving.wishes import Wish, run_shown, shown_call, words_of
 from chary.service.wire.call_schemas import calls_schema
 from chary.service.wire.strict_json import check_fields
-from chary.spine.earlier import openings
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["calls"])
 Body = Annotated[dict[str, Any], Depends(strict_body)]

@@ -9,6 +9,8 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
+from chary.core.charges import accounts_of
+from chary.core.history import numbered
 from chary.data import Series, has_public_size
 from chary.errors import UnknownHeld
 from chary.service.access.roles import Principal
@@ -19,8 +21,6 @@ from chary.service.api.streams import Followed, looks
 from chary.service.wire.strict_json import finite
 from chary.service.wire.typed_values import in_typed
 from chary.session.reporting import Entry, entry_of
-from chary.spine.earlier import numbered
-from chary.spine.spending import accounts_of
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 Looker = Annotated[Asking, Depends(On("look"))]

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import httpx
 
-from chary.answer import Spending
+from chary.answers import Spending
 from chary.calls.call import AnswerT, Call
 from chary.calls.run import Opening
 from chary.numbers import Number

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote as in_path
 
-from chary.answer import Spending
+from chary.answers import Spending
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidQuery
 from chary.service.client.transport import Transport

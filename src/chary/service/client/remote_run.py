@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from chary.answer import Answer, Spending
+from chary.answers import Answer, Spending
 from chary.calls.run import Run
 from chary.errors import InvalidParameter
 from chary.service.client.said import words_said

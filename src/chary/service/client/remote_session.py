@@ -11,11 +11,12 @@ from urllib.parse import quote as in_path
 
 import httpx
 
-from chary.answer import Spending, handed_out
+from chary.answers import Spending, handed_out
 from chary.calls.answers import Conditional
 from chary.calls.call import AnswerT, Call
 from chary.calls.run import Opening, OpenRun
 from chary.calls.thresholds.conditional_release import Revise
+from chary.core.quote import Alternative, compared_with
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number
 from chary.service.client.remote_figures import RemoteFigures
@@ -26,7 +27,6 @@ from chary.service.client.transport import Transport
 from chary.service.wire.typed_values import of_typed
 from chary.session import Quote
 from chary.session.verbs import Verbs
-from chary.spine.quote import Alternative, compared_with
 
 PATIENCE: Final = 60.0
 

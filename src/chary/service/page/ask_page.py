@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from chary.calls.call import kinds
 from chary.calls.run import run_kinds
+from chary.core.history import openings
 from chary.data import Series
 from chary.errors import CharyError
 from chary.service.api.job_routes import Name as JobName
@@ -26,7 +27,6 @@ from chary.service.page.frame.visiting import Asker
 from chary.service.page.history_page import shown_replay
 from chary.service.serving.wishes import Wish, readable_kinds
 from chary.service.wire.problems import status_of
-from chary.spine.earlier import openings
 
 router = APIRouter(prefix="/datasets/{dataset}/ask")
 PAGE: Final = Page("ask", "Ask", "ask", router)

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from chary.core.history import numbered
 from chary.errors import UnknownHeld
 from chary.ledger import Ledger, Verification
 from chary.ledger.head import head_of
@@ -16,7 +17,6 @@ from chary.service.page.frame.shown_pages import Page, shown
 from chary.service.page.frame.vega_pictures import drawn
 from chary.service.page.frame.visiting import Historian
 from chary.service.wire.problems import Refusal
-from chary.spine.earlier import numbered
 
 router = APIRouter(prefix="/datasets/{dataset}/history")
 PAGE: Final = Page("history", "History", "history", router)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from chary.numbers import plain
+from chary.numbers import percent, plain
 from chary.service.access.roles import Principal
 from chary.service.api.dataset_routes import LOOK_EVERY, budget_of
 from chary.service.api.places import Asking
@@ -16,7 +16,6 @@ from chary.service.api.service_state import Shared
 from chary.service.api.streams import Followed, looks
 from chary.service.page.frame.shown_pages import Page, shown
 from chary.service.page.frame.visiting import Logged, Looker
-from chary.words import percent
 
 router = APIRouter()
 

@@ -4,16 +4,16 @@ from typing import Any, Final
 
 from sqlalchemy import and_, insert, select
 
-from chary.answer import Answer, handed_out
+from chary.answers import Answer, handed_out
 from chary.calls.call import Call
+from chary.core.history import numbered
+from chary.core.plan import Interaction
+from chary.core.transaction import Spine
 from chary.errors import RequestConflict, UnknownHeld
 from chary.ledger.records import CallRecord, State
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.keeping.service_tables import REQUESTS
 from chary.session import Session
-from chary.spine.earlier import numbered
-from chary.spine.interaction import Interaction
-from chary.spine.spine import Spine
 
 _UNKNOWN: Final = object()
 

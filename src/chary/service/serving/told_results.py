@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.run import Run
 from chary.service.wire.strict_json import finite
 from chary.service.wire.typed_values import in_typed

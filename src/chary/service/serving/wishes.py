@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from chary.calls.call import Call, kinds, read
 from chary.calls.fields import of_code
 from chary.calls.run import Opening, Run
+from chary.core.history import numbered
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.service.access.roles import Principal
@@ -16,7 +17,6 @@ from chary.service.serving.served_datasets import Served
 from chary.service.serving.shared_answers import SharedAnswers
 from chary.service.wire.strict_json import check_fields
 from chary.session import Session
-from chary.spine.earlier import numbered
 
 Action = Literal["ask", "start", "question"]
 # What a run is told beside its question.

@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from chary.amounts import Amount
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.call import read
 from chary.calls.run import Opening
 from chary.calls.weights.histogram_questions import WeightedAnswer
+from chary.core.charges import charged_in
 from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
 from chary.ledger import State
 from chary.numbers import exact
@@ -27,7 +28,6 @@ from chary.service.standing.standing_book import APPEND, ENDED, NEVER, StandingB
 from chary.service.telling.feed import Feed, News
 from chary.service.wire.problems import Refusal
 from chary.session import Quote, Session
-from chary.spine.spending import charged_in
 
 LOG: Final = logging.getLogger("chary.service")
 WEEK: Final = 7 * 86_400.0

@@ -13,7 +13,7 @@ from chary.accounting.noise_laws import GaussianLaw, LaplaceLaw
 from chary.accounting.sharp_tests import SharpTable, SharpTails, SharpTest
 from chary.accounting.sparse_vector import OneSidedNoise, SparseTails
 from chary.amounts import Amount
-from chary.answer import Known, NoisyNumber, NoisyNumbers, Spending
+from chary.answers import Known, NoisyNumber, NoisyNumbers, Spending
 from chary.calls.algorithms.publishing import Disclosure
 from chary.calls.answers import (
     AboveOrNot,
@@ -52,6 +52,8 @@ from chary.calls.thresholds.testing import Tested
 from chary.calls.thresholds.zones import Decided, Zoned
 from chary.calls.votes.ballot_questions import Agreed, Labelled
 from chary.calls.weights.histogram_questions import WeightedAnswer
+from chary.core.plan import Outlook, Within
+from chary.core.quote import Alternative, Quote
 from chary.data.neighbouring import Neighbouring, Relation
 from chary.data.queries.binned import Bin
 from chary.data.queries.second_moments import SecondMoments
@@ -71,9 +73,6 @@ from chary.session.public_report.gathering import ReportedCall, ReportedDataset
 from chary.session.public_report.public_report import PublicReport
 from chary.session.public_report.published_values import PublishedValue
 from chary.session.public_report.simultaneous import SimultaneousHit
-from chary.spine.outlook import Outlook
-from chary.spine.quote import Alternative, Quote
-from chary.spine.within import Within
 
 TAGS: Final[Mapping[str, type[Any]]] = {
     "AboveOrNot": AboveOrNot,

@@ -38,13 +38,13 @@ from chary.service.wire.tags import TAGS
 _ROOMS: Final = (
     "chary.accounting",
     "chary.amounts",
-    "chary.answer",
+    "chary.answers",
     "chary.calls",
     "chary.data",
     "chary.filters",
     "chary.mechanisms",
     "chary.session",
-    "chary.spine",
+    "chary.core",
 )
 _LEFT_OUT: Final = frozenset({"_cashier"})
 _TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (

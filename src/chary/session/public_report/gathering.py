@@ -6,7 +6,8 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from chary.answer import Spending
+from chary.answers import Spending
+from chary.core.charges import spent_of
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger, State, Terms
 from chary.session.public_report.published_values import PublishedValue, values_of_answer
@@ -15,7 +16,6 @@ from chary.session.public_report.simultaneous import SimultaneousHit, simultaneo
 from chary.session.public_report.wording import outcome_told, question_told, titled
 from chary.session.reading import types_told
 from chary.session.reporting import entries, entry_of, statement
-from chary.spine.spending import spent_of
 
 Tell = Callable[[str, int, int], None]
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.accounting import Finding, Publication, Support
-from chary.answer import Answer, Ends, Table, scalar
+from chary.answers import Answer, Ends, Table, scalar
 from chary.session.public_report.rebuilding import Rebuilt
 
 USUAL: Final = Fraction(19, 20)

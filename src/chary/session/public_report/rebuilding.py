@@ -14,6 +14,9 @@ from chary.calls.growing.scheduled_runs import RunSchedule
 from chary.calls.numbers.releasing import Release
 from chary.calls.retelling import told_so_far
 from chary.calls.run import Kept, run_kinds, run_of
+from chary.core.charges import accounts_of
+from chary.core.plan import Interaction, Json
+from chary.core.transaction import Spine
 from chary.data import Neighbouring
 from chary.errors import CharyError, LedgerError
 from chary.filters import Filter
@@ -22,9 +25,6 @@ from chary.ledger.checks import parsed
 from chary.noise import OperatingSystem
 from chary.session.opening import held_filter
 from chary.session.reporting import readable
-from chary.spine.interaction import Interaction, Json
-from chary.spine.spending import accounts_of
-from chary.spine.spine import Spine
 
 # The same question is asked again and again; what follows from it takes some kilobytes.
 _KEPT: Final = 2_000

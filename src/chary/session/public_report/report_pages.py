@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from chary.answer import raw
+from chary.answers import raw
 from chary.numbers import plain
 from chary.pictures import Chart
 from chary.pictures.drawing import svg

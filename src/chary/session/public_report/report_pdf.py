@@ -9,6 +9,7 @@ from typing import Any, Final
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 
+from chary.numbers import RAW
 from chary.pictures import Chart
 from chary.pictures.drawing import INK, RULE, draw_on, height_of, styled
 from chary.session.public_report.gathering import ReportedCall, ReportedDataset
@@ -16,7 +17,6 @@ from chary.session.public_report.pdf_lines import PdfLines, PlacedLine, PlacedRu
 from chary.session.public_report.published_values import PublishedValue
 from chary.session.public_report.report_charts import budget_chart, call_charts, hits_chart
 from chary.session.public_report.report_pages import Reported, interval, moment, number, percent, rarity
-from chary.words import RAW
 
 # A4 in inches, and what is left free around it.
 PAGE: Final = (8.27, 11.69)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from chary.answer import Answer, Table
+from chary.answers import Answer, Table
 from chary.calls.answers import AboveOrNot, ChosenKey, NumberOrNothing, YesOrNo
 from chary.calls.thresholds.tested_keys import TestedKeys
 from chary.calls.thresholds.testing import Tested

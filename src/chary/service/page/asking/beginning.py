@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fastapi.responses import RedirectResponse, Response
 
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.run import Run
 from chary.service.api.call_routes import begun
 from chary.service.api.places import Asking

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from chary.core.quote import Quote, warns
 from chary.data import Predicate, count
 from chary.errors import BudgetRefused, CharyError, InvalidParameter, InvalidQuery
 from chary.service.api.places import Asking
@@ -12,7 +13,6 @@ from chary.service.page.asking.call_forms import CallForm
 from chary.service.page.asking.form_fields import FormField, Texts
 from chary.service.serving.wishes import shown_call
 from chary.service.wire.problems import problem
-from chary.spine.quote import Quote, warns
 
 # By what a call that does not fit can be made smaller.
 _SIZES: Final = ("epsilon", "rho", "hits", "price")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from chary.answer import Answer
+from chary.answers import Answer
 from chary.calls.run import run_kinds
 from chary.ledger import CallRecord
 from chary.pictures import Chart, Spot

@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import Any, Final
 
 from chary.amounts import Accounts, Amount
+from chary.core.charges import accounts_of
 from chary.service.api.places import Asking
 from chary.service.serving.charges_so_far import Charge
 from chary.session.public_report.wording import titled
-from chary.spine.spending import accounts_of
 
 # Whose calls are not shown: what they took together is public, how it was taken is not.
 OTHERS: Final = "others"

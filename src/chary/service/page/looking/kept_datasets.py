@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from chary.amounts import Amount
+from chary.core.charges import accounts_of
 from chary.errors import InvalidParameter, LedgerError
 from chary.service.access.bearer_tokens import TokenRecord
 from chary.service.access.roles import Role
 from chary.service.api.places import Asking
 from chary.service.api.service_state import Service
 from chary.service.api.token_routes import tokens_kept
-from chary.spine.spending import accounts_of
 
 _SERVER: Final = "pg_dump --format=custom --file=COPY DATABASE"
 

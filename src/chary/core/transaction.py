@@ -1,24 +1,117 @@
-"""Reserve - run - settle: the one place where data, noise, filter and ledger meet."""
+"""The only way from a question to an answer: reserve, run, settle."""
 
+import ctypes
+import os
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from chary import noise
 from chary.amounts import Accounts, Amount
-from chary.answer import Spending, handed_out
+from chary.answers import Spending, handed_out
+from chary.core.charges import accounts_of, charged_of, refused, remaining
+from chary.core.plan import ENCODER, Interaction, Json, Ran, Touched
 from chary.data import Reading, Rows, read_one_version
-from chary.errors import BudgetRefused, CharyError, LedgerError, RequestInFlight
+from chary.errors import BudgetRefused, CharyError, LedgerError, RequestInFlight, WrongProcess
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
 from chary.ledger import CallRecord, Ledger, RequestAnswered, RequestUnanswered, Reservation, SecretMoved
-from chary.spine.forking import belongs_here
-from chary.spine.interaction import ENCODER, Interaction, Json, Ran, Touched
-from chary.spine.refusal import refused
-from chary.spine.spending import accounts_of, charged_of, remaining
-from chary.spine.turns import turn
+
+# A session belongs to the process that opened it: a forked child can neither use nor close what it inherited.
+
+_held: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def belongs_here(held: Any) -> None:
+    """From a fork on, the child finds neither the `rows` nor the `ledger` of this any more."""
+    _held[id(held)] = held
+
+
+class _Lost:
+    """What a child has in their place."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise WrongProcess(
+            "this session belongs to the process that opened it, and this is a fork of that: open the same rows with "
+            "the same ledger here, which shares the budget"
+        )
+
+    def close(self) -> None:
+        """Nothing here is to be closed: the parent goes on."""
+
+
+def _after_fork() -> None:
+    """Engines do not outlive a fork, and would wait for threads that are not there: the child never ends them."""
+    for held in list(_held.values()):
+        for lost in (held.rows, held.ledger):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(lost))  # not even the end of the interpreter ends them
+        object.__setattr__(held, "rows", _Lost())
+        object.__setattr__(held, "ledger", _Lost())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+# Threads of one process that change the same held state take turns, so that none is overtaken again and again.
+
+_Held = tuple[str, int]
+# While somebody waits, so often is looked whether an interrupt arrived.
+_LOOK_EVERY: Final = 0.1
+_guard = threading.Lock()
+# Each lives as long as somebody works on what it is for, or waits.
+_turns: WeakValueDictionary[_Held, threading.RLock] = WeakValueDictionary()
+
+
+@contextmanager
+def turn(dataset: str, held: int | None, patience: float, given_up: Callable[[], bool]) -> Iterator[None]:
+    """Wait until no other thread works on what that call holds, at most so many seconds and until it is given up; for
+    None nothing is waited for.
+
+    A courtesy and no guarantee: other processes do not see it, and after that the block runs all the same. What was
+    drawn on a state that moved meanwhile is thrown away by the ledger, whoever waited for whom. To be entered where no
+    interrupt can tear it: one between taking and giving back would leave others waiting.
+    """
+    if held is None:
+        yield
+        return
+    lock = _lock_of((dataset, held))
+    taken = _taken(lock, time.monotonic() + patience, given_up)
+    try:
+        yield
+    finally:
+        if taken:
+            lock.release()
+
+
+def _lock_of(held: _Held) -> threading.RLock:
+    with _guard:
+        return _turns.setdefault(held, threading.RLock())
+
+
+def _taken(lock: threading.RLock, until: float, given_up: Callable[[], bool]) -> bool:
+    while not lock.acquire(timeout=max(0.0, min(_LOOK_EVERY, until - time.monotonic()))):
+        if given_up() or time.monotonic() >= until:
+            return False
+    return True
+
+
+def _turns_after_fork() -> None:
+    """Whoever had a turn in the parent is not here to give it back."""
+    global _guard, _turns
+    _guard, _turns = threading.Lock(), WeakValueDictionary()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_turns_after_fork)
+
+# Reserve - run - settle: the one place where data, noise, filter and ledger meet.
 
 STEPS = ("asked", "reserved", "evaluated", "ran", "settled")
 # Others must have charged, or moved the held state, each time in between; then a refusal says so instead of a wait.
@@ -219,3 +312,13 @@ class _Running:
     reservation: Reservation
     most: int
     touched: bool = False
+
+
+# What groups of a session's methods have in common.
+
+
+@dataclass(frozen=True)
+class Door:
+    """A group of methods of a session. Whatever they ask goes through the spine: reserve - run - settle."""
+
+    spine: Spine

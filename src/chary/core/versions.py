@@ -1,4 +1,4 @@
-"""Keeping the ledger in step with the batches that rows grew by, whatever was interrupted in between."""
+"""Versions of a growing dataset, noted in its ledger."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

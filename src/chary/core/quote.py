@@ -1,4 +1,4 @@
-"""A quote: what a question costs, how well it is answered and what else would do, before anything is charged."""
+"""Quotes: the privacy cost of a question and the accuracy of its answer, before anything is charged."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -8,13 +8,10 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from chary.amounts import LIMIT, Amount
-from chary.numbers import Number, exact, plain, probability, whole
-from chary.spine.interaction import Interaction
-from chary.spine.outlook import RAISE, Outlook
-from chary.spine.refusal import ends_free_misses, free_epsilon, freed_by_a_delta, needed
-from chary.spine.spine import Spine
-from chary.spine.within import Within
-from chary.words import EVERY_CHARGED, MISSES_ENDED, counted, percent
+from chary.core.charges import ends_free_misses, free_epsilon, freed_by_a_delta, needed
+from chary.core.plan import RAISE, Interaction, Outlook, Within
+from chary.core.transaction import Spine
+from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, counted, exact, percent, plain, probability, whole
 
 # The other side of the 95 times in 100 of every error bar.
 _RARE: Final = Fraction(1, 20)

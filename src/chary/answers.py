@@ -17,9 +17,8 @@ import pyarrow as pa
 from chary.accounting.findings import Finding, Findings, Told
 from chary.amounts import Amount
 from chary.errors import InvalidParameter
-from chary.numbers import plain
+from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, percent, plain, priced
 from chary.pictures import Chart, Shape, spot_of
-from chary.words import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, percent, priced
 
 if TYPE_CHECKING:
     import pandas as pd
