@@ -20,7 +20,7 @@ import chary
 from chary import Budget, count
 from chary.accounting import exponential_loss_up, flip_loss_up, laplace_loss_up
 from chary.calls import Choose
-from chary.calls.selection.choices import bounded_range_price
+from chary.calls.choices import bounded_range_price
 from chary.filters import RenyiFilter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, RandomizedResponse, ReportNoisyMax
 from chary.noise import OperatingSystem, Seeded

@@ -22,8 +22,8 @@ from chary.accounting.composition import choose_order
 from chary.accounting.gaussian_runs import run_moments_up
 from chary.amounts import MAIN_STEPS
 from chary.calls import AboveThreshold, SelfReporting
-from chary.calls.gaussian import run_state
-from chary.calls.gaussian.run_state import RunTerms
+from chary.calls import gaussian_runs as run_state
+from chary.calls.gaussian_runs import RunTerms
 from chary.filters import RenyiFilter
 from chary.mechanisms import GaussianMax, GaussianThreshold
 from chary.noise import OperatingSystem, deviate, normals

@@ -20,7 +20,7 @@ from chary import Budget, count
 from chary.accounting import Targeted, four_digits_down, largest_size
 from chary.accounting.sharp_widths import laplace_width
 from chary.calls import Individual, Run
-from chary.calls.thresholds.hit_terms import HitTerms
+from chary.calls.sharpness import HitTerms
 from chary.filters import RenyiFilter
 from measuring import announce, full, seconds, show, side_by_side
 from recording import Against

@@ -14,7 +14,7 @@ import pyarrow as pa
 import chary
 from chary import Bins, Budget, Universe
 from chary.calls import MWEM, Weights
-from chary.calls.workload import region
+from chary.calls.fields import region
 from chary.data import average
 from chary.data.domain.linear import ColumnAverage
 from chary.data.domain.weighted_regions import WeightReader

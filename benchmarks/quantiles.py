@@ -24,8 +24,7 @@ import chary
 from chary import Budget, mean
 from chary.accounting import discrete_gaussian_variance, gaussian_sigma, zero_concentrated_rho_down
 from chary.calls import Quantiles
-from chary.calls.numbers.mean_noise import halves, laplace_mean
-from chary.calls.numbers.releasing import noises
+from chary.calls.releases import halves, laplace_mean, noises
 from chary.data import Neighbouring
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, InverseSensitivity, Laplace, Order, RankDistance
 from chary.noise import Seeded

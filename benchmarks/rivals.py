@@ -16,7 +16,7 @@ import polars as pl
 from chary import Budget
 from chary.accounting import Targeted, between_q_down
 from chary.accounting.sharp_tests import SharpTest
-from chary.calls.thresholds.clear_answers import HALF, draws_between
+from chary.calls.boundaries import HALF, draws_between
 from chary.filters import RenyiFilter
 from chary.mechanisms import HalvedQuantiles, Order
 from chary.noise import Seeded

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.calls.selection.score_functions import distance_steps
+from chary.calls.algorithm import distance_steps
 from chary.demo.panel import of_year, people
 from chary.learning.median_slope import drawn_order, excess, height_distances, paired_slopes
 from chary.mechanisms import InverseSensitivity, Laplace

@@ -18,7 +18,7 @@ from chary import Bins, Budget, Universe
 from chary.accounting.schedules import best_growth, epochs_error
 from chary.accounting.synthesis import published_small_database_law
 from chary.calls import SmallDatabase
-from chary.calls.synthesis.small_database_workload import Workload
+from chary.calls.synthesis import Workload
 from chary.demo.panel import people
 from chary.mechanisms.small_database import Classes, SmallDatabases
 from chary.noise import OperatingSystem

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chary import Budget
 from chary.accounting import charging_size, published_total
 from chary.calls import Individual
-from chary.calls.thresholds.hit_terms import HitTerms
+from chary.calls.sharpness import HitTerms
 from chary.filters import RenyiFilter, largest_call
 from chary.noise import Source, discrete_laplace
 

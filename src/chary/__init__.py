@@ -25,7 +25,7 @@ from chary.errors import (
 
 if TYPE_CHECKING:
     from chary.accounting import plan
-    from chary.calls.algorithms.algorithm import Algorithm
+    from chary.calls.algorithm import Algorithm
     from chary.data import CSV, Ballots, Bins, Neighbouring, Relation, Universe, check, count, histogram, mean, total
     from chary.filters import Budget
     from chary.service import connect as connect
@@ -74,7 +74,7 @@ __all__ = [  # noqa: RUF022
 # imports, and a script that only asks for help or the version should not wait for it.
 _HOMES: Final = {
     "plan": "chary.accounting",
-    "Algorithm": "chary.calls.algorithms.algorithm",
+    "Algorithm": "chary.calls.algorithm",
     "CSV": "chary.data",
     "Ballots": "chary.data",
     "Bins": "chary.data",

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from chary import BudgetRefused, count
-from chary.calls.thresholds.agreed_questions import AskAgreedKeys, AskAgreedOnce
+from chary.calls.agreed_tests import AskAgreedKeys, AskAgreedOnce
 from chary.core.plan import Touched
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World

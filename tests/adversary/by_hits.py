@@ -16,13 +16,10 @@ import numpy as np
 
 from chary import count
 from chary.calls import GrowingSparse, Individual, Weights
-from chary.calls.growing.growing_hits import OpenGrowingHits
-from chary.calls.growing.open_rounds import GrowingRoundState
-from chary.calls.individual.individual_streams import OpenSharpIndividual
-from chary.calls.individual.living_questions import AskSharpLiving, CounterMemory
-from chary.calls.thresholds.hit_terms import HitTerms
-from chary.calls.weights.histogram_questions import HistogramMemory
-from chary.calls.weights.weighting import OpenSharpWeights
+from chary.calls.growing_tests import GrowingRoundState, OpenGrowingHits
+from chary.calls.individual import AskSharpLiving, CounterMemory, OpenSharpIndividual
+from chary.calls.sharpness import HitTerms
+from chary.calls.weights import HistogramMemory, OpenSharpWeights
 from chary.core.plan import Touched
 from chary.data import Bins, Neighbouring
 from tests.adversary.kit import Ask, Result, World

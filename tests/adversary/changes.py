@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from chary import count
 from chary.calls import Track
-from chary.calls.algorithms.tracked_changes import AskChanged
+from chary.calls.thresholds import AskChanged
 from chary.core.plan import Touched
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED, ToldHits

@@ -8,9 +8,8 @@ from itertools import product
 import numpy as np
 
 from chary import count
-from chary.calls.algorithms.tracking import AskTracked, Track
-from chary.calls.selection.ranking import Top, TopKeys
-from chary.calls.thresholds.watching import AskWatch, Watch
+from chary.calls.selection import Top, TopKeys
+from chary.calls.thresholds import AskTracked, AskWatch, Track, Watch
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from tests.adversary.kit import Ask, Result, World

@@ -5,8 +5,8 @@ from fractions import Fraction
 from functools import cache
 
 from chary import Algorithm, count
-from chary.calls.algorithms.calling import AskAlgorithm, Compute
-from chary.calls.thresholds.conditional_release import AskReleaseIf, AskRevise, ReleaseIf, Revise
+from chary.calls.compute import AskAlgorithm, Compute
+from chary.calls.thresholds import AskReleaseIf, AskRevise, ReleaseIf, Revise
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from tests.adversary.kit import Ask, Result, World

@@ -11,9 +11,8 @@ import pyarrow as pa
 
 from chary import count
 from chary.calls import Individual
-from chary.calls.individual.individual_streams import OpenIndividual
-from chary.calls.individual.living_questions import AskLiving, CounterMemory
-from chary.calls.sparse.sparse_questions import AskSparseOnce
+from chary.calls.individual import AskLiving, CounterMemory, OpenIndividual
+from chary.calls.sparse_vector import AskSparseOnce
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.mechanisms import HiddenThreshold

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from itertools import product
 
 from chary import Algorithm
-from chary.calls.algorithms.racing import RaceCall
+from chary.calls.compute import RaceCall
 from chary.core.plan import Touched
 from tests.adversary.kit import Ask, Result, World
 

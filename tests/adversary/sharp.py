@@ -10,7 +10,7 @@ import numpy as np
 
 from chary import count
 from chary.calls import Test, Watch
-from chary.calls.thresholds.testing import AskSharpTest
+from chary.calls.thresholds import AskSharpTest
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from tests.adversary.counts import keyed

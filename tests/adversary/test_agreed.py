@@ -8,9 +8,8 @@ import pytest
 from chary import Budget
 from chary.amounts import Amount
 from chary.calls import AgreedTests
-from chary.calls.thresholds import agreed_questions
-from chary.calls.thresholds.agreed_questions import AskAgreed, AskAgreedKeys
-from chary.calls.thresholds.agreed_terms import AgreedTerms
+from chary.calls import agreed_tests as agreed_questions
+from chary.calls.agreed_tests import AgreedTerms, AskAgreed, AskAgreedKeys
 from chary.filters import Price, RenyiFilter
 from tests.adversary.agreed import Agreed
 from tests.adversary.kit import STEPS, Best, Delta, Moment

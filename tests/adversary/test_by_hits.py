@@ -6,7 +6,7 @@ import pytest
 
 from chary import Budget
 from chary.accounting.sharp_tests import SharpTest
-from chary.calls.thresholds.hit_terms import HitTerms
+from chary.calls.sharpness import HitTerms
 from chary.filters import RenyiFilter
 from chary.mechanisms.sketches import Counters
 from tests.adversary import by_hits

@@ -8,8 +8,8 @@ from chary import Budget, count
 from chary.accounting import ZeroConcentrated
 from chary.accounting.sharp_tests import SharpTest
 from chary.calls import Select
-from chary.calls.algorithms.tracked_changes import AskChanged
-from chary.calls.selection.public_candidates import SelectSharply
+from chary.calls.selection import SelectSharply
+from chary.calls.thresholds import AskChanged
 from chary.filters import RenyiFilter
 from tests.adversary.changes import Changes
 from tests.adversary.kit import Best, Moment

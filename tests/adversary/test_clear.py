@@ -6,7 +6,7 @@ import pytest
 
 from chary import Budget
 from chary.accounting.sharp_tests import SharpTest
-from chary.calls.thresholds.clear_answers import AskClearly, AskLargest
+from chary.calls.boundaries import AskClearly, AskLargest
 from chary.filters import RenyiFilter
 from tests.adversary import clear
 from tests.adversary.kit import Best, Moment

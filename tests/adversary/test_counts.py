@@ -7,9 +7,8 @@ import pytest
 from chary import Budget
 from chary.amounts import Amount
 from chary.calls import When
-from chary.calls.algorithms.tracking import AskTracked
-from chary.calls.selection.ranking import TopKeys
-from chary.calls.thresholds.watching import AskWatch
+from chary.calls.selection import TopKeys
+from chary.calls.thresholds import AskTracked, AskWatch
 from chary.core.plan import Interaction
 from chary.filters import RenyiFilter
 from tests.adversary.counts import top, tracked, watched

@@ -7,7 +7,7 @@ import pytest
 from chary import Budget
 from chary.accounting import Extendable
 from chary.amounts import Amount
-from chary.calls.thresholds.conditional_release import AskRevise
+from chary.calls.thresholds import AskRevise
 from chary.filters import Price, RenyiFilter
 from tests.adversary.held import Releases
 from tests.adversary.kit import Best, Moment

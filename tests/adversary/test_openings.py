@@ -7,7 +7,7 @@ import pytest
 
 from chary import Budget
 from chary.accounting import Pure
-from chary.calls.sparse.sparse_questions import OpenSparse
+from chary.calls.sparse_vector import OpenSparse
 from chary.data import Neighbouring
 from chary.filters import RenyiFilter
 from chary.mechanisms.sketches import Counters

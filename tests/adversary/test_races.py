@@ -8,7 +8,7 @@ import pytest
 
 from chary import Budget
 from chary.accounting import BestOf, Targeted
-from chary.calls.algorithms import racing
+from chary.calls import compute as racing
 from chary.filters import RenyiFilter
 from tests.adversary.kit import STEPS, Best, Delta, Moment
 from tests.adversary.races import Races, start

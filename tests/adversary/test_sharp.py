@@ -6,8 +6,8 @@ import pytest
 
 from chary import Budget
 from chary.accounting.sharp_tests import SharpTest
-from chary.calls.thresholds import watching
-from chary.calls.thresholds.watching import AskSharpWatch
+from chary.calls import thresholds as watching
+from chary.calls.thresholds import AskSharpWatch
 from chary.filters import RenyiFilter
 from tests.adversary import sharp
 from tests.adversary.kit import Best, Moment

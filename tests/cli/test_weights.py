@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chary.calls.weights.weighting import OpenWeights
+from chary.calls.weights import OpenWeights
 
 SECRET = "987654321"
 

@@ -9,7 +9,7 @@ import pytest
 
 import chary
 from chary.calls import AboveThreshold
-from chary.calls.gaussian.run_state import RunState
+from chary.calls.gaussian_runs import RunState
 from chary.errors import LedgerBusy
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.session import STEPS

@@ -11,7 +11,7 @@ import pytest
 import chary
 from chary import BudgetRefused, count
 from chary.calls import GrowingSparse
-from chary.calls.growing.open_rounds import GrowingRoundState
+from chary.calls.growing_tests import GrowingRoundState
 from chary.errors import LedgerBusy
 from chary.ledger import SecretMoved
 

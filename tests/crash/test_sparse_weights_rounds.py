@@ -13,7 +13,7 @@ import pytest
 
 import chary
 from chary.calls import SparseWeights
-from chary.calls.weights.sparse_histogram_questions import HistogramRound
+from chary.calls.weights import HistogramRound
 from chary.errors import BudgetRefused
 from chary.ledger import SecretMoved
 

@@ -11,7 +11,7 @@ from chary import InvalidParameter, count, histogram
 from chary.accounting import Publication, Support
 from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import ContinualCount
-from chary.calls.thresholds.tested_keys import WatchResult
+from chary.calls.answers import WatchResult
 from chary.growing import draw_counts
 from chary.growing.growth_plots import reach_of
 from chary.mechanisms import Laplace

@@ -52,13 +52,12 @@ from chary.calls import (
     Twice,
     Weights,
 )
-from chary.calls.gaussian.run_state import RunState
-from chary.calls.gaussian.self_reporting_steps import ReportingProgress
-from chary.calls.growing.open_rounds import GrowingRoundState as GrowingState
-from chary.calls.growing.running_questions import Progress
-from chary.calls.selection.held_selections import stored
-from chary.calls.sketches.sketching import Line
-from chary.calls.weights.sparse_histogram_questions import HistogramRound as WeightsState
+from chary.calls.continual import Progress
+from chary.calls.gaussian_runs import ReportingProgress, RunState
+from chary.calls.growing_tests import GrowingRoundState as GrowingState
+from chary.calls.selection import stored
+from chary.calls.sketch import Line
+from chary.calls.weights import HistogramRound as WeightsState
 from chary.data.queries.elements import Mark
 from chary.growing import CountsBox
 from chary.mechanisms import Distinct, HiddenThreshold, Laplace

@@ -15,7 +15,7 @@ from chary import Budget, BudgetRefused, count
 from chary.advise import advise, advise_for
 from chary.amounts import Amount
 from chary.calls import AboveThreshold, AgreedTests, ReleaseIf, SparseVector, Test
-from chary.calls.sparse.sparse_questions import OpenSparse
+from chary.calls.sparse_vector import OpenSparse
 from chary.errors import CharyError, InvalidParameter
 from chary.filters import RenyiFilter
 from chary.filters import choice as sizing

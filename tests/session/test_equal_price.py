@@ -10,8 +10,8 @@ import pytest
 import chary
 from chary import Budget, calls, count, noise
 from chary.calls import AgreedTests, Release, SparseVector, Test, Watch
-from chary.calls.numbers.releasing import noises
-from chary.calls.sparse.sparse_questions import OpenSparse
+from chary.calls.releases import noises
+from chary.calls.sparse_vector import OpenSparse
 from chary.mechanisms.threshold_tests import SharpTests
 from tests.session.kit import USUAL, spent
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from chary.calls import AboveThreshold
-from chary.calls.gaussian import run_state
-from chary.calls.gaussian.run_state import RunState
-from chary.calls.gaussian.threshold_runs import OpenThreshold
+from chary.calls import gaussian_runs as run_state
+from chary.calls.gaussian_runs import OpenThreshold, RunState
 from chary.data import Neighbouring
 from chary.noise import Deviate, Seeded, deviate
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chary import InvalidQuery, Universe, count
-from chary.calls.workload import condition, conditions, region
+from chary.calls.fields import condition, conditions, region
 from chary.data import Predicate
 
 UNIVERSE, SCHEMA = Universe({"sex": ["f", "m"]}), {"sex": "string"}

@@ -9,10 +9,10 @@ from chary.advise.adviser import options_within
 from chary.advise.affording import Room, Wanted, epsilons_of
 from chary.advise.sharp_values import HitValues
 from chary.amounts import Amount
+from chary.calls.agreed_tests import OpenAgreed
 from chary.calls.call import Call
-from chary.calls.sparse.sparse_questions import OpenSparse
-from chary.calls.thresholds.agreed_tests import OpenAgreed
-from chary.calls.thresholds.how_sharply import Threshold, Valued
+from chary.calls.sharpness import Threshold, Valued
+from chary.calls.sparse_vector import OpenSparse
 from chary.core.plan import Interaction, least_of
 from chary.core.quote import Alternative, Quote
 from chary.core.transaction import Spine

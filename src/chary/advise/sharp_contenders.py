@@ -9,10 +9,9 @@ from chary.advise.advice import Option
 from chary.advise.affording import Room, Wanted, eight_digits_down, written
 from chary.advise.sharp_values import HitValues, balanced_share, deviation, wrong_chance
 from chary.amounts import Amount
-from chary.calls.thresholds.agreed_terms import AgreedTerms
-from chary.calls.thresholds.agreed_tests import AgreedTests
-from chary.calls.thresholds.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
-from chary.calls.thresholds.testing import Test
+from chary.calls.agreed_tests import AgreedTerms, AgreedTests
+from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
+from chary.calls.thresholds import Test
 from chary.core.charges import spending
 from chary.data import count
 from chary.errors import BudgetRefused, InvalidParameter

@@ -8,7 +8,7 @@ from chary.accounting import laplace_error_up
 from chary.advise.advice import Option
 from chary.advise.affording import Room, Wanted, written
 from chary.amounts import DELTA_STEPS
-from chary.calls.sparse.sparse_questions import Form, OpenSparse
+from chary.calls.sparse_vector import Form, OpenSparse
 from chary.core.charges import spending
 from chary.errors import InvalidParameter, NoPrice
 from chary.numbers import exact

@@ -1,18 +1,20 @@
 """Answers that several kinds of calls share: numbers, choices, tested groups, selections."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from chary.accounting import Findings, LargestOf, Publication, Silence, Support
-from chary.accounting.intervals import Tails
-from chary.answers import Answer, Ends, Value, around, findings_of
-from chary.calls.algorithms.algorithm import canonical_outcome
+from chary.accounting import Finding, Findings, LargestOf, Publication, Silence, Support, confidence_of_each
+from chary.accounting.intervals import CONFIDENCE, Tails
+from chary.answers import Answer, Ends, Key, Table, Value, around, findings_of, in_row, scalar
+from chary.calls.algorithm import canonical_outcome
 from chary.data import Neighbouring, Query
 from chary.errors import UnknownHeld
 from chary.mechanisms import Additive
-from chary.numbers import Number, plain
+from chary.numbers import Number, plain, probability
+
+# Answers that several kinds of calls share: numbers, choices, tested groups, selections.
 
 EVERYTHING: Final = Support.everything()
 
@@ -270,3 +272,295 @@ class Tracked(Answer):
     @property
     def findings(self) -> Findings:
         return findings_of(self.call, {None: self.value}, self.publication)
+
+
+# What a selection hands out: the candidates that were published, with their noisy scores.
+
+
+class Chosen(NamedTuple):
+    """A published candidate: a key, an algorithm's name or a condition; its noisy score; an algorithm's solution.
+
+    >>> name, score, solution = Chosen("tree", 0.9, {"depth": 3})
+    >>> Chosen("broken", None).failed
+    True
+    """
+
+    name: Key | str
+    score: Value | None
+    solution: Any = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the algorithm raised or returned no [score, solution]."""
+        return self.score is None
+
+
+@dataclass(frozen=True)
+class Ranking(Table):
+    """The best candidates, best first; each was charged.
+
+    Scores that were chosen for being large are too large rather than too small: the intervals of all rows hold together
+    95 times in 100, whatever the data. Scores of algorithms have none.
+    """
+
+    best: tuple[Chosen, ...]
+    told: LargestOf | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.told)
+
+    @property
+    def value(self) -> dict[Any, Value | None]:
+        """The candidates that were published, best first, with their noisy scores."""
+        return {scalar(key): chosen.score for key, chosen in zip(self.keys, self.best, strict=True)}
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.best)
+
+    @property
+    def names(self) -> list[Key | str]:
+        """The keys or names, best first."""
+        return [chosen.name for chosen in self.best]
+
+    @property
+    def scores(self) -> list[Value | None]:
+        """The noisy scores, best first."""
+        return [chosen.score for chosen in self.best]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        best = self.best[position]
+        interval = None if self.told is None or best.score is None else self.told.interval(best.score)
+        return {"score": best.score} | in_row(interval) | {"solution": best.solution}
+
+
+@dataclass(frozen=True)
+class Selected(Table):
+    """The candidates that reached the bar, in the order they were listed; each was charged.
+
+    The first `tested` of all `names` were tested, the rest are `untested` because the hits that were paid for ran out.
+    The interval of a count is true 95 times in 100, given that it was published; scores of algorithms have none.
+    """
+
+    above: tuple[Chosen, ...]
+    tested: int
+    publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def value(self) -> dict[Key | str, Value | None]:
+        """The candidates that reached the bar, with their scores."""
+        return {chosen.name: chosen.score for chosen in self.above}
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.above)
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """All candidates, in the order they were listed."""
+        return tuple(scalar(key) for key in self.keys)
+
+    @property
+    def untested(self) -> tuple[Any, ...]:
+        """Candidates left when the hits that were paid for had run out."""
+        return self.names[self.tested :]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        found = _state(self.names[position], self.above, tested=position < self.tested)
+        return found if self.publication is None else found | _says(self.publication, found["score"])
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.publication)
+
+
+@dataclass(frozen=True)
+class Gathered(Selected):
+    """What a greedy choice took, in the order it was taken; each was charged.
+
+    `calls` are the numbers of its steps, `call` the last of them.
+    """
+
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Coverage(Table):
+    """What a greedy coverage chose, in the order the candidates were listed; each was charged.
+
+    The score of a chosen candidate is the noisy number of units it covers and none chosen before it does; its interval
+    is true 95 times in 100, given that it was chosen. `calls` are the numbers of the conditional releases of the first
+    candidates of `names`, `call` the last of them; the rest are `untested`.
+    """
+
+    chosen: tuple[Chosen, ...]
+    calls: tuple[int, ...]
+    publication: Publication = field(repr=False, compare=False)
+    names: tuple[Key | str, ...] = field(compare=False)
+    most: int = field(compare=False)
+
+    @property
+    def value(self) -> dict[Key | str, Value | None]:
+        """The candidates that were chosen, with what each adds."""
+        return {chosen.name: chosen.score for chosen in self.chosen}
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.chosen)
+
+    @property
+    def findings(self) -> Findings:
+        calls = dict(zip(self.names, self.calls, strict=False))
+        found = [(chosen.name, chosen.score) for chosen in self.chosen if chosen.score is not None]
+        hits = [Finding(calls[name], name, score, self.publication) for name, score in found]
+        return Findings.of(hits, self.most, open=True)
+
+    @property
+    def covered(self) -> Value:
+        """The noisy number of units covered by all that were chosen."""
+        return sum(chosen.score or 0 for chosen in self.chosen)
+
+    @property
+    def untested(self) -> tuple[Key | str, ...]:
+        """Candidates left when enough were chosen or the budget had run out."""
+        return self.names[len(self.calls) :]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        told = _state(self.names[position], self.chosen, tested=position < len(self.calls))
+        return told | _says(self.publication, told["score"])
+
+    def _numbers(self) -> Sequence[int]:
+        return self.calls
+
+
+def _says(publication: Publication, score: Value | None) -> dict[str, Any]:
+    """What a published count says of the truth."""
+    if score is None:
+        return in_row(None) | {"caution": None}
+    return in_row(publication.interval(score)) | {"caution": publication.caution(score)}
+
+
+def _told(chosen: Chosen | None) -> dict[str, Any]:
+    return {"score": None, "solution": None} if chosen is None else {"score": chosen.score, "solution": chosen.solution}
+
+
+def _state(name: Key | str, chosen: Sequence[Chosen], *, tested: bool) -> dict[str, Any]:
+    """True for what was published, False for what was not, None for what was not tested."""
+    found = next((each for each in chosen if each.name == name), None)
+    return {"hit": found is not None if tested else None} | _told(found)
+
+
+# What tests of many keys hand out: a public answer for each key.
+
+
+@dataclass(frozen=True)
+class TestedKeys(Table):
+    """Keys tested in the order they were listed.
+
+    `above` maps each key that hit to its noisy value, or to None where no values are published; the first `tested` keys
+    were tested, the rest are `untested` because the hits that could be paid for ran out. `error_bar` is the half-width
+    of the 95 % interval of values with noise of their own, None where they were published because of their noise too.
+    """
+
+    # A module of tests that imports it must not have it collected.
+    __test__ = False
+
+    above: Mapping[Key, Value | None]
+    tested: int
+    error_bar: float | None
+    publication: Publication | None = field(default=None, repr=False, compare=False, kw_only=True)
+    silence: Silence | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    @property
+    def findings(self) -> Findings:
+        return findings_of(self.call, self.value, self.publication)
+
+    @property
+    def value(self) -> Mapping[Any, Value | None]:
+        """The keys that hit, with their noisy values; a key of one column is a scalar."""
+        return {scalar(key): value for key, value in self.above.items()}
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.above)
+
+    @property
+    def hits(self) -> int:
+        """How many keys were found above."""
+        return len(self.above)
+
+    @property
+    def untested(self) -> tuple[Key, ...]:
+        """Keys left when the hits that could be paid for had run out."""
+        return self.keys[self.tested :]
+
+    def states(self) -> list[bool | None]:
+        """True above, False below, None untested, one for each key."""
+        return [self._state(position) for position in range(len(self.keys))]
+
+    def _state(self, position: int) -> bool | None:
+        return self.keys[position] in self.above if position < self.tested else None
+
+    def cells(self, position: int) -> dict[str, Any]:
+        value = self.above.get(self.keys[position])
+        told = None if value is None else self.publication
+        caution = None if told is None else told.caution(value or 0)
+        return {"hit": self._state(position), "value": value} | in_row(self.interval_of(value)) | {"caution": caution}
+
+    def interval_of(self, value: Value | None) -> Ends | None:
+        """What a value of a key that hit says, 95 times in 100, given that it was published; see `Answer.interval`."""
+        if value is None or self.publication is None:
+            return around(value, self.error_bar)
+        return self.publication.interval(value)
+
+    def together(self, confidence: Number = CONFIDENCE) -> dict[Any, Ends]:
+        """Intervals of all keys that were tested, published or not, which all hold at once with `confidence`.
+
+        Of a key that was not published it says how large its truth can be at most. Half of the failures allowed is for
+        what was published, half for what was not, and that in equal parts for all keys. Without ends for keys of which
+        nothing is known.
+        """
+        half = 1 - (1 - probability(confidence, "confidence")) / 2
+        found = self.findings
+        known = dict(zip((each.key for each in found), found.intervals(half, simultaneous=True), strict=True))
+        rest: Ends = self._silence(half)
+        silent = {scalar(key): rest for key in self.keys[: self.tested] if key not in self.above}
+        return {key: known.get(key, silent.get(key, (None, None))) for key in map(scalar, self.keys[: self.tested])}
+
+    @property
+    def others_at_most(self) -> Value | None:
+        """How large the truths of all keys that were tested and not published are at most, 95 times in 100 all at once.
+
+        None where nothing is known of them, or none of them was tested.
+        """
+        return self._silence(CONFIDENCE)[1] if self.tested > len(self.above) else None
+
+    def _silence(self, confidence: Fraction) -> Ends:
+        """What is known of each key that was not published, of all of them at once."""
+        if self.silence is None:
+            return None, None
+        return self.silence.truths(confidence_of_each(confidence, len(self.keys)))
+
+
+@dataclass(frozen=True)
+class WatchResult(TestedKeys):
+    """What a watch found. Keys appear in the order they were listed.
+
+    `above` maps each key that hit to its noisy value; the first `tested` keys were tested, the rest are `untested`
+    because the hits that were paid for ran out.
+    """
+
+    above: dict[Key, Value]
+
+    @property
+    def bar(self) -> float | None:
+        """The threshold, where the values that reached it say what they do because of it."""
+        told = self.publication
+        lowest = None if told is None else told.support.lowest
+        return None if told is None or lowest is None else float(lowest * Fraction(told.grid))
+
+    @property
+    def value(self) -> dict[Any, Value]:
+        """The keys that hit, with their noisy values."""
+        return {scalar(key): value for key, value in self.above.items()}

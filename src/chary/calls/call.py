@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from types import NoneType, UnionType
 from typing import (
@@ -28,13 +29,16 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic_core import PydanticSerializationError
 
-from chary.calls.refusals import refusal
-from chary.core.plan import ENCODER, Interaction, Json
+from chary.accounting import Event, Extendable
+from chary.core.plan import ENCODER, FREE, Interaction, Json
 from chary.core.transaction import Spine
-from chary.data import Neighbouring
-from chary.errors import InvalidParameter, InvalidQuery
+from chary.data import Neighbouring, Query
+from chary.errors import CharyError, InvalidParameter, InvalidQuery, UnknownHeld
+from chary.filters import Filter, Price
 from chary.interruption import interrupted
 from chary.numbers import Number
+
+# What a call is: its declaration, fields, body, and its way to an interaction.
 
 AnswerT = TypeVar("AnswerT")
 CallT = TypeVar("CallT", bound="Call[Any]")
@@ -227,3 +231,128 @@ def _refusing(init: Callable[..., None], signature: inspect.Signature) -> Callab
 
 _KINDS: dict[str, type[Call[Any]]] = {}
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {}
+
+# A later call on the outcome that an earlier one held back: what all of them share.
+
+
+@dataclass(frozen=True)
+class Extending(Bound[CallT]):
+    """An extension of the target of an earlier call ([TCT] Algorithm 2); `original` is the public body of that call.
+
+    It reads only the stored outcome, and is free where the filter charged the first call hit or miss.
+    """
+
+    original: Json
+
+    @property
+    @abstractmethod
+    def held(self) -> int:
+        """The call that holds the outcome."""
+
+    @property
+    def event(self) -> Event:
+        return Extendable(Fraction(self.original["epsilon"]))
+
+    def price(self, filter_: Filter) -> Price:
+        price = super().price(filter_)
+        return price if price.free_miss else FREE
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.held} holds no outcome: it was published, or the call was interrupted")
+
+
+# What each field of a call means, in one line: a name means the same in every kind of call.
+
+MEANINGS: Final[Mapping[str, str]] = {
+    "above": "The threshold: at or above it is a hit.",
+    "alpha": "How far a share may be off, such as 0.1.",
+    "among": "The public values to choose among.",
+    "at": "Quantiles between 0 and 1, increasing.",
+    "below_margin": "Ask although mostly false alarms are to be expected, which is refused otherwise.",
+    "bins": "Public edges, increasing.",
+    "bounds": "Values are clipped to this range.",
+    "by": "permute_and_flip, exponential or laplace (default: the best one).",
+    "candidates": "A keyed query: its keys are the candidates.",
+    "charged": "losses or hits: what a run is charged by (default: the cheaper).",
+    "column": "The column that is asked.",
+    "columns": "Columns and their public values.",
+    "condition": 'The condition, such as "age >= 65".',
+    "constants": "exact, or published: the constants of the theorem.",
+    "delta": "Delta of this call.",
+    "distance": "How many units lie between each candidate and the true answer: a function, or a query.",
+    "epsilon": "Epsilon of this call (of each test of a watch).",
+    "exponent": "The exponent of the schedule of rounds.",
+    "fineness": "Into how many steps half of a range is divided.",
+    "follow_size": "Follow the number of rows as it grows.",
+    "form": "Which noise: one-sided, tuned, or published; which reports: category, optimised or symmetric.",
+    "gap": "Stop where the next one is more than this below the last.",
+    "grid": "The common step of the questions.",
+    "held": "The number of the call that held its outcome back.",
+    "high": "At or above it the answer is high; larger values count as this where values are clipped.",
+    "hits": "It ends after so many hits; for a test, how many must fit into the budget.",
+    "interval": "With which probability intervals hold, for which two thirds of epsilon pay; such as 0.95.",
+    "k": "How many at most.",
+    "keep_per_unit": "chary keeps at most this many keys of each unit.",
+    "longest": "Longer rows are shortened to this, in halves of the ranges.",
+    "low": "Below it the answer is low; smaller values count as this where values are clipped.",
+    "measure": "classes or databases: what the synthetic databases are drawn from.",
+    "method": "tree or root (default: root with rho, tree with epsilon).",
+    "misses": "Which part of what it takes is for misses (default: the best one).",
+    "mixing": "How much of the uniform histogram is mixed in.",
+    "monotone": "Whether no unit moves a value down (default: if neighbours add).",
+    "noise": "Standard deviation of the Gaussian noise.",
+    "of": "Instead of units: the distinct values of this column.",
+    "of_unit": "Which values of a unit count: spread evenly, random, mean or weighted (all of them, equally).",
+    "outside": "Values outside the bins: ignore, or edges (the first and last bin).",
+    "part": "Which part of the budget it may take, misses and hits (default: all).",
+    "price": "Instead of epsilon: the part of the budget that one hit may take, such as 0.01.",
+    "queries": 'Conditions to be answered, such as "age >= 65".',
+    "query": "What is asked: a count, a total or a mean, with keys or without.",
+    "query_noise": "Standard deviation of the Gaussian noise of each query.",
+    "question": "What is asked: a count, a total or a mean, with keys or without.",
+    "ranges": "Columns and their ranges, to which values are clipped.",
+    "registers": "A power of two; more are more accurate.",
+    "rho": "Instead of epsilon: zCDP, with Gaussian noise.",
+    "room": "Hold what is not published, in so many bytes each, to be published by another condition later.",
+    "rounds": "How many rounds.",
+    "rows": "How many rows (default: the best number).",
+    "rows_per_unit": "Keep so many values of each unit, spread evenly.",
+    "rule": "noise, inverse or exponential: how the answer is drawn.",
+    "runs": "Into how many parts delta is split.",
+    "score": "How good each candidate is: a function, or a query for each.",
+    "sensitivity": "How far one unit moves each single question.",
+    "stated_per_unit": "You vouch that a unit is in at most this many keys.",
+    "step": "Answers are multiples of this; by sharp tests, how far one must be from the last to be told.",
+    "steps": "How many steps are told at most.",
+    "stop": "By which rule runs stop: pure, or with a delta renyi, self-reporting or whitehouse.",
+    "strategy": "What is measured (default: what has the least mean squared error).",
+    "sure": "With which probability all tests are right together (default 0.95).",
+    "tests": "How many tests are asked together, or agreed on; bars lie where so many are right.",
+    "threshold": "The public threshold.",
+    "threshold_noise": "Standard deviation of the Gaussian noise of the threshold.",
+    "universe": "Public columns and their cells.",
+    "update": "projected, or published: how the histogram learns.",
+    "value": "Which part of the price of a hit its value takes (default: 0.25).",
+    "values": "Publish a noisy value with each hit.",
+    "where": 'Only rows with this condition, such as "age >= 65 AND smoker".',
+    "workload": "Which sums of the cells are asked: a name, lists of columns, or weights.",
+    "within": "Instead of epsilon: how near to the bar all tests must be right.",
+}
+
+# What is told when a call cannot be right.
+
+_SAID = {"missing": "is missing", "unexpected_keyword_argument": "is not known", "missing_argument": "is missing"}
+
+
+def refusal(name: str, error: ValidationError) -> CharyError:
+    """The first thing that is wrong: chary's own error where a check raised it; `field` is which field it is about."""
+    first = error.errors(include_url=False)[0]
+    raised, where = first.get("ctx", {}).get("error"), ".".join(str(part) for part in first["loc"])
+    told = f"{name}: {where} {_SAID.get(first['type'], first['msg'].lower())}"
+    found = raised if isinstance(raised, CharyError) else InvalidParameter(told)
+    found.field = where.partition(".")[0] or None
+    return found

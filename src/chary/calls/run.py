@@ -5,23 +5,53 @@ from __future__ import annotations
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
 from chary.amounts import Amount
-from chary.answers import Spending
-from chary.calls.call import Call
+from chary.answers import NoisyNumber, NoisyNumbers, Spending
+from chary.calls.call import Bound, Call
 from chary.core.charges import charged_in
 from chary.core.history import numbered
-from chary.core.plan import Interaction, Json
+from chary.core.plan import FREE, Interaction, Json
 from chary.core.quote import Quote, quote
 from chary.core.transaction import Spine
+from chary.data import Query
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, LedgerBusy, UnknownHeld
+from chary.filters import Filter, Price
 from chary.ledger import CallRecord as Stored
 from chary.ledger import State
+
+# The openings of runs, as they are carried through the spine.
+
+OpeningT = TypeVar("OpeningT", bound=Call[Any])
+
+
+class BoundOpening(Bound[OpeningT]):
+    """An opening and its neighbours. It presents its number, by which the run is gone on with, and asks nothing of the
+    rows."""
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def present(self, answer: Json, call: int) -> int:
+        return call
+
+
+class FreeOpening(BoundOpening[OpeningT]):
+    """One that costs nothing, since nothing is told; `event` is that of the questions to come."""
+
+    adds_up = True
+
+    def price(self, filter_: Filter) -> Price:
+        super().price(filter_)  # refuses what could never be charged
+        return FREE
+
+
+# Runs: mechanisms kept open, their openings, questions and stored state.
 
 AnswerT = TypeVar("AnswerT")
 StateT = TypeVar("StateT")
@@ -215,3 +245,22 @@ def keeps(kind: type[Kept[Any, Any]]) -> type[Kept[Any, Any]]:
 
 
 _KEPT: dict[str, type[Kept[Any, Any]]] = {}
+
+# Runs that are asked one question, or one for each key at once.
+
+TableT = TypeVar("TableT")
+
+
+class KeyedRun(Run[AnswerT, StateT], Generic[AnswerT, TableT, StateT]):
+    """A run whose answer to a query with public keys is a table, in one scan, and to any other query one answer."""
+
+    if TYPE_CHECKING:
+        # A run of any kind takes any words; those of this one begin with the query, whose type says what is answered.
+        @overload  # type: ignore[override]
+        def ask(self, query: Query[NoisyNumber], *, request: str | None = None, **options: Any) -> AnswerT: ...
+
+        @overload
+        def ask(self, query: Query[NoisyNumbers], *, request: str | None = None, **options: Any) -> TableT: ...
+
+        def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
+            """As for any run."""

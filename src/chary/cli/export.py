@@ -10,9 +10,7 @@ import pyarrow.parquet
 import typer
 
 from chary.calls import Run
-from chary.calls.weights.public_weights import HistogramState
-from chary.calls.weights.sparse_weighting import KeptSparseWeights
-from chary.calls.weights.weighting import KeptWeights
+from chary.calls.weights import HistogramState, KeptSparseWeights, KeptWeights
 from chary.cli.asking.opened import check_public_size, ledger_of
 from chary.cli.asking.options import LedgerOptions, Picture, SourceOptions
 from chary.cli.asking.row_commands import Stated, on_rows

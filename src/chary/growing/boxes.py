@@ -7,11 +7,11 @@ from fractions import Fraction
 from functools import cached_property
 
 from chary.accounting.schedules import Law
-from chary.calls.algorithms.algorithm import Algorithm
-from chary.calls.algorithms.calling import AskAlgorithm, Compute
-from chary.calls.growing.scheduled_runs import BlackBox
-from chary.calls.numbers.quantile_questions import AskQuantiles, Quantiles
-from chary.calls.numbers.releasing import AskRelease, Release
+from chary.calls.algorithm import Algorithm
+from chary.calls.compute import AskAlgorithm, Compute
+from chary.calls.quantiles import AskQuantiles, Quantiles
+from chary.calls.releases import AskRelease, Release
+from chary.calls.schedules import BlackBox
 from chary.core.plan import Interaction
 from chary.data import Binned, Count, Neighbouring, Relation
 from chary.errors import InvalidParameter, InvalidQuery

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from chary.accounting.schedules import Law
-from chary.calls.growing.scheduled_runs import FIRST, BlackBox
+from chary.calls.schedules import FIRST, BlackBox
 from chary.core.plan import Interaction, Json
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter

@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from chary.answers import Table
-from chary.calls.growing.running_questions import RunningCount
-from chary.calls.growing.schedule_states import PlannedRun, ScheduleState
-from chary.calls.growing.scheduled_runs import ScheduledRun
+from chary.calls.continual import RunningCount
+from chary.calls.schedules import PlannedRun, ScheduledRun, ScheduleState
 from chary.errors import InvalidParameter
 from chary.pictures import Spot, spot_of
 from chary.pictures.drawing import styled

@@ -8,9 +8,9 @@ from typing import Any
 
 from chary.accounting.schedules import Law
 from chary.accounting.synthesis import earlier_mwem_law, mwem_law
-from chary.calls.growing.scheduled_runs import BlackBox
-from chary.calls.synthesis.mwem_calls import MWEM, AskMWEM
-from chary.calls.workload import AskedQueries
+from chary.calls.fields import AskedQueries
+from chary.calls.schedules import BlackBox
+from chary.calls.synthesis import MWEM, AskMWEM
 from chary.core.plan import Interaction
 from chary.data import Neighbouring, Universe
 from chary.data.domain.axes import Axis

@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from chary.accounting.schedules import Law
-from chary.calls.growing.scheduled_runs import BlackBox
-from chary.calls.synthesis.small_database_workload import Workload
-from chary.calls.synthesis.small_databases import AskSmallDatabase, SmallDatabase
-from chary.calls.workload import AskedQueries
+from chary.calls.fields import AskedQueries
+from chary.calls.schedules import BlackBox
+from chary.calls.synthesis import AskSmallDatabase, SmallDatabase, Workload
 from chary.core.plan import Interaction
 from chary.data import Neighbouring, Universe
 from chary.data.domain.axes import Axis

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.calls.weights.histogram_questions import WeightedAnswer
-from chary.calls.weights.public_weights import HistogramState
+from chary.calls.weights import HistogramState, WeightedAnswer
 from chary.data.domain.axes import Axis, Bins, Categories
 from chary.errors import InvalidParameter
 from chary.pictures.files import check_picture

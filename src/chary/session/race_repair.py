@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.calls.algorithms.raced_calls import RacedCall
-from chary.calls.algorithms.racing import Race, RaceCall
+from chary.calls.compute import Race, RaceCall, RacedCall
 from chary.core.transaction import ATTEMPTS
 from chary.errors import LedgerBroken
 from chary.filters import Filter

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from chary.amounts import Accounts
-from chary.calls.growing.scheduled_runs import RunSchedule
-from chary.calls.weights.sparse_histogram_questions import AskSparseWeights
+from chary.calls.schedules import RunSchedule
+from chary.calls.weights import AskSparseWeights
 from chary.core.charges import accounts_of, spent_of
 from chary.data import Neighbouring, Relation
 from chary.errors import LedgerBroken

@@ -11,7 +11,7 @@ from chary.accounting import Findings
 from chary.advise.equal_price import alternatives
 from chary.answers import Spending
 from chary.calls.call import AnswerT, Call, asked
-from chary.calls.retelling import told_so_far
+from chary.calls.history import told_so_far
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
 from chary.core.charges import spent_of
 from chary.core.history import openings

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from chary.calls.answers import Conditional
+from chary.calls.answers import Conditional, WatchResult
 from chary.calls.call import AnswerT, Call
-from chary.calls.numbers.releasing import Release
-from chary.calls.thresholds.conditional_release import ReleaseIf
-from chary.calls.thresholds.tested_keys import WatchResult
-from chary.calls.thresholds.testing import Test
-from chary.calls.thresholds.watching import Watch
+from chary.calls.releases import Release
+from chary.calls.thresholds import ReleaseIf, Test, Watch
 from chary.core.plan import Question
 from chary.data.queries.query import AnsweredT
 from chary.numbers import Number

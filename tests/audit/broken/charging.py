@@ -6,9 +6,9 @@ from unittest.mock import patch
 
 import pyarrow.compute as pc
 
-from chary.calls.algorithms import racing
-from chary.calls.individual import living_questions
-from chary.calls.thresholds import conditional_release
+from chary.calls import compute as racing
+from chary.calls import individual as living_questions
+from chary.calls import thresholds as conditional_release
 from chary.data.rows.rooms import Rooms
 from chary.filters import Price
 

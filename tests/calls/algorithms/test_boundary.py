@@ -12,7 +12,7 @@ from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter
 from chary.accounting import BoundaryCall, UnanimousCall
 from chary.amounts import Amount
 from chary.calls import Boundary
-from chary.calls.algorithms.boundaries import AskBoundary
+from chary.calls.boundaries import AskBoundary
 from chary.data import Neighbouring
 from chary.mechanisms import BOUNDARY
 from chary.noise import Seeded

@@ -12,7 +12,7 @@ from chary import Algorithm, AlgorithmFailed, Budget, BudgetRefused, InvalidPara
 from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
 from chary.calls import Disclosure, Extend, PublishIf, Revise, When
-from chary.calls.algorithms.publishing import AskExtend, AskPublishIf
+from chary.calls.compute import AskExtend, AskPublishIf
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.filters import Price, RenyiFilter

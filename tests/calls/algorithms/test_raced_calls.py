@@ -12,7 +12,7 @@ import pytest
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NoPrice, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
 from chary.calls import Between, Boundary, Classify, Compute, Decide, Race, Test, Twice, When
-from chary.calls.algorithms import racing
+from chary.calls import compute as racing
 from chary.calls.call import kinds
 from chary.core.plan import Interaction
 from chary.filters import Listing

@@ -9,7 +9,7 @@ from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NoPrice,
 from chary.accounting import BestOf, Targeted
 from chary.amounts import Amount
 from chary.calls import Compute, Race
-from chary.calls.algorithms import racing
+from chary.calls import compute as racing
 from chary.session import opening, race_repair
 from tests.session.kit import spent
 

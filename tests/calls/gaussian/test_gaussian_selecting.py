@@ -24,9 +24,10 @@ from chary.accounting import (
 from chary.accounting.gaussian_runs import RunHit, RunOpening
 from chary.amounts import MAIN_STEPS, Amount
 from chary.calls import AboveThreshold, NoisyMax
-from chary.calls.gaussian import gaussian_steps, threshold_runs
-from chary.calls.gaussian.gaussian_max import Gaps
-from chary.calls.gaussian.run_state import RunState
+from chary.calls import gaussian_runs as gaussian_steps
+from chary.calls import gaussian_runs as threshold_runs
+from chary.calls.choices import Gaps
+from chary.calls.gaussian_runs import RunState
 from chary.errors import LedgerBusy, RequestConflict
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise import Seeded

@@ -13,7 +13,7 @@ from chary.accounting import Approximate, Pure
 from chary.accounting.gaussian_runs import NOTHING_TOLD
 from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
-from chary.calls.gaussian.self_reporting_steps import ReportingProgress
+from chary.calls.gaussian_runs import ReportingProgress
 from chary.errors import LedgerBusy
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise import Seeded

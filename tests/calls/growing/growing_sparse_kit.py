@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from chary import Budget
-from chary.calls.growing.growing_questions import AskGrowingSparse, BeginRound
-from chary.calls.growing.open_rounds import GrowingRoundState
+from chary.calls.growing_tests import AskGrowingSparse, BeginRound, GrowingRoundState
 from chary.data import Neighbouring
 
 PURE = Budget(epsilon=2)

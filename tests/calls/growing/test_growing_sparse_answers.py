@@ -13,9 +13,7 @@ from chary.accounting.growing_rounds import growing_error_up, published_growing_
 from chary.accounting.sparse_vector import reach
 from chary.amounts import Amount
 from chary.calls import GrowingSparse
-from chary.calls.growing.growing_questions import AskGrowingSparse, BeginRound
-from chary.calls.growing.growing_sparse_vectors import OpenGrowingSparse
-from chary.calls.growing.open_rounds import GrowingRoundState, OneRound
+from chary.calls.growing_tests import AskGrowingSparse, BeginRound, GrowingRoundState, OneRound, OpenGrowingSparse
 from chary.core.plan import Touched
 from chary.errors import InvalidParameter, InvalidQuery, LedgerError, NoPrice, UnknownHeld
 from chary.filters import Price

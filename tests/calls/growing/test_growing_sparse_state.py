@@ -6,8 +6,7 @@ import pytest
 import chary
 from chary import Budget, BudgetRefused, count
 from chary.calls import GrowingSparse
-from chary.calls.growing.growing_questions import AskGrowingSparse, BeginRound
-from chary.calls.growing.open_rounds import RoundMoved
+from chary.calls.growing_tests import AskGrowingSparse, BeginRound, RoundMoved
 from chary.errors import LedgerBusy, RequestConflict
 from chary.ledger import SecretMoved
 from tests.calls.growing.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more, state

@@ -14,9 +14,9 @@ from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NoPrice, Un
 from chary.accounting.schedules import EpochRuns, epochs_error
 from chary.amounts import Amount
 from chary.calls import Schedule
-from chary.calls.growing.scheduled_runs import BlackBox, run_of
-from chary.calls.numbers.releasing import AskRelease, Release
-from chary.calls.thresholds.watching import AskWatch, Watch
+from chary.calls.releases import AskRelease, Release
+from chary.calls.schedules import BlackBox, run_of
+from chary.calls.thresholds import AskWatch, Watch
 from chary.core.plan import Touched
 from chary.filters import Price
 from chary.growing import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule

@@ -16,8 +16,7 @@ import chary
 from chary import Budget, BudgetRefused, count, total
 from chary.accounting import Targeted, hit_price_up
 from chary.calls import Individual, Test
-from chary.calls.individual.individual_streams import OpenIndividual
-from chary.calls.individual.living_questions import AskLiving, CounterMemory, LivingCount
+from chary.calls.individual import AskLiving, CounterMemory, LivingCount, OpenIndividual
 from chary.core.plan import Touched
 from chary.data import Neighbouring, RowTable
 from chary.data.engines.expressions.living_rows import LivingAnswers

@@ -18,7 +18,7 @@ from chary.accounting import (
 )
 from chary.amounts import Amount
 from chary.calls import Cover, Histogram, Individual, Marginal, Release, Test, Top
-from chary.calls.numbers.releasing import AskRelease
+from chary.calls.releases import AskRelease
 from chary.data import Bin, Neighbouring
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, RequestConflict
 from chary.noise import Seeded

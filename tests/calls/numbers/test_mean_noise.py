@@ -13,8 +13,7 @@ import chary
 from chary import Budget, mean
 from chary.accounting import mean_between
 from chary.calls import Release
-from chary.calls.numbers.mean_noise import halves, laplace_mean
-from chary.calls.numbers.releasing import AskRelease, noises
+from chary.calls.releases import AskRelease, halves, laplace_mean, noises
 from chary.data import Neighbouring
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery
@@ -135,9 +134,7 @@ def test_an_interval_of_a_third_of_the_reach_would_not_cover(opened, monkeypatch
         pd.DataFrame({"x": [30] * 200}), privacy_unit=None, budget=Budget(epsilon=10**6), unsafe_noise=Seeded(5)
     )
     kept = laplace_mean(mean("x", bounds=(0, 100)), PER_ROW["add/remove"], Fraction(1, 2)).reaches()
-    monkeypatch.setattr(
-        "chary.calls.numbers.mean_noise.MeanNoise.reaches", lambda *_: tuple(reach // 3 for reach in kept)
-    )
+    monkeypatch.setattr("chary.calls.releases.MeanNoise.reaches", lambda *_: tuple(reach // 3 for reach in kept))
     hits, _ = coverage(session, mean("x", bounds=(0, 100)), 30, 400, epsilon="0.5")
     assert stats.binom.cdf(hits, 400, 0.95) < ALPHA
 

@@ -14,8 +14,8 @@ from chary import Budget, count, histogram, open_series, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Mode, Quantile, Quantiles, Share
-from chary.calls.numbers.modes import AskMode
-from chary.calls.numbers.quantile_questions import AskQuantiles
+from chary.calls.choices import AskMode
+from chary.calls.quantiles import AskQuantiles
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.errors import BudgetRefused, EngineFailure, InvalidParameter, InvalidQuery, RequestConflict

@@ -9,7 +9,7 @@ from scipy import stats
 from chary import Budget, InvalidParameter, InvalidQuery
 from chary.accounting import Pure
 from chary.calls import Randomized
-from chary.calls.numbers.randomized import RandomizedCounts, Respond
+from chary.calls.local_reports import RandomizedCounts, Respond
 from chary.mechanisms import RandomizedResponse
 from chary.noise import Seeded
 from tests.session.kit import NO_NOISE, PLENTY, error_texts, shows_data, spent, visits

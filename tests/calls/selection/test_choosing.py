@@ -12,7 +12,7 @@ import chary
 from chary import Budget, InvalidParameter, InvalidQuery, count, mean, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.calls import Choose, Majority, MostCommon, Release
-from chary.calls.selection.choices import ChooseKey, Vote, bounded_range_price
+from chary.calls.choices import ChooseKey, Vote, bounded_range_price
 from chary.data import Neighbouring
 from chary.filters import PureFilter, RenyiFilter
 from chary.mechanisms import Exponential, MajorityVote, PermuteAndFlip, ReportNoisyMax

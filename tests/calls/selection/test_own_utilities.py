@@ -13,7 +13,7 @@ import chary
 from chary import AlgorithmFailed, Budget, InvalidParameter, InvalidQuery, count, total
 from chary.accounting import Pure, ZeroConcentrated, utility_loss_up
 from chary.calls import Choose, ExponentialMechanism, InverseSensitivityMechanism, Label, ScoreFunction
-from chary.calls.selection.score_functions import MOST_UNITS, distance_steps, score_step, score_steps
+from chary.calls.algorithm import MOST_UNITS, distance_steps, score_step, score_steps
 from chary.data import Neighbouring
 from chary.filters import RenyiFilter
 from chary.noise import Seeded

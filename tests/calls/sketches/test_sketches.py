@@ -19,8 +19,7 @@ from chary import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.accounting import Extendable, Pure
 from chary.amounts import Amount
 from chary.calls import Sketch
-from chary.calls.sketches.distinct_counts import AskSketch
-from chary.calls.sketches.sketching import Line
+from chary.calls.sketch import AskSketch, Line
 from chary.data import Neighbouring, Predicate, RowTable
 from chary.data.queries.elements import Elements
 from chary.errors import EngineFailure

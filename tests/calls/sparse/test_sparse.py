@@ -12,8 +12,7 @@ import chary
 from chary import Budget, BudgetRefused, count, mean, total
 from chary.accounting import Approximate, Asymmetric, Pure
 from chary.calls import Release, SparseVector
-from chary.calls.sparse.sparse_questions import AskSparseOnce, OpenSparse
-from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
+from chary.calls.sparse_vector import AskSparseOnce, OpenSparse, SparseTest, SparseWatch
 from chary.data import Neighbouring, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
 from chary.ledger import SecretMoved

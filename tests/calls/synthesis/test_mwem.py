@@ -14,7 +14,7 @@ from chary import Bins, Budget, BudgetRefused, Universe, count
 from chary.accounting import ZeroConcentrated
 from chary.accounting.synthesis import mwem_margins_up
 from chary.calls import MWEM
-from chary.calls.synthesis.mwem_calls import AskMWEM
+from chary.calls.synthesis import AskMWEM
 from chary.data import Predicate
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict
 from chary.mechanisms.mwem import missed

@@ -12,7 +12,7 @@ from chary import Bins, Budget, BudgetRefused, InvalidParameter, count
 from chary.accounting import Pure, ZeroConcentrated
 from chary.accounting.synthesis import coarseness_up
 from chary.calls import SmallDatabase, SyntheticDatabase
-from chary.calls.synthesis.small_database_workload import Workload
+from chary.calls.synthesis import Workload
 from chary.data import Predicate
 from chary.noise import Seeded
 from tests.calls.synthesis.small_database_kit import QUERIES, small

@@ -6,8 +6,7 @@ import pytest
 
 from chary import Bins, InvalidParameter, InvalidQuery, Neighbouring, count
 from chary.calls import SmallDatabase
-from chary.calls.synthesis.small_database_workload import LONGEST, Workload
-from chary.calls.synthesis.small_databases import AskSmallDatabase
+from chary.calls.synthesis import LONGEST, AskSmallDatabase, Workload
 from tests.calls.synthesis.small_database_kit import QUERIES, ROW, small
 from tests.calls.weights.weighting_kit import UNIVERSE
 from tests.session.kit import CLINICS, error_texts, shows_data, visits

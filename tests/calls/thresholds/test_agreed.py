@@ -10,7 +10,7 @@ import pytest
 from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
 from chary.accounting.sharp_tests import sharp_table
 from chary.calls import AgreedTest, AgreedTests, AgreedWatch, Test
-from chary.calls.thresholds.agreed_questions import AskAgreedOnce
+from chary.calls.agreed_tests import AskAgreedOnce
 from chary.core.plan import Touched
 from chary.core.transaction import ATTEMPTS
 from chary.ledger import SecretMoved

@@ -7,7 +7,7 @@ import pytest
 
 from chary import Budget, count
 from chary.calls import Individual, ReleaseIf, Revise, Track, Watch
-from chary.calls.algorithms.tracking import AskTracked
+from chary.calls.thresholds import AskTracked
 from chary.core.plan import Touched
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID

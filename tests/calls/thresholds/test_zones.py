@@ -9,7 +9,7 @@ from chary import InvalidParameter, InvalidQuery, count, histogram, mean, total
 from chary.accounting import BoundaryCall, Targeted, between_q_down
 from chary.amounts import Amount
 from chary.calls import Between, Choose, Classify, Decide, Decided
-from chary.calls.thresholds.zones import AskClassify
+from chary.calls.boundaries import AskClassify
 from chary.data import Neighbouring
 from chary.mechanisms import BOUNDARY
 from chary.noise import Seeded

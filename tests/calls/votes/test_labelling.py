@@ -14,7 +14,7 @@ import chary
 from chary import Budget
 from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroConcentrated
 from chary.calls import Agreement, ClearLabel, Label
-from chary.calls.votes.ballot_questions import AskAgreement, AskClearLabel, AskLabel, Labelled
+from chary.calls.choices import AskAgreement, AskClearLabel, AskLabel, Labelled
 from chary.data import Ballots, Neighbouring
 from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential

@@ -12,7 +12,7 @@ import chary
 from chary import Budget, InvalidQuery
 from chary.accounting.synthesis import mwem_law
 from chary.calls import MWEM, SmallDatabase, SparseWeights, Weights
-from chary.calls.weights.charged_questions import AskWeights
+from chary.calls.weights import AskWeights
 from chary.data import average, weighted
 from chary.growing import MWEMBox, SmallDatabaseBox
 from chary.noise import Seeded

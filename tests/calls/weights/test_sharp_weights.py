@@ -9,8 +9,7 @@ import scipy.stats
 from chary import Budget
 from chary.accounting.sharp_widths import half_width
 from chary.calls import Weights
-from chary.calls.weights.histogram_questions import HistogramMemory
-from chary.calls.weights.weighting import OpenSharpWeights
+from chary.calls.weights import HistogramMemory, OpenSharpWeights
 from chary.core.plan import Touched
 from chary.data import Bins, Neighbouring
 from chary.errors import InvalidParameter, NoPrice

@@ -10,9 +10,7 @@ import pytest
 from chary import Budget, BudgetRefused
 from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.calls import SparseWeights, Weights
-from chary.calls.weights.public_weights import WeightsState
-from chary.calls.weights.sparse_histogram_questions import HistogramRound
-from chary.calls.weights.sparse_public_weights import SparseWeightsState
+from chary.calls.weights import HistogramRound, SparseWeightsState, WeightsState
 from chary.errors import RequestConflict
 from chary.noise import Seeded
 from tests.calls.weights.sparse_weights_kit import MOST, sure_of, weights_of

@@ -10,9 +10,7 @@ import pytest
 from chary import Bins, Universe
 from chary.accounting import SparseNoise
 from chary.calls import SparseWeights
-from chary.calls.weights.histogram_questions import HistogramMemory
-from chary.calls.weights.sparse_histogram_questions import AskSparseWeights, HistogramRound
-from chary.calls.weights.sparse_weighting import OpenSparseWeights
+from chary.calls.weights import AskSparseWeights, HistogramMemory, HistogramRound, OpenSparseWeights
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.mechanisms.weights import Change, Transcript

@@ -8,8 +8,7 @@ import pytest
 
 from chary import Budget
 from chary.calls import SparseWeights, Weights
-from chary.calls.weights.sparse_histogram_questions import HistogramRound
-from chary.calls.weights.sparse_weighting import OpenSparseWeights
+from chary.calls.weights import HistogramRound, OpenSparseWeights
 from chary.data import Neighbouring
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice
 from tests.calls.weights.sparse_weights_kit import sure_of, weights_of

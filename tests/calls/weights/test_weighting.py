@@ -13,9 +13,7 @@ import chary
 from chary import Bins, Budget, BudgetRefused
 from chary.accounting import Targeted
 from chary.calls import Weights
-from chary.calls.weights.charged_questions import AskWeights
-from chary.calls.weights.histogram_questions import HistogramMemory
-from chary.calls.weights.weighting import OpenWeights
+from chary.calls.weights import AskWeights, HistogramMemory, OpenWeights
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from chary.errors import NoPrice, RequestConflict

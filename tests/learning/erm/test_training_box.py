@@ -11,7 +11,7 @@ from chary import Budget, InvalidParameter, Neighbouring, NoPrice
 from chary.accounting import ZeroConcentrated
 from chary.accounting.schedules import Law
 from chary.calls import Schedule
-from chary.calls.growing.scheduled_runs import ScheduledRun
+from chary.calls.schedules import ScheduledRun
 from chary.learning import PrivateRidge, PrivateSVC, Span, design_matrix
 from chary.learning.erm import TrainingBox
 from chary.noise import Seeded

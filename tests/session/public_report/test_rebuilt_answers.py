@@ -4,7 +4,7 @@ import pytest
 
 from chary import Budget
 from chary.calls import QuantileAnswer, QuantileAnswers, Run
-from chary.calls.growing.scheduled_runs import ScheduledRun
+from chary.calls.schedules import ScheduledRun
 from chary.data import Ballots
 from chary.ledger import MemoryLedger
 from chary.session import open_rows

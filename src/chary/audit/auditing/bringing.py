@@ -7,9 +7,9 @@ from chary.audit.auditing.read_once import ReadOnce
 from chary.audit.auditing.running import audit_case
 from chary.audit.auditing.transcripts import OpenedUnder, Script
 from chary.audit.worst_cases.worst_case import WorstCase
-from chary.calls.algorithms.algorithm import Algorithm
-from chary.calls.algorithms.calling import Compute
+from chary.calls.algorithm import Algorithm
 from chary.calls.call import Call
+from chary.calls.compute import Compute
 from chary.data import CSV, Neighbouring, Relation, Rows
 from chary.errors import InvalidParameter
 from chary.filters import Budget

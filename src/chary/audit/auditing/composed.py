@@ -11,7 +11,7 @@ from chary.audit.auditing.audit_findings import Finding
 from chary.audit.auditing.enumeration import LOST, Enumeration, Law, TooMany
 from chary.audit.auditing.transcripts import Begun, Chained
 from chary.audit.worst_cases.worst_case import WorstCase
-from chary.calls.algorithms.algorithm import canonical_outcome
+from chary.calls.algorithm import canonical_outcome
 from chary.core.plan import Ran
 from chary.data import Rows
 from chary.errors import CharyError

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from chary.calls.algorithms.algorithm import canonical_outcome
+from chary.calls.algorithm import canonical_outcome
 from chary.errors import CharyError
 from chary.noise import Seeded
 from chary.noise.source import Words

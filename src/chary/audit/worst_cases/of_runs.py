@@ -21,7 +21,7 @@ from chary.calls import (
     SelfReporting,
     Weights,
 )
-from chary.calls.numbers.releasing import AskRelease, Release
+from chary.calls.releases import AskRelease, Release
 from chary.calls.run import Kept
 from chary.core.plan import Interaction
 from chary.data import Neighbouring, Query, count

@@ -11,7 +11,7 @@ from chary.audit.auditing.enumeration import Enumeration, Law
 from chary.audit.auditing.transcripts import Begun, Chained, Step
 from chary.audit.worst_cases.worst_case import Tables, WorstCase
 from chary.calls import Sketch
-from chary.calls.sketches.sketching import Line
+from chary.calls.sketch import Line
 from chary.mechanisms.sketches import KEY_DIGITS, place_one, words
 from chary.noise.source import Words
 

@@ -11,7 +11,7 @@ import typer
 
 from chary.calls import Call
 from chary.calls import fields as typed
-from chary.calls.meanings import MEANINGS
+from chary.calls.call import MEANINGS
 from chary.cli.asking.cells import keys_of, listed, listed_lines, ranges, universe
 from chary.cli.asking.opened import Opened
 from chary.cli.asking.options import BelowMargin, Cut, Listed, NoMissing, Ranged

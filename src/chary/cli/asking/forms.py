@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final, get_args
 import typer
 
 from chary.calls import Call, kinds
+from chary.calls.call import MEANINGS
 from chary.calls.fields import of_code
-from chary.calls.meanings import MEANINGS
-from chary.calls.thresholds.how_sharply import HowSharply
+from chary.calls.sharpness import HowSharply
 from chary.cli.asking.form_fields import QUESTIONS, FieldOption, Typed, declared, flag, options, stating, typed_as
 from chary.cli.asking.opened import Opened
 from chary.cli.asking.options import (

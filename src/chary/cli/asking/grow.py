@@ -16,8 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from chary.calls import NoisyNumbers, PlannedRun, Run, Schedule
-from chary.calls.growing.schedule_states import ScheduleState
-from chary.calls.growing.scheduled_runs import ScheduledRun
+from chary.calls.schedules import ScheduledRun, ScheduleState
 from chary.cli.asking.cells import lines_of
 from chary.cli.asking.opened import Opened, check_public_size
 from chary.cli.asking.options import BudgetOptions, Picture, QueryOptions

@@ -11,7 +11,7 @@ import typer
 
 from chary.accounting import Findings, Procedure
 from chary.calls import Run, SelfReporting, Sketch, SparseVector
-from chary.calls.sparse.sparse_questions import AskSparseKeys
+from chary.calls.sparse_vector import AskSparseKeys
 from chary.cli.asking.cells import lines_of
 from chary.cli.asking.form_fields import KEYWORD, FieldOption, stating
 from chary.cli.asking.forms import Form

@@ -36,7 +36,7 @@ from chary.calls import (
     YesOrNo,
     Zoned,
 )
-from chary.calls.thresholds.tested_keys import TestedKeys
+from chary.calls.answers import TestedKeys
 from chary.cli.output import is_table
 from chary.data.queries.binned import Bin
 

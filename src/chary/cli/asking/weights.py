@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from chary.calls import Run, Weights
-from chary.calls.weights.histogram_questions import WeightedAnswer
-from chary.calls.weights.public_weights import WeightsState
+from chary.calls.weights import WeightedAnswer, WeightsState
 from chary.cli.asking.cells import listed_lines
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form

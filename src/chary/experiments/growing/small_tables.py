@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from chary.accounting.schedules import best_growth, epochs_error
 from chary.accounting.synthesis import published_small_database_law
 from chary.calls import SmallDatabase
-from chary.calls.synthesis.small_database_workload import Workload
+from chary.calls.synthesis import Workload
 from chary.experiments.data_folder import DataFolder
 from chary.experiments.experiment import Experiment, Settings, Trend
 from chary.experiments.growing.panel_queries import Condition, Range, condition_of, drawn, share_of, universe

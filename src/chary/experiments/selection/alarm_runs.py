@@ -19,8 +19,7 @@ from chary.accounting.gaussian_runs import (
     SelfReportingStopping,
     StoppingRule,
 )
-from chary.calls.gaussian.run_state import RunTerms
-from chary.calls.gaussian.stopping import Stop, rule_of
+from chary.calls.gaussian_runs import RunTerms, Stop, rule_of
 from chary.errors import InvalidParameter
 from chary.experiments.selection.daily_series import DailySeries
 from chary.mechanisms import GaussianThreshold

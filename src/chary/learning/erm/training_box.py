@@ -11,9 +11,8 @@ import numpy as np
 from sklearn.base import clone
 
 from chary.accounting.schedules import Law, ScheduleRuns
-from chary.calls.algorithms.calling import AskAlgorithm, Compute
-from chary.calls.growing.schedule_states import ScheduleState
-from chary.calls.growing.scheduled_runs import BlackBox, ScheduledRun
+from chary.calls.compute import AskAlgorithm, Compute
+from chary.calls.schedules import BlackBox, ScheduledRun, ScheduleState
 from chary.core.plan import Interaction
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from rich.console import Console
 from rich.progress import track
 
-from chary.calls.votes.ballot_questions import Option, polled
+from chary.calls.choices import Option, polled
 from chary.data import Ballots, Poll
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice
 from chary.learning.pate.confident import checked_votes

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from chary.accounting import Pure
-from chary.calls.votes.ballot_questions import Option
+from chary.calls.choices import Option
 from chary.errors import InvalidParameter
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter
 from chary.learning.linear_estimators import Points, accepts, matrix, rehearse

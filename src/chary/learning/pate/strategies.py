@@ -6,7 +6,7 @@ from typing import Protocol
 from chary.accounting import Event, Joint, Pure, Targeted, ZeroConcentrated
 from chary.answers import handed_out
 from chary.calls import Agreement, ClearLabel, Label
-from chary.calls.votes.ballot_questions import Labelled, Level, Option
+from chary.calls.choices import Labelled, Level, Option
 from chary.numbers import Number, positive, whole
 from chary.session import Session
 
@@ -53,7 +53,7 @@ class _Sized:
 
     @property
     def plain(self) -> Event:
-        """The exponential mechanism on votes (`chary.calls.votes.ballot_questions`)."""
+        """The exponential mechanism on votes (`chary.calls.choices`)."""
         return ZeroConcentrated(positive(self.epsilon, "epsilon") ** 2 / 8)
 
 

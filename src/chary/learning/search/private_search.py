@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from chary.accounting import Event, Extendable, Pure, Targeted
 from chary.calls import Algorithm, Compute, Select, Top
-from chary.calls.selection.selections import Chosen
+from chary.calls.answers import Chosen
 from chary.core.charges import spending
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from chary.calls import Algorithm
-from chary.calls.selection.candidates import Scored, listed, scored
+from chary.calls.selection import Scored, listed, scored
 from chary.errors import InvalidParameter
 from chary.noise import Enclosure, Source, bernoulli, uniform_integers
 from chary.numbers import whole

@@ -15,7 +15,7 @@ from chary.answers import Spending, handed_out
 from chary.calls.answers import Conditional
 from chary.calls.call import AnswerT, Call
 from chary.calls.run import Opening, OpenRun
-from chary.calls.thresholds.conditional_release import Revise
+from chary.calls.thresholds import Revise
 from chary.core.quote import Alternative, compared_with
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number

@@ -13,7 +13,7 @@ from chary.amounts import Amount
 from chary.answers import Answer
 from chary.calls.call import read
 from chary.calls.run import Opening
-from chary.calls.weights.histogram_questions import WeightedAnswer
+from chary.calls.weights import WeightedAnswer
 from chary.core.charges import charged_in
 from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
 from chary.ledger import State

@@ -14,44 +14,42 @@ from chary.accounting.sharp_tests import SharpTable, SharpTails, SharpTest
 from chary.accounting.sparse_vector import OneSidedNoise, SparseTails
 from chary.amounts import Amount
 from chary.answers import Known, NoisyNumber, NoisyNumbers, Spending
-from chary.calls.algorithms.publishing import Disclosure
+from chary.calls.agreed_tests import AgreedTest, AgreedWatch
 from chary.calls.answers import (
     AboveOrNot,
+    Chosen,
     ChosenKey,
     Classified,
     Conditional,
+    Coverage,
+    Gathered,
     NumberOrNothing,
     Outcome,
     Pair,
     RaceOutcome,
+    Ranking,
+    Selected,
     Tracked,
+    WatchResult,
     YesOrNo,
 )
-from chary.calls.gaussian.gaussian_max import Winner
-from chary.calls.gaussian.gaussian_steps import FirstAbove
-from chary.calls.gaussian.self_reporting_steps import AllAbove
-from chary.calls.growing.growing_results import GrowingRound, GrowingTest
-from chary.calls.growing.running_questions import RunningCount, RunningCounts
-from chary.calls.growing.scheduled_runs import ScheduledRun
-from chary.calls.individual.living_questions import LivingCount
-from chary.calls.numbers.component_answers import Components
-from chary.calls.numbers.matrix_mechanism import LinearAnswers
-from chary.calls.numbers.mean_noise import MeanNoise, NoisyMean, NoisyMeans
-from chary.calls.numbers.quantile_questions import QuantileAnswer, QuantileAnswers
-from chary.calls.numbers.randomized import RandomizedCounts
-from chary.calls.numbers.randomized_values import RandomizedTable
-from chary.calls.numbers.releasing_together import NoisyAnswers
-from chary.calls.selection.selections import Chosen, Coverage, Gathered, Ranking, Selected
-from chary.calls.sketches.sketching import DistinctEstimate
-from chary.calls.sparse.sparse_results import SparseTest, SparseWatch
-from chary.calls.synthesis.mwem_calls import MeasuredQuery, SyntheticHistogram
-from chary.calls.synthesis.small_databases import SyntheticDatabase
-from chary.calls.thresholds.agreed_questions import AgreedTest, AgreedWatch
-from chary.calls.thresholds.tested_keys import WatchResult
-from chary.calls.thresholds.testing import Tested
-from chary.calls.thresholds.zones import Decided, Zoned
-from chary.calls.votes.ballot_questions import Agreed, Labelled
-from chary.calls.weights.histogram_questions import WeightedAnswer
+from chary.calls.boundaries import Decided, Zoned
+from chary.calls.choices import Agreed, Labelled, Winner
+from chary.calls.compute import Disclosure
+from chary.calls.continual import RunningCount, RunningCounts
+from chary.calls.gaussian_runs import AllAbove, FirstAbove
+from chary.calls.growing_tests import GrowingRound, GrowingTest
+from chary.calls.individual import LivingCount
+from chary.calls.linear import Components, LinearAnswers
+from chary.calls.local_reports import RandomizedCounts, RandomizedTable
+from chary.calls.quantiles import QuantileAnswer, QuantileAnswers
+from chary.calls.releases import MeanNoise, NoisyAnswers, NoisyMean, NoisyMeans
+from chary.calls.schedules import ScheduledRun
+from chary.calls.sketch import DistinctEstimate
+from chary.calls.sparse_vector import SparseTest, SparseWatch
+from chary.calls.synthesis import MeasuredQuery, SyntheticDatabase, SyntheticHistogram
+from chary.calls.thresholds import Tested
+from chary.calls.weights import WeightedAnswer
 from chary.core.plan import Outlook, Within
 from chary.core.quote import Alternative, Quote
 from chary.data.neighbouring import Neighbouring, Relation

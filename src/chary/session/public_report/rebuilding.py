@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 from chary.accounting import Findings
 from chary.amounts import Accounts
 from chary.calls.call import kinds
-from chary.calls.growing.scheduled_runs import RunSchedule
-from chary.calls.numbers.releasing import Release
-from chary.calls.retelling import told_so_far
+from chary.calls.history import told_so_far
+from chary.calls.releases import Release
 from chary.calls.run import Kept, run_kinds, run_of
+from chary.calls.schedules import RunSchedule
 from chary.core.charges import accounts_of
 from chary.core.plan import Interaction, Json
 from chary.core.transaction import Spine

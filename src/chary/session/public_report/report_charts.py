@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
-from chary.calls.algorithms.tracking import Track
-from chary.calls.growing.running_questions import StepContinual
-from chary.calls.growing.scheduled_runs import RunSchedule
+from chary.calls.continual import StepContinual
+from chary.calls.schedules import RunSchedule
+from chary.calls.thresholds import Track
 from chary.pictures import Chart, Shape, Spot
 from chary.session.public_report.gathering import ReportedCall, ReportedDataset
 from chary.session.public_report.published_values import PublishedValue

@@ -6,9 +6,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from chary.answers import Answer, Table
-from chary.calls.answers import AboveOrNot, ChosenKey, NumberOrNothing, YesOrNo
-from chary.calls.thresholds.tested_keys import TestedKeys
-from chary.calls.thresholds.testing import Tested
+from chary.calls.answers import AboveOrNot, ChosenKey, NumberOrNothing, TestedKeys, YesOrNo
+from chary.calls.thresholds import Tested
 from chary.data.queries.bodies import query_of
 from chary.errors import CharyError
 from chary.numbers import plain

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from chary.calls.call import Call, read
-from chary.calls.meanings import MEANINGS
+from chary.calls.call import MEANINGS, Call, read
 from chary.calls.run import Opening
 from chary.errors import CharyError, InvalidParameter
 from chary.service.page.asking.form_fields import PREFIX, FormField, Texts, field_of, writable

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chary.calls.meanings import MEANINGS
+from chary.calls.call import MEANINGS
 from chary.calls.run import Run
 from chary.errors import CharyError
 from chary.service.api.places import Asking

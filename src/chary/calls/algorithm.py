@@ -1,0 +1,510 @@
+"""Algorithms that are brought along, the outcomes that count as hits, and scores of their own."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from numbers import Rational
+from typing import Annotated, Any, Final
+
+import numpy as np
+from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
+
+from chary import noise
+from chary.accounting import Approximate, Event, Pure, StatedLaws, Targeted, ZeroConcentrated
+from chary.data import Query, Reading, Relation, Rows
+from chary.data.queries.bodies import query_of
+from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
+from chary.numbers import Number, exact, failing, per_call, plain, positive
+
+# Any private algorithm: what its author declares, and how it is run without its data leaking through errors.
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A computation on the rows that its author vouches to be (epsilon, delta)-DP, or rho-zCDP, for neighbours.
+
+    Guarantee needed of the author, which nothing can check: for any two neighbouring datasets the laws of what
+    `run(rows, source, **parameters)` returns (raising counts as an outcome) are (epsilon, delta)-indistinguishable, or
+    their Renyi divergence of every order a > 1, either way, is at most `a rho`. Say one of the two: `epsilon=`, with a
+    `delta=` if need be, or `rho=`. The second is charged as it is, without a detour by a delta, needs no
+    `approximate_delta`, and can have no target, since a target is charged by an epsilon.
+
+    `rows` is an Arrow table of the named `columns` (all without), or an int64 array for a series. Take all randomness
+    from `source`, such as `chary.noise.discrete_laplace(source, scale, 1)`.
+
+    The outcome is published as JSON: numbers, strings, Booleans, None, lists, dicts, NumPy arrays. `name` and
+    `parameters` are public and identify the question. `outcomes`, if given, lists all that can come out;
+    `probabilities(rows, **parameters)`, if given, returns the chance of each, in that order, as exact rationals that
+    add up to 1. That is what a `Boundary` draws from; whoever gives it vouches that it does so for every dataset.
+
+    `laws`, if given, are pairs of laws of the outcomes, in that order, as exact rationals: whoever gives them vouches
+    that for any two neighbours the two laws are a mixture of these pairs, in either order, and that no run raises. Then
+    the target of a `Compute`, alone or in a race, is paid by them (`StatedLaws`), which is never dearer than by the
+    epsilon, and needs no q. Other calls are paid by the epsilon, with laws or without.
+
+    Errors: `InvalidParameter` for what cannot be a name, a size, or parameters in JSON, for two sizes, and for laws
+    that are none, or less private than epsilon.
+
+    >>> def oldest(rows, source, cap):
+    ...     ages = np.minimum(rows["age"].to_numpy(), cap)
+    ...     return int(ages.max()) + int(noise.discrete_laplace(source, Fraction(cap, 1) * 2, 1)[0])
+    >>> Algorithm("oldest", oldest, epsilon=0.5, columns=["age"], parameters={"cap": 100}).name
+    'oldest'
+    >>> Algorithm("rounds", lambda rows, source: 7, rho="0.005").event
+    ZeroConcentrated(rho=Fraction(1, 200))
+    """
+
+    name: str
+    run: Callable[..., Any] = field(repr=False)
+    epsilon: Number | None = None
+    delta: Number = 0
+    columns: Sequence[str] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Sequence[Any] | None = None
+    rho: Number | None = None
+    probabilities: Callable[..., Sequence[Rational]] | None = field(default=None, repr=False)
+    laws: Sequence[Sequence[Sequence[Number]]] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or not callable(self.run):
+            raise InvalidParameter('an algorithm needs a name and a callable: Algorithm("median", run, epsilon=0.1)')
+        self._settle_size()
+        columns = None if self.columns is None else tuple(self.columns)
+        object.__setattr__(self, "columns", columns)
+        if isinstance(self.outcomes, np.ndarray):
+            object.__setattr__(self, "outcomes", self.outcomes.tolist())
+        if not isinstance(self.outcomes, (list, tuple, type(None))):
+            raise InvalidParameter("outcomes of an algorithm are a list of all that can come out")
+        for kept in (dict(self.parameters), self.outcomes):
+            if not _is_plain(plain_outcome(kept)):
+                raise InvalidParameter("parameters and outcomes of an algorithm must be finite JSON values")
+        if self.laws is not None and self.stated([True] * len(self.outcomes or ())).epsilon > self.size[0]:
+            raise InvalidParameter("the laws of an algorithm are less private than its epsilon: give a larger epsilon")
+
+    def _settle_size(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InvalidParameter("say how private the algorithm is as one of epsilon= (with a delta=) and rho=")
+        object.__setattr__(self, "delta", failing(self.delta))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", per_call(self.epsilon))
+            return
+        object.__setattr__(self, "rho", positive(self.rho or 0, "rho"))
+        if self.delta:
+            raise InvalidParameter("an algorithm with rho= has no delta")
+
+    @property
+    def size(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta; `InvalidParameter` for an algorithm with a rho, which can have no target."""
+        if self.epsilon is None:
+            raise InvalidParameter(f"{self.name!r} has a rho: only a call without a target (or prior) can charge it")
+        return Fraction(self.epsilon), Fraction(self.delta)
+
+    @property
+    def event(self) -> Event:
+        """What a run may reveal when every outcome is paid."""
+        if self.epsilon is None:
+            return ZeroConcentrated(self.rho or 0)
+        epsilon, delta = self.size
+        return Approximate(epsilon, delta) if delta else Pure(epsilon)
+
+    def stated(self, hits: Sequence[bool]) -> StatedLaws:
+        """What a run may reveal by its laws, when these of its outcomes hit."""
+        return StatedLaws.of(self.laws or (), hits, self.delta)
+
+    def law(self, rows: Any) -> noise.FiniteLaw:
+        """The law of the outcomes' positions. `AlgorithmFailed`, naming no data, if there is none."""
+        known = None
+        try:
+            stated = self.probabilities
+            known = None if stated is None else noise.RationalLaw(stated(_own(rows), **self.parameters))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # what an extension panics with is no Exception
+            pass
+        if known is None or known.size != len(self.outcomes or ()):
+            raise AlgorithmFailed(f"the probabilities of {self.name!r} raised, or are no law of its outcomes")
+        return known
+
+    def prepare(self, rows: Rows) -> Reading:
+        """A plan for what it reads; `InvalidQuery` for an unknown column."""
+        return rows.snapshot(self.columns)
+
+    def body(self) -> Json:
+        """What identifies it as a question."""
+        sizes = {"rho": self.rho} if self.epsilon is None else {"epsilon": self.epsilon, "delta": self.delta}
+        told = {name: str(size) for name, size in sizes.items() if size}
+        return {"algorithm": self.name, "parameters": plain_outcome(dict(self.parameters)), **told}
+
+    def outcome(self, rows: Any, source: noise.Source) -> Any:
+        """Run it; the outcome in JSON values. `AlgorithmFailed`, naming no data, if it raises or returns no outcome."""
+        try:
+            found = plain_outcome(self.run(_own(rows), source, **self.parameters))
+            kept = _is_plain(found) and bool(canonical_outcome(found))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # what an extension panics with is no Exception
+            kept = False
+        if not kept:
+            raise AlgorithmFailed(f"the algorithm {self.name!r} raised, or returned what is no finite JSON value")
+        return found
+
+
+def _own(rows: Any) -> Any:
+    """Another run must not see what this one changes."""
+    return rows.copy() if isinstance(rows, np.ndarray) else rows
+
+
+def plain_outcome(value: Any) -> Any:
+    """The value with NumPy scalars and arrays, tuples and mappings turned into plain JSON ones; others unchanged."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain_outcome(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_outcome(part) for part in value]
+    return value
+
+
+def canonical_outcome(value: Any) -> str:
+    """One text for equal outcomes: 1, 1.0 and True differ. `InvalidParameter` for what JSON cannot say."""
+    try:
+        return json.dumps(plain_outcome(value), sort_keys=True, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        pass
+    raise InvalidParameter("outcomes are texts, numbers, truths, None, and lists and objects of them")
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+
+
+# What is a hit: the outcomes of a private algorithm that are paid, said in one of several ways.
+
+
+class Unsaid(Enum):
+    """Where the caller said nothing; None is an outcome like any other."""
+
+    UNSAID = "unsaid"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+UNSAID: Final = Unsaid.UNSAID
+
+
+@dataclass(frozen=True)
+class When:
+    """A set of outcomes said as a condition on them: those for which `holds(outcome)` is true.
+
+    `name` is public and stands for the condition in the ledger: one name, one condition. Guarantee needed of its
+    author: whether it holds depends on the outcome, in JSON values, and on what is public. It is code that sees
+    outcomes before they are published, or that never are, so like an `Algorithm` it must tell nothing of them to
+    anybody. If it raises, the outcome is a hit that failed: charged, and not published.
+
+    Errors: `InvalidParameter` for what cannot be a name or a condition.
+
+    >>> When("large", lambda outcome: outcome >= 500)(700)
+    True
+    """
+
+    name: str
+    holds: Callable[[Any], Any] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or not callable(self.holds):
+            raise InvalidParameter("a condition has a name and a callable: When('large', lambda outcome: outcome > 9)")
+
+    def __call__(self, outcome: Any) -> bool:
+        """Whether the outcome is in the set; `AlgorithmFailed`, naming no data, if the condition raises."""
+        own, found = json.loads(canonical_outcome(outcome)), None  # what it changes must not be published
+        try:
+            found = bool(self.holds(own))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # what an extension panics with is no Exception
+            pass
+        if found is None:
+            raise AlgorithmFailed(f"the condition {self.name!r} raised, or is neither true nor false")
+        return found
+
+
+@dataclass(frozen=True)
+class Target:
+    """A set of outcomes. `hits` says of an outcome whether it is one of them, `told` identifies the set in a question.
+
+    `q` is how often the set is hit at least, None where all outcomes but one are in it. A run that fails is a hit as
+    well, which makes the set larger and its q no smaller. `whole`: every outcome is a hit, so the call is a release.
+    """
+
+    hits: Callable[[Any], bool]
+    told: Json
+    q: Number | None = None
+    whole: bool = False
+
+    def event(self, algorithm: Algorithm) -> Event:
+        """What a run of the algorithm may reveal when it is paid for hits alone."""
+        if self.whole:
+            return algorithm.event
+        epsilon, delta = algorithm.size
+        return Targeted(epsilon, self.q, delta)
+
+    def event_by_laws(self, algorithm: Algorithm) -> Event:
+        """The same by the laws of its outcomes, where the author stated them; they make a q needless.
+
+        Errors: `InvalidParameter` for a q larger than they allow.
+        """
+        if algorithm.laws is None or self.whole:
+            return self.event(algorithm)
+        stated = algorithm.stated([self.hits(outcome) for outcome in algorithm.outcomes or ()])
+        if self.q is not None and exact(self.q, "q") > stated.most_q:
+            raise InvalidParameter(
+                f"the laws= of the algorithm leave its target a q of at most {plain(stated.most_q)}: leave q= out, the "
+                "call is paid by the laws"
+            )
+        return stated
+
+
+EVERYTHING: Final = Target(lambda outcome: True, {}, whole=True)
+
+
+def not_prior(algorithm: Algorithm, prior: Any, q: Number | None = None) -> Target:
+    """All outcomes but one, named before the call.
+
+    Errors: `InvalidParameter` for a prior that is not among the declared outcomes, if there are any.
+    """
+    known = declared(algorithm)
+    free = canonical_outcome(prior)
+    if known is not None and free not in known:
+        raise InvalidParameter("the target (or the prior) is not among the algorithm's declared outcomes")
+    told = {"prior": plain_outcome(prior)} | ({} if q is None else {"q": str(q)})
+    return Target(lambda outcome: canonical_outcome(outcome) != free, told, q)
+
+
+def listed(algorithm: Algorithm, target: Sequence[Any], q: Number | None) -> Target:
+    """Some of the declared outcomes; whatever else comes out all the same is a hit as well.
+
+    Errors: `InvalidParameter` for an empty list, outcomes that are not declared, and a target that leaves several
+    outcomes free without its q, unless the algorithm has laws.
+    """
+    known, named = declared(algorithm), {canonical_outcome(outcome) for outcome in target}
+    if known is None:
+        raise InvalidParameter("a target is a set of declared outcomes: give the algorithm outcomes=[...]")
+    if not named <= known:
+        raise InvalidParameter("the target (or the prior) is not among the algorithm's declared outcomes")
+    if not named:
+        raise InvalidParameter("an empty target is never hit: name at least one outcome")
+    told = {"target": [plain_outcome(outcome) for outcome in target]} | ({} if q is None else {"q": str(q)})
+    return _all_but(algorithm, known - named, told, q)
+
+
+def conditional(algorithm: Algorithm, when: When, q: Number | None) -> Target:
+    """The outcomes for which a condition holds; of declared outcomes it is asked at once, of others when they come out.
+
+    Errors: `InvalidParameter` for a condition that raises for a declared outcome or holds for none, and where q is
+    needed: outcomes are not declared, or several are free.
+    """
+    known, told = declared(algorithm), {"hit": when.name} | ({} if q is None else {"q": str(q)})
+    if known is None:
+        if q is None:
+            raise InvalidParameter("a condition needs its q=, or outcomes=[...] of which it leaves one free")
+        return Target(when, told, q)
+    try:
+        free = {outcome for outcome in known if not when(json.loads(outcome))}
+    except AlgorithmFailed as failure:
+        raise InvalidParameter(f"{failure}, for a declared outcome") from None
+    if free == known:
+        raise InvalidParameter("the condition holds for no declared outcome, so it is never a hit")
+    return _all_but(algorithm, free, told, q)
+
+
+def _all_but(algorithm: Algorithm, free: set[str], told: Json, q: Number | None) -> Target:
+    """All outcomes but these canonical ones: NotPrior if there is one of them, and nothing is free if there is none.
+
+    Several may be free by a q, or by laws, by which every call is paid that has such a target (`event_by_laws`).
+    """
+    if len(free) > 1 and q is None and algorithm.laws is None:
+        raise InvalidParameter("a target that leaves several outcomes free needs its q=, see docs/theory.md")
+    return Target(lambda outcome: canonical_outcome(outcome) not in free, told, q, whole=not free)
+
+
+def declared(algorithm: Algorithm) -> set[str] | None:
+    """The declared outcomes, canonically; None where none are declared."""
+    return None if algorithm.outcomes is None else {canonical_outcome(outcome) for outcome in algorithm.outcomes}
+
+
+# Scores and distances that callers bring: a function of the rows, or queries; and how either becomes whole steps.
+
+Score = int | float | Fraction
+# 2**40 units together move no score farther than that, so nothing is lost where scores start near 0.
+MOST_UNITS: Final = 2**40
+# What scores are rounded down to: a millionth of what one unit moves.
+FINEST: Final = 2**20
+
+
+@dataclass(frozen=True)
+class ScoreFunction:
+    """A function of the rows that scores every candidate, or says how far each is from being the true answer.
+
+    `run(rows, candidates, **parameters)` returns one number for each candidate, in their order: whole numbers,
+    fractions and floats, which are read as exactly what they are. `rows` is an Arrow table of the named `columns` (all
+    without), or an int64 array for a series. `name` and `parameters` are public and identify the question.
+
+    Guarantee needed of the author, which nothing can check: what is said of it where it is used, such as that no
+    unit moves a score farther than the sensitivity, holds for the numbers that are *returned*, roundings of floats
+    included, for every dataset; and it raises for no dataset, or for all. With `coins=True` it takes a source of
+    random words as well, `run(rows, candidates, source, **parameters)`, to draw a sample or a pairing of the rows: then
+    the coins of two neighbours can be paired, each with its own law, so that the same holds for every pair. Where that
+    holds only if each row is a unit under one `relation`, name it: then every other session refuses the score.
+
+    Errors: `InvalidParameter` for what is no name, no callable, or parameters that are not JSON; `InvalidQuery` in a
+    session with other neighbours than `relation` names, before anything is charged.
+
+    >>> def lead(rows, candidates, cap):
+    ...     ages = rows["age"].to_pylist()
+    ...     return [min(cap, sum(age >= candidate for age in ages)) for candidate in candidates]
+    >>> ScoreFunction("lead", lead, columns=["age"], parameters={"cap": 100}).body()
+    {'function': 'lead', 'parameters': {'cap': 100}}
+    """
+
+    name: str
+    run: Callable[..., Any] = field(repr=False)
+    columns: Sequence[str] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    coins: bool = False
+    relation: Relation | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or not callable(self.run):
+            raise InvalidParameter('a score needs a name and a callable: ScoreFunction("gap", run)')
+        object.__setattr__(self, "columns", None if self.columns is None else tuple(self.columns))
+        if not isinstance(self.parameters, Mapping) or not _plain(plain_outcome(dict(self.parameters))):
+            raise InvalidParameter("parameters of a score must be finite JSON values")
+
+    def prepare(self, rows: Rows) -> Reading:
+        """A plan for what it reads; `InvalidQuery` for an unknown column, and for other neighbours than it is for."""
+        held = rows.neighbouring
+        if self.relation is not None and (held.unit is not None or held.relation is not self.relation):
+            raise InvalidQuery(
+                f"the score {self.name!r} is for rows that are units: open the table with privacy_unit=None, "
+                f"relation={str(self.relation)!r}"
+            )
+        return rows.snapshot(self.columns)
+
+    def body(self) -> Json:
+        """What identifies it as a question."""
+        return {"function": self.name, "parameters": plain_outcome(dict(self.parameters))}
+
+    def scores(self, rows: Any, candidates: Sequence[Any], source: noise.Source) -> list[Score]:
+        """One number for each candidate. `AlgorithmFailed`, naming no data, if it raises or returns anything else."""
+        found: list[Score] = []
+        own = rows.copy() if isinstance(rows, np.ndarray) else rows
+        try:
+            drawn = (source,) if self.coins else ()
+            given: Any = self.run(own, tuple(candidates), *drawn, **self.parameters)
+            found = [_number(each) for each in given]
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # what an extension panics with is no Exception
+            found = []
+        if len(found) != len(candidates):
+            raise AlgorithmFailed(failed(self.name))
+        return found
+
+
+def failed(name: str) -> str:
+    """What is told of a function that has no scores."""
+    return f"the score {name!r} raised, or returned what is not one number for each candidate; charged"
+
+
+def score_step(sensitivity: Fraction) -> Fraction:
+    """What scores are rounded down to: whole numbers are kept, and so are multiples of the sensitivity.
+
+    >>> score_step(Fraction(3, 4))
+    Fraction(1, 4194304)
+    """
+    return Fraction(1, sensitivity.denominator * FINEST)
+
+
+def score_steps(scores: Sequence[Score], sensitivity: Fraction) -> list[int]:
+    """Scores in whole steps, rounded down, none farther than 2**40 sensitivities from 0; what is no number lies lowest.
+
+    Neither moves two scores farther apart than the sensitivity, which is a whole number of steps, and both keep the
+    direction in which a score moves.
+
+    >>> score_steps([1, 0.5, float("-inf"), float("nan")], Fraction(2**20))
+    [1048576, 524288, -1208925819614629174706176, -1208925819614629174706176]
+    """
+    step, most = score_step(sensitivity), int(sensitivity / score_step(sensitivity)) * MOST_UNITS
+    return [_clipped(score, step, -most, most) for score in scores]
+
+
+def distance_steps(distances: Sequence[Score]) -> list[int]:
+    """Distances as whole numbers of units from 0 to 2**40, rounded down; what is no number is farthest.
+
+    Neither makes one unit move a distance by more than 1.
+
+    >>> distance_steps([0, 2.5, float("inf"), -3])
+    [0, 2, 1099511627776, 0]
+    """
+    known = [math.inf if distance != distance else distance for distance in distances]
+    return [_clipped(distance, Fraction(1), 0, MOST_UNITS) for distance in known]
+
+
+def _clipped(score: Score, step: Fraction, least: int, most: int) -> int:
+    # `isnan` would turn fractions into floats, which some are too large for.
+    if score != score or score == -math.inf:
+        return least
+    return most if score == math.inf else min(max(math.floor(Fraction(score) / step), least), most)
+
+
+def _number(value: Any) -> Score:
+    """A plain number that is exactly this one; `TypeError` for what is none."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float):
+        return float(plain)
+    if isinstance(plain, bool) or not isinstance(plain, Rational):
+        raise TypeError
+    return Fraction(int(plain.numerator), int(plain.denominator))
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, (dict, list)):
+        return all(map(_plain, value.values() if isinstance(value, dict) else value))
+    return value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _brought(value: Any, info: ValidationInfo) -> Any:
+    """A function, a query, or a list of queries, one for each candidate."""
+    if isinstance(value, (ScoreFunction, Query)):
+        return value
+    if isinstance(value, dict):
+        return query_of(value)
+    if isinstance(value, (list, tuple)) and value:
+        queries = tuple(query_of(each) if isinstance(each, dict) else each for each in value)
+        if all(isinstance(each, Query) for each in queries):
+            return queries
+    raise InvalidParameter(
+        f'{info.field_name} is a ScoreFunction("gap", run), a query, or a list such as [count("age < 9"), count()]'
+    )
+
+
+def _bodies(brought: Any) -> Any:
+    return [each.body() for each in brought] if isinstance(brought, tuple) else brought.body()
+
+
+Scores = Annotated[
+    ScoreFunction | Query | Sequence[Query],
+    PlainValidator(_brought),
+    PlainSerializer(_bodies, when_used="json"),
+    WithJsonSchema({"type": ["object", "array"], "description": "Bodies of queries; no JSON can state a function."}),
+]

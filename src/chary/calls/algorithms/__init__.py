@@ -1,1 +1,0 @@
-"""Private algorithms that callers bring, with priors and targets."""

@@ -1,0 +1,363 @@
+"""Running counts over growing data: opening, steps and state."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Final, Literal, cast
+
+from chary.accounting import Event
+from chary.answers import Answer, Ends, Known, Table, around, in_row, scalar
+from chary.calls.call import call
+from chary.calls.fields import Positive, Running, Whole
+from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
+from chary.core.history import Told
+from chary.core.plan import Json, Paid, Ran, Touched, natural
+from chary.core.transaction import Spine
+from chary.core.versions import Arrivals
+from chary.data import Count, Query, Reading, Relation, Rows, Total, count
+from chary.data.size import has_public_size
+from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, LedgerMismatch, UnknownHeld
+from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
+from chary.numbers import Number, plain
+
+# The steps of a running count: what each tells, how far it is, and how one is told.
+
+
+class NothingNew(InvalidParameter):
+    """No rows arrived since the last step."""
+
+
+class StepsUsed(BudgetRefused):
+    """All steps that were paid for are used."""
+
+
+COUNTS: Final = Known(floor=0)
+
+
+@dataclass(frozen=True)
+class RunningCount(Answer):
+    """What one step told: a count or a total, or a `RunningCounts` with one for each key, each with the same
+    `error_bar`, in the query's own units.
+
+    `step` counts from 1. `version` is that of the dataset before its rows were read, and `size` the number of rows
+    then where that is public, else None: rows that another thread appends meanwhile may be counted already. Counts are
+    unbiased: they may be below 0, and below earlier ones. `error_bar` is the half-width of the 95 % interval.
+    """
+
+    step: int
+    version: int
+    size: int | None
+    values: tuple[int | float, ...]
+    error_bar: float
+    known: Known = field(default=COUNTS, repr=False, compare=False, kw_only=True)
+
+    @property
+    def value(self) -> Any:
+        """The count; with keys, key to count."""
+        return self.values[0]
+
+    @property
+    def interval(self) -> Ends | None:
+        return around(self.values[0], self.error_bar, self.known)
+
+
+@dataclass(frozen=True)
+class RunningCounts(RunningCount, Table):
+    """What one step told of a count by keys, in the order they were listed."""
+
+    @property
+    def value(self) -> dict[Any, int | float]:
+        """Key to count; a key of one column is a scalar."""
+        return {scalar(key): value for key, value in zip(self.keys, self.values, strict=True)}
+
+    @property
+    def interval(self) -> None:
+        return None
+
+    def cells(self, position: int) -> dict[str, Any]:
+        value = self.values[position]
+        return {"value": value} | in_row(around(value, self.error_bar, self.known))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far it is, which is public, and the state of the mechanism, which is secret."""
+
+    step: int = 0
+    version: int = -1
+    size: int | None = None
+    state: bytes = field(default=b"", repr=False)
+
+    def dump(self) -> bytes:
+        """In bytes, for the ledger's secret table."""
+        public = {name: value for name, value in asdict(self).items() if name != "state"}
+        return json.dumps(public).encode() + b"\n" + self.state
+
+    @classmethod
+    def load(cls, data: bytes) -> "Progress":
+        """What `dump` wrote."""
+        public, _, state = data.partition(b"\n")
+        return cls(**json.loads(public), state=state)
+
+
+@dataclass(frozen=True)
+class StepContinual(Paid):
+    """Tell the running count of the rows there are now; nothing is charged, it was paid at the opening.
+
+    Which step this is, and the noise and state up to it,
+    are kept beside the opening; the answer and the new state are stored in one transaction, and only if the state is
+    still the one this run began with. So no step is told twice, and an outcome that is not stored was seen by nobody.
+
+    `version` is that of the dataset before the rows are read, and `known` how many rows it has where that is public;
+    with `only_new` a step at that version is refused.
+    """
+
+    opened: int
+    started: "OpenContinual"
+    version: int
+    known: int | None
+    only_new: bool = False
+    kind = "continual_step"
+
+    @property
+    def event(self) -> Event:
+        return self.started.mechanism.event()
+
+    def check(self, secret: bytes | None) -> None:
+        progress = progress_of(secret, self.opened)
+        if self.only_new and progress.version >= self.version:
+            raise NothingNew("no rows arrived since the last step")
+        if progress.step >= self.started.call.steps:
+            raise StepsUsed(
+                f"all {self.started.call.steps} steps that were paid for are used; open another with "
+                "session.start(ContinualCount(..., steps=...)), which is charged anew"
+            )
+
+    def body(self) -> Json:
+        return {"continual_count": self.opened}
+
+    def queries(self) -> Sequence[Query]:
+        sized = has_public_size(self.started.neighbouring)
+        return [count(), self.started.query] if sized else [self.started.query]
+
+    def run(self, touched: Touched) -> Ran:
+        before = progress_of(touched.secret, self.opened)
+        size = touched.integer() if len(touched.values) > 1 else None
+        if size is not None and size < (most := max(before.size or 0, self.known or 0)):
+            raise LedgerMismatch(
+                f"there were {most} rows before and these are {size}: a stream never shrinks. What another process "
+                "appended to rows in its memory is not here: open the dataset with all its rows"
+            )
+        step, counts = before.step + 1, touched.integers(-1)
+        values, state = self.started.mechanism.tell(step, before.state, counts, touched.source)
+        after = Progress(step, max(self.version, before.version), size, state)
+        answer = {"step": step, "version": after.version, "size": size, "values": values}
+        return Ran(answer, hits=0, tests=0, secrets={self.opened: after.dump()})
+
+    def present(self, answer: Json, call: int) -> RunningCount:
+        query = self.started.query
+        bar = float(self.started.mechanism.error_bar(answer["step"]) * query.grid)
+        values = tuple(natural(value, query.grid) for value in answer["values"])
+        told = (answer["step"], answer["version"], answer["size"], values, bar)
+        known = Known(*query.known_range(self.started.neighbouring))
+        if query.keys is None:
+            return RunningCount(call, *told, known=known)
+        return RunningCounts(call, query.columns, tuple(query.keys), *told, known=known)
+
+
+def progress_of(secret: bytes | None, opened: int) -> Progress:
+    """What is kept beside the opening; `UnknownHeld` where it was interrupted."""
+    if secret is None:
+        raise UnknownHeld(f"call {opened} keeps no continual count: it was interrupted; open a new one")
+    return Progress.load(secret)
+
+
+# The continual counts of a session: opening one, its steps, and what they told.
+
+Method = Literal["tree", "root"]
+# Totals of 2**31 rows stay below 2**62, which is what is added up in int64.
+MOST_MOVED: Final = 2**31
+
+
+class CountingState:
+    """What is public of a continual count. Steps are numbered from 1; `steps` is how many there are in all."""
+
+    def __init__(self, spine: Spine, call: int, started: "OpenContinual") -> None:
+        self.steps, self._call, self._spine, self._mechanism = started.call.steps, call, spine, started.mechanism
+        self._grid = started.query.grid
+        self._told: Told[RunningCount] = Told(spine, StepContinual(call, started, version=0, known=None), after=call)
+
+    @property
+    def latest(self) -> RunningCount | None:
+        """What the last step told; None before the first."""
+        told = self.results
+        return told[-1] if told else None
+
+    @property
+    def results(self) -> list[RunningCount]:
+        """What all steps told, in order, from the ledger."""
+        return sorted(self._told.all(), key=lambda told: told.step)
+
+    @property
+    def steps_left(self) -> int:
+        """How many steps are left."""
+        return self.steps - self._progress().step
+
+    def error_bar(self, step: int, *, confidence: Number = 0.95) -> int | float:
+        """By how much the count of a key at this step is off at most, with this probability. Nothing is read."""
+        return natural(self._mechanism.error_bar(step, confidence), self._grid)
+
+    def worst_error(self, *, confidence: Number = 0.95) -> int | float:
+        """By how much any count at any step is off at most, with this probability. Nothing is read."""
+        return natural(self._mechanism.worst_error(confidence), self._grid)
+
+    def deviation(self, step: int) -> float:
+        """The standard deviation of the count of a key at this step; at most that, for Gaussian noise."""
+        return self._mechanism.deviation(step) * float(self._grid)
+
+    def _progress(self) -> Progress:
+        return progress_of(self._spine.ledger.secret(self._call), self._call)
+
+
+@call("continual_count", subject="growing")
+class ContinualCount(Opening[Run[RunningCount, CountingState]]):
+    """Tell one count, or one total, at up to `steps` steps while rows arrive, for one price paid now.
+
+    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all steps together and
+    whatever arrives in between. `query` is a count, keyed or not, or a condition of it, or a total, whose noise is in
+    proportion to its bounds. Errors grow with the logarithm of `steps`. `method` is "tree", with epsilon or rho, or
+    "root", with rho, the default there and about half as far off (docs/continual.md).
+
+    It takes for granted that each row is a unit of its own, that a row once there neither changes nor leaves, in no
+    process that opens the dataset, and that neighbours have their rows in the same batches. Where the session follows
+    it (`start(..., follow=True)`), `session.append` does one step after each batch while there are steps left.
+
+    Errors: `InvalidQuery` where units may have several rows, and for a total whose bounds are more than 2**31 steps of
+    its grid from 0, `InvalidParameter` for more than 2**20 steps ("tree") or
+    2**16 ("root"), `NoPrice` for rho without a delta.
+
+    >>> import chary, pyarrow as pa
+    >>> public = {"privacy_unit": None, "relation": "replace", "budget": chary.Budget(epsilon=1)}
+    >>> session = chary.open(pa.table({"age": [70] * 5000}), **public, ledger=":memory:")
+    >>> old = session.start(ContinualCount("age >= 65", steps=365, epsilon=1), follow=True)
+    >>> _ = session.append(pa.table({"age": [35, 66] * 1000}))
+    >>> near = [abs(told.value - right) < 200 for told, right in zip(old.state.results, (5000, 6000))]
+    >>> near, old.state.steps_left
+    ([True, True], 363)
+    """
+
+    query: Running = None
+    _: KW_ONLY
+    steps: Whole
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    method: Method | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InvalidParameter("give the budget of all steps together as one of epsilon= and rho=")
+        if self.told_by == "root" and self.rho is None:
+            raise InvalidParameter('the root has Gaussian noise: give rho=, or epsilon= with method="tree"')
+
+    @property
+    def told_by(self) -> Method:
+        """The method, also where it was left out."""
+        return self.method or ("tree" if self.rho is None else "root")
+
+    def bind(self, spine: Spine) -> "OpenContinual":
+        return OpenContinual(self, spine.rows.neighbouring)
+
+
+class OpenContinual(BoundOpening[ContinualCount]):
+    """Reserve the budget of all steps of a continual count; nothing is read."""
+
+    def __post_init__(self) -> None:
+        if self.neighbouring.unit is not None or self.neighbouring.relation is Relation.BOUNDED_CHANGE:
+            raise InvalidQuery(
+                "one row must be in one step: open rows that are units, with privacy_unit=None; a unit with rows in "
+                "several steps would be paid for in each"
+            )
+        if self.query.sensitivity(self.neighbouring) > MOST_MOVED:
+            raise InvalidQuery("a running total may move by at most 2**31 steps of its grid: give a coarser grid=")
+        super().__post_init__()
+
+    @cached_property
+    def query(self) -> Count | Total:
+        """What is counted, or added up."""
+        return cast("Count | Total", self.call.query)
+
+    @cached_property
+    def mechanism(self) -> Continual:
+        """The noise of all steps."""
+        keys, asked = len(self.query.keys or ((),)), self.call
+        moved = {"l1": self.query.l1(self.neighbouring), "largest": self.query.sensitivity(self.neighbouring)}
+        size = {"steps": asked.steps, "keys": keys} | moved
+        if asked.rho is None:
+            return BinaryTree.for_epsilon(asked.epsilon or 0, **size)
+        rule = BinaryTree if asked.told_by == "tree" else RootFactorisation
+        return rule.for_rho(asked.rho, **size)
+
+    @property
+    def event(self) -> Event:
+        return self.mechanism.event()
+
+    def foretold(self) -> str:
+        grid, steps = self.query.grid, self.call.steps
+        last, worst = (natural(most, grid) for most in (self.mechanism.error_bar(steps), self.mechanism.worst_error()))
+        told = f"the last of {steps} steps is within {plain(last)} of the truth 95 times in 100"
+        return f"{told}, all together within {plain(worst)}"
+
+    def body(self) -> Json:
+        return super().body() | {"method": self.call.told_by}
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        rows.prepare(self.query)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({}, hits=0, tests=0, secret=Progress(state=self.mechanism.start()).dump())
+
+
+@keeps
+class KeptCount(Kept[RunningCount, CountingState]):
+    """`run.ask()`: the count of the rows there are now, as one more step. Nothing is charged.
+
+    Every step is used up, also when no rows arrived since the last one, and is told once, whatever processes and
+    restarts there are. Errors: `BudgetRefused` when all steps are used, `LedgerMismatch` when there are fewer rows than
+    the ledger knows of, where their number is public, `UnknownHeld` for an opening that was interrupted,
+    `ledger.SecretMoved` when other processes were faster several times: then nothing was told and the step may be asked
+    again.
+    """
+
+    kind = ContinualCount.kind
+    names = "continual_count"
+
+    @cached_property
+    def started(self) -> OpenContinual:
+        """The opening."""
+        return OpenContinual(ContinualCount(**self.terms), self.spine.rows.neighbouring)
+
+    @cached_property
+    def state(self) -> CountingState:
+        progress_of(self.spine.ledger.secret(self.number), self.number)
+        return CountingState(self.spine, self.number, self.started)
+
+    def question(self, *, only_new: bool = False) -> StepContinual:
+        last = Arrivals(self.spine.ledger, self.spine.dataset, self.spine.rows).last()
+        return StepContinual(self.number, self.started, last.number, last.size, only_new)
+
+    def recorded(self, body: Json) -> StepContinual:
+        """Which step it was, and of which rows, is told by the answer."""
+        return StepContinual(self.number, self.started, 0, None)
+
+    def follow(self) -> RunningCount | None:
+        """One step if rows arrived since the last one and there are steps left, otherwise None.
+
+        Arrivals are those that the ledger has a version of: appended batches, and rows found at an opening where their
+        number is public. Where it is secret, ask after opening with more rows.
+        """
+        try:
+            return self.ask((), {"only_new": True}, None)
+        except (NothingNew, StepsUsed):
+            return None

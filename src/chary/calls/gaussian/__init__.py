@@ -1,1 +1,0 @@
-"""Selection with Gaussian noise, paid for what came out."""

@@ -1,0 +1,923 @@
+"""Runs of Gaussian noise: above threshold, stopping rules, and self-reporting."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache, partial
+from typing import Any, Final, Literal
+
+from chary.accounting import Approximate, Event, ExPost, Pure, above_threshold_epsilons_up, halted_epsilon_up
+from chary.accounting.gaussian_runs import (
+    NOTHING_TOLD,
+    CountedRuns,
+    Losses,
+    PureStopping,
+    Reported,
+    RunHit,
+    RunNoise,
+    RunOpening,
+    SelfReportingStopping,
+    StoppingRule,
+    WhitehouseFilter,
+    run_pdp_epsilon_up,
+    runs_within,
+)
+from chary.accounting.gaussian_selection import nonnegative_epsilon
+from chary.amounts import Amount
+from chary.answers import Answer, Key, Table, scalar
+from chary.calls.call import call
+from chary.calls.fields import Exact, Positive, Whole
+from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
+from chary.calls.thresholds import Tested
+from chary.core.plan import FREE, Interaction, Json, Ran, Touched
+from chary.core.transaction import ATTEMPTS, Spine
+from chary.data import Neighbouring, Query, Series, ValueAt, Values
+from chary.errors import (
+    BudgetRefused,
+    InvalidParameter,
+    InvalidQuery,
+    LedgerBusy,
+    NoPrice,
+    RequestConflict,
+    UnknownHeld,
+)
+from chary.filters import Filter, Price, PureFilter, RenyiFilter
+from chary.mechanisms.additive import SMALL, padded, unpadded
+from chary.mechanisms.gaussian import GaussianThreshold, RestartingThreshold, RunsState
+from chary.noise.gaussian import Deviate, deviate
+from chary.numbers import Number, failing, plain
+
+# What a run of threshold tests is: its public terms, its secret state, and the loss of every answer it may give.
+
+# Losses of so many steps are computed at once, and of twice as many whenever they run out.
+FIRST_STEPS = 64
+KEPT_LOSSES = 64
+FORGOTTEN = Deviate(0, 0)
+
+
+@dataclass(frozen=True)
+class RunTerms:
+    """The public terms of a run, all in the units of its queries; values are clipped to [low, high].
+
+    `sensitivity=None` takes the largest of the queries that were asked. The threshold may lie outside of the bounds.
+    """
+
+    mechanism: GaussianThreshold
+    low: Fraction
+    high: Fraction
+    sensitivity: Fraction | None = None
+
+    def check(self) -> None:
+        """Refuse terms for which no loss can be computed: noise a million times smaller than the distances."""
+        halted_epsilon_up(1, **_priced(self.mechanism, self.low, self.high, self.high - self.low))
+
+    @property
+    def clipped_to(self) -> tuple[float, float]:
+        """The bounds, as they are told."""
+        return float(self.low), float(self.high)
+
+    @property
+    def noise(self) -> RunNoise:
+        """What its log-moments follow from, where it has a sensitivity of its own."""
+        own, other = self.mechanism.scales
+        moved = min(self.sensitivity or Fraction(0), self.high - self.low)
+        return RunNoise(moved, own, other, Fraction(self.mechanism.threshold) - self.low)
+
+    def allowed(self, sensitivity: Fraction) -> Fraction:
+        """What a query of this sensitivity is priced for; it is refused if the run was opened for less."""
+        if self.sensitivity is None:
+            return sensitivity
+        if sensitivity > self.sensitivity:
+            raise InvalidQuery(f"this run is for queries of sensitivity {plain(self.sensitivity)} at most")
+        return self.sensitivity
+
+    def losses(self, sensitivity: Fraction, steps: int) -> Losses:
+        """The losses of at least so many steps, computed for twice as many whenever they run out."""
+        known = self._known.get(sensitivity)
+        if known is None or known.halted.size < steps:
+            most = max(FIRST_STEPS, 1 << (steps - 1).bit_length())
+            moved = min(sensitivity, self.high - self.low)
+            known = _losses(self.mechanism, self.low, self.high, moved, most)
+            self._known[sensitivity] = known
+        return known
+
+    @cached_property
+    def _known(self) -> dict[Fraction, Losses]:
+        return {}
+
+
+@lru_cache(maxsize=KEPT_LOSSES)
+def _losses(mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction, most: int) -> Losses:
+    return Losses(*above_threshold_epsilons_up(most, **_priced(mechanism, low, high, sensitivity)))
+
+
+def _priced(mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction) -> dict[str, Fraction]:
+    own, other = mechanism.scales
+    noises = {"threshold_noise": own, "query_noise": other, "threshold": Fraction(mechanism.threshold)}
+    return noises | {"low": low, "high": high, "sensitivity": sensitivity}
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How far a run is. The noise of its threshold (`held`, forgotten once it halted) is secret, the rest is public.
+
+    `charged` is the loss that was charged so far, `sensitivity` the largest of the queries so far.
+    """
+
+    held: Deviate
+    steps: int = 0
+    charged: float = 0.0
+    sensitivity: Fraction = Fraction(0)
+    halted: bool = False
+
+    def increment(self, loss: float) -> Fraction:
+        """What is still to be charged for a transcript of this loss; nothing if more was charged before."""
+        return max(Fraction(0), Fraction(loss) - Fraction(self.charged))
+
+    def dump(self) -> bytes:
+        """The state for the ledger's secret table."""
+        held = FORGOTTEN if self.halted else self.held
+        known = [held.floor, held.bits]
+        public = [self.steps, self.charged, str(self.sensitivity), self.halted]
+        return padded(json.dumps([known, *public]).encode(), SMALL + len(json.dumps(public)))
+
+    @classmethod
+    def load(cls, data: bytes) -> "RunState":
+        """The state that `dump` wrote."""
+        held, steps, charged, sensitivity, halted = json.loads(unpadded(data))
+        return cls(Deviate(*held), steps, charged, Fraction(sensitivity), halted)
+
+
+# The steps of a run of threshold tests with Gaussian noise, one query or one key after another.
+
+
+@dataclass(frozen=True)
+class FirstAbove(Table):
+    """The first of the keys whose noisy value was at or above the run's noisy threshold, if any (`key` is None).
+
+    Values were clipped to `clipped_to` before. The first `tested` keys were tested; if none was above and some are
+    `untested`, the budget could not pay for more.
+    """
+
+    key: Key | None
+    tested: int
+    clipped_to: tuple[float, float]
+
+    @property
+    def value(self) -> Any:
+        """The key, or None; one of one column is a scalar."""
+        return None if self.key is None else scalar(self.key)
+
+    @property
+    def interval_says(self) -> str:
+        return "no interval: which keys were above is told, not their values"
+
+    @property
+    def hit(self) -> bool:
+        return self.key is not None
+
+    @property
+    def untested(self) -> tuple[Key, ...]:
+        """Keys after the one that was found, or after the last that could be paid for."""
+        return self.keys[self.tested :]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        return {"hit": self.keys[position] == self.key if position < self.tested else None}
+
+
+class Moved(LedgerBusy):
+    """Another test of the run was settled since its state was looked at."""
+
+
+@dataclass(frozen=True)
+class AskAbove(Interaction):
+    """The next step of a run.
+
+    Guarantee: the loss of all answers of the run together is at most what the run was charged, whatever came out.
+    Reserved is the most that any outcome of these steps can have lost, less what the run was charged before; charged is
+    the loss of the outcome, less the same. At most `limit` keys are tested, so many as the budget can pay for. A run
+    that is charged `by_hits` is charged for a hit alone (`RunHit`). An outcome on a state that moved meanwhile is
+    thrown away by the spine, unseen.
+    """
+
+    run_call: int
+    terms: RunTerms
+    query: Query
+    neighbouring: Neighbouring
+    state: RunState = field(compare=False, repr=False)
+    filter: Filter = field(compare=False, repr=False)
+    limit: int
+    by_hits: bool = False
+    kind = "above_threshold_test"
+
+    def __post_init__(self) -> None:
+        self.sensitivity  # noqa: B018 - refuses a query that the run was not opened for, before anything is reserved
+
+    @cached_property
+    def sensitivity(self) -> Fraction:
+        """The largest of the run's queries with this one."""
+        own = self.query.sensitivity(self.neighbouring) * self.query.grid
+        return max(self.state.sensitivity, self.terms.allowed(own))
+
+    @cached_property
+    def losses(self) -> Losses:
+        """Of all steps up to the last of this call."""
+        return self.terms.losses(self.sensitivity, self.state.steps + self.limit)
+
+    @cached_property
+    def event(self) -> Event:
+        if self.by_hits:
+            return RunHit(self.terms.noise)
+        first = self.state.steps + 1
+        return ExPost(self.state.increment(self.losses.worst(first, first + self.limit - 1)))
+
+    @property
+    def most_hits(self) -> int:
+        return 1
+
+    @property
+    def held(self) -> int:
+        return self.run_call
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.run_call} keeps no threshold: it was interrupted; open a new run")
+        now = RunState.load(secret)
+        if now.halted:
+            raise UnknownHeld(f"run {self.run_call} halted at step {now.steps}: open a new one")
+        if now != self.state:
+            raise Moved(f"another test of run {self.run_call} came first: ask again")
+
+    def body(self) -> Json:
+        return {"query": self.query.body(), "above_threshold": self.run_call}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        held, above, tested = self.state.held, False, 0
+        for value in touched.integers()[: self.limit].tolist():
+            clipped = min(max(value * self.query.grid, self.terms.low), self.terms.high)
+            above, held = self.terms.mechanism.step(clipped, held, touched.source)
+            tested += 1
+            if above:
+                break
+        after = replace(self._after(tested, above), held=held)
+        answer = {"above": above, "tested": tested, "step": after.steps}
+        return Ran(answer, hits=int(above), tests=tested, secrets={self.run_call: after.dump()})
+
+    def _after(self, tested: int, above: bool) -> RunState:
+        steps = self.state.steps + tested
+        charged = max(self.state.charged, self.losses.of(steps, halted=above))
+        return replace(self.state, steps=steps, charged=charged, sensitivity=self.sensitivity, halted=above)
+
+    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+        if self.by_hits:
+            return super().final(price, ran, reserved_hits)
+        after = self._after(ran.tests, bool(ran.hits))
+        return self.filter.price(ExPost(self.state.increment(after.charged))).hit
+
+    def present(self, answer: Json, call: int) -> Answer:
+        return Tested(call, bool(answer["above"]))
+
+
+class WatchAbove(AskAbove):
+    """As many steps as there are keys, up to the first True."""
+
+    def present(self, answer: Json, call: int) -> Answer:
+        keys, tested = tuple(self.query.keys or ()), answer["tested"]
+        found = keys[tested - 1] if answer["above"] else None
+        return FirstAbove(call, self.query.columns, keys, found, tested, self.terms.clipped_to)
+
+
+# The tests of runs that restart themselves: their state, their answers, and what each batch of tests is charged.
+
+
+@dataclass(frozen=True)
+class AllAbove(Table):
+    """The keys whose noisy values were at or above the runs' noisy thresholds; a new run began after each of them.
+
+    Values were clipped to `clipped_to` before. The first `tested` keys were tested; if some are `untested`, the total
+    of the runs could not pay for the next.
+    """
+
+    above: tuple[Key, ...]
+    tested: int
+    clipped_to: tuple[float, float]
+
+    @property
+    def value(self) -> tuple[Any, ...]:
+        """The keys that were above, in order; one of one column is a scalar."""
+        return tuple(scalar(key) for key in self.above)
+
+    @property
+    def interval_says(self) -> str:
+        return "no interval: which keys were above is told, not their values"
+
+    @property
+    def hit(self) -> bool:
+        return bool(self.above)
+
+    @property
+    def hits(self) -> int:
+        """How many keys were above."""
+        return len(self.above)
+
+    @property
+    def untested(self) -> tuple[Key, ...]:
+        """Keys after the last that could be paid for."""
+        return self.keys[self.tested :]
+
+    def states(self) -> list[bool | None]:
+        """True above, False below, None untested, one for each key."""
+        return [self.cells(position)["hit"] for position in range(len(self.keys))]
+
+    def cells(self, position: int) -> dict[str, Any]:
+        return {"hit": self.keys[position] in self.above if position < self.tested else None}
+
+
+@dataclass(frozen=True)
+class ReportingProgress:
+    """How far the runs are. The noise of the present threshold (`held`) is secret, the rest is public.
+
+    `tested` values were tested in all, `day` is the first position of a series after those that were, and `charged`
+    is what was charged for the losses so far.
+    """
+
+    held: Deviate
+    told: Reported = NOTHING_TOLD
+    tested: int = 0
+    day: int = 0
+    charged: Fraction = Fraction(0)
+
+    @property
+    def runs(self) -> RunsState:
+        """The state of the mechanism."""
+        return RunsState(self.held, self.told)
+
+    def dump(self) -> bytes:
+        """The state for the ledger's secret table."""
+        told = self.told
+        public = [str(told.spent), told.halted, told.steps, self.tested, self.day, str(self.charged)]
+        known = json.dumps([[self.held.floor, self.held.bits], *public])
+        return padded(known.encode(), SMALL + len(json.dumps(public)))
+
+    @classmethod
+    def load(cls, data: bytes) -> "ReportingProgress":
+        """The state that `dump` wrote."""
+        held, spent, halted, steps, tested, day, charged = json.loads(unpadded(data))
+        return cls(Deviate(*held), Reported(Fraction(spent), halted, steps), tested, day, Fraction(charged))
+
+
+@dataclass(frozen=True)
+class AskReporting(Interaction):
+    """One test, or one for each key in turn, with a new run after each that is above.
+
+    Guarantee: that of the opening, which holds whatever is asked. Where the opening was charged whole, this is free.
+    Otherwise (`as_told`) reserved is the most that these tests can add to the loss of all answers so far, for several
+    all that is left of `total`, and charged is what they added. An outcome on a state that moved meanwhile is thrown
+    away by the spine, unseen.
+    """
+
+    run_call: int
+    terms: RunTerms
+    machine: RestartingThreshold
+    total: Fraction
+    as_told: bool
+    query: Query
+    state: ReportingProgress = field(compare=False, repr=False)
+    filter: Filter = field(compare=False, repr=False)
+    kind = "self_reporting_test"
+
+    @property
+    def _keys(self) -> int:
+        return len(self.query.keys or ((),))
+
+    @cached_property
+    def event(self) -> Event:
+        return ExPost(max(Fraction(0), self._worst - self.state.charged))
+
+    @property
+    def _worst(self) -> Fraction:
+        """The most that all answers can have lost after these tests."""
+        told = self.state.told
+        return told.worst(self.machine.losses(told.steps + 1)) if self._keys == 1 else self.total
+
+    def price(self, filter_: Filter) -> Price:
+        return filter_.price(self.event) if self.as_told else FREE
+
+    @property
+    def held(self) -> int:
+        return self.run_call
+
+    def check(self, secret: bytes | None) -> None:
+        if secret is None:
+            raise UnknownHeld(f"call {self.run_call} keeps no threshold: it was interrupted; open new runs")
+        if ReportingProgress.load(secret) != self.state:
+            raise Moved(f"another test of run {self.run_call} came first: ask again")
+        if not self.machine.admits(self.state.told):
+            raise BudgetRefused(f"the runs of call {self.run_call} stopped: their total cannot pay for another test")
+
+    def body(self) -> Json:
+        return {"query": self.query.body(), "self_reporting": self.run_call}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        low, high, grid = self.terms.low, self.terms.high, self.query.grid
+        values = [min(max(value * grid, low), high) for value in touched.integers().tolist()]
+        found = self.machine.scan(values, self.state.runs, touched.source)
+        after = replace(self._after(found.state.told, found.tested), held=found.state.held)
+        answer = {"above": list(found.above), "tested": found.tested, "lost": str(after.charged)}
+        return Ran(answer, hits=len(found.above), tests=found.tested, secrets={self.run_call: after.dump()})
+
+    def _after(self, told: Reported, tested: int) -> ReportingProgress:
+        lost = told.loss(self.machine.losses(max(told.steps, 1)))
+        charged = max(self.state.charged, lost)
+        day = max(self.state.day, _first(self.query) + tested)
+        return replace(self.state, told=told, tested=self.state.tested + tested, day=day, charged=charged)
+
+    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+        if not self.as_told:
+            return Amount(0)
+        return self.filter.price(ExPost(Fraction(ran.answer["lost"]) - self.state.charged)).hit
+
+    def present(self, answer: Json, call: int) -> Answer:
+        return Tested(call, bool(answer["above"]))
+
+
+class ScanReporting(AskReporting):
+    """As many tests as there are keys."""
+
+    def present(self, answer: Json, call: int) -> Answer:
+        keys = tuple(self.query.keys or ())
+        above = tuple(keys[position] for position in answer["above"])
+        return AllAbove(call, self.query.columns, keys, above, answer["tested"], self.terms.clipped_to)
+
+
+def _first(query: Query) -> int:
+    """The first position of a series that is asked; what is no series has none."""
+    if isinstance(query, ValueAt):
+        return query.position
+    return query.start if isinstance(query, Values) else -(2**62)
+
+
+# By which rule runs that restart themselves stop, as it is said, and the rule itself.
+
+Stop = Literal["pure", "renyi", "self-reporting", "whitehouse"]
+
+
+def check_terms(stop: Stop, delta: Fraction, runs: int | None) -> None:
+    """Refuse a delta for the pure rule, none for the others, and a number of runs where it says nothing."""
+    if (stop == "pure") != (delta == 0):
+        raise InvalidParameter('the pure rule has no delta, every other one needs it: stop="renyi", delta=1e-6')
+    if (stop == "self-reporting") != (runs is not None):
+        raise InvalidParameter("runs= says into how many parts delta is split, for stop='self-reporting' alone")
+
+
+@lru_cache(maxsize=64)
+def rule_of(stop: Stop, epsilon: Fraction, delta: Fraction, runs: int | None, noise: RunNoise) -> StoppingRule:
+    """The rule; `InvalidParameter` for noise too small for a run without a largest number of tests."""
+    if stop == "pure":
+        return PureStopping(epsilon)
+    terms = {
+        "sensitivity": noise.sensitivity,
+        "threshold_noise": noise.threshold_noise,
+        "query_noise": noise.query_noise,
+        "threshold": noise.above_low,
+    }
+    if stop == "renyi":
+        return CountedRuns(runs_within(epsilon, delta, **terms))
+    if stop == "whitehouse":
+        return CountedRuns(_filtered(epsilon, delta, terms))
+    most = runs or 1
+    return SelfReportingStopping(epsilon, Fraction(run_pdp_epsilon_up(**terms, delta=delta / most)), most)
+
+
+def _filtered(epsilon: Fraction, delta: Fraction, terms: dict[str, Number]) -> int:
+    """Half of delta is for the composition, the other half is split evenly among as many runs as fit."""
+    rule, found = WhitehouseFilter(epsilon, delta / 2, delta / 2), 0
+    while True:
+        single = delta / 2 / (found + 1)
+        if rule.times(_single(terms, single), single) <= found:
+            return found
+        found += 1
+
+
+def _single(terms: dict[str, Number], delta: Fraction) -> Fraction:
+    """The epsilon of a run of values from 0 on, by Zhu and Wang's bound with the moment itself, where that holds."""
+    try:
+        # It is a bound up to float rounding, of some 1e-12.
+        return Fraction(nonnegative_epsilon(**terms, delta=delta) * (1 + 1e-9))
+    except InvalidParameter:
+        return Fraction(run_pdp_epsilon_up(**terms, delta=delta))
+
+
+# Runs of threshold tests with Gaussian noise that restart themselves after each hit, under one total.
+
+
+@dataclass(frozen=True)
+class ReportingState:
+    """What is public of runs that restart themselves.
+
+    `tested` values were tested, of which `hits` were above; the present run made `steps` of the tests. The answers are
+    at most e^loss times as likely under a neighbour. `day` is the first position of a series that was not asked yet.
+    Values are clipped to `clipped_to`. `told` is "running" or "stopped: the total cannot pay for another test".
+    """
+
+    tested: int
+    hits: int
+    steps: int
+    loss: float
+    day: int
+    clipped_to: tuple[float, float]
+    told: str
+
+
+@call("self_reporting", subject="gaussian")
+class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
+    """Tests of any number of values, `run.ask(query)`: after each that is above the next run begins at once.
+
+    Of a keyed query each key is tested in turn, in one scan. The number of tests, of runs and of hits is open: the runs
+    stop where the loss of all answers together could come to exceed `epsilon`, whichever way the next test ends.
+
+    All numbers are in the units of the queries, whose values are clipped to [low, high]; the threshold may lie
+    outside. It gets new Gaussian noise for each run, each value its own: `query_noise` is sqrt(3) times
+    `threshold_noise` unless given. `sensitivity` is the most that a query may have. Where the session follows the runs
+    (`start(..., follow=True)`), the days of a series are tested as they come, each once.
+
+    Guarantee: epsilon-DP, delta 0, for all tests, adaptively chosen. Charged whole when it opens; under the pure filter
+    opening is free, each answer costs the loss it reports, and runs stop too where the session cannot pay the next test
+    ([GAUSS] Algorithm 4 with a pure rule; docs/gaussian_selection.md).
+
+    With a `delta` other rules `stop` them: "renyi", after as many hits as runs are (epsilon, delta)-DP together,
+    whatever their lengths; and the published ones, "self-reporting", which splits delta into that of so many `runs`,
+    and "whitehouse". Then it is (epsilon, delta)-DP, charged whole, in a session with `approximate_delta`.
+
+    Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits; `NoPrice` for a delta
+    that was not set aside.
+
+    >>> import chary, pyarrow as pa
+    >>> rides = pa.table({"rides": [120, 880, 130, 90, 910, 870, 100] * 3})
+    >>> session = chary.open_series(
+    ...     rides, column="rides", sensitivity=1, budget=chary.Budget(epsilon=9), ledger=":memory:"
+    ... )
+    >>> run = session.start(
+    ...     SelfReporting(epsilon=9, threshold=500, threshold_noise=30, low=0, high=1000, sensitivity=1)
+    ... )
+    >>> run.ask(session.series()).value[:4], run.ask(session.series().at(4)).value
+    ((1, 4, 5, 8), True)
+    """
+
+    _: KW_ONLY
+    epsilon: Positive
+    threshold: Exact
+    threshold_noise: Positive
+    low: Exact
+    high: Exact
+    sensitivity: Positive
+    query_noise: Positive | None = None
+    stop: Stop = "pure"
+    delta: Exact = 0
+    runs: Whole | None = None
+
+    def __post_init__(self) -> None:
+        check_terms(self.stop, failing(self.delta), self.runs)
+        if Fraction(self.low) >= Fraction(self.high):
+            raise InvalidParameter("low must be less than high: values are clipped to [low, high]")
+
+    @cached_property
+    def terms(self) -> RunTerms:
+        """What the tests are priced by."""
+        mechanism = GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
+        return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), Fraction(self.sensitivity))
+
+    @cached_property
+    def machine(self) -> RestartingThreshold:
+        """The runs as they are made; without a session, `machine.scan(values, machine.start(source), source)`."""
+        losses = partial(self.terms.losses, Fraction(self.sensitivity))
+        rule = rule_of(self.stop, Fraction(self.epsilon), Fraction(self.delta), self.runs, self.terms.noise)
+        return RestartingThreshold(self.terms.mechanism, rule, losses)
+
+    def bind(self, spine: Spine) -> "OpenReporting":
+        return OpenReporting(self, spine.rows.neighbouring)
+
+
+class OpenReporting(BoundOpening[SelfReporting]):
+    """Draw the noise of a first threshold, which is secret state from then on. Nothing is read."""
+
+    def __post_init__(self) -> None:
+        self.call.terms.check()
+        if not self.call.machine.admits(NOTHING_TOLD):
+            raise InvalidParameter("no test fits into epsilon: give more noise, closer bounds or a larger epsilon")
+
+    @property
+    def event(self) -> Event:
+        return Pure(self.call.epsilon) if self.call.stop == "pure" else Approximate(self.call.epsilon, self.call.delta)
+
+    def price(self, filter_: Filter) -> Price:
+        """Nothing where answers pay the losses they report."""
+        price = super().price(filter_)
+        return FREE if pays_as_told(self.call, filter_) else price
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({}, hits=0, tests=0, secret=ReportingProgress(self.call.machine.start(touched.source).held).dump())
+
+
+@keeps
+class KeptReporting(Kept[Any, ReportingState]):
+    """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? A new run follows a True.
+
+    Errors: `BudgetRefused` when the runs stopped, with nothing touched; `InvalidQuery` for a mean, or a query of a
+    larger sensitivity than the runs were opened for.
+    """
+
+    kind = SelfReporting.kind
+    names = "self_reporting"
+
+    @cached_property
+    def started(self) -> SelfReporting:
+        """The opening."""
+        return SelfReporting(**self.terms)
+
+    def opened(self) -> KeyedRun[Tested, AllAbove, ReportingState]:
+        return KeyedRun(self)
+
+    def question(self, query: Any) -> AskReporting:
+        if not isinstance(query, Query):
+            raise InvalidQuery("a run tests counts, totals and series, with keys or without")
+        opened, spine = self.started, self.spine
+        opened.terms.allowed(query.sensitivity(spine.rows.neighbouring) * query.grid)
+        step = AskReporting if query.keys is None else ScanReporting
+        now, as_told = self._now(), pays_as_told(opened, spine.filter)
+        total = self._total(now)
+        return step(self.number, opened.terms, self._machine(total), total, as_told, query, now, spine.filter)
+
+    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return super().ask(asked, options, request)  # type: ignore[no-any-return]
+            except Moved:
+                continue
+        return super().ask(asked, options, request)  # type: ignore[no-any-return]
+
+    def follow(self) -> Answer | None:
+        """Test the days of a series that were not asked yet; None where there are none, or the runs stopped."""
+        rows, now = self.spine.rows, self._now()
+        if not isinstance(rows, Series):
+            return super().follow()  # type: ignore[return-value]
+        if rows.series().length <= now.day:
+            return None
+        try:
+            return self.ask((rows.series().since(now.day),), {}, None)
+        except BudgetRefused:
+            if self._machine(self._total(now)).admits(now.told):
+                raise
+            return None
+
+    @property
+    def state(self) -> ReportingState:
+        now, opened = self._now(), self.started
+        machine, told = self._machine(self._total(now)), now.told
+        loss = told.loss(machine.losses(max(told.steps, 1)))
+        words = "running" if machine.admits(told) else "stopped: the total cannot pay for another test"
+        clipped_to = opened.terms.clipped_to
+        return ReportingState(now.tested, told.halted, told.steps, float(loss), now.day, clipped_to, words)
+
+    def _total(self, now: ReportingProgress) -> Fraction:
+        """The most that all answers may lose: epsilon, or less where the session cannot pay that any more."""
+        total, filter_ = Fraction(self.started.epsilon), self.spine.filter
+        if not pays_as_told(self.started, filter_):
+            return total
+        return min(total, now.charged + Fraction(max(self.spine.left().main, 0), filter_.steps))
+
+    def _machine(self, total: Fraction) -> RestartingThreshold:
+        """The runs, which stop within this total."""
+        machine = self.started.machine
+        return replace(machine, rule=PureStopping(total)) if self.started.stop == "pure" else machine
+
+    def _now(self) -> ReportingProgress:
+        secret = self.spine.ledger.secret(self.number)
+        if secret is None:
+            raise UnknownHeld(f"call {self.number} keeps no threshold: it was interrupted; open new runs")
+        return ReportingProgress.load(secret)
+
+
+def pays_as_told(opened: SelfReporting, filter_: Filter) -> bool:
+    """Whether answers pay the losses they report: where losses and epsilons add up alike, nothing is cheaper."""
+    return opened.stop == "pure" and isinstance(filter_, PureFilter)
+
+
+# A run of threshold tests with Gaussian noise: paid by what came out, to the first True or the end of the budget.
+
+Charged = Literal["losses", "hits"]
+# Where a run that halts at this test is cheaper by its hit, hits are charged. Fewer tests are rarely what a run is for.
+USUAL_TESTS: Final = 10
+
+
+@dataclass(frozen=True)
+class ThresholdState:
+    """What is public of a run: how many values were tested, and what their answers lost.
+
+    Its answers so far are at most e^loss times as likely under a neighbour: so much it was charged, unless hits are.
+    `next_loss` is the most that the next step can add, which is what it reserves; 0 when the run halted. Where the run
+    has no `sensitivity` of its own, a query like those before it is assumed, and 0 if there was none. Values are
+    clipped to `clipped_to`. `told` is "running", "halted at step t", or "stopped: the budget cannot pay for step t", as
+    of now.
+    """
+
+    steps: int
+    loss: float
+    next_loss: float
+    clipped_to: tuple[float, float]
+    told: str
+
+
+@call("above_threshold", subject="gaussian")
+class AboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
+    """A run of tests, `run.ask(query)`, up to the first True; any number of them, adaptively chosen.
+
+    Of a keyed query each key is tested in turn, in one scan, until one is above or the budget cannot pay for the next
+    one; every key that was tested is a step.
+
+    All numbers are in the units of the queries, whose values are clipped to [low, high]; the threshold may lie
+    outside. It gets Gaussian noise once, each value anew: `query_noise` is sqrt(3) times `threshold_noise` unless
+    given. `sensitivity` is the most that a query may have; without it, the largest one that was asked counts.
+
+    Guarantee: before each step the loss of either outcome is known; the larger is reserved, less what the run was
+    charged, and the loss of what came out is charged (`ExPost`). A step that does not fit is refused untouched. So
+    under the pure filter every transcript has at most the budget's loss: pure DP, and delta 0. Opening is free, and
+    so is leaving.
+
+    Under a session with a delta losses cost much more than under a pure one. There a run of a declared `sensitivity`
+    is `charged` by "hits" where that is cheaper: a little when it opens, its one True when it comes, and nothing for
+    any number of Falses (`RunOpening`, `RunHit`; docs/theory.md). "losses" charges as above.
+
+    Errors: `InvalidParameter` for bounds in the wrong order; `NoPrice` under the exact filter, which has no tokens for
+    ex-post losses.
+    """
+
+    _: KW_ONLY
+    threshold: Exact
+    threshold_noise: Positive
+    low: Exact
+    high: Exact
+    query_noise: Positive | None = None
+    sensitivity: Positive | None = None
+    charged: Charged | None = None
+
+    def __post_init__(self) -> None:
+        if self.charged == "hits" and self.sensitivity is None:
+            raise InvalidParameter("a run that is charged by hits is opened for queries of some sensitivity=")
+        if Fraction(self.low) >= Fraction(self.high):
+            raise InvalidParameter("low must be less than high: values are clipped to [low, high]")
+
+    @cached_property
+    def terms(self) -> RunTerms:
+        """What its steps are priced by."""
+        sensitivity = None if self.sensitivity is None else Fraction(self.sensitivity)
+        mechanism = GaussianThreshold(self.threshold, self.threshold_noise, self.query_noise)
+        return RunTerms(mechanism, Fraction(self.low), Fraction(self.high), sensitivity)
+
+    def perform(self, spine: Spine, request: str | None = None) -> KeyedRun[Tested, FirstAbove, ThresholdState]:
+        """Open it; a request that does not say how it is charged finds one that was opened to be charged by losses."""
+        try:
+            return super().perform(spine, request)
+        except RequestConflict:
+            if self.charged is not None:
+                raise
+            return replace(self, charged="losses").perform(spine, request)
+
+    def bind(self, spine: Spine) -> "OpenThreshold":
+        charged = self.charged or self._cheaper(spine.filter)
+        return OpenThreshold(replace(self, charged=charged), spine.rows.neighbouring)
+
+    def _cheaper(self, filter_: Filter) -> Charged:
+        """By hits, where a run that halts at its tenth test costs less so, and it was said what a query may move."""
+        if self.sensitivity is None or not isinstance(filter_, RenyiFilter):
+            return "losses"
+        found = self.terms.noise.moments_up(filter_.order)
+        lost = self.terms.losses(Fraction(self.sensitivity), USUAL_TESTS).of(USUAL_TESTS, halted=True)
+        return "losses" if found is None or found.opening + found.hit > (filter_.order - 1) * lost else "hits"
+
+
+class OpenThreshold(BoundOpening[AboveThreshold]):
+    """Draw the noise of a threshold, which is secret state from then on. Nothing is read; charged is the opening of a
+    run that is charged by hits.
+
+    A filter that has no price for what comes refuses here: the exact one for ex-post losses, the pure one for hits.
+    """
+
+    def __post_init__(self) -> None:
+        self.call.terms.check()
+
+    @property
+    def event(self) -> Event:
+        return RunOpening(self.call.terms.noise) if self.call.charged == "hits" else ExPost(0)
+
+    def body(self) -> Json:
+        other, sensitivity = self.call.terms.mechanism.scales[1], self.call.sensitivity
+        found = super().body() | {
+            "query_noise": str(other),
+            "sensitivity": None if sensitivity is None else str(sensitivity),
+        }
+        # A body that says nothing is of a run that is charged by losses, as all were once.
+        return {name: said for name, said in found.items() if (name, said) != ("charged", "losses")}
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({}, hits=0, tests=0, secret=RunState(deviate(touched.source)).dump())
+
+
+@keeps
+class KeptThreshold(Kept[Any, ThresholdState]):
+    """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? True ends the run.
+
+    Errors: `BudgetRefused` if the budget cannot pay for either outcome, with nothing touched; `UnknownHeld` when the
+    run halted; `InvalidQuery` for a mean, or a query of a larger sensitivity than the run was opened for.
+    """
+
+    kind = AboveThreshold.kind
+    names = "above_threshold"
+
+    @cached_property
+    def terms_of_run(self) -> RunTerms:
+        """What the run was opened with."""
+        return AboveThreshold(**self.terms).terms
+
+    @property
+    def by_hits(self) -> bool:
+        """Whether it is charged by hits."""
+        return self.terms.get("charged") == "hits"
+
+    def opened(self) -> KeyedRun[Tested, FirstAbove, ThresholdState]:
+        return KeyedRun(self)
+
+    def question(self, query: Any) -> AskAbove:
+        if not isinstance(query, Query):
+            raise InvalidQuery("a run tests counts, totals and series, with keys or without")
+        spine, terms, now = self.spine, self.terms_of_run, self._now()
+        step, keys = (AskAbove, 1) if query.keys is None else (WatchAbove, len(query.keys))
+        made = step(self.number, terms, query, spine.rows.neighbouring, now, spine.filter, keys, self.by_hits)
+        return made if now.halted else self._affordable(made)
+
+    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._asked(asked, options, request)
+            except Moved:
+                continue
+        return self._asked(asked, options, request)
+
+    @property
+    def state(self) -> ThresholdState:
+        now, clipped_to = self._now(), self.terms_of_run.clipped_to
+        return ThresholdState(now.steps, now.charged, float(self._next(now)), clipped_to, self._told(now))
+
+    def _asked(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
+        made = self.question(*asked, **options)
+        try:
+            answer: Answer = self.spine.perform(made, request)
+            return answer
+        except NoPrice:
+            raise
+        except BudgetRefused as error:
+            if made.limit > 1:
+                raise Moved("another call took the room for these keys: ask again") from None
+            told = f"{self._stopped(self._now().steps + 1)}; {error}"
+        raise BudgetRefused(told)
+
+    def _affordable(self, made: AskAbove) -> AskAbove:
+        """As many keys as can be paid for, at least one: the price never falls with their number."""
+        if made.limit == 1:
+            return made
+        left, least, beyond = self.spine.left(), 1, made.limit + 1
+        while beyond - least > 1:
+            middle = (least + beyond) // 2
+            fits = self.spine.filter.price(replace(made, limit=middle).event).hit.fits_into(left)
+            least, beyond = (middle, beyond) if fits else (least, middle)
+        return replace(made, limit=least)
+
+    def _now(self) -> RunState:
+        secret = self.spine.ledger.secret(self.number)
+        if secret is None:
+            raise UnknownHeld(f"call {self.number} keeps no threshold: it was interrupted; open a new run")
+        return RunState.load(secret)
+
+    def _next(self, now: RunState) -> Fraction:
+        terms, step = self.terms_of_run, now.steps + 1
+        sensitivity = max(now.sensitivity, terms.sensitivity or Fraction(0))
+        if now.halted or not sensitivity:
+            return Fraction(0)
+        return now.increment(terms.losses(sensitivity, step).worst(step, step))
+
+    def _told(self, now: RunState) -> str:
+        if now.halted:
+            return f"halted at step {now.steps}"
+        event = RunHit(self.terms_of_run.noise) if self.by_hits else ExPost(self._next(now))
+        price = self.spine.filter.price(event).hit
+        return "running" if price.fits_into(self.spine.left()) else self._stopped(now.steps + 1)
+
+    def _stopped(self, step: int) -> str:
+        return f"stopped: the budget cannot pay for step {step} of run {self.number}"

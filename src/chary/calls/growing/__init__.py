@@ -1,1 +1,0 @@
-"""Tables that grow: schedules, rounds of tests, counts told again and again."""

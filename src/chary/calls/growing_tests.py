@@ -1,0 +1,834 @@
+"""Sparse vectors over growing data: rounds, questions, results and state."""
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast, overload
+
+from chary.accounting import Event, Publication, Pure
+from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error, round_noise
+from chary.accounting.sparse_vector import Form
+from chary.answers import Answer
+from chary.calls.answers import AboveOrNot
+from chary.calls.call import call
+from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
+from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
+from chary.calls.sharpness import (
+    HitTerms,
+    Sharpness,
+    Wanted,
+    check_one_way,
+    check_tests,
+    coarse_down,
+    priced_by,
+    value_part,
+)
+from chary.calls.sparse_vector import AskSparseOnce, OpenSparse
+from chary.core.plan import Interaction, Json, Paid, Question, Ran, Touched, Within, check_question, steps_at_least
+from chary.core.quote import Quote
+from chary.core.transaction import ATTEMPTS, Spine
+from chary.data import Count, Mean, Neighbouring, Query, Reading, Relation, Rows
+from chary.data.queries.bodies import query_of
+from chary.data.size import public_size
+from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, LedgerBusy, UnknownHeld
+from chary.mechanisms import Additive, Gaussian, HiddenThreshold, SparseVectorMachine
+from chary.mechanisms.additive import SMALL, padded, unpadded
+from chary.mechanisms.threshold_tests import SharpTests
+from chary.numbers import Number, exact, plain, whole
+
+# What sparse vectors on growing tables hand out.
+
+
+@dataclass(frozen=True)
+class GrowingTest(AboveOrNot):
+    """Whether one average over rows was above the threshold; its value where values are published, else None.
+
+    `size` is the number of rows at which it was asked, `round` the number of the round, which a yes ends. Nothing is
+    charged, it was paid when the round began.
+    """
+
+    size: int
+    round: int
+
+
+class OpenRound(NamedTuple):
+    """A round that is open: its number, counted from 1, the public size at which it began, and its epsilon."""
+
+    number: int
+    size: int
+    epsilon: Fraction
+
+
+@dataclass(frozen=True)
+class GrowingRound(Answer):
+    """A round that began: its number, counted from 1, the public size at that time, and the epsilon that is charged."""
+
+    number: int
+    size: int
+    epsilon: Fraction
+
+    @property
+    def value(self) -> OpenRound:
+        """What `state.open_round` tells of it while it is open."""
+        return OpenRound(self.number, self.size, self.epsilon)
+
+
+@dataclass(frozen=True)
+class GrowingAccuracy:
+    """How far off averages may be: with probability `confidence`, over `tests` tests from `size` rows on, by `error`.
+
+    Each of them, in `rounds` rounds, is then answered rightly for an average that is off by at most that much, and so
+    is each published value. `published` is what [GROW] Theorems 26, 28 and 31 say, None for the tuned form.
+    """
+
+    tests: int
+    rounds: int
+    size: int
+    confidence: float
+    error: float
+    published: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+
+# The rounds of a sparse vector on a growing table: their state, and the sparse vector that each of them is.
+
+
+class RoundMoved(LedgerBusy):
+    """Another process began a round, or ended one by a hit, since the state was looked at."""
+
+
+class NoRoundOpen(RoundMoved):
+    """A question needs a round, and none is open."""
+
+
+@dataclass(frozen=True)
+class GrowingRoundState:
+    """The latest round: its number (0 before the first), the size at which it began, its epsilon; all are public.
+
+    `shift` is the noise of its threshold, which is secret; None where no round is open.
+    """
+
+    number: int = 0
+    size: int = 0
+    epsilon: Fraction = Fraction(0)
+    shift: int | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether questions are free, which is public."""
+        return self.shift is not None
+
+    def ended(self) -> "GrowingRoundState":
+        """After a hit: the noise is forgotten."""
+        return replace(self, shift=None)
+
+    def dump(self) -> bytes:
+        """The state for the ledger's secret table."""
+        public = [self.number, self.size, str(self.epsilon)]
+        return padded(json.dumps([*public, self.shift]).encode(), SMALL + len(json.dumps(public)))
+
+    @classmethod
+    def load(cls, data: bytes | None, call: int) -> "GrowingRoundState":
+        """The state that `dump` wrote; `UnknownHeld` where nothing is kept."""
+        if data is None:
+            raise UnknownHeld(f"call {call} keeps no rounds: it was interrupted; open a new growing sparse vector")
+        number, size, epsilon, shift = json.loads(unpadded(data))
+        return cls(number, size, Fraction(epsilon), shift)
+
+    def __repr__(self) -> str:
+        return f"RoundState(number={self.number}, size={self.size}, epsilon={self.epsilon}, open={self.open})"
+
+
+@dataclass(frozen=True)
+class OneRound(OpenSparse):
+    """A round is a sparse vector with one hit, whose threshold in counts moves with the public size."""
+
+    form: Form = "tuned"
+
+    @cached_property
+    def mechanism(self) -> SparseVectorMachine:
+        """The state machine; the published form has the noise of [GROW] where values are published."""
+        sizes = round_noise(self.epsilon, values=self.values, form=self.form)
+        return SparseVectorMachine(sizes, super().mechanism.sensitivity)
+
+
+# The questions to a sparse vector on a growing table: rounds that are charged when they begin, and free tests.
+
+
+@dataclass(frozen=True)
+class BeginRound(Interaction):
+    """Draw the hidden threshold of the next round, at a public size; nothing is read.
+
+    Where another process began it meanwhile, that is noticed before anything is stored, and the reservation given back.
+    """
+
+    opened: int
+    started: "OpenGrowingSparse"
+    size: int = field(compare=False)
+    kind = "growing_sparse_round"
+
+    def __post_init__(self) -> None:
+        self.round  # noqa: B018 - refuses a table that shrank and noise out of range
+
+    @cached_property
+    def round(self) -> OneRound:
+        """The sparse vector of this round."""
+        return self.started.round(self.started.terms.epsilon_down(self.size))
+
+    @property
+    def event(self) -> Event:
+        return self.round.event
+
+    @property
+    def held(self) -> int:
+        return self.opened
+
+    def check(self, secret: bytes | None) -> None:
+        now, most = GrowingRoundState.load(secret, self.opened), self.started.call.rounds
+        if now.open:
+            raise RoundMoved(f"round {now.number} of call {self.opened} is open, and goes on to its first hit")
+        if most is not None and now.number >= most:
+            raise BudgetRefused(
+                f"all {most} rounds of the growing sparse vector of call {self.opened} have ended; another is opened "
+                "by session.start(GrowingSparse(above=..., epsilon=..., rounds=...))"
+            )
+
+    def body(self) -> Json:
+        return {"growing_sparse_vector": self.opened}
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def run(self, touched: Touched) -> Ran:
+        number = GrowingRoundState.load(touched.secret, self.opened).number + 1
+        epsilon, hidden = Fraction(self.round.epsilon), self.round.mechanism.start(touched.source)
+        answer = {"round": number, "size": self.size, "epsilon": str(epsilon)}
+        begun = GrowingRoundState(number, self.size, epsilon, hidden.shift)
+        return Ran(answer, hits=0, tests=0, secrets={self.opened: begun.dump()})
+
+    def present(self, answer: Json, call: int) -> GrowingRound:
+        return GrowingRound(call, answer["round"], answer["size"], Fraction(answer["epsilon"]))
+
+
+@dataclass(frozen=True)
+class AskGrowingSparse(Paid):
+    """One question against the hidden threshold of the open round, as an average over the rows there are.
+
+    Nothing is charged, it was paid when the round began. An outcome against a round that moved meanwhile is thrown away
+    by the spine, unseen. Rows that another thread appends after `size` was read may be counted already: that costs
+    accuracy, by their share, and nothing else.
+    """
+
+    opened: int
+    started: "OpenGrowingSparse"
+    query: Query
+    above: Fraction
+    size: int = field(compare=False)
+    kind = "growing_sparse_test"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.query, Query) and self.query.keys is not None:
+            raise InvalidQuery("ask one key at a time, as a condition of its own: ask(count(\"ward = 'a'\"))")
+        self._asked(Fraction(self.started.terms.epsilon))
+        self._check_threshold()
+
+    def _check_threshold(self) -> None:
+        check_average(self.query, self.started.neighbouring, self.above)
+
+    def _asked(self, epsilon: Fraction) -> AskSparseOnce:
+        """The question in counts; its constructor refuses what cannot be asked."""
+        return AskSparseOnce(self.opened, self.started.round(epsilon), self.query, self.above * self.size)
+
+    @property
+    def event(self) -> Event:
+        return self.started.event
+
+    def check(self, secret: bytes | None) -> None:
+        if not GrowingRoundState.load(secret, self.opened).open:
+            raise NoRoundOpen(f"no round of call {self.opened} is open: ask again")
+
+    def body(self) -> Json:
+        return {"growing_sparse_vector": self.opened, "query": self.query.body(), "above": str(self.above)}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        state = GrowingRoundState.load(touched.secret, self.opened)
+        asked = self._asked(state.epsilon)
+        ran = asked.run(replace(touched, secret=HiddenThreshold(state.shift or 0).dump()))
+        after, values = (state.ended() if ran.hits else state), ran.answer["values"]
+        bar = asked.started.error_bar
+        answer = {"above": bool(ran.hits), "value": values[0] if values else None, "size": self.size}
+        answer |= {"round": state.number, "error_bar": None if bar is None else bar / self.size}
+        return Ran(answer, ran.hits, ran.tests, secrets={self.opened: after.dump()})
+
+    def present(self, answer: Json, call: int) -> GrowingTest:
+        size, steps = answer["size"], answer["value"]
+        value = None if steps is None else float(steps * Fraction(self.started.call.grid) / size)
+        return GrowingTest(call, answer["above"], value, answer["error_bar"], size, answer["round"])
+
+
+def check_average(query: Query, neighbouring: Neighbouring, above: Fraction) -> None:
+    """Refuse what no average can be on either side of: it would be paid for an answer that is known."""
+    row = query.contribution(neighbouring)
+    low, high = row.low * query.grid, row.high * query.grid
+    if not low <= above <= high:
+        told = f"above is an average over all rows, from {plain(low)} to {plain(high)} here"
+        if isinstance(query, Count):
+            told = "above is a share of rows, from 0 to 1: 0.3 is 30 %"
+        raise InvalidParameter(f"{told}; got {plain(above)}")
+
+
+# What is public of a sparse vector on a growing table, how accurate it is, and what it is asked.
+
+
+class GrowingState(ABC):
+    """What is public of a sparse vector on a growing table: its rounds, and how accurate it is."""
+
+    def __init__(self, spine: Spine, call: int, started: "OpenGrowingSparse | OpenGrowingHits") -> None:
+        self._call, self._spine, self._most = call, spine, started.call.rounds
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds have begun; of sharp tests, how many have ended, each by its hit."""
+        return self._now().number
+
+    @property
+    def open_round(self) -> OpenRound | None:
+        """The round in which questions are free now; None if the next question begins one, and for sharp tests."""
+        now = self._now()
+        return OpenRound(now.number, now.size, now.epsilon) if now.open else None
+
+    @property
+    @abstractmethod
+    def next_epsilon(self) -> Fraction | None:
+        """What a round costs that begins at the size of now; None for sharp tests."""
+
+    @property
+    @abstractmethod
+    def _next(self) -> Event:
+        """What is charged next, at the size of now."""
+
+    @property
+    def left(self) -> int | None:
+        """How many rounds may still begin, by `rounds=` and by what is left of the budget at the size of now.
+
+        None if neither sets an end.
+        """
+        price, most = self._spine.filter.price(self._next), self._most
+        ends = [price.hit.copies_in(self._spine.left()), None if most is None else most - self.rounds]
+        return min((end for end in ends if end is not None), default=None)
+
+    @abstractmethod
+    def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
+        """How far off so many tests from now on may be, per row, in the open round or the next, and those after it.
+
+        Nothing is read but the public size.
+        """
+
+    @property
+    def _size(self) -> int:
+        return public_size(self._spine.rows)
+
+    def _now(self) -> GrowingRoundState:
+        return GrowingRoundState.load(self._spine.ledger.secret(self._call), self._call)
+
+
+class GrowingHitsState(GrowingState):
+    """The same of sharp tests."""
+
+    def __init__(self, spine: Spine, call: int, started: "OpenGrowingHits") -> None:
+        super().__init__(spine, call, started)
+        self._started = started
+
+    @property
+    def next_epsilon(self) -> None:
+        return None
+
+    @property
+    def _next(self) -> Event:
+        return self._started.at(self._size).event
+
+    def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
+        """How far off so many tests at the size of now may be, and the values of so many hits, for questions of the
+        sensitivity that was given."""
+        call, size = self._started.call, self._size
+        grid = Fraction(call.grid)
+        steps = math.ceil(Fraction(call.sensitivity) / grid)
+        terms, wrong = self._started.at(size), 1 - exact(confidence, "confidence")
+        error = terms.sharpness(steps, grid).within(tests, 1 - wrong / 2 if terms.share else confidence).error
+        if terms.share:
+            bar = terms.noise(steps).error_bar(float(1 - wrong / 2 / whole(rounds, "rounds")))
+            error = max(error, float(bar * grid))
+        return GrowingAccuracy(tests, rounds, size, float(confidence), error / size, None)
+
+
+class GrowingRoundsState(GrowingState):
+    """The same of rounds with a hidden threshold."""
+
+    def __init__(self, spine: Spine, call: int, started: "OpenGrowingSparse") -> None:
+        super().__init__(spine, call, started)
+        self._started = started
+
+    @property
+    def next_epsilon(self) -> Fraction:
+        return self._started.terms.epsilon_down(self._size)
+
+    @property
+    def _next(self) -> Event:
+        return self._started.round(self.next_epsilon).event
+
+    def accuracy(self, *, tests: int, rounds: int = 1, confidence: Number = "0.95") -> GrowingAccuracy:
+        started, now, size = self._started, self._now(), self._size
+        begun = now.size if now.open else size
+        sensitivity = started.round(now.epsilon if now.open else self.next_epsilon).mechanism.sensitivity
+        given: dict[str, Any] = {"size": size, "tests": tests, "number": rounds, "begun": begun}
+        error = growing_error_up(started.terms, **given, sensitivity=sensitivity, confidence=confidence)
+        published = None
+        if started.call.form == "published":
+            single = published_growing_error(started.terms, **given, confidence=confidence)
+            published = single * float(started.call.sensitivity)
+        unit = float(Fraction(started.call.grid))
+        return GrowingAccuracy(tests, rounds, size, float(confidence), error * unit, published)
+
+
+class GrowingRun(Run[GrowingTest, GrowingState]):
+    """A sparse vector on a growing table: `ask(query)` tests an average, `ask()` begins a round."""
+
+    if TYPE_CHECKING:
+        # A run of any kind takes any words; what these are says what is answered.
+        @overload  # type: ignore[override]
+        def ask(self, *, request: str | None = None) -> GrowingRound: ...
+
+        @overload
+        def ask(self, query: Query, *, above: Number | None = None, request: str | None = None) -> GrowingTest: ...
+
+        def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
+            """As for any run."""
+
+
+# Asking a run whose questions are free while a round is open, and begin one where none is.
+
+
+class AskedInRounds(Kept[Any, GrowingState]):
+    """A question, or without one the beginning of a round, is asked in whatever round there is then."""
+
+    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> Answer:
+        """With `begins=1` it begins one round at most, with 0 none: what is charged is what was quoted. Otherwise
+        another begins where somebody else's yes ended that one first, so that each yes is paid by one round."""
+        return self._asked(asked, options, request, options.pop("begins", ATTEMPTS), ATTEMPTS)
+
+    def _asked(
+        self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None, begins: int, left: int
+    ) -> Answer:
+        question = self.question(*asked, **options)
+        try:
+            answer: Answer = self.spine.perform(question, request)
+            return answer
+        except NoRoundOpen:
+            if not (begins and left):
+                raise
+            question.prepare(self.spine.rows)
+            begins -= self._begun(request)
+        except RoundMoved as moved:
+            if not (asked or options):
+                raise InvalidQuery(str(moved)) from None
+            if not left:
+                raise
+        return self._asked(asked, options, request, begins, left - 1)
+
+    def _begun(self, request: str | None) -> bool:
+        """Begin the next round for a question; False if another one began it meanwhile.
+
+        Its key is made of the question's, so that what a request was charged is found.
+        """
+        key = None if request is None else f"{request}/round {self.state.rounds + 1} of {self.number}"
+        try:
+            self.spine.perform(self.question(), key)
+        except RoundMoved:
+            return False
+        return True
+
+    def quote(self, *asked: Any, **options: Any) -> Quote:
+        """Where no round is open, a question has the price of one, which it begins."""
+        told, state = super().quote(*asked, **options), self.state
+        if not (asked or options) or state.next_epsilon is None or state.open_round is not None:
+            return told
+        begun = super().quote()
+        prices = ("epsilon", "price_if_hit", "price_if_miss", "most_charged", "most", "fits", "left", "left_after")
+        return replace(told, hits_left=state.left, **{name: getattr(begun, name) for name in prices})
+
+
+# Sharp tests of averages over a growing table: nothing is hidden, a test is free until it says yes.
+
+
+@dataclass(frozen=True)
+class OpenGrowingHits(FreeOpening[Any]):
+    """The terms of all tests, where `hit` is that of a yes at `size`, the size of the opening.
+
+    Nothing is read but the public size, and nothing is charged. The answer keeps the price of a yes at that size: it
+    may have been found in floats, so it is read again and never found anew.
+    """
+
+    size: int = field(compare=False)
+    hit: HitTerms = field(compare=False)
+
+    def __post_init__(self) -> None:
+        self.hit.sharpness()  # refuses what has no table
+        super().__post_init__()
+
+    def at(self, size: int) -> HitTerms:
+        """The terms of a test at this size."""
+        speeds = GrowingRounds(self.size, 1, self.call.exponent)
+        return self.hit.slower(speeds.epsilon_down(max(self.size, coarse_down(size))))
+
+    def begin(self, opened: int, size: int) -> NoReturn:
+        """Nothing begins before it is asked."""
+        raise InvalidParameter("sharp tests have no round to begin: ask(query), and a yes is charged")
+
+    def asked(self, opened: int, query: Query, above: Fraction, size: int) -> "AskGrowingHit":
+        """A question at this size."""
+        return AskGrowingHit(opened, self, query, above, size)
+
+    def state(self, spine: Spine, opened: int) -> GrowingState:
+        """What is public of it now."""
+        return GrowingHitsState(spine, opened, self)
+
+    @property
+    def event(self) -> Event:
+        return self.hit.event
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        public_size(rows)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        told = {"size": self.size, "price": str(self.hit.price)}
+        return Ran(told, hits=0, tests=0, secret=GrowingRoundState().dump())
+
+
+@dataclass(frozen=True)
+class AskGrowingHit(Interaction):
+    """One question as an average over the rows there are, charged if it is above its threshold.
+
+    Guarantee: `SharpTest` of the count or total against the threshold times the public size. How many yeses there were
+    is kept beside the opening, and changes in the transaction that stores one.
+    """
+
+    opened: int
+    started: OpenGrowingHits
+    query: Query
+    above: Fraction
+    size: int = field(compare=False)
+    kind = "growing_sparse_test"
+
+    def __post_init__(self) -> None:
+        check_question(self.query)
+        if isinstance(self.query, Mean) or self.query.keys is not None:
+            raise InvalidQuery(
+                "averages are of a count or a total, one key at a time, as a condition of its own: "
+                "ask(count(\"ward = 'a'\"))"
+            )
+        check_average(self.query, self.started.neighbouring, self.above)
+        self.sharpness, self.noise  # noqa: B018 - refuses what has no table
+
+    @cached_property
+    def own(self) -> HitTerms:
+        """The terms at this size."""
+        return self.started.at(self.size)
+
+    @cached_property
+    def sharpness(self) -> Sharpness:
+        """The test."""
+        return self.own.sharpness(self.query.sensitivity(self.started.neighbouring), self.query.grid)
+
+    @cached_property
+    def noise(self) -> Gaussian | None:
+        """That of a published total; None where no values are published."""
+        change = self.query.sensitivity(self.started.neighbouring)
+        return self.own.noise(change) if self.own.share else None
+
+    @property
+    def event(self) -> Event:
+        return self.own.event
+
+    def accuracy(self) -> tuple[Additive, Fraction] | None:
+        return None if self.noise is None else (self.noise, self.query.grid)
+
+    @property
+    def bar_step(self) -> Fraction:
+        return self.query.grid
+
+    def wrong_call(self, distance: int) -> float:
+        return self.sharpness.wrong_call(distance)
+
+    def within(self, tests: int, confidence: Number) -> Within:
+        return self.sharpness.within(tests, confidence)
+
+    @property
+    def held(self) -> int:
+        return self.opened
+
+    def check(self, secret: bytes | None) -> None:
+        now, most = GrowingRoundState.load(secret, self.opened), self.started.call.rounds
+        if most is not None and now.number >= most:
+            raise BudgetRefused(
+                f"all {most} rounds of the growing sparse vector of call {self.opened} have ended; another is opened "
+                "by session.start(GrowingSparse(above=..., hits=..., rounds=...))"
+            )
+
+    def body(self) -> Json:
+        return {"growing_sparse_vector": self.opened, "query": self.query.body(), "above": str(self.above)}
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        state = GrowingRoundState.load(touched.secret, self.opened)
+        bar = steps_at_least(self.above * self.size, self.query.grid) - self.sharpness.bar
+        found = SharpTests(self.sharpness.sampler, bar, self.noise).step(touched.integers(), touched.source)
+        above, number = bool(found.positions), state.number + 1
+        told = self.error_bar
+        answer = {
+            "above": above,
+            "value": found.noisy[0] if found.noisy else None,
+            "size": self.size,
+            "round": number,
+            "error_bar": None if told is None else told / self.size,
+            "price": str(self.own.price),
+        }
+        after = GrowingRoundState(number, self.size) if above else state
+        return Ran(answer, int(above), 1, secrets={self.opened: after.dump()})
+
+    def present(self, answer: Json, call: int) -> GrowingTest:
+        size, steps = answer["size"], answer["value"]
+        value = None if steps is None else float(steps * self.query.grid / size)
+        told = (answer["error_bar"], size, answer["round"])
+        return GrowingTest(call, answer["above"], value, *told, publication=self.published(answer))
+
+    def published(self, answer: Json) -> Publication | None:
+        """How the average of a hit was published, with noise of its own; None where none was, or its size is unknown.
+
+        Its steps are those of the total over the rows there were.
+        """
+        own = self.started.at(answer["size"])
+        if answer["value"] is None or str(own.price) != answer.get("price"):
+            return None
+        neighbouring, size = self.started.neighbouring, answer["size"]
+        noise = own.noise(self.query.sensitivity(neighbouring))
+        floor, ceiling = (None if end is None else Fraction(end, size) for end in self.query.known_range(neighbouring))
+        bar = steps_at_least(self.above * size, self.query.grid)
+        return Publication(noise.law(), grid=self.query.grid / size, floor=floor, ceiling=ceiling, bar=bar)
+
+
+# Sparse vectors on growing tables: opening one, and asking it.
+
+_TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for rounds with a hidden threshold"
+
+
+@call("growing_sparse_vector", subject="growing")
+class GrowingSparse(Opening[GrowingRun]):
+    """Test averages over a growing table against a hidden threshold, in rounds of any number of misses and one hit.
+
+    Guarantee: with `epsilon`, a round is `epsilon (s/n)^(exponent - 1)`-DP, where n is the size now and s that at which
+    it begins; that is charged when its first question comes, and every further question until its hit is free, however
+    the table grows. With `hits`, `price` or `within` nothing is hidden and no round is paid beforehand: each question
+    is a `SharpTest` (see `Test`), free unless it hits, and what a hit costs at s rows is `(s/n)^(2 exponent - 2)` of
+    what it costs now. `within` is an average, and holds for the sizes of now. Opening is free.
+
+    `above` is an average over all rows (for a count, a share). `values` publishes a noisy average with each hit, for
+    which part of the price is kept: `value` of that of a sharp test (a quarter). `rounds` ends it after so many hits: 1
+    is ATG of [GROW] Appendix C, or NATG with `values`; left out, it is NSG, to the end of the budget. `exponent` lies
+    between 1, where all rounds cost the same, and 0, where all have the same noise per row and later ones cost less;
+    with `epsilon` up to 4: above 1 later rounds cost more, and have less noise even in counts.
+    `sensitivity` is how far one row may move a question, `grid` the questions' common step, both as counts and totals
+    have them, before they are divided by the size; sharp tests take any question, and only `within` needs them.
+
+    Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`) or
+    there are none, `InvalidParameter` for a threshold that no average can have, `NoPrice` for sharp tests under any but
+    the Renyi filter.
+    """
+
+    _: KW_ONLY
+    above: Exact
+    epsilon: Positive | None = None
+    values: Flag = False
+    rounds: Whole | None = None
+    exponent: Exact = 1
+    form: Form = "tuned"
+    sensitivity: Positive = 1
+    grid: Positive = 1
+    hits: Whole | None = None
+    price: Probability | None = None
+    within: Positive | None = None
+    tests: Whole | None = None
+    sure: Probability | None = None
+    value: Probability | None = None
+
+    def __post_init__(self) -> None:
+        check_one_way(self, ("epsilon", "hits", "price", "within"), _TOLD)
+        check_tests(self)
+        if Fraction(self.exponent) > 1 and self.epsilon is None:
+            raise InvalidParameter("an exponent above 1, where later hits cost more, is for rounds: give epsilon=")
+        if self.value is not None and not self.values:
+            raise InvalidParameter("value= is the part of a price for published values: give values=True with it")
+
+    def bind(self, spine: Spine) -> "OpenGrowingSparse | OpenGrowingHits":
+        self._check_average()
+        neighbouring, size = spine.rows.neighbouring, public_size(spine.rows)
+        check_averages(neighbouring, size)
+        if self.epsilon is not None:
+            return OpenGrowingSparse(self, neighbouring, size)
+        filter_ = priced_by(spine.filter, "start it with epsilon=")
+        hit = HitTerms.found(self.wanted(size), filter_, Fraction(self.sensitivity), self.value_share)
+        return OpenGrowingHits(self, neighbouring, size, hit)
+
+    def wanted(self, size: int) -> Wanted:
+        """How sharply, at this size."""
+        within = None if self.within is None else Fraction(self.within) * size
+        return Wanted.said(self, within=within)
+
+    @property
+    def value_share(self) -> Fraction:
+        """The part of the price of a hit of sharp tests that its value takes."""
+        return value_part(self.value) if self.values else Fraction(0)
+
+    def _check_average(self) -> None:
+        """Refuse a threshold that no question can have: values of a row, 0 among them, lie within the sensitivity."""
+        asked, most = Fraction(self.above), Fraction(self.sensitivity)
+        if abs(asked) > most:
+            raise InvalidParameter(
+                "above is an average over all rows, which lies within plus and minus the sensitivity, here "
+                f"{plain(most)}; for a count it is a share: 0.3 is 30 %; got {plain(asked)}"
+            )
+
+
+@dataclass(frozen=True)
+class OpenGrowingSparse(FreeOpening[GrowingSparse]):
+    """The terms of all rounds, where `epsilon` is that of a round that begins at `size`, the size of the opening.
+
+    Nothing is read but the public size, and nothing is charged. Ledgers may hold one with any threshold, and it goes
+    on.
+    """
+
+    size: int = field(compare=False)
+
+    def __post_init__(self) -> None:
+        self.round(Fraction(self.terms.epsilon))  # refuses noise out of range
+
+    @cached_property
+    def terms(self) -> GrowingRounds:
+        """What rounds cost, by the size at which they begin."""
+        asked = self.call
+        return GrowingRounds(self.size, asked.epsilon or 0, asked.exponent, asked.values, asked.form)
+
+    def round(self, epsilon: Fraction) -> OneRound:
+        """The sparse vector that a round of this epsilon is; the threshold comes with each question."""
+        asked = self.call
+        sizes = (asked.sensitivity, asked.grid)
+        return OneRound(self.neighbouring, 0, 1, epsilon, 0, asked.form, False, asked.values, *sizes)
+
+    @cached_property
+    def event(self) -> Event:
+        return Pure(self.terms.epsilon)
+
+    def begin(self, opened: int, size: int) -> BeginRound:
+        """The next round, at this size."""
+        return BeginRound(opened, self, size)
+
+    def asked(self, opened: int, query: Query, above: Fraction, size: int) -> AskGrowingSparse:
+        """A question at this size."""
+        return AskGrowingSparse(opened, self, query, above, size)
+
+    def state(self, spine: Spine, opened: int) -> GrowingState:
+        """What is public of it now."""
+        return GrowingRoundsState(spine, opened, self)
+
+    def body(self) -> Json:
+        told = super().body()
+        return {"epsilon_per_round": told.pop("epsilon"), "rounds": self.call.rounds} | told
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        public_size(rows)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran({"size": self.size}, hits=0, tests=0, secret=GrowingRoundState().dump())
+
+
+def check_averages(neighbouring: Neighbouring, size: int) -> None:
+    """Refuse a dataset without a public number of rows, and one without rows."""
+    if neighbouring.relation is not Relation.REPLACE or neighbouring.unit is not None:
+        raise InvalidQuery('averages are over rows of a table: open with privacy_unit=None, relation="replace"')
+    if size < 1:
+        raise InvalidQuery("an average over rows needs rows: append some first")
+
+
+@keeps
+class KeptGrowing(AskedInRounds):
+    """`run.ask(query)`: is its average over all rows at or above the threshold, up to noise? A yes ends a round.
+
+    Sharp tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
+    size of now, and is charged; `run.ask()` without a query begins it now. `above` moves the threshold for
+    this question. Errors: `BudgetRefused` when no round is open and no further one fits or may begin, `InvalidQuery`
+    for beginning one while another is open, a mean, keys, and in a round another grid or a larger
+    sensitivity, `InvalidParameter` for a threshold that no average can have (for a count, a share from 0 to 1) and for
+    a round of sharp tests; a question that cannot be asked begins no round.
+    """
+
+    kind = GrowingSparse.kind
+    names = "growing_sparse_vector"
+
+    @cached_property
+    def started(self) -> OpenGrowingSparse | OpenGrowingHits:
+        """The opening."""
+        answer = self.spine.ledger.call(self.number).answer
+        if answer is None:
+            told = "it was interrupted; open a new growing sparse vector"
+            raise UnknownHeld(f"call {self.number} keeps no rounds: {told}")
+        given = {name: value for name, value in self.terms.items() if name != "epsilon_per_round"}
+        opening, told = GrowingSparse(epsilon=self.terms.get("epsilon_per_round"), **given), json.loads(answer)
+        neighbouring, size = self.spine.rows.neighbouring, told["size"]
+        if opening.epsilon is not None:
+            return OpenGrowingSparse(opening, neighbouring, size)
+        filter_ = priced_by(self.spine.filter, "start another one with epsilon=")
+        hit = HitTerms(filter_, Fraction(told["price"]), opening.value_share, opening.wanted(size).chance)
+        return OpenGrowingHits(opening, neighbouring, size, hit)
+
+    def opened(self) -> GrowingRun:
+        return GrowingRun(self)
+
+    @property
+    def state(self) -> GrowingState:
+        return self.started.state(self.spine, self.number)
+
+    def question(
+        self, query: Question | EllipsisType = ..., *, above: Number | None = None
+    ) -> "AskGrowingSparse | BeginRound | AskGrowingHit":
+        size, started = public_size(self.spine.rows), self.started
+        if query is ...:
+            if above is not None:
+                raise InvalidParameter("above moves the threshold of a question: ask(query, above=...)")
+            return started.begin(self.number, size)
+        return self._at(size, cast("Query", query), above)
+
+    def _at(self, size: int, query: Query, above: Number | None) -> "AskGrowingSparse | AskGrowingHit":
+        """A question at this size."""
+        bar = exact(self.started.call.above if above is None else above, "above")
+        return self.started.asked(self.number, query, bar, size)
+
+    def recorded(self, body: Json) -> Interaction:
+        """What was answered tells the size at which it was: a question needs no rows to be told again."""
+        size = self.started.size
+        if "query" not in body:
+            return self.started.begin(self.number, size)
+        return self._at(size, cast("Query", query_of(body["query"])), body["above"])

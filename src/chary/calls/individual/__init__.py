@@ -1,1 +1,0 @@
-"""Streams in which each unit pays for itself."""

@@ -1,0 +1,255 @@
+"""Local reports of a column: each unit randomises its own value."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+
+from chary.accounting import Event, Pure
+from chary.accounting.local_reports import category_channel, optimised_channel
+from chary.answers import Answer, Ends, Table, scalar
+from chary.calls.call import Bound, Call, call
+from chary.calls.fields import Keys, Name, Positive, Where
+from chary.core.plan import Json, Ran, Touched
+from chary.core.transaction import Spine
+from chary.data import Query, Relation, count
+from chary.errors import InvalidQuery
+from chary.mechanisms import CategoryReports, LocalEstimate, OneHotReports, RandomizedResponse, ShareEstimate
+from chary.mechanisms.local_reports import About, Integers, estimate
+from chary.noise import Source
+from chary.numbers import Number
+
+# Randomized response on behalf of every unit: how many of the randomized answers are yes.
+
+
+@dataclass(frozen=True)
+class RandomizedCounts(Answer):
+    """How many of the randomized answers of all units are yes. `units`, their number, is public under replace.
+
+    The answers themselves would say nothing more: told in an order that depends on no data, they are equally likely
+    in every arrangement of the same number of ones. `value` is the estimated `share`, None for no units.
+    """
+
+    ones: int
+    units: int
+    response: RandomizedResponse
+
+    @property
+    def value(self) -> float | None:
+        """The estimated share."""
+        return self.share if self.units else None
+
+    @property
+    def interval(self) -> Ends | None:
+        told = self.estimate() if self.units else None
+        return None if told is None else (told.low, told.high)
+
+    @property
+    def share(self) -> float:
+        """The unbiased estimate of the share of units that satisfy the condition; `InvalidParameter` for no units."""
+        return self.estimate().share
+
+    def estimate(self, confidence: Number = "0.95", *, about: About = "respondents") -> ShareEstimate:
+        """The share with its standard error and an interval that encloses it with this chance.
+
+        It is that of these units; about="population", of the population they were drawn from independently.
+        """
+        return self.response.share_of(self.ones, self.units, confidence, about=about)
+
+
+@call("randomized", subject="numbers")
+class Randomized(Call[RandomizedCounts]):
+    """How many units answer yes when each says whether it satisfies the condition by randomized response.
+
+    Guarantee: `Pure(epsilon)`, under `replace` neighbours: one unit's bit changes, and every unit's answer is
+    epsilon-DP on its own, as in a survey whose collector is not trusted. For the number alone
+    `Release(count(condition))` is far more accurate: its error does not grow with the number of units.
+
+    Errors: `InvalidQuery` under add/remove, where the number of units is secret.
+    """
+
+    condition: Name
+    _: KW_ONLY
+    epsilon: Positive
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"condition": body["query"]["where"]})
+
+    def bind(self, spine: Spine) -> "Respond":
+        if spine.rows.neighbouring.relation is not Relation.REPLACE:
+            raise InvalidQuery(
+                "randomized answers tell how many units there are, which is secret unless neighbours replace a unit: "
+                f"open the table with relation='replace', or ask session.release(count({self.condition!r}), "
+                f"epsilon={float(self.epsilon):g})"
+            )
+        return Respond(self, spine.rows.neighbouring)
+
+
+@dataclass(frozen=True)
+class Respond(Bound[Randomized]):
+    """The randomized answers, as they are given."""
+
+    @cached_property
+    def mechanism(self) -> RandomizedResponse:
+        """The answer for one unit; refuses an epsilon out of range."""
+        return RandomizedResponse(self.call.epsilon)
+
+    @cached_property
+    def event(self) -> Event:
+        return Pure(self.mechanism.epsilon)
+
+    def body(self) -> Json:
+        return {"query": count(self.call.condition).body(), "epsilon": str(self.call.epsilon)}
+
+    def queries(self) -> Sequence[Query]:
+        return [count(self.call.condition), count()]
+
+    def run(self, touched: Touched) -> Ran:
+        units = touched.integer(1)
+        return Ran({"ones": self.mechanism.ones(touched.integer(0), units, touched.source), "units": units}, 0, 0)
+
+    def present(self, answer: Json, call: int) -> RandomizedCounts:
+        return RandomizedCounts(call, answer["ones"], answer["units"], self.mechanism)
+
+
+# Randomized response with k values on behalf of every unit: how many reports speak for each value.
+
+Form = Literal["category", "optimised", "symmetric"]
+# What a unit without any of the values reports, beside their positions.
+NONE: Final = None
+# Longer lists of values are not repeated by an error.
+MOST_SHOWN: Final = 6
+
+
+@dataclass(frozen=True)
+class RandomizedTable(Table):
+    """How many of the randomized reports of all `units` speak for each value, the last one for none of them (None).
+
+    The reports themselves would say nothing more: told in an order that depends on no data, all arrangements of the
+    same ones are equally likely. `value` holds the estimated shares of units; the rows' intervals hold all at once.
+    """
+
+    counts: tuple[int, ...]
+    units: int
+    reports: CategoryReports | OneHotReports
+
+    @property
+    def value(self) -> dict[Any, float]:
+        """Value to estimated share; empty for no units."""
+        return {each.value: each.share for each in self.estimate()} if self.units else {}
+
+    @property
+    def interval_says(self) -> str:
+        if not self.units:
+            return "no interval: there are no units"
+        return "the intervals of the shares hold 95 times in 100, of all rows together"
+
+    def estimate(self, confidence: Number = "0.95", *, about: About = "respondents") -> LocalEstimate:
+        """The shares with intervals that hold all at once with this chance, about these units or the population they
+        were drawn from independently. `InvalidParameter` for no units."""
+        values = [scalar(key) for key in self.keys]
+        return estimate(values, self.reports.channel, self.counts, self.units, confidence, about)
+
+    def cells(self, position: int) -> dict[str, Any]:
+        told: dict[str, Any] = {"count": self.counts[position], "value": None, "low": None, "high": None}
+        if self.units:
+            found = self._estimate.found[position]
+            told |= {"value": found.share, "low": found.low, "high": found.high}
+        return told
+
+    @cached_property
+    def _estimate(self) -> LocalEstimate:
+        return self.estimate()
+
+
+@call("randomized_values", subject="numbers")
+class RandomizedValues(Call[RandomizedTable]):
+    """How many units report each of several public values when each reports its own by randomized response.
+
+    Guarantee: `Pure(epsilon)`, under `replace` neighbours: one unit's value changes, and every unit's report is
+    epsilon-DP on its own, as in a survey whose collector is not trusted (`CategoryReports`, `OneHotReports`). A unit
+    with several of the values reports the first in the list, one with none of them reports that. `form` is that of the
+    reports; by default the one with the smaller variance for rare values. For the numbers alone `Histogram` or
+    `Marginal` are far more accurate: their error does not grow with the number of units.
+
+    Errors: `InvalidQuery` under add/remove, where the number of units is secret.
+
+    >>> RandomizedValues("clinic", among=["north", "south"], epsilon="0.5").of_reports().values
+    (0, 1, 2)
+    """
+
+    column: Name
+    _: KW_ONLY
+    among: Keys
+    epsilon: Positive
+    where: Where = None
+    form: Form | None = None
+
+    def __post_init__(self) -> None:
+        count(self.where).by(self.column, self.among)
+        self.of_reports()
+
+    def of_reports(self, form: Form | None = None) -> CategoryReports | OneHotReports:
+        """The reports that are made, about positions in the list, the last one for none of the values."""
+        places = range(len(list(self.among)) + 1)
+        chosen = form or self.form
+        if chosen is None:
+            one, other = category_channel(len(places), self.epsilon), optimised_channel(self.epsilon)
+            chosen = "category" if one.variance(0) <= other.variance(0) else "optimised"
+        if chosen == "category":
+            return CategoryReports(places, self.epsilon)
+        return OneHotReports(places, self.epsilon, optimised=chosen == "optimised")
+
+    def bind(self, spine: Spine) -> "Report":
+        if spine.rows.neighbouring.relation is not Relation.REPLACE:
+            listed = list(self.among)
+            values = repr(listed) if len(listed) <= MOST_SHOWN else "[...]"
+            raise InvalidQuery(
+                "randomized reports tell how many units there are, which is secret unless neighbours replace a unit: "
+                f"open the table with relation='replace', or ask "
+                f"Marginal({{{self.column!r}: {values}}}, epsilon={float(self.epsilon):g})"
+            )
+        return Report(self, spine.rows.neighbouring)
+
+
+@dataclass(frozen=True)
+class Report(Bound[RandomizedValues]):
+    """The randomized reports, as they are counted."""
+
+    @property
+    def event(self) -> Event:
+        return Pure(self.call.epsilon)
+
+    def queries(self) -> Sequence[Query]:
+        # Only where a unit may have several rows must it be kept to one value.
+        kept = None if self.neighbouring.unit is None else 1
+        return [count(self.call.where).by(self.call.column, self.call.among, keep_per_unit=kept), count()]
+
+    def run(self, touched: Touched) -> Ran:
+        holders, units = touched.integers(0), touched.integer(1)
+        every = np.append(holders, units - int(holders.sum()))
+        made = self.call.of_reports()
+        return Ran({"counts": _tallied(made, every, units, touched.source), "units": units, "form": _form(made)}, 0, 0)
+
+    def present(self, answer: Json, call: int) -> RandomizedTable:
+        asked = self.call
+        keys = (*((value,) for value in asked.among), (NONE,))
+        reports = asked.of_reports(answer["form"])
+        return RandomizedTable(call, (asked.column,), keys, tuple(answer["counts"]), answer["units"], reports)
+
+
+def _form(made: CategoryReports | OneHotReports) -> Form:
+    if isinstance(made, CategoryReports):
+        return "category"
+    return "optimised" if made.optimised else "symmetric"
+
+
+def _tallied(made: CategoryReports | OneHotReports, holders: Integers, units: int, source: Source) -> list[int]:
+    """How many reports speak for each value."""
+    if isinstance(made, OneHotReports):
+        return [int(told) for told in made.tallied(holders, units, source)]
+    places = np.repeat(np.arange(holders.size), holders)
+    return [int(told) for told in made.counts(made.randomized(places, source))]

@@ -1,1 +1,0 @@
-"""Numbers that are always charged: releases, histograms, quantiles, fractions."""

@@ -1,0 +1,634 @@
+"""Releases of counts, sums, means and histograms, alone and together."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import product
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+import numpy as np
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from chary import noise
+from chary.accounting import (
+    Approximate,
+    Event,
+    Findings,
+    Joint,
+    Pure,
+    Repeated,
+    Told,
+    ZeroConcentrated,
+    mean_between,
+    mean_interval,
+)
+from chary.accounting.gaussian_noise import discrete_gaussian_variance, zero_concentrated_rho_down
+from chary.accounting.intervals import CONFIDENCE, Interval
+from chary.answers import Ends, NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
+from chary.calls.answers import published
+from chary.calls.call import Bound, Call, call
+from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, QueryOf, Where, Whole
+from chary.calls.linear import check_sizes, noising_of
+from chary.core.plan import (
+    ENCODER,
+    KEPT,
+    Asked,
+    Json,
+    Question,
+    Ran,
+    Touched,
+    error_bar,
+    laplace_for,
+    natural,
+    naturals,
+)
+from chary.core.transaction import Spine
+from chary.data import Mean, Neighbouring, Query, Relation, count, histogram
+from chary.data.queries.binned import Outside
+from chary.data.queries.bodies import query_of
+from chary.data.queries.joint_change import JointChange
+from chary.data.queries.query import AnsweredT
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.filters import Filter, Price
+from chary.mechanisms import Additive, Gaussian, Laplace
+from chary.mechanisms.additive import Integers
+from chary.numbers import Number, plain, probability
+
+# The two noisy numbers behind a mean: which they are, their noise, and what they say together.
+
+Form = Literal["halves", "joint", "ends", "size"]
+
+
+@dataclass(frozen=True)
+class MeanNoise:
+    """The noise of a mean of `steps` = (low, high) around its center, in grid steps.
+
+    - "halves": the centred sum S and the number N of values, independent, each with half of the epsilon or rho.
+    - "joint", where a unit is replaced: S has the noise of all of epsilon, and N noise that is free. A value that
+      becomes another moves S by W = high - low and not N; one that becomes NULL moves S by M = max(-low, high) and N by
+      one, so N may have scale b/(W - M) for the scale b of S (docs/theory.md, "Means").
+    - "ends": the sums of the distances of all values from the lower and from the upper bound. Of one value the two add
+      up to W, so both have noise of scale W/epsilon, half of the variance of halves.
+    - "size", where N is public (`Mean.of_public_size`): S has the noise of all of epsilon, and N the least noise there
+      is, which is practically never drawn and protects nothing.
+    """
+
+    form: Form
+    query: Mean[Any]
+    steps: tuple[int, int]
+    noises: tuple[Additive, Additive]
+    event: Event
+
+    def parts(self, sums: Integers, counts: Integers) -> tuple[Integers, Integers]:
+        """The exact numbers that noise is added to, from S and N."""
+        if self.form != "ends":
+            return sums, counts
+        low, high = self.steps
+        # Whole numbers of any size: as many rows times a width may pass 64 bits.
+        total, size = sums.astype(object), counts.astype(object)
+        return total - low * size, high * size - total
+
+    def values(self, first: Sequence[int], second: Sequence[int]) -> list[float]:
+        """The means: clipped to the bounds; where no values seem to be left, what is nearest the middle of the bounds
+        of all that the interval at 95 % holds."""
+        one, other = (np.array(noisy, dtype=float) for noisy in (first, second))
+        if self.form == "ends":
+            low, high = self.steps
+            one, other = (high * one + low * other) / (high - low), (one + other) / (high - low)
+        found: list[float] = self.query.combine(one, other).tolist()
+        reaches = self.reaches()
+        for place in np.flatnonzero(other <= 0).tolist():
+            least, most = self._within(first[place], second[place], reaches)
+            found[place] = min(max(found[place], least), most)
+        return found
+
+    def interval(self, first: int, second: int, confidence: Number = CONFIDENCE) -> Interval:
+        """Where the mean lies: both numbers in their intervals, a quarter of the risk on each side (theory 9.6)."""
+        return Interval(*self._within(first, second, self.reaches(confidence)))
+
+    def _within(self, first: int, second: int, reaches: tuple[int, int]) -> tuple[float, float]:
+        one, other = reaches
+        above, below, bounds = (first - one, first + one), (second - other, second + other), self.query.bounds
+        if self.form == "ends":
+            return mean_between(above, below, bounds=bounds)
+        return mean_interval(above, below, center=self.query.center, bounds=bounds, grid=self.query.grid)
+
+    def foretold(self) -> str:
+        """How wide an interval will be, as far as that is known before the number of values is."""
+        (one, other), grid = self.reaches(), self.query.grid
+        least = plain(float(one * grid))
+        if self.form == "ends":
+            return f"the interval of a mean of n values reaches about {least}/n to either side"
+        most = plain(float((one + other * max(-self.steps[0], self.steps[1])) * grid))
+        return f"the interval of a mean of n values reaches about {least}/n to {most}/n to either side"
+
+    def reaches(self, confidence: Number = CONFIDENCE) -> tuple[int, int]:
+        """How far each number is off, at most, but for half of the risk."""
+        side = (1 - probability(confidence, "confidence")) / 4
+        one, other = (each.law().reach_up(side) - 1 for each in self.noises)
+        return one, other
+
+
+@dataclass(frozen=True)
+class ToldMean:
+    """What one mean says of its truth: that of its two noisy numbers (`chary.accounting.findings.Told`)."""
+
+    made: MeanNoise
+    parts: tuple[int, int]
+    at_once: ClassVar[bool] = False
+
+    def interval(self, value: Number, confidence: Number = CONFIDENCE) -> Interval:
+        """Where the mean lies; the value follows from the parts."""
+        return self.made.interval(*self.parts, confidence)
+
+    def p_value(self, value: Number) -> None:
+        """A mean is published whatever comes out."""
+
+    def caution(self, value: Number, confidence: Number = CONFIDENCE) -> None:
+        """It is no alarm."""
+
+
+@dataclass(frozen=True)
+class NoisyMean(NoisyNumber):
+    """A noisy mean. Its `interval` is that of its two noisy numbers together; it has no `error_bar`."""
+
+    @property
+    def interval(self) -> Ends | None:
+        return None if self.told is None else self.told.interval(self.value)
+
+
+@dataclass(frozen=True)
+class NoisyMeans(NoisyNumbers):
+    """One noisy mean for each key. The interval of each covers 95 times in 100, not all of them together."""
+
+    parts: tuple[tuple[int, ...], tuple[int, ...]]
+    made: MeanNoise
+
+    def cells(self, position: int) -> dict[str, Any]:
+        low, high = self.made.interval(*(part[position] for part in self.parts))
+        return {"value": self.values[position], "low": low, "high": high}
+
+
+def mean_answer(made: MeanNoise, noisy: Sequence[Sequence[int]], call: int) -> NoisyMean | NoisyMeans:
+    """The answer from the noisy numbers in the ledger."""
+    query, values = made.query, made.values(noisy[0], noisy[1])
+    if query.keys is None:
+        return NoisyMean(call, values[0], None, told=ToldMean(made, (noisy[0][0], noisy[1][0])))
+    parts = (tuple(noisy[0]), tuple(noisy[1]))
+    return NoisyMeans(call, query.columns, tuple(query.keys), tuple(values), None, parts, made)
+
+
+def halves(query: Mean[Any], neighbouring: Neighbouring, drawn: Sequence[Additive]) -> MeanNoise:
+    """The noise of the centred sum and of the number of values, as `releasing.noises` makes it."""
+    first, second = drawn
+    event = Joint((first.event(), second.event()))
+    return MeanNoise("halves", query, query.parts(neighbouring)[0].steps, (first, second), event)
+
+
+@lru_cache(maxsize=KEPT)
+def laplace_mean(query: Mean[Any], neighbouring: Neighbouring, epsilon: Fraction) -> MeanNoise:
+    """The best of the forms with Laplace noise: size where the number of values is public, joint where one mean is
+    asked and units are replaced, otherwise ends.
+
+    Guarantee: the event of the first number's noise alone, which is epsilon-DP for both (docs/theory.md, "Means").
+    """
+    total, rows = query.parts(neighbouring)
+    low, high = total.steps
+    width, most = high - low, max(-low, high)
+    if query.of_public_size(neighbouring):
+        sums = laplace_for(total, neighbouring, epsilon)
+        return MeanNoise("size", query, (low, high), (sums, Laplace(noise.SMALLEST_SCALE, 1)), sums.event())
+    if neighbouring.relation is Relation.REPLACE and query.keying is None and width > most:
+        sums = laplace_for(total, neighbouring, epsilon)
+        return MeanNoise("joint", query, (low, high), (sums, _free(sums, width - most)), sums.event())
+    # Every row that comes or goes moves the two sums by W together; where one is replaced, one goes and one comes.
+    moved = 2 if neighbouring.relation is Relation.REPLACE else 1
+    each = Laplace.for_epsilon(epsilon, sensitivity=rows.sensitivity(neighbouring) * width, times=moved)
+    return MeanNoise("ends", query, (low, high), (each, each), each.event())
+
+
+def _free(sums: Laplace, spared: int) -> Laplace:
+    """The noise of a number of values whose change of one leaves the sum so many steps short of its largest change."""
+    return Laplace(max(noise.SMALLEST_SCALE, sums.scale / spared), 1)
+
+
+# An ordinary release: noise on a query's values, published and charged whatever comes out.
+
+
+@call("release", subject="numbers")
+class Release(Call[AnsweredT]):
+    """An ordinary noisy answer: discrete Laplace noise for `epsilon`, discrete Gaussian noise for `rho`, or for
+    `epsilon` and `delta`. A `NoisyNumber`, or `NoisyNumbers` for a query with keys.
+
+    Guarantee: epsilon-DP, rho-zCDP or (epsilon, delta)-DP for the whole answer (all keys of a keyed query together).
+    Always charged. The event is that of the noise itself, which at Renyi orders is cheaper than a pure event of the
+    same epsilon. With delta it is the zCDP of the noise, by the law on the grid
+    (`chary.accounting.discrete_gaussian_variance`), or `Approximate(epsilon, delta)`, whichever takes less of the
+    filter's capacity.
+
+    >>> from chary import count
+    >>> Release(count(), epsilon="0.1").body()["epsilon"]
+    '1/10'
+    """
+
+    query: QueryOf[AnsweredT]
+    _: KW_ONLY
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    delta: Probability | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InvalidParameter("give one of epsilon= (Laplace noise) and rho= (Gaussian noise)")
+        if self.delta is not None and self.epsilon is None:
+            raise InvalidParameter("delta= belongs to epsilon=; rho= alone says how much Gaussian noise is drawn")
+
+    def bind(self, spine: Spine) -> "AskRelease":
+        return AskRelease(self, spine.rows.neighbouring)
+
+
+@dataclass(frozen=True)
+class AskRelease(Bound[Release[Any]]):
+    """The release, as it is run."""
+
+    @cached_property
+    def asked(self) -> Asked:
+        """What follows from the question; refuses one that has no noise. Keys may be many, and are not kept."""
+        call = self.call
+        work_out = _kept if call.query.keys is None else _asked
+        asked: Asked = work_out(call.query, self.neighbouring, call.epsilon, call.rho, call.delta)
+        return asked
+
+    @cached_property
+    def event(self) -> Event:
+        return self.asked.event if self.mean is None else self.mean.event
+
+    @cached_property
+    def mean(self) -> MeanNoise | None:
+        """The two noisy numbers of a mean, as they are made today."""
+        call, query = self.call, self.call.query
+        if not isinstance(query, Mean):
+            return None
+        if call.epsilon is None or call.delta is not None:
+            return halves(query, self.neighbouring, self.asked.noises)
+        return laplace_mean(query, self.neighbouring, Fraction(call.epsilon))
+
+    adds_up = True
+
+    def price(self, filter_: Filter) -> Price:
+        if self.call.delta is None or self.call.epsilon is None:
+            return filter_.price(self.event)
+        return filter_.cheapest(self.event, Approximate(self.call.epsilon, self.call.delta))
+
+    def accuracy(self) -> tuple[Additive, Fraction] | None:
+        query = self.call.query
+        return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
+
+    def text(self) -> str:
+        return self.asked.text
+
+    def queries(self) -> Sequence[Query]:
+        return self.asked.parts
+
+    def foretold(self) -> str | None:
+        return None if self.mean is None else self.mean.foretold()
+
+    def run(self, touched: Touched) -> Ran:
+        if self.mean is not None:
+            return Ran({"noisy": _noisy_mean(self.mean, touched), "form": self.mean.form}, 0, 0)
+        if self.call.query.keys is None:
+            return Ran({"noisy": [[value] for value in noisy_parts(self.asked.noises, touched)]}, 0, 0)
+        applied = [noise.apply(touched.integers(k), touched.source) for k, noise in enumerate(self.asked.noises)]
+        return Ran({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
+
+    def present(self, answer: Json, call: int) -> NoisyNumber | NoisyNumbers:
+        query, bar = self.call.query, self.asked.error_bar
+        if isinstance(query, Mean):
+            return mean_answer(self._told(query, answer), answer["noisy"], call)
+        values = naturals(answer["noisy"][0], query.grid)
+        told = published(self.asked.noises[0], query, self.neighbouring)
+        if query.keys is None:
+            return NoisyNumber(call, values[0], bar, told=told)
+        return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar, told=told)
+
+    def _told(self, query: Mean[Any], answer: Json) -> MeanNoise:
+        """How the mean of this answer was made; answers that do not say it are of halves."""
+        if self.mean is not None and answer.get("form", "halves") == self.mean.form:
+            return self.mean
+        return halves(query, self.neighbouring, self.asked.noises)
+
+
+def _asked(
+    query: Question, neighbouring: Neighbouring, epsilon: Number | None, rho: Number | None, delta: Number | None
+) -> Asked:
+    """Refuses a question that has no noise."""
+    drawn = noises(query, neighbouring, epsilon=epsilon, rho=rho, delta=delta)
+    events = tuple(additive.event() for additive in drawn)
+    event = events[0] if len(events) == 1 else Joint(events)
+    bar = None if isinstance(query, Mean) else error_bar((drawn[0], query.grid))
+    sizes = {"epsilon": epsilon, "rho": rho, "delta": delta}
+    said = {name: str(size) for name, size in sizes.items() if size is not None}
+    text = ENCODER.encode({"query": query.body()} | said)
+    return Asked(parts_of(query, neighbouring), drawn, event, text, error_bar=bar)
+
+
+_kept = lru_cache(maxsize=KEPT)(_asked)
+
+
+def noises(
+    query: Question,
+    neighbouring: Neighbouring,
+    *,
+    epsilon: Number | None,
+    rho: Number | None = None,
+    delta: Number | None = None,
+) -> tuple[Additive, ...]:
+    """The noise for each part of a query; a mean has two parts, each with half of the epsilon or rho."""
+    parts = parts_of(query, neighbouring)
+    if epsilon is None:
+        return _gaussians(parts, neighbouring, Fraction(rho or 0))
+    if delta is None:
+        return tuple(laplace_for(part, neighbouring, Fraction(epsilon) / len(parts)) for part in parts)
+    if len(parts) == 1:
+        return (_gaussian_for(parts[0], neighbouring, Fraction(epsilon), Fraction(delta)),)
+    # Several noises of different sizes are put together as zCDP.
+    return _gaussians(parts, neighbouring, zero_concentrated_rho_down(epsilon=epsilon, delta=delta))
+
+
+def _gaussians(parts: Sequence[Query], neighbouring: Neighbouring, rho: Fraction) -> tuple[Additive, ...]:
+    share = rho / len(parts)
+    return tuple(Gaussian.for_rho(share, l2_squared=_length(part, neighbouring)) for part in parts)
+
+
+def _gaussian_for(part: Query, neighbouring: Neighbouring, epsilon: Fraction, delta: Fraction) -> Gaussian:
+    """Noise that is certainly (epsilon, delta)-DP for all keys together, by the law on the grid."""
+    variance = discrete_gaussian_variance(
+        epsilon=epsilon,
+        delta=delta,
+        largest=part.sensitivity(neighbouring),
+        l2_squared=_length(part, neighbouring),
+        reach=part.reach(neighbouring),
+    )
+    return Gaussian(variance, _length(part, neighbouring))
+
+
+def _length(part: Query, neighbouring: Neighbouring) -> int:
+    """The squared L2 change: at most the largest change of a key times their sum."""
+    return part.sensitivity(neighbouring) * part.l1(neighbouring)
+
+
+def parts_of(query: Question, neighbouring: Neighbouring) -> tuple[Query, ...]:
+    """The integer queries behind a query: two for a mean, itself otherwise."""
+    return query.parts(neighbouring) if isinstance(query, Mean) else (query,)
+
+
+def noisy_parts(noises: Sequence[Additive], touched: Touched) -> list[int]:
+    """The exact answer of each part of a query without keys, with its noise."""
+    return [noise.apply_one(touched.integer(k), touched.source) for k, noise in enumerate(noises)]
+
+
+def _noisy_mean(mean: MeanNoise, touched: Touched) -> list[list[int]]:
+    parts = mean.parts(touched.integers(0), touched.integers(1))
+    applied = [noise.apply(part, touched.source) for noise, part in zip(mean.noises, parts, strict=True)]
+    return [[int(value) for value in noisy] for noisy in applied]
+
+
+# Histograms over public bins, and marginals: counts for each combination of public values of several columns.
+
+MOST_CELLS: Final = 1_000_000
+
+
+@call("histogram", subject="numbers")
+class Histogram(Call[NoisyNumbers]):
+    """The noisy number of units with a row in each bin; keys are half-open intervals, `bins` their edges.
+
+    Guarantee and noise as for `Release`: one unit is in one bin where each row is a unit, otherwise in as many as
+    `keep_per_unit` or `stated_per_unit` say, or in all; so the noise does not grow with the number of bins. The
+    query alone, for `Watch` or `Top`, is `chary.histogram`, where bins are explained.
+    """
+
+    column: Name
+    _: KW_ONLY
+    bins: Numbers
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    delta: Probability | None = None
+    where: Where = None
+    outside: Outside = "ignore"
+    keep_per_unit: Whole | None = None
+    stated_per_unit: Whole | None = None
+
+    def bind(self, spine: Spine) -> AskRelease:
+        limits = {"keep_per_unit": self.keep_per_unit, "stated_per_unit": self.stated_per_unit}
+        query = histogram(self.column, bins=self.bins, where=self.where, outside=self.outside, **limits)
+        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).bind(spine)
+
+
+@call("marginal", subject="numbers")
+class Marginal(Call[NoisyNumbers]):
+    """The noisy number of units with each combination of public values: columns and the values they may have.
+
+    Guarantee: that of `Release` for the whole marginal. Keys are tuples of values, a scalar for one column, in the
+    order of the lists, the last column changing fastest. Errors: `InvalidQuery` for no columns, an empty list, or more
+    than a million combinations.
+    """
+
+    columns: Columns
+    _: KW_ONLY
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    delta: Probability | None = None
+    where: Where = None
+    keep_per_unit: Whole | None = None
+    stated_per_unit: Whole | None = None
+
+    def __post_init__(self) -> None:
+        _combinations(self.columns)
+
+    def bind(self, spine: Spine) -> AskRelease:
+        limits = {"keep_per_unit": self.keep_per_unit, "stated_per_unit": self.stated_per_unit}
+        query = count(self.where).by(list(self.columns), _combinations(self.columns), **limits)
+        return Release(query, epsilon=self.epsilon, rho=self.rho, delta=self.delta).bind(spine)
+
+
+def _combinations(columns: Mapping[str, Sequence[Any]]) -> Iterable[tuple[Any, ...]]:
+    if not columns:
+        raise InvalidQuery('name columns and their public values: {"sex": ["f", "m"], "smoker": [True, False]}')
+    if not all(isinstance(values, (list, tuple, range)) for values in columns.values()):
+        raise InvalidQuery("the values of a column are a list, a tuple or a range, in a fixed order")
+    if math.prod(map(len, columns.values())) > MOST_CELLS:
+        raise InvalidQuery("a marginal may have a million cells at most")
+    return product(*columns.values())
+
+
+# Several unlike queries released at once, with noise for what one unit can change of all of them together.
+
+MOST_QUERIES: Final = 1000
+
+
+def _queries(value: Any) -> Any:
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    queries = tuple(query_of(each) if isinstance(each, dict) else each for each in listed)
+    if not 1 <= len(queries) <= MOST_QUERIES or not all(isinstance(each, Query) for each in queries):
+        raise InvalidParameter(
+            f'queries are 1 to {MOST_QUERIES} counts, totals and histograms: [count(), total("cost", ...)]; '
+            "a mean is asked as its total and its count"
+        )
+    if len(set(queries)) < len(queries):
+        raise InvalidParameter("each query is released once")
+    return queries
+
+
+Together = Annotated[
+    Sequence[Query],
+    PlainValidator(_queries),
+    PlainSerializer(lambda queries: [query.body() for query in queries], when_used="json"),
+    WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "Bodies of queries."}),
+]
+
+
+def _place(number: int, key: Any) -> Any:
+    return number if key is None else (number, key)
+
+
+@dataclass(frozen=True)
+class NoisyAnswers(Table):
+    """The answers of several queries; `parts` has those of each, in the order in which they were asked.
+
+    As a table it has a row for each number: which query it is, in words too, its key (None without keys), value and
+    interval.
+    """
+
+    parts: tuple[NoisyNumber | NoisyNumbers, ...]
+
+    @property
+    def value(self) -> dict[Any, Value]:
+        """The position of the query, with its key where it has one, to value."""
+        places = [_place(number, key) for number, _, key in self.keys]
+        return dict(zip(places, (row["value"] for row in self.rows()), strict=True))
+
+    @property
+    def findings(self) -> Findings:
+        parts = enumerate(self.parts)
+        return Findings.of(
+            replace(each, key=_place(number, each.key)) for number, part in parts for each in part.findings
+        )
+
+    def cells(self, position: int) -> dict[str, Any]:
+        number = self.keys[position][0]
+        part = self.parts[number]
+        if isinstance(part, NoisyNumbers):
+            return part.cells(position - self._firsts[number])
+        return {"value": part.value} | in_row(part.interval)
+
+    @cached_property
+    def _firsts(self) -> dict[int, int]:
+        """The row at which each query begins."""
+        return {number: place for place, (number, *_) in reversed(list(enumerate(self.keys)))}
+
+
+@call("release_all", subject="numbers")
+class ReleaseAll(Call[NoisyAnswers]):
+    """Several counts, totals and histograms at once, with keys or without; each has noise for its own sensitivity.
+
+    Guarantee: epsilon-DP with discrete Laplace noise, or rho-zCDP with discrete Gaussian noise (for `rho`, or for
+    `epsilon` and `delta`), for all of them together. The noise follows from what one unit can change of all of them at
+    once: where each row is a unit, only queries whose conditions can hold of one row add up, so that ten disjoint
+    groups cost as much as one. A unit with many rows may be in all of them, so they all add up. Always charged.
+
+    Errors: `InvalidParameter` for no queries, one that is listed twice and a missing epsilon or rho; `InvalidQuery` for
+    a mean, which is two numbers, and a series.
+
+    >>> from chary import count, total
+    >>> asked = ReleaseAll([count("age < 30"), count("age >= 30"), total("cost", bounds=(0, 500))], epsilon="0.1")
+    >>> len(asked.queries), asked.kind
+    (3, 'release_all')
+    """
+
+    queries: Together
+    _: KW_ONLY
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    delta: Probability | None = None
+
+    def __post_init__(self) -> None:
+        check_sizes(self.epsilon, self.rho, self.delta)
+
+    def bind(self, spine: Spine) -> "AskAll":
+        neighbouring = spine.rows.neighbouring
+        # A report knows no columns: how an answer was drawn is in the answer.
+        schema = getattr(spine.rows, "schema", None)
+        return AskAll(self, neighbouring, JointChange.of(tuple(self.queries), neighbouring, schema))
+
+
+@dataclass(frozen=True)
+class AskAll(Bound[ReleaseAll]):
+    """The release, as it is made."""
+
+    change: JointChange = field(compare=False)
+
+    @cached_property
+    def noises(self) -> Sequence[Additive]:
+        """The noise of each query."""
+        return self._noises(self.change)
+
+    def _noises(self, change: JointChange) -> Sequence[Additive]:
+        """All are the same multiple of the query's sensitivity."""
+        noising = noising_of(self.call.epsilon, self.call.rho, self.call.delta)
+        size, singles = Fraction(noising.size), [query.sensitivity(self.neighbouring) for query in self.call.queries]
+        if noising.gaussian:
+            least = noise.SMALLEST_VARIANCE
+            variances = [single**2 * change.l2_squared / (2 * size) for single in singles]
+            return [Gaussian(max(least, each), single**2) for each, single in zip(variances, singles, strict=True)]
+        scales = [single * change.l1 / size for single in singles]
+        return [Laplace(max(noise.SMALLEST_SCALE, each), single) for each, single in zip(scales, singles, strict=True)]
+
+    @cached_property
+    def event(self) -> Event:
+        """Log-moments of Laplace noise are convex in the change and 0 at 0: a change of a part of the sensitivity has
+        at most that part of the whole one's, so what adds up to so many sensitivities is at most so many changes."""
+        first, *others = self.noises
+        noising = noising_of(self.call.epsilon, self.call.rho, self.call.delta)
+        if noising.gaussian:
+            return ZeroConcentrated(noising.size)
+        times = self.change.l1
+        if times.denominator != 1:
+            return Pure(noising.size)
+        alike = all(other == first for other in others)
+        return Repeated(first.event() if alike else Pure(Fraction(noising.size) / times), int(times))
+
+    def foretold(self) -> str:
+        pairs = zip(self.call.queries, self.noises, strict=True)
+        told = [f"{plain(float(part.error_bar() * query.grid))} ({query.describe()})" for query, part in pairs]
+        more = f", and {len(told) - 5} more" if len(told) > 5 else ""
+        return f"values are within these of the truth 95 times in 100: {', '.join(told[:5])}{more}"
+
+    def queries(self) -> Sequence[Query]:
+        return tuple(self.call.queries)
+
+    def run(self, touched: Touched) -> Ran:
+        applied = [part.apply(touched.integers(k), touched.source) for k, part in enumerate(self.noises)]
+        known = {"l1": str(self.change.l1), "l2_squared": str(self.change.l2_squared)}
+        return Ran({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
+
+    def present(self, answer: Json, call: int) -> NoisyAnswers:
+        noises = self._noises(JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"])))
+        parts = tuple(
+            _part(query, drawn, noisy, published(drawn, query, self.neighbouring), call)
+            for query, drawn, noisy in zip(self.call.queries, noises, answer["noisy"], strict=True)
+        )
+        keys = tuple(
+            (number, query.describe(), None if key is None else scalar(key))
+            for number, query in enumerate(self.call.queries)
+            for key in query.keys or (None,)
+        )
+        return NoisyAnswers(call, ("number", "query", "key"), keys, parts)
+
+
+def _part(query: Query, drawn: Additive, noisy: Sequence[int], told: Told, call: int) -> NoisyNumber | NoisyNumbers:
+    values, bar = tuple(natural(steps, query.grid) for steps in noisy), float(drawn.error_bar() * query.grid)
+    if query.keys is None:
+        return NoisyNumber(call, values[0], bar, told=told)
+    return NoisyNumbers(call, query.columns, tuple(query.keys), values, bar, told=told)

@@ -1,0 +1,422 @@
+"""Schedules: an algorithm that is computed again whenever the data has grown enough."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from chary.accounting import Event, ZeroConcentrated, zero_concentrated_rho_down
+from chary.accounting.schedules import EpochRuns, EveryRun, Law, ScheduleRuns, best_growth, runs_of_body
+from chary.answers import Answer, Ends
+from chary.calls.call import call
+from chary.calls.fields import Positive, Probability
+from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
+from chary.core.history import Told
+from chary.core.plan import Interaction, Json, Paid, Ran, Touched
+from chary.core.transaction import Spine
+from chary.data import Neighbouring, Query, Reading, Rows
+from chary.data.size import public_size
+from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
+from chary.numbers import Number, whole
+
+# A static private algorithm as a black box, and its runs on a growing database, which were paid for beforehand.
+
+FIRST = 0
+
+
+class NothingDue(InvalidParameter):
+    """The database has not grown enough for another run."""
+
+
+class RunTaken(InvalidParameter):
+    """Another process has done this run meanwhile."""
+
+
+class BlackBox(ABC):
+    """A static private algorithm that can be had at any epsilon, with a declared accuracy law."""
+
+    @property
+    @abstractmethod
+    def law(self) -> Law:
+        """How accurate it is."""
+
+    @property
+    def laws(self) -> Sequence[Law]:
+        """Its law, and those of earlier versions: a schedule that began with one goes on, and promises what both do."""
+        return [self.law]
+
+    @abstractmethod
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        """The call that runs it once, epsilon-DP (in a schedule with rho=, also epsilon^2/2-zCDP)."""
+
+    def of_run(self, run: int) -> "BlackBox":
+        """The black box of this run: the same one, unless it says otherwise."""
+        return self
+
+    @property
+    def changes(self) -> tuple[int, ...]:
+        """The runs with which another one begins; the first run is one of them."""
+        return (FIRST,)
+
+    def body(self, neighbouring: Neighbouring) -> Json:
+        """What identifies it as a question: the call at epsilon 1."""
+        return self.interaction(Fraction(1), neighbouring).body()
+
+
+@dataclass(frozen=True)
+class ScheduledRun(Answer):
+    """One run: its number, the public size at which it was done, its epsilon, and what the black box answered.
+
+    `failed`: a user's algorithm raised, or returned no outcome; the run is used up and `answer` is None. `value` and
+    `interval` are those of the answer.
+    """
+
+    run: int
+    size: int
+    epsilon: Fraction
+    answer: Any
+    failed: bool = False
+
+    @property
+    def value(self) -> Any:
+        """What the black box told."""
+        return self.answer.value if isinstance(self.answer, Answer) else self.answer
+
+    @property
+    def interval(self) -> Ends | None:
+        return self.answer.interval if isinstance(self.answer, Answer) else None
+
+
+@dataclass(frozen=True)
+class RunSchedule(Paid):
+    """The latest run that is due, with its share of the budget and that of the runs before it that were never done.
+
+    Nothing is charged, it was paid when the schedule was opened. The number of the first run that is still
+    to be done is kept beside the opening. An answer and the new number are stored in one transaction, and only if the
+    number is still the one this run began with; so no share is used for two answers. An outcome that is not stored was
+    seen by nobody, and its share is used again.
+    """
+
+    opened: int
+    box: BlackBox
+    neighbouring: Neighbouring
+    runs: ScheduleRuns
+    first: int | None
+    last: int | None
+    size: int
+    kind = "scheduled_run"
+
+    @cached_property
+    def inner(self) -> Interaction:
+        """The call of the black box."""
+        return run_of(self.box, self.neighbouring, self.runs, *self._due)
+
+    @property
+    def _due(self) -> tuple[int, int]:
+        if self.first is None:
+            raise UnknownHeld(f"call {self.opened} keeps no schedule: it was interrupted; open a new one")
+        if self.last is None or self.last < self.first:
+            raise NothingDue("no run is due at this size")
+        return self.first, self.last
+
+    @property
+    def event(self) -> Event:
+        return self.inner.event
+
+    def check(self, secret: bytes | None) -> None:
+        if read_first(secret) != self.first:
+            raise RunTaken("another process has done this run meanwhile")
+        self._due  # noqa: B018 - refuses when nothing is due
+
+    def body(self) -> Json:
+        return {"schedule": self.opened}
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        return self.inner.prepare(rows)
+
+    def run(self, touched: Touched) -> Ran:
+        ran, (first, last) = self.inner.run(replace(touched, secret=None)), self._due
+        epsilon = self.runs.epsilon_down(first, last)
+        answer = {"run": last, "size": self.size, "epsilon": str(epsilon), "answer": ran.answer}
+        return Ran(answer, hits=0, tests=0, secrets={self.opened: dumped_first(last + 1)})
+
+    def present(self, answer: Json, call: int) -> ScheduledRun:
+        return presented(self.box, self.neighbouring, answer, call)
+
+
+def presented(box: BlackBox, neighbouring: Neighbouring, answer: Json, call: int) -> ScheduledRun:
+    """A run as the analyst sees it, from what the ledger keeps of it."""
+    epsilon = Fraction(answer["epsilon"])
+    told = (call, answer["run"], answer["size"], epsilon)
+    try:
+        own = box.of_run(answer["run"])
+        return ScheduledRun(*told, own.interaction(epsilon, neighbouring).present(answer["answer"], call))
+    except AlgorithmFailed:
+        return ScheduledRun(*told, None, failed=True)
+
+
+def run_of(box: BlackBox, neighbouring: Neighbouring, runs: ScheduleRuns, first: int, last: int) -> Interaction:
+    """The call of a black box with these shares; `InvalidParameter` if it is not as private as it has to be."""
+    epsilon = runs.epsilon_down(first, last)
+    made = box.of_run(last).interaction(epsilon, neighbouring)
+    if made.held is not None or made.parallel != 1 or made.event.delta or not _within(made.event, epsilon, runs):
+        rooted = isinstance(runs.event, ZeroConcentrated)
+        instead = ", nor epsilon^2/2-zCDP" if rooted else "; Gaussian noise is for schedules with rho="
+        raise InvalidParameter(
+            f"this black box made a call that is not epsilon-DP for the epsilon it was given{instead}"
+        )
+    return made
+
+
+def _within(event: Event, epsilon: Fraction, runs: ScheduleRuns) -> bool:
+    if event.epsilon is not None:
+        return event.epsilon <= epsilon
+    if not isinstance(event, ZeroConcentrated) or not isinstance(runs.event, ZeroConcentrated):
+        return False
+    return 2 * Fraction(event.rho) <= epsilon**2
+
+
+def read_first(secret: bytes | None) -> int | None:
+    """The first run that is still to be done, from what is kept beside the opening; None where nothing is."""
+    return None if secret is None else int(secret)
+
+
+def dumped_first(first: int) -> bytes:
+    """What is kept beside the opening."""
+    return str(first).encode()
+
+
+# What is public of a schedule: the runs that were done, and those to come.
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a schedule: the size from which on it is due, its epsilon, and what its law says of its error.
+
+    The error holds with probability `1 - failure`; `staleness` comes on top, until the next run, for what is an average
+    over rows.
+    """
+
+    run: int
+    size: int
+    epsilon: float
+    failure: float
+    error: float
+    staleness: float
+
+
+class ScheduleState:
+    """What is public of a schedule: its runs, those that were done, and what is due."""
+
+    def __init__(self, spine: Spine, box: BlackBox, call: int, runs: ScheduleRuns, law: Law) -> None:
+        self.runs, self.law = runs, law
+        self._spine, self._box, self._call = spine, box, call
+        asked = RunSchedule(call, box, spine.rows.neighbouring, runs, first=None, last=None, size=0)
+        self._told: Told[ScheduledRun] = Told(spine, asked, after=call)
+
+    @property
+    def due(self) -> int | None:
+        """The run that would be done now, by the public size; None if the answer there is still serves."""
+        first, last = read_first(self._spine.ledger.secret(self._call)), self.runs.last(public_size(self._spine.rows))
+        return None if first is None or last is None or last < first else last
+
+    @property
+    def results(self) -> list[ScheduledRun]:
+        """All runs that were done, oldest first, from the ledger."""
+        return self._told.all()
+
+    @property
+    def latest(self) -> ScheduledRun | None:
+        """The last run that did not fail: what answers questions until the next one. None before the first."""
+        done = [result for result in self._told.all() if not result.failed]
+        return done[-1] if done else None
+
+    def table(self, runs: int = 10, *, first: int = FIRST) -> list[PlannedRun]:
+        """So many runs from the number `first` on; nothing is read."""
+        start = whole(first, "first", least=0)
+        return [self._planned(start + run) for run in range(whole(runs, "runs"))]
+
+    def at(self, size: int) -> PlannedRun | None:
+        """The run that serves a database of this size; None before the first."""
+        run = self.runs.last(whole(size, "size"))
+        return None if run is None else self._planned(run)
+
+    def _planned(self, run: int) -> PlannedRun:
+        epsilon, failure = self.runs.epsilon_down(run, run), self.runs.failure(run)
+        error = self.runs.error(self._box.of_run(run).law, run)
+        return PlannedRun(run, self.runs.size(run), float(epsilon), float(failure), error, self.runs.staleness)
+
+
+# Static private algorithms on a growing database: rerun as it grows, for ever, for one price paid at the start.
+
+# Between two runs the last answer serves ten times the rows it is about, at most.
+MOST_GROWTH = 9
+Box = Annotated[
+    BlackBox,
+    PlainValidator(lambda box: _box(box)),
+    PlainSerializer(lambda box: box.law.body(), when_used="json"),
+    WithJsonSchema({"type": "object", "description": "A black box; it cannot be read from JSON."}),
+]
+
+
+@call("schedule", subject="growing")
+class Schedule(Opening[Run[ScheduledRun | None, ScheduleState]]):
+    """Rerun a static private algorithm whenever the dataset has grown enough, for ever; charged once, now.
+
+    Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all runs together;
+    `epsilon` with a `delta` means the largest rho that is (epsilon, delta)-DP, and that rho is charged. With
+    probability `1 - beta` all runs keep the errors of the black box's law. By default it is rerun when the number
+    of rows has grown by the factor `1 + growth` (at most 10), chosen for the least error if left out (BBScheduler,
+    [GROW] Algorithm 1). `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the
+    data grow (BBImprover, Algorithm 2). `chary.growing.ChangingBox` changes the algorithm, or its queries.
+
+    The dataset must be one of rows that are units, one of which is replaced, so that its size is public. Where the
+    session follows it (`start(..., follow=True)`), `session.append` does what is due, and so does the start. After a
+    restart `session.resume(call, bring=box)` goes on: bring the same black box.
+
+    Errors: `InvalidQuery` for a dataset of secret size, `InvalidParameter` for a black box that is not epsilon-DP
+    at the epsilon it is given, `NoPrice` for rho without a delta.
+    """
+
+    box: Box
+    _: KW_ONLY
+    beta: Probability
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+    growth: Positive | None = None
+    exponent: Positive | None = None
+    delta: Probability | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) == (self.rho is None) or (self.delta is not None and self.epsilon is None):
+            raise InvalidParameter(
+                "give the budget of all runs together as one of epsilon=, epsilon= with delta=, and rho="
+            )
+        pure = self.rho is None and self.delta is None
+        if self.exponent is not None and (self.growth is not None or pure):
+            raise InvalidParameter(
+                "a run at every size has an exponent= and a rho=, or epsilon= with delta=, no growth="
+            )
+        if Fraction(self.growth or 0) > MOST_GROWTH:
+            raise InvalidParameter("growth is a share, at most 9: 0.1 = 10 %, rerun when there are 1.1 times the rows")
+
+    def bind(self, spine: Spine) -> "StartSchedule":
+        return StartSchedule(self, spine.rows.neighbouring, self.runs(public_size(spine.rows)))
+
+    def brought(self) -> BlackBox:
+        return self.box
+
+    def runs(self, size: int) -> ScheduleRuns:
+        """The schedule from this size on."""
+        start, sizes = whole(size, "the number of rows at the start"), self._sizes()
+        if "exponent" in sizes:
+            return EveryRun(start=start, beta=self.beta, **sizes)
+        total: dict[str, Any] = {name: size for name, size in sizes.items() if name != "growth"}
+        law = self.box.law
+        growth = self.growth or best_growth(law, start=start, beta=self.beta, **total)
+        return EpochRuns(start=start, growth=growth, beta=self.beta, fall=law.fall, logs=law.logs, **total)
+
+    def _sizes(self) -> dict[str, Number]:
+        """What was said; what was left out stays so, since it depends on the size at the opening."""
+        names = ("epsilon", "rho", "growth", "exponent")
+        said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.delta is None:
+            return said
+        rho = zero_concentrated_rho_down(epsilon=Fraction(said.pop("epsilon")), delta=Fraction(self.delta))
+        return said | {"rho": rho}
+
+
+@dataclass(frozen=True)
+class StartSchedule(BoundOpening[Schedule]):
+    """Reserve the budget of all runs of a black box, for ever; nothing is read.
+
+    `runs` is what was made of the call at the public size of that time, which is told by the answer.
+    """
+
+    runs: ScheduleRuns = field(compare=False)
+
+    def __post_init__(self) -> None:
+        for run in self.call.box.changes:
+            run_of(self.call.box, self.neighbouring, self.runs, run, run)
+
+    @property
+    def event(self) -> Event:
+        return self.runs.event
+
+    def body(self) -> Json:
+        told = super().body()
+        law: Json = told.pop("box")
+        return {"black_box": self.call.box.body(self.neighbouring), "law": law} | told
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        for run in self.call.box.changes:
+            run_of(self.call.box, self.neighbouring, self.runs, run, run).prepare(rows)
+        return []
+
+    def run(self, touched: Touched) -> Ran:
+        return Ran(self.runs.body(), hits=0, tests=0, secret=dumped_first(FIRST))
+
+
+@keeps
+class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
+    """`run.ask()`: do what is due; None if nothing is. Nothing is charged.
+
+    When the database has outgrown several runs at once, only the last of them is done, with the shares of all. Each run
+    is done at most once, whatever processes and restarts there are. Errors: `UnknownHeld` for an opening that was
+    interrupted.
+    """
+
+    kind = Schedule.kind
+    names = "schedule"
+
+    @cached_property
+    def state(self) -> ScheduleState:
+        box, answer = self._box, self.spine.ledger.call(self.number).answer
+        if answer is None:
+            raise UnknownHeld(f"call {self.number} keeps no schedule: it was interrupted; open a new one")
+        began = next(law for law in box.laws if law.body() == self.terms["law"])
+        runs = runs_of_body(json.loads(answer))
+        return ScheduleState(self.spine, box, self.number, runs, box.law.either(began))
+
+    @cached_property
+    def _box(self) -> BlackBox:
+        box = self.brought
+        if not isinstance(box, BlackBox):
+            raise InvalidParameter(f"bring the black box again: session.resume({self.number}, bring=box)")
+        known = box.body(self.spine.rows.neighbouring) == self.terms["black_box"]
+        if not known or self.terms["law"] not in [law.body() for law in box.laws]:
+            raise InvalidParameter("this is another black box (or law) than the schedule was opened with")
+        return box
+
+    def question(self) -> RunSchedule:
+        rows, runs = self.spine.rows, self.state.runs
+        first, size = read_first(self.spine.ledger.secret(self.number)), public_size(rows)
+        return RunSchedule(self.number, self._box, rows.neighbouring, runs, first, runs.last(size), size)
+
+    def ask(self, asked: tuple[Any, ...], options: dict[str, Any], request: str | None) -> ScheduledRun | None:
+        while True:
+            try:
+                found: ScheduledRun = self.spine.perform(self.question(*asked, **options), request)
+                return found
+            except NothingDue:
+                return None
+            except RunTaken:
+                continue
+
+    def follow(self) -> ScheduledRun | None:
+        """What is due."""
+        return self.ask((), {}, None)
+
+
+def _box(box: Any) -> BlackBox:
+    if not isinstance(box, BlackBox):
+        raise InvalidParameter("schedule a black box, such as chary.growing.AlgorithmBox(make, law=(1, 2))")
+    return box

@@ -1,0 +1,745 @@
+"""Selection of several: candidates above a threshold, top k, greedy covers, withheld selections."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final, Generic, Literal, Self
+
+import numpy as np
+
+from chary import noise
+from chary.accounting import Event, Extendable, LargestOf, Publication, Targeted
+from chary.answers import Key, handed_out, scalar
+from chary.calls.algorithm import Algorithm, When, canonical_outcome
+from chary.calls.answers import Chosen, Conditional, Coverage, Gathered, Ranking, Selected, published_best
+from chary.calls.call import Bound, Call, CallT, Extending, call
+from chary.calls.compute import PublishIf
+from chary.calls.fields import Candidates, Condition, Covering, Exact, Positive, Whole
+from chary.calls.sharpness import Valued
+from chary.calls.thresholds import AskEachKey, AskReleaseIf, AskSharpRelease, AskSharpWatch, AskWatch, ReleaseIf, keyed
+from chary.core.history import earlier
+from chary.core.plan import Interaction, Json, Ran, Touched, laplace_for_each, natural
+from chary.core.transaction import Spine
+from chary.data import Count, Predicate, Query, Reading, Rows
+from chary.data.queries.count import any_of
+from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
+from chary.mechanisms import Additive, Laplace, TopK
+from chary.mechanisms.additive import Integers, padded, unpadded
+from chary.mechanisms.choices import Score
+from chary.numbers import plain
+
+# Private algorithms side by side, each returning a score and a solution.
+
+Scored = tuple[Score, Any] | None
+
+
+@dataclass(frozen=True)
+class SideBySide(Bound[CallT], Generic[CallT]):
+    """Private algorithms side by side, each returning [score, solution]; neighbours may differ in all of them.
+
+    The largest epsilon stands for all, and each part carries the mean of the deltas, so that they add up.
+    """
+
+    algorithms: Sequence[Algorithm]
+
+    @cached_property
+    def epsilon_each(self) -> Fraction:
+        """The largest epsilon."""
+        return max(algorithm.size[0] for algorithm in self.algorithms)
+
+    @cached_property
+    def delta_each(self) -> Fraction:
+        """The mean of the deltas."""
+        return sum((algorithm.size[1] for algorithm in self.algorithms), Fraction(0)) / len(self.algorithms)
+
+    @property
+    def parallel(self) -> int:
+        return len(self.algorithms)
+
+    def body(self) -> Json:
+        size = {"epsilon": str(self.epsilon_each), "parallel": self.parallel}
+        return {"candidates": [algorithm.body() for algorithm in self.algorithms]} | size
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        return [rows.snapshot(columns) for columns in self._readings]
+
+    @cached_property
+    def _readings(self) -> list[Sequence[str] | None]:
+        """The different sets of columns, each of which is read once."""
+        return list(dict.fromkeys(algorithm.columns for algorithm in self.algorithms))
+
+    def scored(self, position: int, touched: Touched) -> Scored:
+        """Run one candidate on rows of its own; None if it raised or returned no [score, solution]."""
+        algorithm = self.algorithms[position]
+        rows = touched.values[self._readings.index(algorithm.columns)]
+        return scored(algorithm, rows, touched.source)
+
+    def chosen(self, answer: Json) -> tuple[Chosen, ...]:
+        """The published candidates of an answer."""
+        parts = zip(answer["positions"], answer["scores"], answer["solutions"], strict=True)
+        return tuple(Chosen(self.algorithms[position].name, *outcome) for position, *outcome in parts)
+
+
+def published(positions: list[int], outcomes: Sequence[Scored], *, tests: int) -> Ran:
+    """What is published of so many candidates; each of them is a hit."""
+    scores = [None if outcome is None else outcome[0] for outcome in outcomes]
+    solutions = [None if outcome is None else outcome[1] for outcome in outcomes]
+    answer = {"positions": positions, "scores": scores, "solutions": solutions, "tested": tests}
+    return Ran(answer, hits=len(positions), tests=tests)
+
+
+def scored(algorithm: Algorithm, rows: Any, source: noise.Source) -> Scored:
+    """The score and the solution of one run; None if it raised or returned no such pair."""
+    try:
+        outcome = algorithm.outcome(rows, source)
+    except AlgorithmFailed:
+        return None
+    pair = isinstance(outcome, list) and len(outcome) == 2
+    if not pair or isinstance(outcome[0], bool) or not isinstance(outcome[0], (int, float)):
+        return None
+    return outcome[0], outcome[1]
+
+
+def listed(algorithms: Any) -> tuple[Algorithm, ...]:
+    """The candidates; refuses an empty list, what is no algorithm, and names that occur twice."""
+    found = tuple(algorithms) if isinstance(algorithms, (list, tuple)) else ()
+    if not found or not all(isinstance(algorithm, Algorithm) for algorithm in found):
+        raise InvalidParameter(
+            'candidates are a query with public keys, or a list such as [chary.Algorithm("tree", run, epsilon=0.1)]'
+        )
+    if len({algorithm.name for algorithm in found}) != len(found):
+        raise InvalidParameter("candidates must have different names")
+    return found
+
+
+# Greedy coverage: the candidates that cover most together, each a conditional release of its own.
+
+Named = tuple[Key | str, Predicate]
+# Each is a transaction of its own, whose question excludes all that were chosen before.
+MOST_CANDIDATES: Final = 1000
+
+
+@call("cover", subject="selection")
+class Cover(Valued[Coverage]):
+    """Greedy coverage: in turn, a candidate is chosen if at least `above` units have a row in it and none in those
+    chosen before, up to noise. Candidates are conditions, or the keys of a count without `keep_per_unit`.
+
+    Guarantee: each candidate is one conditional release, whose question depends on what was published before ([TCT]
+    section 4): with `epsilon` an epsilon-DP call with the NotPrior target "published", otherwise a `SharpTest` with a
+    fresh value (see `ReleaseIf`); only what is chosen is charged. Each is a transaction of its own: other calls may
+    come in between, and with `epsilon` a held one can be revised by its number. It stops after `k` were chosen or when
+    the budget runs out. A repeated `request` goes on where it was interrupted. A quote is that of the first candidate.
+    """
+
+    candidates: Covering
+    _: KW_ONLY
+    k: Whole | None = None
+
+    def bind(self, spine: Spine) -> Interaction:
+        return self._step(spine, conditions_of(self.candidates)[0][1], [])
+
+    def perform(self, spine: Spine, request: str | None = None) -> Coverage:
+        named = conditions_of(self.candidates)
+        most = len(named) if self.k is None else self.k
+        check_most(most, len(named), "candidates")
+        chosen: list[Chosen] = []
+        calls: list[int] = []
+        found: list[Predicate] = []
+        for position, (name, condition) in enumerate(named):
+            own = None if request is None else f"{request}/{position}"
+            try:
+                outcome: Conditional = spine.perform(self._step(spine, condition, found), own)
+            except BudgetRefused:
+                if not calls:
+                    raise
+                break
+            calls.append(outcome.call)
+            if outcome.value is not None:
+                chosen.append(Chosen(name, outcome.value))
+                found.append(condition)
+            if len(chosen) == most:
+                break
+        told = self._step(spine, named[0][1], []).published()
+        return handed_out(self._covered(named, chosen, calls, told), spine)
+
+    def _covered(self, named: list[Named], chosen: list[Chosen], calls: list[int], told: Publication) -> Coverage:
+        names = tuple(name for name, _ in named)
+        columns = self.candidates.columns if isinstance(self.candidates, Count) else ("condition",)
+        keys = tuple(name if isinstance(name, tuple) else (name,) for name in names)
+        return Coverage(calls[-1], columns, keys, tuple(chosen), tuple(calls), told, names, self.k or len(names))
+
+    def _step(self, spine: Spine, condition: Predicate, found: list[Predicate]) -> AskReleaseIf | AskSharpRelease:
+        query = Count(where=condition, without=any_of(found))
+        return ReleaseIf(query, above=self.above, **self.ways).bind(spine)
+
+
+def conditions_of(candidates: Count | Sequence[Any]) -> list[Named]:
+    """Each candidate's name and condition; `InvalidQuery` for what has no conditions, one twice, or more than 1,000."""
+    if isinstance(candidates, Count):
+        _check_number(len(candidates.keys or ()))
+        return list(zip(candidates.keys or (), candidates.conditions(), strict=True))
+    if isinstance(candidates, (str, Query)) or not isinstance(candidates, Sequence) or not candidates:
+        raise InvalidQuery('candidates are a count with public keys, or conditions such as ["age >= 65", "smoker"]')
+    _check_number(len(candidates))
+    conditions = [Predicate.parse(condition) if isinstance(condition, str) else condition for condition in candidates]
+    if not all(isinstance(condition, Predicate) for condition in conditions):
+        raise InvalidQuery('each candidate is a condition, such as "age >= 65"')
+    if len(set(conditions)) != len(conditions):
+        raise InvalidQuery("candidates must be different conditions")
+    return [(condition.text, condition) for condition in conditions]
+
+
+def _check_number(candidates: int) -> None:
+    if candidates > MOST_CANDIDATES:
+        raise InvalidQuery(f"give at most {MOST_CANDIDATES:,} candidates, not {candidates:,}")
+
+
+# A selection that holds what it does not publish, and its revisions: the same outcomes against another condition.
+
+# Beside each outcome its position and what separates it from the next.
+_BESIDE: Final = 32
+# All of it is written whenever a selection holds outcomes.
+MOST_ROOM: Final = 2**24
+
+Pairs = dict[int, tuple[Any, Any]]
+
+
+@call("reselect", subject="selection")
+class Reselect(Call[Selected]):
+    """Publish what a selection held (`Select` with `room`) if it meets another condition; no data are read.
+
+    The condition is a bar `above` for scores, or `when` of [score, solution]. Candidates come in the order they were
+    listed; what was published before is told no more, and what still does not meet the condition stays held.
+
+    Guarantee: for each candidate an extension of its target (`Extendable`, [TCT] Algorithm 2) by the outcomes that meet
+    this condition and none before: the selection and all its revisions together hit at most once for each. Each that
+    is published now is charged like one of the selection, and none where the selection was charged hit or miss. When
+    the budget cannot pay for all that may hit it halts at the last one that fits; later candidates stay held. Where
+    the condition raises, the candidate is a hit that failed, and held no more.
+
+    Errors: `UnknownHeld` when that call holds nothing; `InvalidParameter` unless one of `above` and `when` is given.
+    """
+
+    held: Whole
+    _: KW_ONLY
+    above: Exact | None = None
+    when: Condition | None = None
+
+    def __post_init__(self) -> None:
+        if (self.above is None) == (self.when is None):
+            raise InvalidParameter("give another bar, above=, or a condition on [score, solution], when=")
+
+    def bind(self, spine: Spine) -> "AskReselect":
+        original = earlier(spine, self.held, "select", "a selection")
+        if "room" not in original:
+            raise UnknownHeld(f"call {self.held} holds no outcomes: a selection keeps them with room= only")
+        return AskReselect(self, spine.rows.neighbouring, original)
+
+
+@dataclass(frozen=True)
+class AskReselect(Extending[Reselect]):
+    """The revision, as it is run."""
+
+    halts = True
+
+    @property
+    def held(self) -> int:
+        return self.call.held
+
+    @property
+    def parallel(self) -> int:
+        found: int = self.original["parallel"]
+        return found
+
+    def run(self, touched: Touched) -> Ran:
+        kept, tested = restored(touched.secret or b""), 0
+        found: dict[int, Scored] = {}
+        while tested < self.parallel and len(found) != touched.most_hits:
+            if tested in kept and (met := self._met(kept[tested])) is not False:
+                outcome = kept.pop(tested)
+                found[tested] = outcome if met else None
+            tested += 1
+        told = published(list(found), list(found.values()), tests=tested)
+        return replace(told, secrets={self.held: stored(kept, self.original["room"], self.parallel)})
+
+    def _met(self, outcome: tuple[Any, Any]) -> bool | None:
+        """Whether the outcome is published; None if the condition raised."""
+        if self.call.above is not None:
+            return bool(outcome[0] >= Fraction(self.call.above))
+        try:
+            return self.call.when is not None and self.call.when(list(outcome))
+        except AlgorithmFailed:
+            return None
+
+    def present(self, answer: Json, call: int) -> Selected:
+        names = [each["algorithm"] for each in self.original["candidates"]]
+        parts = zip(answer["positions"], answer["scores"], answer["solutions"], strict=True)
+        above = tuple(Chosen(names[position], *outcome) for position, *outcome in parts)
+        return Selected(call, ("name",), tuple((name,) for name in names), above, answer["tested"])
+
+
+def fitting(outcome: Scored, room: int) -> Scored:
+    """The outcome if there is room for it; one that does not fit has failed, like a run that raised."""
+    if outcome is None or len(canonical_outcome(list(outcome)).encode()) > room:
+        return None
+    return outcome
+
+
+def stored(outcomes: Pairs, room: int, candidates: int) -> bytes:
+    """Held outcomes by their positions, in a length that tells nothing of them."""
+    told = json.dumps([[position, *outcome] for position, outcome in outcomes.items()], separators=(",", ":"))
+    return padded(told.encode(), (room + _BESIDE) * candidates)
+
+
+def restored(secret: bytes) -> Pairs:
+    """What `stored` was given."""
+    kept: Iterable[list[Any]] = json.loads(unpadded(secret))
+    return {position: (score, solution) for position, score, solution in kept}
+
+
+def check_room(room: int, candidates: int) -> None:
+    """Refuse more than a ledger should hold."""
+    if room * candidates > MOST_ROOM:
+        raise InvalidParameter(f"room for all candidates must be at most {MOST_ROOM} bytes, which they take together")
+
+
+# Public candidates against a bar: keys of a query, or conditions, each tested by itself and told with its value.
+
+
+class _PublicCandidates(AskEachKey):
+    """What is read and told of them; of conditions, `query` is the count of the first."""
+
+    @cached_property
+    def counts(self) -> Sequence[Query]:
+        """The counts of all conditions, or the keyed query alone."""
+        if self.query.keys is not None:
+            return [self.query]
+        return [Count(where=condition) for _, condition in conditions_of(self.call.candidates)]
+
+    @cached_property
+    def candidates(self) -> tuple[Key, ...]:
+        """The keys, or the texts of the conditions."""
+        if self.query.keys is not None:
+            return tuple(self.query.keys)
+        return tuple((text,) for text, _ in conditions_of(self.call.candidates))
+
+    @cached_property
+    def parallel(self) -> int:
+        """A unit may meet every condition."""
+        return self.query.reach(self.neighbouring) if self.query.keys is not None else len(self.counts)
+
+    @property
+    def at_once(self) -> int:
+        return len(self.candidates)
+
+    def queries(self) -> Sequence[Query]:
+        return self.counts
+
+    def exact(self, touched: Touched) -> Integers:
+        return np.concatenate([touched.integers(position) for position in range(len(self.counts))])
+
+    def present(self, answer: Json, call: int) -> Selected:
+        above = tuple(
+            Chosen(scalar(self.candidates[position]), natural(steps, self.query.grid))
+            for position, steps in zip(answer["positions"], answer["noisy"], strict=True)
+        )
+        columns = ("condition",) if self.query.keys is None else self.query.columns
+        return Selected(call, columns, self.candidates, above, answer["tested"], publication=self.published())
+
+
+class SelectByNoise(_PublicCandidates, AskWatch):
+    """By Laplace noise, which is that of the value as well."""
+
+
+class SelectSharply(_PublicCandidates, AskSharpWatch):
+    """By sharp tests, each hit with a fresh value."""
+
+
+# The best few of many candidates, paid by what is published, however many candidates there are.
+
+
+@call("top", subject="selection")
+class Top(Call[Ranking]):
+    """The best `k` candidates with their noisy scores, best first; of equal scores the earlier candidate.
+
+    Candidates are the keys of a query (a series has its positions), each with noise for `epsilon`, or private
+    algorithms that return [score, solution] and bring their own epsilons. `gap` ends the list where the next score
+    is more than this below the last one, `above` where it is below a bar, `until` after the first score with which the
+    list of those so far, which is public then, meets a condition: `until=When("sum", lambda scores: sum(scores) > 9)`.
+    `stop` is a condition on all that is public then, a list of `{"name": , "score": , "solution": }`.
+
+    Guarantee: each candidate is epsilon-DP on its own (`Extendable`); a hit is charged for each that is published,
+    at most as many as neighbours can differ in, whatever the number of candidates ([TCT] Algorithm 3, one-shot; theory
+    1.6, 4). Deltas of all algorithms are paid; the largest of their epsilons prices all.
+
+    Errors: `InvalidParameter` for fewer than k candidates, equal names or a missing epsilon. An algorithm that
+    raises or returns no finite score ranks below all others; if it is published all the same it is `failed`. If all
+    fail, or `until` or `stop` raises, which ends the list, `AlgorithmFailed`, charged.
+    """
+
+    candidates: Candidates
+    _: KW_ONLY
+    k: Whole
+    epsilon: Positive | None = None
+    gap: Exact | None = None
+    above: Exact | None = None
+    until: Condition | None = None
+    stop: Condition | None = None
+
+    @classmethod
+    def recorded(cls, body: Json) -> Self:
+        return super().recorded(body | {"candidates": body.get("query")})
+
+    def bind(self, spine: Spine) -> "TopKeys | TopAlgorithms":
+        if isinstance(self.candidates, Query):
+            return TopKeys(self, spine.rows.neighbouring, self._keyed(self.candidates))
+        if self.epsilon is not None:
+            raise InvalidParameter("algorithms bring their own epsilon: leave epsilon= out")
+        algorithms = listed(self.candidates)
+        check_most(self.rule.most, len(algorithms), "candidates")
+        return TopAlgorithms(self, spine.rows.neighbouring, algorithms)
+
+    def _keyed(self, query: Query) -> Query:
+        if query.keys is None:
+            raise InvalidQuery('top needs public keys, such as count().by("clinic", ["a", "b"])')
+        if self.epsilon is None:
+            raise InvalidParameter("say how noisy each key may be, such as epsilon=0.02")
+        check_most(self.rule.most, len(query.keys), "keys")
+        return query
+
+    @property
+    def rule(self) -> TopK:
+        """The rule, in the candidates' own units; `InvalidParameter` for a negative gap."""
+        return TopK(self.k, self.gap, self.above)
+
+    def told(self) -> Json:
+        """The rule as the ledger tells it."""
+        rules = {"until": self.until, "stop": self.stop}
+        rule = {"gap": self.gap, "above": self.above} | {name: when.name for name, when in rules.items() if when}
+        return {"k": self.k} | {name: str(said) for name, said in rule.items() if said is not None}
+
+    def ended(self, best: Sequence[Chosen]) -> tuple[int, Json]:
+        """How many of the best are published, which follows from what is, and whether a condition failed."""
+        for place in range(1, len(best) + 1) if self.until or self.stop else ():
+            try:
+                if self._met(best[:place]):
+                    return place, {}
+            except AlgorithmFailed:
+                return place, {"failed": True}
+        return len(best), {}
+
+    def _met(self, public: Sequence[Chosen]) -> bool:
+        """Whether the list ends where this much of it is public."""
+        if self.until is not None and self.until([chosen.score for chosen in public]):
+            return True
+        return self.stop is not None and self.stop([chosen._asdict() for chosen in public])
+
+
+@dataclass(frozen=True)
+class TopKeys(Bound[Top]):
+    """The best keys of a query, as they are ranked."""
+
+    query: Query
+    decides = True
+
+    @cached_property
+    def keys(self) -> tuple[Any, ...]:
+        """The public keys."""
+        return tuple(self.query.keys or ())
+
+    @cached_property
+    def mechanism(self) -> TopK:
+        """The rule, in grid steps."""
+        bars = (self.call.gap, self.call.above)
+        gap, above = (None if bar is None else Fraction(bar) / self.query.grid for bar in bars)
+        return TopK(self.call.k, gap, above)
+
+    @cached_property
+    def noise(self) -> Laplace:
+        """The noise of each key's value; refuses noise out of range."""
+        return laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
+
+    def accuracy(self) -> tuple[Additive, Fraction]:
+        return self.noise, self.query.grid
+
+    @cached_property
+    def event(self) -> Event:
+        return Extendable(self.call.epsilon or 0)
+
+    @cached_property
+    def parallel(self) -> int:
+        return self.query.reach(self.neighbouring)
+
+    @property
+    def most_hits(self) -> int:
+        return min(self.call.k, self.parallel)
+
+    def body(self) -> Json:
+        size = {"epsilon": str(self.call.epsilon), "parallel": self.parallel}
+        return {"query": self.query.body()} | self.call.told() | size
+
+    def queries(self) -> Sequence[Query]:
+        return [self.query]
+
+    def run(self, touched: Touched) -> Ran:
+        found = self.mechanism.step(touched.integers(), self.noise, touched.source)
+        kept, failed = self.call.ended(self._best(found.positions, found.noisy))
+        answer = {"positions": found.positions[:kept], "noisy": found.noisy[:kept]} | failed
+        return Ran(answer, hits=kept, tests=len(self.keys))
+
+    def present(self, answer: Json, call: int) -> Ranking:
+        _check_ended(answer)
+        best = self._best(answer["positions"], answer["noisy"])
+        keys = tuple(self.keys[position] for position in answer["positions"])
+        return Ranking(call, self.query.columns, keys, best, told=self._told)
+
+    def _best(self, positions: Sequence[int], noisy: Sequence[int]) -> tuple[Chosen, ...]:
+        scores = [natural(steps, self.query.grid) for steps in noisy]
+        return tuple(Chosen(self.keys[place], score) for place, score in zip(positions, scores, strict=True))
+
+    @property
+    def _told(self) -> LargestOf:
+        """How the best are published."""
+        return published_best(self.noise, self.query, self.neighbouring, candidates=len(self.keys), most=self.call.k)
+
+    def foretold(self) -> str:
+        ends = replace(self._told, floor=None, ceiling=None).interval(0)
+        below, above = (plain(float(abs(end or 0))) for end in (ends.low, ends.high))
+        return f"what is told is at most {below} too high and {above} too low, all together, 95 times in 100"
+
+
+@dataclass(frozen=True)
+class TopAlgorithms(SideBySide[Top]):
+    """The best of several private algorithms, as they are ranked: a hit for each that is published, and all deltas."""
+
+    @cached_property
+    def event(self) -> Event:
+        return Extendable(self.epsilon_each, self.delta_each)
+
+    @property
+    def most_hits(self) -> int:
+        return min(self.call.k, self.parallel)
+
+    def body(self) -> Json:
+        return super().body() | self.call.told()
+
+    def run(self, touched: Touched) -> Ran:
+        outcomes = [self.scored(position, touched) for position in range(self.parallel)]
+        scores = [None if outcome is None else outcome[0] for outcome in outcomes]
+        ranked = self.call.rule.choose(scores)
+        names = [algorithm.name for algorithm in self.algorithms]
+        kept, failed = self.call.ended([Chosen(names[place], *(outcomes[place] or (None,))) for place in ranked])
+        best = ranked[:kept]
+        found = published(best, [outcomes[position] for position in best], tests=self.parallel)
+        return replace(found, answer=found.answer | failed)
+
+    def present(self, answer: Json, call: int) -> Ranking:
+        _check_ended(answer)
+        best = self.chosen(answer)
+        if best and best[0].failed:
+            raise AlgorithmFailed("every candidate raised, or returned no [score, solution]; charged")
+        return Ranking(call, ("name",), tuple((chosen.name,) for chosen in best), best)
+
+
+def _check_ended(answer: Json) -> None:
+    if "failed" in answer:
+        raise AlgorithmFailed("the condition that ends the list raised, or is neither true nor false; charged")
+
+
+def check_most(k: int, candidates: int, words: str) -> None:
+    """Refuse to look for more than there are."""
+    if k > candidates:
+        raise InvalidParameter(f"k is {k}, but there are only {candidates} {words}")
+
+
+# Greedy choice of private candidates whose scores depend on what was chosen before ([TCT] section 4, coverage).
+
+
+@call("greedy", subject="selection")
+class Greedy(Call[Gathered]):
+    """Private candidates chosen one after another, each by a score that may depend on what was chosen before.
+
+    Candidates are private algorithms that return [score, solution] and take a parameter `chosen`: the list of
+    [name, solution] of all that were chosen before, which is public. `by="turn"` runs each once, in the order they are
+    listed, and chooses it if its score is `above` or more; `by="best"` runs all that are left in every round, and
+    chooses the best of them, until none is `above`. It stops after `k` were chosen or when the budget runs out.
+
+    Guarantee: in turn each candidate is one conditional release (`PublishIf`), whose condition depends on what was
+    published before; a round of the best is one-shot top-1 (`Top`). So what is chosen is charged, each as one hit of
+    an epsilon-DP call, all that is not is free, and the algorithms' deltas are paid whenever they are run. Each step is
+    a transaction of its own, and by turn an outcome that was held can be extended by its number. A repeated `request`
+    goes on where it was interrupted. A quote is that of the first step.
+
+    Errors: `InvalidParameter` for queries, equal names and a parameter `chosen` of a candidate's own; by turn
+    `AlgorithmFailed`, charged, for a candidate that raises. What returns no [score, solution] is not chosen.
+
+    >>> def adds(rows, source, chosen):
+    ...     return [10 - 4 * len(chosen), "solution"]
+    >>> Greedy([Algorithm("first", adds, epsilon="0.02")], above=5).by
+    'turn'
+    """
+
+    candidates: Candidates
+    _: KW_ONLY
+    above: Exact
+    k: Whole | None = None
+    by: Literal["turn", "best"] = "turn"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.candidates, Query):
+            raise InvalidParameter("greedy choice is of algorithms; of conditions and keys it is Cover")
+        if any("chosen" in algorithm.parameters for algorithm in listed(self.candidates)):
+            raise InvalidParameter("chosen is the parameter by which candidates learn what was chosen before")
+        check_most(self._most, len(self._algorithms), "candidates")
+
+    def bind(self, spine: Spine) -> Interaction:
+        return self._step(self._algorithms, []).bind(spine)
+
+    def perform(self, spine: Spine, request: str | None = None) -> Gathered:
+        found: list[Chosen] = []
+        calls: list[int] = []
+        left, tested = list(self._algorithms), 0
+        while left and len(found) < self._most:
+            asked = left if self.by == "best" else left[:1]
+            own = None if request is None else f"{request}/{len(calls)}"
+            try:
+                number, chosen = self._told(self._step(asked, found).perform(spine, own), asked)
+            except BudgetRefused:
+                if not calls:
+                    raise
+                break
+            calls.append(number)
+            tested = max(tested, len(self._algorithms) if self.by == "best" else len(calls))
+            found += [] if chosen is None else [chosen]
+            if self.by == "best" and chosen is None:
+                break
+            left = left[1:] if self.by == "turn" else [each for each in left if chosen and each.name != chosen.name]
+        names = tuple((algorithm.name,) for algorithm in self._algorithms)
+        return handed_out(Gathered(calls[-1], ("name",), names, tuple(found), tested, tuple(calls)), spine)
+
+    @property
+    def _algorithms(self) -> tuple[Algorithm, ...]:
+        return listed(self.candidates)
+
+    @property
+    def _most(self) -> int:
+        return len(self._algorithms) if self.k is None else self.k
+
+    def _step(self, asked: Sequence[Algorithm], found: Sequence[Chosen]) -> PublishIf | Top:
+        public = [[chosen.name, chosen.solution] for chosen in found]
+        told = [_knowing(algorithm, public) for algorithm in asked]
+        if self.by == "best":
+            return Top(told, k=1, above=self.above)
+        bar = Fraction(self.above)
+        return PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _score(outcome) >= bar))
+
+    def _told(self, answer: Any, asked: Sequence[Algorithm]) -> tuple[int, Chosen | None]:
+        """The number of the call, and what it chose."""
+        if self.by == "best":
+            return answer.call, (answer.best[0] if answer.best else None)
+        chosen = Chosen(asked[0].name, *answer.value) if answer.published else None
+        return answer.call, chosen
+
+
+def _knowing(algorithm: Algorithm, public: list[Any]) -> Algorithm:
+    parameters: Mapping[str, Any] = {**algorithm.parameters, "chosen": public}
+    return replace(algorithm, parameters=parameters)
+
+
+def _score(outcome: Any) -> float | Fraction:
+    """The score of an outcome; below all bars for what is no [score, solution]."""
+    pair = isinstance(outcome, list) and len(outcome) == 2
+    if not pair or isinstance(outcome[0], bool) or not isinstance(outcome[0], (int, float)):
+        return float("-inf")
+    return Fraction(outcome[0])
+
+
+# All candidates that reach a bar, paid by what is published.
+
+
+@call("select", subject="selection")
+class Select(Valued[Selected]):
+    """All candidates that reach a bar, in the order they are listed, with their scores: keys of a query, conditions or
+    private algorithms.
+
+    Guarantee: an algorithm, whose outcomes are [score, solution], is one (epsilon, delta)-DP call with the NotPrior
+    target "published" ([TCT] section 4); one that fails reaches no bar, and the deltas of all are paid. A counted
+    candidate is tested as a key of `Watch` is: by `hits`, `price` or `within` each is a `SharpTest` with a fresh value,
+    by `epsilon` an epsilon-DP call, and many against too low a bar are refused alike (see `Threshold`). One unit may
+    meet all conditions, and be in as many keys as the query says. When the budget cannot pay for that many hits it
+    halts at the last one that fits; later candidates are `untested`.
+
+    With `room`, outcomes of algorithms that were not published are held as secret state, of so many bytes each in the
+    ledger, and can be published by another condition (`Reselect`); one that does not fit has failed.
+    """
+
+    candidates: Candidates
+    _: KW_ONLY
+    room: Whole | None = None
+
+    def __post_init__(self) -> None:
+        if _counted(self.candidates):
+            super().__post_init__()
+            if self.room is not None:
+                raise InvalidParameter("only outcomes of algorithms are held: leave room= out")
+        elif self.ways:
+            raise InvalidParameter("algorithms bring their own epsilon: say nothing of how sharply they are tested")
+        elif self.room is not None:
+            check_room(self.room, len(listed(self.candidates)))
+
+    def bind(self, spine: Spine) -> "SelectAbove | SelectByNoise | SelectSharply":
+        neighbouring = spine.rows.neighbouring
+        if not _counted(self.candidates):
+            return SelectAbove(self, neighbouring, listed(self.candidates))
+        asked = self.candidates
+        query = keyed(asked) if isinstance(asked, Query) else Count(where=conditions_of(asked)[0][1])
+        if self.epsilon is not None:
+            return SelectByNoise(self, neighbouring, query)
+        sharpness = self.sharpness(spine.filter, query.sensitivity(neighbouring), query.grid, self.value_share)
+        return SelectSharply(self, neighbouring, query, sharpness)
+
+
+def _counted(candidates: Any) -> bool:
+    """Whether candidates are counted: keys or conditions, not algorithms."""
+    counted = isinstance(candidates, (list, tuple)) and any(isinstance(each, (str, Predicate)) for each in candidates)
+    return counted or isinstance(candidates, Query)
+
+
+@dataclass(frozen=True)
+class SelectAbove(SideBySide[Select]):
+    """The selection, as it is run."""
+
+    halts = True
+
+    @cached_property
+    def event(self) -> Event:
+        return Targeted(self.epsilon_each, None, self.delta_each)
+
+    def body(self) -> Json:
+        held = {} if self.call.room is None else {"room": self.call.room}
+        return super().body() | {"above": str(self.call.above)} | held
+
+    def run(self, touched: Touched) -> Ran:
+        found: list[int] = []
+        outcomes: list[Scored] = []
+        held: Pairs = {}
+        tested, room = 0, self.call.room
+        while tested < self.parallel and len(found) != touched.most_hits:
+            outcome = self.scored(tested, touched)
+            if outcome is not None and outcome[0] >= Fraction(self.call.above):
+                found.append(tested)
+                outcomes.append(outcome)
+            elif room is not None and (kept := fitting(outcome, room)) is not None:
+                held[tested] = kept
+            tested += 1
+        told = published(found, outcomes, tests=tested)
+        return told if room is None else replace(told, secret=stored(held, room, self.parallel))
+
+    def present(self, answer: Json, call: int) -> Selected:
+        keys = tuple((algorithm.name,) for algorithm in self.algorithms)
+        return Selected(call, ("name",), keys, self.chosen(answer), answer["tested"])

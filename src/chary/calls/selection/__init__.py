@@ -1,1 +1,0 @@
-"""Selection among many candidates."""

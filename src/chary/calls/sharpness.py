@@ -1,0 +1,394 @@
+"""How accurate a test is to be: by epsilon, hits, privacy cost, or distance from the threshold."""
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import isqrt
+from typing import Any, ClassVar, Final, Self
+
+from chary.accounting import Event
+from chary.accounting.sharp_tests import LEAST_SPEED, SharpTails, SharpTest, least_price, sharp_table
+from chary.accounting.sharp_widths import check_chance, half_width
+from chary.calls.call import AnswerT, Call
+from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
+from chary.core.plan import KEPT, Interaction, Within
+from chary.errors import InvalidParameter, NoPrice
+from chary.filters import Filter, RenyiFilter
+from chary.mechanisms import Gaussian
+from chary.mechanisms.threshold_tests import SharpSampler
+from chary.numbers import Number, exact, plain
+
+# What a caller wants of a sharp test, and the test that follows from it under the session's filter.
+
+# Of the price of a hit, what its value takes: near the least error of values at full separation (theory 10).
+VALUE_SHARE: Final = Fraction(1, 4)
+SURE: Final = Fraction(19, 20)
+# Parts of a budget's epsilon that have orders of their own, of which the lower ones suit a few hits.
+_GRAINS: Final = (10, 16, 20, 25, 32, 50, 100, 200)
+# Halvings of a ratio of 16, or in rare cases of 2^62: the price is found to a part in 5,000, or in 400.
+_HALVINGS: Final = 14
+# How near to its bar a test is right but for a chance, in sensitivities.
+Width = Callable[[SharpTest, float], float]
+
+
+def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
+    """The filter, if it has prices for sharp tests; `NoPrice` says what to do otherwise."""
+    if isinstance(filter_, RenyiFilter):
+        return filter_
+    raise NoPrice(
+        f"the {filter_.kind} filter has no price for a sharp test: open the session with a delta and the Renyi filter, "
+        f"or {otherwise}"
+    )
+
+
+def chance_of_each(sure: Number, tests: int) -> Fraction:
+    """The chance of a false alarm, or of a miss, from where on each of so many tests counts as right.
+
+    >>> chance_of_each("0.95", 100)
+    Fraction(1, 4000)
+    """
+    return (1 - exact(sure, "confidence")) / (2 * tests)
+
+
+def rho_of(price: Fraction, order: Fraction) -> Fraction:
+    """The Gaussian noise with this log-moment: that of rho is a (a - 1) rho at order a (theory 1.4)."""
+    return price / (order * (order - 1))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How sharply: by `hits`, or `price`, or `within` for so many `tests` together; see `HowSharply`."""
+
+    hits: int | None
+    price: Number | None
+    within: Number | None
+    tests: int | None
+    sure: Number = SURE
+
+    @classmethod
+    def said(cls, call: Any, **instead: Any) -> Self:
+        """What a call says of it, but for what is given instead."""
+        named = {name: getattr(call, name, None) for name in ("hits", "price", "within", "tests")}
+        return cls(**named | instead, sure=call.sure or SURE)
+
+    @property
+    def chance(self) -> Fraction | None:
+        """That of an error, of either kind, of each of the tests that are named."""
+        return None if self.tests is None else chance_of_each(self.sure, self.tests)
+
+
+@dataclass(frozen=True)
+class Sharpness:
+    """A sharp test of values that move by at most so many steps: its law, its bar, and the rho of the value of a hit.
+
+    `event` is the price of a hit with its value; `bar` is added to the steps above the threshold.
+    """
+
+    event: SharpTest
+    sampler: SharpSampler
+    bar: int
+    value_rho: Fraction | None
+    grid: Fraction
+
+    @property
+    def tails(self) -> SharpTails:
+        """How often such tests report a truth below the bar, and miss one above it."""
+        return SharpTails(self.sampler.table, self.bar)
+
+    def wrong_call(self, distance: int) -> float:
+        """The chance that a value so many steps above (negative: below) the threshold is called wrongly."""
+        hit = self.sampler.table.hit_chance(distance + self.bar)
+        return float(hit if distance < 0 else 1 - hit)
+
+    def within(self, tests: int, confidence: Number) -> Within:
+        """How far off so many tests may be together; the bar is placed for as many as the call names."""
+        table, chance = self.sampler.table, chance_of_each(confidence, tests)
+        steps = max(table.false_alarm_reach(chance) + self.bar, table.miss_reach(chance) - self.bar)
+        return Within(tests, float(exact(confidence, "confidence")), float(steps * self.grid), None)
+
+
+@lru_cache(maxsize=KEPT)
+def sharpness_at(
+    filter_: RenyiFilter, price: Fraction, share: Fraction, chance: Fraction | None, sensitivity: int, grid: Fraction
+) -> Sharpness:
+    """The test of a hit at this price, of which the part `share` is for its value, and where its bar lies.
+
+    Without a chance, of errors of either kind, a value at the bar hits with one half.
+    """
+    event = SharpTest(filter_.order, price)
+    tested = event if share == 0 else SharpTest(filter_.order, price * (1 - share))
+    table = sharp_table(order=filter_.order, price=Fraction(tested.price), steps=sensitivity)
+    bar = 0 if chance is None else table.bar(chance)
+    return Sharpness(event, SharpSampler(table), bar, rho_of(price * share, filter_.order) if share else None, grid)
+
+
+@lru_cache(maxsize=KEPT)
+def price_of(
+    wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share: Fraction, width: Width = half_width
+) -> Fraction:
+    """The log-moment of a hit, in whole steps of the filter, of which the part `share` is for its value.
+
+    `within` is counted in the same units as the sensitivity.
+    """
+    chance = wanted.chance
+    if chance is not None:
+        check_chance(chance)
+    whole, steps, tested = filter_.capacity.main, filter_.steps, 1 - share
+    if wanted.hits is not None:
+        return _some(whole // wanted.hits, steps)
+    if wanted.price is not None:
+        return _some(filter_.shares.cap(exact(wanted.price, "price")).main, steps)
+    near = _Near(float(exact(wanted.within or 0, "within") / sensitivity), float(chance or 0), width)
+
+    def right(main: int) -> bool:
+        return near.reached(filter_.order, tested * main / steps)
+
+    if chance is None or not right(whole):
+        grain = _selling_grain(filter_, tested, near)
+        orders = f", or open a new dataset with grain={plain(grain)}, for whose order it fits" if grain else ""
+        raise InvalidParameter(
+            f"not even the whole budget buys {wanted.tests} tests that are right within "
+            f"{plain(exact(wanted.within or 0, 'within'))}: let them be farther off, or give fewer tests={orders}"
+        )
+    low, high = near.around(filter_.order, steps / float(tested))
+    low = low if not right(low) else 1
+    high = high if high < whole and right(high) else whole
+    for _ in range(_HALVINGS):
+        middle = isqrt(low * high)
+        low, high = (low, middle) if right(middle) else (middle, high)
+    return _some(high, steps)
+
+
+@dataclass(frozen=True)
+class _Near:
+    """A test that is right within so many sensitivities, but for this chance."""
+
+    wanted: float
+    chance: float
+    width: Width
+
+    def reached(self, order: Fraction, price: Fraction) -> bool:
+        """Whether the test of this price is so near, and has a table."""
+        if price < least_price(order, LEAST_SPEED):
+            return False
+        try:
+            return self.width(SharpTest(order, price), self.chance) <= self.wanted
+        except InvalidParameter:  # a price at which a test tells nothing
+            return False
+
+    def around(self, order: Fraction, unit: float) -> tuple[int, int]:
+        """A fourth and four times of what the test of small losses takes, whose half-width is known (theory 10)."""
+        speed = math.acosh(self.chance**-0.5) / (math.sqrt(2) * self.wanted)
+        guess = float(order * (order - 1)) * speed**2 * unit
+        return max(1, int(guess / 4)), max(2, int(min(4 * guess, 1e300)))
+
+
+def _selling_grain(filter_: RenyiFilter, tested: Fraction, near: _Near) -> Fraction | None:
+    """A grain for whose order, fixed when a dataset is opened, the whole budget buys a test so near to its bar."""
+    for part in _GRAINS:
+        grain = filter_.budget.exact[0] / part
+        other = RenyiFilter.best(filter_.budget, grain=grain, approximate_delta=filter_.approximate_delta)
+        if near.reached(other.order, tested * Fraction(other.capacity.main, other.steps)):
+            return grain
+    return None
+
+
+def _some(main: int, steps: int) -> Fraction:
+    if main == 0:
+        raise InvalidParameter("so small a part of this budget tells nothing: take fewer hits, or a larger price")
+    return Fraction(main, steps)
+
+
+# What the opening of a run fixes for its sharp tests: the price of a hit, kept in the ledger, and what it buys.
+
+_BITS: Final = 8
+
+
+@dataclass(frozen=True)
+class HitTerms:
+    """The price of a hit, the part of it that its value takes, and the chance of an error for which bars are placed."""
+
+    filter: RenyiFilter
+    price: Fraction
+    share: Fraction
+    chance: Fraction | None = None
+
+    @classmethod
+    def found(
+        cls, wanted: Wanted, filter_: RenyiFilter, sensitivity: Fraction, share: Fraction, width: Width = half_width
+    ) -> Self:
+        """What follows from what is wanted, of values that one unit moves by so much."""
+        return cls(filter_, price_of(wanted, filter_, sensitivity, share, width), share, wanted.chance)
+
+    @property
+    def event(self) -> SharpTest:
+        """What a test may reveal, with the value of its hit."""
+        return SharpTest(self.filter.order, self.price)
+
+    def slower(self, part: Fraction) -> Self:
+        """Tests that climb with this part of the speed, at most 1: their price is its square.
+
+        It never falls below that of the slowest test that has a table.
+        """
+        least = least_price(self.filter.order, LEAST_SPEED) / (1 - self.share) * Fraction(1001, 1000)
+        return replace(self, price=min(self.price, max(self.price * part**2, least)))
+
+    def sharpness(self, sensitivity: int = 1, grid: Fraction = Fraction(1)) -> Sharpness:
+        """The test of values that one unit moves by so many steps of the grid."""
+        return sharpness_at(self.filter, self.price, self.share, self.chance, sensitivity, grid)
+
+    def noise(self, sensitivity: int = 1) -> Gaussian:
+        """That of the value of a hit."""
+        return Gaussian.for_rho(rho_of(self.price * self.share, self.filter.order), l2_squared=sensitivity**2)
+
+
+def coarse_down(size: int) -> int:
+    """A size taken down to its 8 leading bits, by less than 1 %: not a new table for every row that comes.
+
+    >>> coarse_down(1000), coarse_down(48842)
+    (1000, 48640)
+    """
+    spare = max(0, size.bit_length() - _BITS)
+    return size >> spare << spare
+
+
+# How sharply a call tests, as it is said in all calls that test, and what they tell of it.
+
+_WAYS: Final = ("epsilon", "hits", "price", "within")
+_TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= for Laplace noise"
+_LAPLACE: Final = "ask with epsilon= for Laplace noise"
+
+
+@dataclass(frozen=True)
+class HowSharply(Call[AnswerT]):
+    """A call that tests.
+
+    How sharply is said in one of four ways: `hits`, so many must fit into the whole budget; `price`, the share of the
+    whole budget that a hit may take; `within` with `tests`, all of so many tests must be right, with probability `sure`
+    (default 0.95), for values farther than that from the bar; or `epsilon`, a test by Laplace noise. The first three
+    are the sharpest test there is for its price (docs/theory.md) and need a session with a delta.
+    """
+
+    # Whether so many hits are those of sharp tests where a command does not say how sharply.
+    usually_sharp: ClassVar[bool] = True
+    _: KW_ONLY
+    epsilon: Positive | None = None
+    hits: Whole | None = None
+    price: Probability | None = None
+    within: Positive | None = None
+    tests: Whole | None = None
+    sure: Probability | None = None
+
+    def __post_init__(self) -> None:
+        check_one_way(self, _WAYS, _TOLD)
+        check_tests(self)
+
+    @property
+    def ways(self) -> dict[str, Any]:
+        """What was said of how sharply, and of values and bars, for another call."""
+        said = {name: getattr(self, name, None) for name in (*_WAYS, "tests", "sure", "below_margin", "value")}
+        return {name: value for name, value in said.items() if value is not None}
+
+    def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> Sharpness:
+        """The sharp test under this filter, of a call without epsilon; `NoPrice` but under a Renyi filter."""
+        terms = HitTerms.found(Wanted.said(self), priced_by(filter_, _LAPLACE), sensitivity * grid, value_share)
+        return terms.sharpness(sensitivity, grid)
+
+    def clear_terms(self, filter_: Filter, sensitivity: Fraction, width: Width) -> HitTerms:
+        """The price of an unclear answer under this filter, of a call without epsilon; `width` says what is right."""
+        return HitTerms.found(Wanted.said(self), priced_by(filter_, _LAPLACE), sensitivity, Fraction(0), width)
+
+
+def check_one_way(call: Call[Any], ways: tuple[str, ...], told: str) -> None:
+    """Refuse a call that does not say how sharply it tests in exactly one of these ways, which `told` shows."""
+    said = [way for way in ways if getattr(call, way) is not None]
+    if not said:
+        raise InvalidParameter(f"say how sharply: {told}")
+    if len(said) > 1:
+        raise InvalidParameter(f"how sharply is said {len(said)} times, by {'= and '.join(said)}=: give one of {told}")
+
+
+def check_tests(call: Any) -> None:
+    """Refuse what is said of so many tests together without their number, and of sharp tests beside `epsilon`."""
+    if call.tests is None and (alone := next((name for name in ("within", "sure") if _says(call, name)), None)):
+        raise InvalidParameter(f"{alone}= is for so many tests together: give tests= as well, such as tests=1000")
+    if call.epsilon is not None and (other := next((name for name in ("tests", "value") if _says(call, name)), None)):
+        raise InvalidParameter(f"{other}= belongs to a sharp test: give price= instead of epsilon=, or hits=")
+
+
+def _says(call: Any, name: str) -> bool:
+    return getattr(call, name, None) is not None
+
+
+def value_part(said: Number | None) -> Fraction:
+    """The part of the price of a hit that its value takes."""
+    return VALUE_SHARE if said is None else exact(said, "value")
+
+
+@dataclass(frozen=True)
+class FreshlyValued(HowSharply[AnswerT]):
+    """A test whose hit comes with a value, for the part `value` of the price of a hit (default: a quarter)."""
+
+    _: KW_ONLY
+    value: Probability | None = None
+
+    @property
+    def value_share(self) -> Fraction:
+        """The part of the price of a hit that its value takes."""
+        return value_part(self.value)
+
+
+@dataclass(frozen=True)
+class Threshold(HowSharply[AnswerT]):
+    """A call that tests against a bar, from which on values are hits.
+
+    Many tests at once (keys, or the `tests` that are named) that are expected to report at least one truth even if all
+    are the least they can be, 0 for counts and totals of values from 0 on, would mostly buy false alarms: they raise
+    `InvalidParameter` before anything is reserved, unless `below_margin=True` says that this is meant. Stored answers
+    of repeated requests are given whatever it says.
+    """
+
+    _: KW_ONLY
+    above: Exact
+    below_margin: Flag | None = None
+
+
+@dataclass(frozen=True)
+class Valued(FreshlyValued[AnswerT], Threshold[AnswerT]):
+    """A threshold whose hit comes with a value."""
+
+
+def together(call: Any, within: Callable[[int, Number], Within | None]) -> Within | None:
+    """How far off as many tests as a call names may be, with the probability that it names; None if it names none."""
+    return None if call.tests is None else within(call.tests, call.sure or SURE)
+
+
+class TestedTogether(Interaction):
+    """A call that may say how many tests it is one of."""
+
+    # A module of tests that imports it must not have it collected.
+    __test__ = False
+
+    call: HowSharply[Any]
+
+    @property
+    def foreseen(self) -> Within | None:
+        return together(self.call, self.within)
+
+
+class Sharply(TestedTogether):
+    """What every call by sharp tests tells of them."""
+
+    sharpness: Sharpness
+
+    @property
+    def event(self) -> Event:
+        return self.sharpness.event
+
+    def within(self, tests: int, confidence: Number) -> Within:
+        return self.sharpness.within(tests, confidence)
+
+    def wrong_call(self, distance: int) -> float:
+        return self.sharpness.wrong_call(distance)

@@ -1,1 +1,0 @@
-"""Distinct counts that are kept and grow with the table."""

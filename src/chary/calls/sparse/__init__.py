@@ -1,1 +1,0 @@
-"""Sparse vectors: any number of tests against one hidden threshold."""

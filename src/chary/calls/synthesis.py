@@ -1,0 +1,578 @@
+"""Synthetic data: MWEM and the small database mechanism as calls."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from threading import Lock
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from chary.accounting import Event, Pure, ZeroConcentrated
+from chary.accounting.schedules import Law
+from chary.accounting.synthesis import best_rows, mwem_margins_up, published_rows, small_database_law
+from chary.answers import Answer
+from chary.calls.call import Bound, Call, call
+from chary.calls.choices import bounded_range_price
+from chary.calls.fields import AskedShare, Cells, Conditions, Positive, Share, Whole, conditions, promised, region
+from chary.core.plan import Json, Ran, Touched, natural
+from chary.core.transaction import Spine
+from chary.data import Count, Linear, Query, Reading, Relation, Rows, Universe, count, public_size
+from chary.data.columns import Schema, classify
+from chary.data.domain.cell_counts import MOST_QUERIES, CellCounts, CellQueries, CellReader
+from chary.data.domain.linear import MOST_STEPS, CellWeights
+from chary.data.domain.regions import Region, located, matrix
+from chary.data.domain.synthetic import rows_drawn, rows_in
+from chary.data.domain.weighted_regions import RowSum, WeightedRegion, WeightReader
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.filters import Filter, Price
+from chary.mechanisms.mwem import Exponents, MwemRounds, Round, best_round, missed, weighted
+from chary.mechanisms.small_database import (
+    MOST_ANSWERS,
+    MOST_BITS,
+    MOST_CANDIDATES,
+    MOST_ROWS,
+    Classes,
+    Measure,
+    SmallDatabases,
+)
+from chary.mechanisms.weights import PublicHistogram
+from chary.numbers import Number, plain, whole
+
+# MWEM in a session: one call whose answer is a synthetic histogram for a list of queries and whatever is like them.
+
+# Error bars hold 95 times in 100.
+RARE: Final = Fraction(1, 20)
+_LOOKING: Final = Lock()  # a histogram sums in room that it keeps, so one look-up at a time
+
+
+class MeasuredQuery(NamedTuple):
+    """One round: the query that was picked as the worst, its noisy count (of a linear query, the sum of the weights),
+    and the share the histogram had for it."""
+
+    query: str
+    measured: float
+    share: float
+
+
+@dataclass(frozen=True)
+class SyntheticHistogram(Answer):
+    """A histogram over all cells of a universe that was made for a list of queries. It was paid for: all use is free.
+
+    It is that of the round `kept`, counted from 0, which missed the count measured then by least; `rounds` tells of
+    all. With probability 0.95 the answers to all queries it was made for are within `error_bar` of the shares of the
+    `size` rows then, whatever these were; nothing is promised for other conditions.
+    """
+
+    universe: Universe
+    size: int
+    rounds: tuple[MeasuredQuery, ...] = field(repr=False)
+    kept: int
+    error_bar: float
+    schema: Schema = field(repr=False, compare=False)
+    exponents: Exponents = field(repr=False)
+    asked: tuple[Share, ...] = field(repr=False, compare=False)
+
+    @property
+    def value(self) -> tuple[MeasuredQuery, ...]:
+        """What was published of the rows: the rounds."""
+        return self.rounds
+
+    def share(self, where: AskedShare) -> float:
+        """The share of rows that satisfy a condition; None is every row. `InvalidQuery` for a condition that the
+        universe cannot tell (see `Universe`)."""
+        cells = region(self.universe, self.schema, where)
+        with _LOOKING:
+            return self._weights.share(cells)
+
+    @property
+    def interval_says(self) -> str:
+        return (
+            "no interval for the whole: interval_of(condition) of all queries it was made for hold together 95 in 100"
+        )
+
+    def interval_of(self, where: AskedShare) -> tuple[float, float] | None:
+        """Where the share of the rows lies: of all queries it was made for together, with probability 0.95, whatever
+        the data. None for any other condition, of which nothing is promised."""
+        return promised(self.share(where), self.error_bar, self.asked, where)
+
+    def histogram(self) -> NDArray[np.float64]:
+        """What part of the rows is in each cell: one axis for each column, the missing cell last. It sums to 1."""
+        return self._weights.shares().reshape(self.universe.shape)
+
+    def synthetic(self, *, rows: int, seed: int = 0) -> pa.Table:
+        """A made-up table of that many rows drawn from the histogram.
+
+        Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
+        """
+        return rows_drawn(self.universe, self.schema, self.histogram(), rows=rows, seed=seed)
+
+    @cached_property
+    def _weights(self) -> PublicHistogram:
+        return weighted(_Cells(self.universe, self.schema, self.asked), self.exponents)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the weights, which follow from all else."""
+        return {name: part for name, part in super().__getstate__().items() if name != "_weights"}
+
+
+class _Cells:
+    """The cells of queries; those that were looked up are kept."""
+
+    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[Share]) -> None:
+        self.shape = matrix(universe)
+        self._universe, self._schema, self._queries = universe, schema, queries
+        self._known: dict[int, Region | WeightedRegion] = {}
+
+    def cells(self, query: int) -> Region | WeightedRegion:
+        if query not in self._known:
+            self._known[query] = region(self._universe, self._schema, self._queries[query])
+        return self._known[query]
+
+
+class _Answering(_Cells):
+    """Also answers all queries from weights."""
+
+    def __init__(self, counted: CellQueries, queries: Sequence[Share]) -> None:
+        super().__init__(counted.universe, counted.schema, queries)
+        self.shares = counted.shares
+
+
+@call("mwem", subject="synthesis")
+class MWEM(Call[SyntheticHistogram]):
+    """A histogram over a whole universe that answers all these queries, from the few it would get most wrong.
+
+    Each round picks the query that the histogram of that time gets most wrong, measures its count, and fits the
+    histogram to all counts measured so far; the last one only tests (Hardt, Ligett, McSherry 2012; docs/mwem.md).
+    Queries are conditions, one or a list, or counts, whose keys make a condition each, or linear queries
+    (`chary.data.average`, `weighted`). More rounds learn more
+    and measure each count less precisely; `chary.accounting.synthesis.best_rounds` is the number that
+    promises most for the worst data.
+
+    Guarantee: epsilon-DP, or with `rho`, for sessions with a delta, rho-zCDP, which is more accurate for many
+    rounds; always charged. With probability 0.95 all answers to these queries are within `error_bar` of the answer.
+
+    Errors: `InvalidQuery` where the number of rows is secret (open with `privacy_unit=None`, `relation="replace"`),
+    for no rows, for no queries, more than 100,000 or one of them twice, and for a condition that the universe
+    cannot tell; `InvalidParameter` for a number of rounds that is not from 1 to 1,000, or not one of `epsilon` and
+    `rho`; `NoPrice` for rho without a delta.
+    """
+
+    _: KW_ONLY
+    universe: Cells
+    queries: Conditions
+    rounds: Whole
+    epsilon: Positive | None = None
+    rho: Positive | None = None
+
+    def __post_init__(self) -> None:
+        asked = conditions(self.queries)
+        if not 1 <= len(asked) <= MOST_QUERIES:
+            raise InvalidQuery(f'give 1 to {MOST_QUERIES:,} queries, such as ["age >= 65", "sex = \'f\'"]')
+        if len(set(asked)) < len(asked):
+            twice = next(query for query, times in Counter(asked).items() if times > 1)
+            raise InvalidQuery(
+                f"give each query once: all have to be different conditions, and {twice.text!r} is repeated"
+            )
+
+    def bind(self, spine: Spine) -> "AskMWEM":
+        return AskMWEM(self, spine.rows.neighbouring)
+
+
+class AskMWEM(Bound[MWEM]):
+    """All rounds of MwemRounds at once.
+
+    Neighbours differ in one row, so each count by 1 at most; their number is public. Everything but counts and picks is
+    a function of the answer: the histogram is made anew from it, bit by bit the same, whenever it is presented.
+    """
+
+    def __post_init__(self) -> None:
+        if self.neighbouring.relation is not Relation.REPLACE or self.neighbouring.unit is not None:
+            raise InvalidQuery(
+                'a histogram of shares needs a public number of rows: open with privacy_unit=None, relation="replace"'
+            )
+        super().__post_init__()
+
+    @cached_property
+    def universe(self) -> Universe:
+        """The cells of the histogram."""
+        return Universe.of(self.call.universe)
+
+    @cached_property
+    def asked(self) -> tuple[Share, ...]:
+        """The queries that it is made for."""
+        return conditions(self.call.queries)
+
+    @cached_property
+    def mechanism(self) -> MwemRounds:
+        """The rounds."""
+        return MwemRounds(self.call.rounds, self.call.epsilon, self.call.rho)
+
+    @property
+    def event(self) -> Event:
+        return self.mechanism.event
+
+    def body(self) -> Json:
+        told = super().body()
+        cells: Json = told.pop("universe")
+        return cells | told
+
+    def queries(self) -> Sequence[Query]:
+        return ()
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        if public_size(rows) < 1:
+            raise InvalidQuery("a histogram of shares needs rows: append some first")
+        return [CellReader(rows, CellQueries(self.universe, rows.schema, self.asked))]
+
+    def run(self, touched: Touched) -> Ran:
+        counted: CellCounts = touched.values[0]
+        answering = _Answering(counted.queries, self.asked)
+        grid = counted.queries.grid
+        made = replace(self.mechanism, grid=grid)
+        rounds, exponents = made.run(counted.counts, counted.size, answering, touched.source)
+        schema = {name: counted.queries.schema[name] for name, _ in self.universe.columns}
+        told = {"size": counted.size, "rounds": [list(found) for found in rounds], "schema": schema}
+        told |= {"exponents": [list(part) for part in exponents]} | ({} if grid == 1 else {"grid": grid})
+        return Ran(told, hits=0, tests=0)
+
+    def present(self, answer: Json, call: int) -> SyntheticHistogram:
+        rounds = [Round(*found) for found in answer["rounds"]]
+        size, grid = answer["size"], answer.get("grid", 1)
+        kept = best_round(rounds, size * grid)
+        exponents = Exponents(*(tuple(part) for part in answer["exponents"]))
+        told = tuple(
+            MeasuredQuery(self.asked[found.query].text, natural(found.measured, Fraction(1, grid)), found.share)
+            for found in rounds
+        )
+        error = min(1.0, missed(rounds[kept], size * grid) + self._margin(grid) / size)
+        return SyntheticHistogram(call, self.universe, size, told, kept, error, answer["schema"], exponents, self.asked)
+
+    def _margin(self, grid: int) -> float:
+        asked, sizes = self.call, {"epsilon": self.call.epsilon, "rho": self.call.rho}
+        margins = mwem_margins_up(queries=len(self.asked), rounds=asked.rounds, confidence=1 - RARE, grid=grid, **sizes)
+        return margins.tested
+
+
+# The queries that a small database is made for, and how many candidates they leave.
+
+MOST_CELLS: Final = 10**7
+MOST_FLAGS: Final = 2 * 10**8
+MOST_SMALL_QUERIES: Final = 1000
+LONGEST: Final = 30_000
+# Scores of all queries, as Python integers: some seconds.
+MOST_SCORES: Final = 4_000_000
+QUICK: Final = 1_000_000
+QUICK_BITS: Final = 1024
+READABLE: Final = 10**15
+INSTEAD: Final = "session.ask(MWEM(universe=, queries=, epsilon=, rounds=))"
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A universe and the queries that are to be answered over it. All of it is public.
+
+    Errors: `InvalidQuery` for no queries or more than 1,000, for more than 10,000,000 cells (200,000,000 times queries)
+    and for conditions that the universe cannot tell.
+    """
+
+    universe: Universe
+    queries: tuple[Share, ...]
+    schema: Schema
+
+    @classmethod
+    def of(cls, universe: Any, queries: Any, schema: Schema) -> Self:
+        """As sessions accept them: conditions, or counts, whose keys make a condition each. Equal ones count once."""
+        asked = {query.text: query for query in conditions(queries)}
+        return cls(Universe.of(universe), tuple(asked.values()), schema)
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.queries) <= MOST_SMALL_QUERIES:
+            raise InvalidQuery(
+                f'give 1 to {MOST_SMALL_QUERIES} different queries, such as ["age >= 65", "sex = \'f\'"]'
+            )
+        cells = self.universe.cells
+        if cells > MOST_CELLS or cells * len(self.queries) > MOST_FLAGS:
+            raise InvalidQuery(
+                f"{len(self.queries)} queries of {cells:,} cells are too many to tell apart: use {INSTEAD}"
+            )
+        self.universe.check(self.schema)
+        if self.grid > MOST_STEPS:
+            raise InvalidQuery("these linear queries have no common grid of at most 2**20 steps: give rounder weights")
+
+    @cached_property
+    def asked(self) -> tuple[Count | CellWeights, ...]:
+        """What is counted for each query, or what the cells weigh in a linear one."""
+        universe, schema = self.universe, self.schema
+        return tuple(
+            query.weights(universe, schema) if isinstance(query, Linear) else located(universe, schema, query)[1]
+            for query in self.queries
+        )
+
+    @property
+    def counts(self) -> list[Count]:
+        """What is counted for the conditions among them."""
+        return [asked for asked in self.asked if isinstance(asked, Count)]
+
+    @cached_property
+    def grid(self) -> int:
+        """In how many steps a row is counted: 1 without linear queries."""
+        return math.lcm(*(asked.grid for asked in self.asked if isinstance(asked, CellWeights)))
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The cells that satisfy the same queries, and weigh the same in linear ones."""
+        return Classes.of(self.universe.cells, [self._held(place) for place in range(len(self.queries))], self.grid)
+
+    def _held(self, place: int) -> NDArray[Any]:
+        """What each cell adds to a query: flags, or steps where there are linear queries."""
+        query = self.queries[place]
+        if isinstance(query, Linear):
+            found = query.weights(self.universe, self.schema)
+            return found.laid_out(self.universe) * (self.grid // found.grid)
+        flags = located(self.universe, self.schema, query)[0].flags()
+        return flags if self.grid == 1 else flags * np.int64(self.grid)
+
+    def readings(self, rows: Rows) -> list[Reading]:
+        """What is read for each query."""
+        counts = iter(self.counts)
+        return [
+            WeightReader(rows, self.universe, query) if isinstance(query, Linear) else rows.prepare(next(counts))
+            for query in self.queries
+        ]
+
+    def steps(self, read: Sequence[Any]) -> list[int]:
+        """What was read, in steps of `1/grid` of a row."""
+        return [
+            value.steps * (self.grid // value.grid) if isinstance(value, RowSum) else int(value) * self.grid
+            for value in read
+        ]
+
+    def quick(self, rows: int, measure: Measure) -> bool:
+        """Whether all databases of so many rows can be gone through in a few seconds."""
+        light = rows <= LONGEST and self.classes.light(rows, measure, QUICK_BITS)
+        return light and len(self.queries) * rows * self.grid <= QUICK and self.classes.feasible(rows, QUICK)
+
+    def check(self, rows: int, measure: Measure) -> None:
+        """Refuse so many rows where they cannot be, and say how many databases there would be."""
+        if rows > LONGEST:
+            raise InvalidQuery(f"a small database has at most {LONGEST:,} rows; or use {INSTEAD}")
+        if len(self.queries) * rows * self.grid > MOST_SCORES:
+            raise InvalidQuery(
+                f"weights in steps of 1/{self.grid} make too many different scores: give rounder weights, take fewer "
+                f"rows, or use {INSTEAD}"
+            )
+        if not self.classes.feasible(rows):
+            raise InvalidQuery(
+                f"there are {_readable(self.classes.candidates(rows))} candidate databases of {rows} rows over the "
+                f"{len(self.classes.sizes):,} classes of cells that these {len(self.queries)} queries tell apart; at "
+                f"most {MOST_CANDIDATES:,} can be gone through, with {MOST_ROWS:,} rows and {MOST_ANSWERS:,} answers "
+                f"in all: take fewer rows or queries, or {INSTEAD}"
+            )
+        if not self.classes.light(rows, measure):
+            raise InvalidQuery(
+                f"there are {_readable(self.classes.choices(rows, measure))} databases of {rows} rows over "
+                f"{self.universe.cells:,} cells; at most 2^{MOST_BITS} can be weighed: take fewer rows, or "
+                'measure="classes"'
+            )
+
+    def law(self, rows: int, measure: Measure, concentrated: bool = False) -> Law:
+        """How accurate SmallDB with so many rows is."""
+        return small_database_law(
+            rows=rows,
+            queries=len(self.queries),
+            choices=self.classes.choices(rows, measure),
+            classes=len(self.classes.sizes),
+            concentrated=concentrated,
+        )
+
+    def body(self) -> Json:
+        """In JSON."""
+        return self.universe.body() | {"queries": [query.text for query in self.queries]}
+
+
+def _readable(number: int) -> str:
+    return f"{number:,}" if number < READABLE else f"about 10^{math.floor(math.log10(number))}"
+
+
+# SmallDB in a session: a synthetic database of a few rows that answers a list of public queries.
+
+# Error bars hold 95 times in 100.
+
+
+@dataclass(frozen=True)
+class SyntheticDatabase(Answer):
+    """A synthetic database of a few rows, each in a cell of the universe. It was paid for: all use of it is free.
+
+    With probability 0.95 its answers to all queries it was made for are within `error_bar` of the shares of the rows
+    then; nothing is promised for other conditions. That is what the theorem says for the worst data, and takes for
+    granted that every row lies in a cell of the universe.
+    """
+
+    universe: Universe
+    cells: tuple[int, ...]
+    error_bar: float
+    schema: Schema = field(compare=False)
+    asked: tuple[Share, ...] = field(repr=False, compare=False)
+
+    @property
+    def value(self) -> tuple[int, ...]:
+        """The cell of each of its rows, by number."""
+        return self.cells
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return len(self.cells)
+
+    def __repr__(self) -> str:
+        return f"SmallDatabase(call={self.call}, {self.rows} rows, error_bar={plain(self.error_bar)}, {self.universe})"
+
+    def share(self, where: AskedShare) -> float:
+        """The share of its rows that satisfy a condition; None is every row. `InvalidQuery` for a condition that the
+        universe cannot tell (see `Universe`)."""
+        weights = region(self.universe, self.schema, where).weights()
+        return float(weights[list(self.cells)].sum()) / self.rows
+
+    @property
+    def interval_says(self) -> str:
+        return (
+            "no interval for the whole: interval_of(condition) of all queries it was made for hold together 95 in 100"
+        )
+
+    def interval_of(self, where: AskedShare) -> tuple[float, float] | None:
+        """Where the share of the rows lies: of all queries it was made for together, with probability 0.95, whatever
+        the data. None for any other condition, of which nothing is promised."""
+        return promised(self.share(where), self.error_bar, self.asked, where)
+
+    def table(self, *, seed: int = 0) -> pa.Table:
+        """Its rows with a value for each column of the universe; None in a missing cell.
+
+        Within a bin, numbers are drawn evenly. The same seed gives the same table: the draw hides nothing.
+        """
+        random = np.random.default_rng(whole(seed, "seed", least=0))
+        return rows_in(self.universe, self.schema, np.array(self.cells), random)
+
+
+@call("small_database", subject="synthesis")
+class SmallDatabase(Call[SyntheticDatabase]):
+    """A synthetic database of a few rows whose answers to all these queries are near those of the data.
+
+    Queries are conditions, one or a list, or counts, whose keys make a condition each, or linear queries
+    (`chary.data.average`, `weighted`). Give its size as `rows`, or
+    `alpha` for `ceil(ln|Q|/alpha^2)` as published; without either it has as many rows as promise the least error at
+    the public size, up to 1,000,000 candidates. All candidates are gone through, so there may be 10,000,000 at
+    most.
+
+    Guarantee: epsilon-DP, by the exponential mechanism ([BLR08]; docs/small_database.md); always charged, at the
+    lower price of the (epsilon^2/8)-zCDP that comes with it. `measure="databases"` is the published law, in which
+    every multiset of cells is a candidate; with "classes" those with the same number of rows in each class of cells
+    that the queries cannot tell apart are one, so that the error does not depend on the universe.
+
+    Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`,
+    `privacy_unit=None`), for a condition that the universe cannot tell, and for too many candidates; it says how
+    many there are, and nothing is charged.
+    """
+
+    _: KW_ONLY
+    universe: Cells
+    queries: Conditions
+    epsilon: Positive
+    rows: Whole | None = None
+    alpha: Positive | None = None
+    measure: Measure = "classes"
+
+    def bind(self, spine: Spine) -> "AskSmallDatabase":
+        if self.rows is not None and self.alpha is not None:
+            raise InvalidParameter("give rows= or alpha=, which is another way to say how many rows")
+        size, workload = public_size(spine.rows), Workload.of(self.universe, self.queries, spine.rows.schema)
+        if size < 1:
+            raise InvalidQuery("a database of shares needs rows: append some first")
+        asked = self.rows if self.alpha is None else published_rows(queries=len(workload.queries), alpha=self.alpha)
+        made = _best(workload, self.measure, size, self.epsilon) if asked is None else asked
+        sized = replace(self, rows=asked, alpha=None)
+        return AskSmallDatabase(sized, spine.rows.neighbouring, workload, made, size=size)
+
+
+@dataclass(frozen=True)
+class AskSmallDatabase(Bound[SmallDatabase]):
+    """The exponential mechanism over all databases of `rows` rows, which its call says or were best.
+
+    It costs the lower of `Pure(epsilon)` and (epsilon^2/8)-zCDP; `concentrated` claims the second alone. Neighbours
+    differ in one row, so each count by 1; their number is public. `size`, if it is known, is for the shortfall of
+    quotes alone. Counts are read one after another: rows that another thread appends meanwhile cost accuracy, by their
+    share, and nothing else.
+    """
+
+    workload: Workload
+    rows: int = field(compare=False)
+    concentrated: bool = False
+    size: int | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.neighbouring.relation is not Relation.REPLACE or self.neighbouring.unit is not None:
+            raise InvalidQuery(
+                'a small database answers shares of rows: open with privacy_unit=None, relation="replace"'
+            )
+        self.workload.check(self.rows, self.call.measure)
+        super().__post_init__()
+
+    @cached_property
+    def mechanism(self) -> SmallDatabases:
+        """The exact choice."""
+        return SmallDatabases(self.call.epsilon, self.rows, self.workload.classes, self.call.measure)
+
+    @cached_property
+    def event(self) -> Event:
+        return ZeroConcentrated(Fraction(self.call.epsilon) ** 2 / 8) if self.concentrated else Pure(self.call.epsilon)
+
+    adds_up = True
+
+    def price(self, filter_: Filter) -> Price:
+        return super().price(filter_) if self.concentrated else bounded_range_price(filter_, self.call.epsilon)
+
+    def shortfall(self, beta: Fraction) -> float | None:
+        return None if self.size is None else self.mechanism.shortfall(self.size, beta)
+
+    def body(self) -> Json:
+        claimed = {"concentrated": True} if self.concentrated else {}
+        terms = {"epsilon": str(self.call.epsilon), "rows": self.call.rows, "measure": self.call.measure}
+        return self.workload.body() | terms | claimed
+
+    def queries(self) -> Sequence[Query]:
+        return [*self.workload.counts, count()]
+
+    def prepare(self, rows: Rows) -> Sequence[Reading]:
+        public_size(rows)
+        for name, _ in self.workload.universe.columns:
+            if classify(rows.schema, name) is not classify(self.workload.schema, name):
+                raise InvalidQuery(f"column {name!r} is of another type than the queries were checked for")
+        return [*self.workload.readings(rows), rows.prepare(count())]
+
+    def run(self, touched: Touched) -> Ran:
+        size = touched.integer(-1)
+        steps = self.workload.steps(touched.values[:-1])
+        return Ran({"cells": self.mechanism.step(steps, size, touched.source), "size": size}, hits=0, tests=0)
+
+    def present(self, answer: Json, call: int) -> SyntheticDatabase:
+        cells = tuple(answer["cells"])
+        law = self.workload.law(len(cells), self.call.measure)
+        error = min(1.0, law.error(size=answer["size"], epsilon=self.call.epsilon, beta=RARE))
+        return SyntheticDatabase(
+            call, self.workload.universe, cells, error, self.workload.schema, self.workload.queries
+        )
+
+
+def _best(workload: Workload, measure: Measure, size: int, epsilon: Number) -> int:
+    return best_rows(
+        lambda rows: workload.law(rows, measure),
+        lambda rows: workload.quick(rows, measure),
+        size=size,
+        epsilon=Pure(epsilon).epsilon,
+        beta=RARE,
+    )

@@ -1,1 +1,0 @@
-"""Synthetic databases and histograms for a list of queries."""

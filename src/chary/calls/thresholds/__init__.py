@@ -1,1 +1,0 @@
-"""Thresholds: what is free below the bar and charged at or above it."""

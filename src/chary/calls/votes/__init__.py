@@ -1,1 +1,0 @@
-"""Votes: labels, clear ones and agreement."""

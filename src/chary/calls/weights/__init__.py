@@ -1,1 +1,0 @@
-"""Public histograms that answer questions and are corrected where they are off."""
