@@ -22,12 +22,12 @@ import chary
 from chary.amounts import Amount
 from chary.ledger import SqlLedger
 from chary.ledger.drafts import reserving, settling
+from chary.report.public_report import report
 from chary.service.api.application import application
 from chary.service.api.service_state import Service, service_with
 from chary.service.keeping.service_store import ServiceStore
 from chary.service.serving.served_datasets import Served, ServedDatasets
 from chary.service.serving.service_config import configured
-from chary.session.public_report.public_report import report
 
 ANALYSTS = [f"analyst {number}" for number in range(10)]
 # So many calls in one transaction.

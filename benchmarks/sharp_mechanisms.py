@@ -8,7 +8,7 @@ import numpy as np
 
 from chary.accounting.sharp_tests import SharpTest, sharp_table
 from chary.accounting.sharp_widths import SharpWidth, sharp_width
-from chary.advise.sharp_values import deviation
+from chary.advise.options import deviation
 from chary.mechanisms import Gaussian
 from chary.mechanisms.threshold_tests import SharpSampler, SharpTests
 from chary.noise import Seeded

@@ -10,8 +10,8 @@ import chary
 from chary import Budget, count
 from chary.errors import CharyError, LedgerBroken, LedgerError
 from chary.ledger import Amount, SqlLedger
-from chary.session.public_report.public_report import report
-from chary.session.reporting import entries
+from chary.report.public_report import report
+from chary.session.statement import entries
 from tests.session.kit import visits
 
 VALUES = {"integer": 7, "real": 1.5, "text": "x", "blob": b"\x00x", "null": None}

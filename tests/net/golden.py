@@ -28,9 +28,9 @@ from chary.cli import run
 from chary.data import Ballots
 from chary.errors import CharyError
 from chary.noise import Seeded
+from chary.report.public_report import report
 from chary.service.wire.typed_values import in_typed
 from chary.session import open_rows
-from chary.session.public_report.public_report import report
 from tests.golden.make import told as told_of
 from tests.net import kept
 from tests.net.kept import RECORDED, told

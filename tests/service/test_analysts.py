@@ -14,10 +14,10 @@ from chary import BudgetRefused, UnknownHeld, count
 from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
 from chary.ledger import MemoryLedger
+from chary.report.public_report import report
 from chary.service import connect
 from chary.service.keeping.service_tables import REQUESTS
 from chary.service.wire.problems import Refusal
-from chary.session.public_report.public_report import report
 from tests.service.kit import serve_dataset, serve_visits, token_of
 from tests.session.kit import PUBLIC, USUAL, visits
 

@@ -10,10 +10,10 @@ from chary import Budget, count
 from chary.amounts import Amount
 from chary.errors import LedgerBusy
 from chary.ledger import SqlLedger
+from chary.report.public_report import PublicReport
 from chary.service import connect
 from chary.service.serving import charges_so_far, reports_kept
 from chary.service.serving.charges_so_far import ChargesSoFar
-from chary.session.public_report.public_report import PublicReport
 from tests.ledger.long import lengthened
 from tests.service.kit import client_of, listening, serve_dataset, service_at, token_of
 from tests.service.page_kit import Visitor

@@ -20,8 +20,8 @@ from chary.errors import InvalidParameter, OwnerWarning
 from chary.ledger import open_ledger
 from chary.ledger.places.moving import move
 from chary.noise import Seeded
-from chary.session.naming import usual_ledger
-from chary.session.public_report.public_report import report
+from chary.report.public_report import report
+from chary.session.opening import usual_ledger
 
 TYPES = {"day": "TIMESTAMP", "age": "BIGINT", "note": "VARCHAR"}
 BUDGET = Budget(epsilon=1, delta=1e-6)

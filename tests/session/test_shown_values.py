@@ -12,8 +12,8 @@ from chary.cli.asking.shown_answers import figures
 from chary.noise import Seeded
 from chary.numbers import RAW
 from chary.pictures import Chart, Spot
-from chary.session.public_report.published_values import PublishedValue
-from chary.session.public_report.report_pages import interval
+from chary.report.content import PublishedValue
+from chary.report.pages import interval
 from tests.session.kit import CLINICS
 
 NOISE = Publication(LaplaceLaw(20), Support.everything(), floor=0)

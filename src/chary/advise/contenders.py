@@ -1,27 +1,56 @@
 """Mechanisms that could answer thresholds, each with its error at what is left of the budget."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 from chary.accounting import (
     ExPost,
+    SparseNoise,
+    SparseRounds,
     Targeted,
+    charging_size,
     crossing_error_up,
+    error_up,
+    exact_tail_total,
     gaussian_error_up,
     laplace_deviation,
     laplace_error_up,
+    plain_noise,
+    published_total,
     runs_noise,
+    sparse_rounds,
+    usual_rounds,
 )
-from chary.advise.advice import Option
-from chary.advise.affording import LARGEST_RHO, Room, Wanted, written
-from chary.amounts import Amount
+from chary.advise.options import (
+    LARGEST_RHO,
+    HitValues,
+    Option,
+    Room,
+    Wanted,
+    balanced_share,
+    deviation,
+    eight_digits_down,
+    written,
+    wrong_chance,
+)
+from chary.amounts import DELTA_STEPS, Amount
+from chary.calls.agreed_tests import AgreedTerms, AgreedTests
+from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
+from chary.calls.sparse_vector import Form, OpenSparse
+from chary.calls.thresholds import Test
 from chary.core.charges import spending
-from chary.errors import InvalidParameter
-from chary.filters import Price
+from chary.data import count
+from chary.errors import BudgetRefused, InvalidParameter, NoPrice
+from chary.filters import Budget, Price, largest_call
 from chary.mechanisms import Gaussian, Laplace
 from chary.mechanisms.gaussian import ROOT_OF_THREE_UP
 from chary.numbers import exact
+
+# Mechanisms that could answer thresholds, each with its error at what is left of the budget.
 
 _MISSES_PAID: Final = "every test is charged, hit or miss"
 
@@ -142,3 +171,349 @@ def gaussian_runs(wanted: Wanted, room: Room) -> Option:
             "values are clipped to the range; the price is for the worst places of the hits, evenly spread"
         ),
     )
+
+
+# Sparse vectors as contenders of an advice, in every form, each with the largest epsilon that fits.
+
+
+def published_sparse(wanted: Wanted, room: Room) -> Option:
+    """The published sparse vector, AboveThreshold for one hit."""
+    return _sparse("sparse vector, published", wanted, room, form="published")
+
+
+def approximate_sparse(wanted: Wanted, room: Room) -> Option:
+    """The published sparse vector with as much delta as is left."""
+    delta = Fraction(room.left.delta, DELTA_STEPS)
+    if not delta:
+        raise NoPrice("no delta is left that was set aside for such events (approximate_delta=)")
+    return _sparse("sparse vector, published, delta", wanted, room, form="published", delta=delta)
+
+
+def tuned_sparse(wanted: Wanted, room: Room) -> Option:
+    """The tuned sparse vector for questions of any kind."""
+    return _sparse("sparse vector, tuned", wanted, room, monotone=False)
+
+
+def monotone_sparse(wanted: Wanted, room: Room) -> Option:
+    """The tuned sparse vector for questions which all move in the same direction."""
+    _check_monotone(wanted)
+    return _sparse("sparse vector, tuned, monotone", wanted, room, monotone=True)
+
+
+def one_sided_sparse(wanted: Wanted, room: Room) -> Option:
+    """The sparse vector with one-sided noise for questions of any kind."""
+    return _sparse("sparse vector, one-sided", wanted, room, form="one-sided", monotone=False)
+
+
+def monotone_one_sided_sparse(wanted: Wanted, room: Room) -> Option:
+    """The sparse vector with one-sided noise for questions which all move in the same direction."""
+    _check_monotone(wanted)
+    return _sparse("sparse vector, one-sided, monotone", wanted, room, form="one-sided", monotone=True)
+
+
+def _check_monotone(wanted: Wanted) -> None:
+    if not wanted.adds:
+        raise InvalidParameter(f"under {wanted.neighbouring.relation} no questions are monotone")
+    if wanted.monotone is False:
+        raise InvalidParameter("the questions are not monotone, as you say")
+
+
+def _sparse(
+    name: str, wanted: Wanted, room: Room, *, form: Form = "tuned", delta: Fraction = Fraction(0), **terms: bool
+) -> Option:
+    def opened(epsilon: Fraction) -> OpenSparse:
+        sizes: dict[str, Any] = {"sensitivity": wanted.sensitivity, "grid": wanted.grid, "values": wanted.values}
+        sizes |= {"tests": wanted.tests} if form == "one-sided" else {}
+        return OpenSparse(wanted.neighbouring, 0, wanted.hits, epsilon, delta, form, **sizes, **terms)
+
+    size = room.largest(lambda epsilon: opened(epsilon).event, lambda price: price.hit, room.filter.budget.exact[0])
+    made = opened(size)
+    machine = made.mechanism
+    answer = None if machine.answers is None else machine.answers.scale
+    value = None if answer is None else laplace_error_up(answer, tests=wanted.hits, confidence=wanted.confidence)
+    return Option(
+        name,
+        wanted.units(machine.error_up(wanted.tests, wanted.confidence)),
+        wanted.units(machine.tests_alone.error_up(wanted.tests, wanted.confidence)),
+        None if value is None else wanted.units(value),
+        spending(room.filter, made.price(room.filter).hit).share,
+        size,
+        wanted.units(machine.deviation),
+        None if answer is None else wanted.units(math.sqrt(2) * float(answer)),
+        code=_opening_call(wanted, made, form, terms),
+        opening=room.opening,
+        note="charged once, whole; ask the run it gives: run.ask(query), key after key where there are keys",
+    )
+
+
+def _opening_call(wanted: Wanted, made: OpenSparse, form: Form, terms: dict[str, bool]) -> str:
+    given = [f"above={wanted.bar}", f"hits={wanted.hits}", f"epsilon={written(Fraction(made.epsilon))}"]
+    given += [f"delta={written(Fraction(made.delta))}"] if made.delta else []
+    given += [f"tests={made.tests}"] if form == "one-sided" else [f'form="{form}"']
+    given += [] if form == "published" else [f"monotone={terms['monotone']}"]
+    given += ["values=True"] if wanted.values else []
+    given += _unlike(wanted, "sensitivity") + _unlike(wanted, "grid")
+    return f"session.start(SparseVector({', '.join(given)}))"
+
+
+def _unlike(wanted: Wanted, name: str) -> list[str]:
+    """The argument where it is not 1."""
+    number = exact(getattr(wanted, name), name)
+    return [] if number == 1 else [f"{name}={written(number)}"]
+
+
+# Sharp tests as contenders of an advice: alone, with values, and for an agreed number of tests.
+
+# Values and keys that are asked at once are watched, which gives something to values even where they are not wanted.
+_UNWANTED: Final = Fraction(1, 100)
+
+
+def sharp_tests(wanted: Wanted, room: Room) -> Option:
+    """The sharp test, whose values take the usual part of the price of a hit."""
+    share = VALUE_SHARE if wanted.values else _UNWANTED if wanted.keyed else Fraction(0)
+    return _Sharp(wanted, room, share).option("sharp test")
+
+
+def balanced_sharp_tests(wanted: Wanted, room: Room) -> Option:
+    """The sharp test, whose values take that part of the price of a hit with which they err as much as tests."""
+    if not wanted.values:
+        raise InvalidParameter("without values there is nothing to balance: ask for values=True")
+    share = balanced_share(wanted, _Sharp(wanted, room, VALUE_SHARE).sharpness.event)
+    return _Sharp(wanted, room, share).option("sharp test, balanced")
+
+
+def agreed_sharp_tests(wanted: Wanted, room: Room) -> Option:
+    """Sharp tests whose misses are paid beforehand, the best part of what is left for them; values are balanced."""
+    if not wanted.values:
+        return _Agreed(wanted, room, Fraction(0)).option()
+    return _Agreed(wanted, room, balanced_share(wanted, _Agreed(wanted, room, VALUE_SHARE).terms.event)).option()
+
+
+def _errors(wanted: Wanted, made: Sharpness) -> dict[str, Any]:
+    """Of tests, of values, and of both together; and deviations."""
+    table, rho = made.sampler.table, made.value_rho
+    low, high = table.false_alarm_reach(wrong_chance(wanted)), table.miss_reach(wrong_chance(wanted))
+    tests = max(low + made.bar, high - made.bar)
+    values = HitValues(wanted, rho) if rho is not None and wanted.values else None
+    return {
+        "error": wanted.units(max(tests, 0 if values is None else values.beside_tests)),
+        "test_error": wanted.units(tests),
+        "value_error": None if values is None else wanted.units(values.alone),
+        "test_deviation": wanted.units(deviation(table)),
+        "value_deviation": None if values is None else wanted.units(values.deviation),
+    }
+
+
+def _part(wanted: Wanted, room: Room) -> Fraction | None:
+    """Of the whole budget, what is left, to eight digits; None if all of it is."""
+    if room.fresh:
+        return None
+    if room.left.main < wanted.paid_hits:
+        raise BudgetRefused(f"it does not fit into what is left, {room.told_left}")
+    # Sharp tests take no delta, so what is left of that is no part of it.
+    return eight_digits_down(room.filter.shares.exactly(Amount(room.left.main)))
+
+
+@dataclass(frozen=True)
+class _Sharp:
+    """Sharp tests in a room, a part `share` of each hit's price going to its value."""
+
+    wanted: Wanted
+    room: Room
+    share: Fraction
+
+    @cached_property
+    def price(self) -> Fraction | None:
+        """Of the whole budget, what a hit takes; None where all of it is left."""
+        part = _part(self.wanted, self.room)
+        return None if part is None else eight_digits_down(part / self.wanted.paid_hits)
+
+    @cached_property
+    def sharpness(self) -> Sharpness:
+        """The test and the rho of a value."""
+        how: dict[str, Any] = {"hits": self.wanted.paid_hits} if self.price is None else {"price": self.price}
+        sure = exact(self.wanted.confidence, "confidence")
+        # Any question serves: a test depends on how far units move it, not on what it asks.
+        asked = Test(count(), above=0, tests=self.wanted.tests, sure=sure, **how)
+        return asked.sharpness(self.room.filter, self.wanted.steps, exact(self.wanted.grid, "grid"), self.share)
+
+    def option(self, name: str) -> Option:
+        """All of it."""
+        return Option(
+            name,
+            **_errors(self.wanted, self.sharpness),
+            share=spending(self.room.filter, self.charged).share,
+            epsilon=None,
+            code=self._call("watch" if self.wanted.keyed else "release_if" if self.share else "test"),
+            by_key=self._call("watch") if self.share else None,
+            opening=self.room.opening,
+            note="misses are free" + ("; a value is drawn afresh at a hit" if self.wanted.values else ""),
+        )
+
+    @property
+    def charged(self) -> Amount:
+        """By all hits."""
+        return self.room.filter.price(self.sharpness.event).hit.times(self.wanted.paid_hits)
+
+    def _call(self, method: str) -> str:
+        wanted, confidence = self.wanted, exact(self.wanted.confidence, "confidence")
+        given = [
+            f"above={wanted.bar}",
+            f"hits={wanted.paid_hits}" if self.price is None else f"price={written(self.price)}",
+        ]
+        given += [f"tests={wanted.tests}"]
+        given += [] if confidence == SURE else [f"sure={written(confidence)}"]
+        given += [] if self.share in (0, VALUE_SHARE) else [f"value={written(self.share)}"]
+        return f"session.{method}(query, {', '.join(given)})"
+
+
+@dataclass(frozen=True)
+class _Agreed:
+    """A run of sharp tests in a room, a part `share` of each hit's price going to its value."""
+
+    wanted: Wanted
+    room: Room
+    share: Fraction
+
+    @cached_property
+    def call(self) -> AgreedTests:
+        """Its opening; it places its bar for the tests that one unit can be in, so it has to be as sure of those."""
+        wanted = self.wanted
+        wrong = (1 - exact(wanted.confidence, "confidence")) * Fraction(wanted.paid_tests, wanted.tests)
+        sure = None if 1 - wrong == SURE else 1 - wrong
+        return AgreedTests(
+            tests=wanted.paid_tests,
+            hits=wanted.paid_hits,
+            part=_part(wanted, self.room),
+            value=self.share or None,
+            sure=sure,
+        )
+
+    @cached_property
+    def terms(self) -> AgreedTerms:
+        """What it is agreed at."""
+        filter_ = priced_by(self.room.filter, "take a sparse vector")
+        return AgreedTerms.planned(self.call.plan(filter_), filter_)
+
+    def option(self) -> Option:
+        """All of it."""
+        charged = self.terms.paid + Amount(self.terms.charges.hit).times(self.wanted.paid_hits)
+        code = f"session.start(AgreedTests({self._given()}))"
+        made = self.terms.sharpness(self.wanted.steps, exact(self.wanted.grid, "grid"))
+        return Option(
+            "sharp test, agreed number of tests",
+            **_errors(self.wanted, made),
+            share=spending(self.room.filter, charged).share,
+            epsilon=None,
+            code=code,
+            by_key=code,
+            opening=self.room.opening,
+            note=f"misses are charged when it is opened; ask the run it gives: run.ask(query, above={self.wanted.bar})",
+        )
+
+    def _given(self) -> str:
+        numbers = {name: getattr(self.call, name) for name in ("tests", "hits", "part", "value", "sure")}
+        return ", ".join(f"{name}={written(Fraction(given))}" for name, given in numbers.items() if given is not None)
+
+
+# What other analyses would give for a whole budget: comparisons of an advice, without a call to write.
+
+# The root of a confidence is rounded up in the ninth digit: both halves promise a little more, never less.
+_FINE: Final = 10**9
+
+
+def best_theorem(wanted: Wanted, budget: Budget) -> Option:
+    """Plain composition by the best theorem, or with Gaussian noise calibrated exactly."""
+    epsilon, delta = _approximate(budget)
+    noise = plain_noise(epsilon=epsilon, delta=delta, tests=wanted.paid_tests)
+    deviation = noise.deviation * wanted.steps
+    if noise.gaussian:
+        error = gaussian_error_up(Fraction(deviation) ** 2, tests=wanted.tests, confidence=wanted.confidence)
+    else:
+        scale = Fraction(deviation / math.sqrt(2))
+        error = laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence)
+    told = wanted.units(error), wanted.units(deviation)
+    return _compared("plain composition, best theorem", told, None, told)
+
+
+def published_charging(wanted: Wanted, budget: Budget) -> Option:
+    """Target charging by its published bound."""
+    return _charging("target charging, published bound", wanted, _by_total(published_total, wanted, budget))
+
+
+def tail_charging(wanted: Wanted, budget: Budget) -> Option:
+    """Target charging by the published remark on exact tails."""
+    return _charging("target charging, exact tail", wanted, _by_total(exact_tail_total, wanted, budget))
+
+
+def curve_charging(wanted: Wanted, budget: Budget) -> Option:
+    """Target charging by the exact curve of calls of one size, which are all that is ever asked."""
+    _approximate(budget)
+    return _charging("target charging, exact curve", wanted, largest_call(budget, wanted.paid_hits, "exact"))
+
+
+def gaussian_values(wanted: Wanted, budget: Budget) -> Option:
+    """Rounds of the tuned sparse vector with Gaussian values, composed exactly; the best number of rounds."""
+    epsilon, delta = _approximate(budget)
+    if not wanted.values:
+        raise InvalidParameter("without values it has nothing to make Gaussian: ask for values=True")
+    if not wanted.adds or wanted.monotone is False:
+        raise InvalidParameter("it is for monotone questions")
+    sizes = usual_rounds(wanted.hits)
+    forms = [sparse_rounds(epsilon=epsilon, delta=delta, hits=wanted.hits, rounds=rounds) for rounds in sizes]
+    error, form = min(((_error(wanted, form), form) for form in forms), key=lambda found: found[0])
+    sure = exact(wanted.confidence, "confidence")
+    deviation = wanted.units(form.deviation * wanted.steps)
+    return Option(
+        "sparse vector, tuned, Gaussian values",
+        error,
+        wanted.units(_tests_error(wanted, form, sure)),
+        wanted.units(_values_error(wanted, form, sure)),
+        1.0,
+        None,
+        deviation,
+        deviation,
+        note=f"{form.rounds} sparse vectors of {-(-form.hits // form.rounds)} hits each, composed exactly",
+    )
+
+
+def _error(wanted: Wanted, form: SparseRounds) -> float:
+    """Of tests and values together, which are independent, each with the root of the confidence."""
+    squared = exact(wanted.confidence, "confidence") * _FINE**2
+    sure = min(Fraction(math.isqrt(math.floor(squared)) + 1, _FINE), 1 - Fraction(1, _FINE))
+    return wanted.units(max(_tests_error(wanted, form, sure), _values_error(wanted, form, sure)))
+
+
+def _tests_error(wanted: Wanted, form: SparseRounds, sure: Fraction) -> int:
+    noise = SparseNoise(form.rounds, form.threshold, form.test, None, form.rounds > 1).scaled(wanted.steps)
+    return error_up(noise, tests=wanted.tests, confidence=sure)
+
+
+def _values_error(wanted: Wanted, form: SparseRounds, sure: Fraction) -> int:
+    variance = Fraction(form.deviation * wanted.steps) ** 2
+    return gaussian_error_up(variance, tests=wanted.hits, confidence=sure)
+
+
+def _charging(name: str, wanted: Wanted, size: Fraction) -> Option:
+    scale = Laplace.for_epsilon(size, sensitivity=wanted.steps).scale
+    error = laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence)
+    told = wanted.units(error), wanted.units(laplace_deviation(scale))
+    return _compared(name, told, size, told if wanted.values else (None, None))
+
+
+def _compared(
+    name: str, tests: tuple[float, float], size: Fraction | None, values: tuple[float | None, float | None]
+) -> Option:
+    return Option(name, tests[0], tests[0], values[0], 1.0, size, tests[1], values[1])
+
+
+def _by_total(total: Callable[..., float], wanted: Wanted, budget: Budget) -> Fraction:
+    epsilon, delta = _approximate(budget)
+    return charging_size(total, epsilon=epsilon, delta=delta, hits=wanted.paid_hits)
+
+
+def _approximate(budget: Budget) -> tuple[Fraction, Fraction]:
+    epsilon, delta = budget.exact
+    if not delta:
+        raise NoPrice("it needs a delta greater than 0")
+    return epsilon, delta

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from chary.advise import Advice
-from chary.advise.advice import HEADINGS, row
-from chary.advise.adviser import advice_within
-from chary.advise.adviser import advise as advice_for
-from chary.advise.affording import Room, Wanted
+from chary.advise.advise import advice_within
+from chary.advise.advise import advise as advice_for
+from chary.advise.options import HEADINGS, Room, Wanted, row
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, show_table
 from chary.cli.places import ledger_at, one_dataset

@@ -24,7 +24,7 @@ from chary.ledger.sql.kept_ledger import KeptLedger
 from chary.numbers import counted, percent, priced
 from chary.session import Entry
 from chary.session.opening import held_filter
-from chary.session.reporting import entries
+from chary.session.statement import entries
 
 app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
 File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the rows.")]

@@ -14,9 +14,9 @@ from chary.cli.places import ledger_at
 from chary.errors import InvalidParameter
 from chary.ledger.postgresql.address import Address
 from chary.numbers import percent
-from chary.session.public_report import PublicReport
-from chary.session.public_report import report as public_report
-from chary.session.public_report.gathering import Tell
+from chary.report import PublicReport
+from chary.report import report as public_report
+from chary.report.content import Tell
 
 File = Annotated[str, typer.Argument(help="Ledger, a file or a URL, or the rows it is of, which are not read.")]
 Out = Annotated[Path | None, typer.Option(help="Where it goes (default: LEDGER.html beside the ledger, and so on).")]

@@ -1,30 +1,372 @@
 """How a session is opened: its data, its ledger, its budget and its name."""
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import os
+import threading
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 from chary import noise
 from chary.accounting import Event
 from chary.core.transaction import Spine
 from chary.core.versions import Follower
-from chary.data import CSV, Neighbouring, Relation, Rows, RowTable, Series
-from chary.errors import InvalidParameter
-from chary.filters import Budget, Filter, Listing, restore
-from chary.ledger import Ledger, Terms
-from chary.numbers import Number
-from chary.session.budget_choice import BudgetChoice
-from chary.session.late import late_ledger
-from chary.session.naming import chosen, usual_ledger, usual_name
-from chary.session.owner_warnings import warn_of_cells, warn_of_ledgers
-from chary.session.place import IN_MEMORY, Place
-from chary.session.race_repair import repair_races
-from chary.session.reading import check_types, read_as
-from chary.session.session import Session
-from chary.session.unasked import advising
+from chary.data import CSV, EntryLimit, Neighbouring, Relation, Rows, RowTable, Series
+from chary.data.files.folders import Folder
+from chary.data.files.sources import is_address as is_table_address
+from chary.errors import InvalidParameter, LedgerBroken, LedgerError, LedgerMismatch, OwnerWarning
+from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
+from chary.ledger import Ledger, MemoryLedger, Terms, ledger_exists, open_ledger
+from chary.ledger.postgresql.address import is_address
+from chary.ledger.sqlite.layout import file_of
+from chary.ledger.sqlite.ledger_files import datasets_in
+from chary.ledger.witness import check_apart
+from chary.numbers import Number, exact, plain, positive
+from chary.session.session import Session, check_types, entry_budget, read_as
+from chary.upcasting import repair_races
+
+# Where a session's ledger is, and who witnesses how far it went.
+
+IN_MEMORY = ":memory:"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the ledger is, and the witness of how far it went."""
+
+    ledger: str | Path | Ledger
+    witness: str | Path | None
+
+    @property
+    def missing(self) -> bool:
+        """Whether the ledger is a file, or a schema of a server, that is not there yet.
+
+        Errors: `LedgerError` where it could never be, and where a witness tells that it was there.
+        """
+        if not isinstance(self.ledger, (str, Path)) or str(self.ledger) == IN_MEMORY:
+            return False
+        if not is_address(self.ledger):
+            check_apart(file_of(self.ledger), self.witness)
+        if ledger_exists(self.ledger):
+            return False
+        if self.witness is not None and Path(self.witness).exists():
+            raise LedgerBroken("the ledger is gone, its witness is there: restore the newest copy of the ledger")
+        return is_address(self.ledger) or self._has_folder(file_of(self.ledger))
+
+    def _has_folder(self, file: Path) -> bool:
+        if not os.access(file.absolute().parent, os.W_OK | os.X_OK):
+            raise LedgerError("the ledger's file cannot be used: its folder is missing, or cannot be written to")
+        return True
+
+    def open(self) -> Ledger:
+        """The ledger itself, or the one that was handed in."""
+        if isinstance(self.ledger, (str, Path)) and str(self.ledger) != IN_MEMORY:
+            return open_ledger(self.ledger, witness=self.witness)
+        if self.witness is not None:
+            raise InvalidParameter("only a ledger that is opened by its path or its URL has a witness")
+        return MemoryLedger() if isinstance(self.ledger, (str, Path)) else self.ledger
+
+
+# What a dataset is called in its ledger.
+
+
+def usual_name(source: Any, table: str | None) -> str:
+    """The first file's stem, the name of a folder of files or of a server's database (and of the table), or "data".
+
+    A table that is named as its file or its database is, is not named twice.
+
+    >>> usual_name("postgresql://ann:pw@db.example/clinic?sslmode=require", "visits"), usual_name("a/visits.csv", None)
+    ('clinic.visits', 'visits')
+    >>> usual_name("stops.duckdb", "stops"), usual_name("stops.duckdb", "days")
+    ('stops', 'stops.days')
+    """
+    if is_table_address(source):
+        return _with_table(urlsplit(source).path.strip("/") or "server", table)
+    folder = Folder.named(source) if isinstance(source, (str, Path)) else None
+    source = source if folder is None else Path(folder.path).resolve()
+    path = min(map(str, source)) if isinstance(source, (list, tuple)) and source else source
+    stem = Path(path).name.split(".")[0] if isinstance(path, (str, Path)) else "data"
+    return _with_table(stem, table)
+
+
+def _with_table(stem: str, table: str | None) -> str:
+    return stem if table in (None, stem) else f"{stem}.{table}"
+
+
+def kept_as(known: Collection[str], usual: str) -> str:
+    """The usual name as a ledger has it: earlier ones name a table twice whose file is named as it is."""
+    twice = f"{usual}.{usual}"
+    return twice if usual not in known and twice in known else usual
+
+
+def usual_ledger(source: Any) -> str:
+    """Where the ledger of files is kept unless it is said: beside the file or the folder, `visits.csv.ledger`.
+
+    Errors: `InvalidParameter` for rows beside which there is no place: of a server, a frame, or several files.
+
+    >>> usual_ledger("a/visits.csv"), usual_ledger("visits/"), usual_ledger("visits/2026-*.parquet")
+    ('a/visits.csv.ledger', 'visits.ledger', 'visits.ledger')
+    """
+    if not isinstance(source, (str, Path)) or is_table_address(source):
+        raise InvalidParameter(
+            "beside these rows there is no place for a ledger: say where it is, such as ledger='visits.ledger'"
+        )
+    folder = Folder.named(source)
+    return f"{os.path.normpath(source if folder is None else folder.path)}.ledger"
+
+
+def chosen(known: Mapping[str, Terms], asked: str | None, usual: str) -> str:
+    """The dataset's name; a second one in a ledger has a budget of its own, so it must be named by the caller."""
+    usual = kept_as(known, usual)
+    if asked is None and known and usual not in known:
+        names = ", ".join(map(repr, sorted(known)))
+        raise LedgerMismatch(
+            f"the ledger holds {names}; say dataset= if these rows are one of them (under another file name), or name "
+            "a new dataset, which gets a budget of its own"
+        )
+    return asked or usual
+
+
+# A ledger that is made, and a dataset that is opened in it, with the first thing that is recorded and not before.
+
+# Only these can be refused; they are tried on a draft first, so that a refusal leaves no ledger behind.
+_REFUSABLE = frozenset({"reserve", "set_share"})
+_RECORDING = _REFUSABLE | {"note"}
+
+
+def late_ledger(
+    dataset: str,
+    found: Callable[[], Ledger | None],
+    made: Callable[[], Ledger],
+    enter: Callable[[Ledger], None],
+    follow: Callable[[Ledger], None],
+) -> Ledger:
+    """The ledger of a dataset that is not in it yet; to whoever asks it the dataset is open and nothing is charged.
+
+    `found` is the ledger if there is one by now, `made` makes it, `enter` opens the dataset in a ledger, and `follow`
+    then records there which rows there are. Guarantee: quotes, refusals and reading leave neither a ledger nor a
+    dataset in it behind, so that a budget is fixed by the first charge (or share, or version) under it. Where others
+    were faster, `enter` compares the terms with theirs.
+    """
+    return cast("Ledger", _Late(dataset, found, made, enter, follow))
+
+
+class _Late:
+    def __init__(
+        self,
+        dataset: str,
+        found: Callable[[], Ledger | None],
+        made: Callable[[], Ledger],
+        enter: Callable[[Ledger], None],
+        follow: Callable[[Ledger], None],
+    ) -> None:
+        self._dataset, self._found, self._made, self._enter, self._follow = dataset, found, made, enter, follow
+        self._lock = threading.RLock()
+        self._ledger: Ledger | None = None
+        self._opened = self._closed = False
+        self._draft: Ledger = MemoryLedger()
+        enter(self._draft)
+        follow(self._draft)
+
+    def __getattr__(self, name: str) -> Any:
+        """What a ledger does, done by the ledger if the dataset is open in it and by a draft otherwise."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in _RECORDING:
+            return lambda *arguments, **options: self._record(name, *arguments, **options)
+        return getattr(self._standing(), name)
+
+    def close(self) -> None:
+        """Let go of the ledger, or of the draft."""
+        with self._lock:
+            self._closed = True
+            self._draft.close()
+            if self._ledger is not None:
+                self._ledger.close()
+
+    def _standing(self) -> Ledger:
+        """The ledger once the dataset is open in it, by whomever; the draft until then."""
+        with self._lock:
+            if not (self._opened or self._closed):
+                self._ledger = self._ledger or self._found()
+                if self._ledger and any(terms.name == self._dataset for terms in self._ledger.datasets()):
+                    self._open_in(self._ledger)
+            return self._ledger if self._opened and self._ledger else self._draft
+
+    def _record(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Record it in the ledger with the dataset open in it, unless the first thing would be refused there."""
+        with self._lock:
+            standing = self._standing()
+            if standing is self._draft and not self._closed:
+                if name in _REFUSABLE:
+                    trial = MemoryLedger()
+                    self._enter(trial)
+                    getattr(trial, name)(*arguments, **options)
+                standing = self._ledger = self._ledger or self._made()
+                self._open_in(standing)
+        return getattr(standing, name)(*arguments, **options)
+
+    def _open_in(self, ledger: Ledger) -> None:
+        self._enter(ledger)
+        self._follow(ledger)
+        self._opened = True
+
+    def __repr__(self) -> str:
+        return repr(self._ledger if self._opened else self._draft)
+
+
+# What to do about a ledger that was opened under wrong terms and never asked.
+
+
+@contextmanager
+def advising(ledger: Ledger, dataset: str) -> Iterator[None]:
+    """Add to a `LedgerMismatch` that the ledger may go, where no call was ever recorded.
+
+    A charge is not enough to look at: a miss costs nothing and is still an answer, which a new budget would not know
+    of; so is a call that was voided. Only public records are read, and the refusal stays a refusal.
+
+    >>> from chary.ledger import MemoryLedger
+    >>> with advising(MemoryLedger(), "visits"):
+    ...     raise LedgerMismatch("the ledger holds other terms")
+    Traceback (most recent call last):
+    ...
+    chary.errors.LedgerMismatch: the ledger holds other terms; nothing was ever asked or charged in this ledger: if
+    these terms are right, delete its file and open again
+    """
+    try:
+        yield
+    except LedgerMismatch as mismatch:
+        asked = {terms.name for terms in ledger.datasets() if any(True for _ in ledger.calls(terms.name, limit=1))}
+        if dataset in asked:
+            raise
+        raise LedgerMismatch(f"{mismatch}; {_advice(dataset, bool(asked))}") from None
+
+
+def _advice(dataset: str, others: bool) -> str:
+    if others:
+        return f"nothing was ever asked of {dataset!r} or charged: if these terms are right, take another ledger file"
+    return "nothing was ever asked or charged in this ledger: if these terms are right, delete its file and open again"
+
+
+# What the caller of an opening said about the budget, and the filter that follows.
+
+FILTERS = ("pure", "renyi", "exact")
+
+
+class BudgetChoice:
+    """What the caller said about the budget; what is not said is read from the ledger."""
+
+    def __init__(
+        self,
+        budget: Budget | None,
+        kind: str | None,
+        grain: Number | None,
+        approximate: Number,
+        menu: Iterable[Event | Listing] | None = None,
+    ) -> None:
+        if kind is not None and kind not in FILTERS:
+            raise InvalidParameter(f"filter must be one of {', '.join(FILTERS)}, got {kind!r}")
+        if budget is not None and not isinstance(budget, Budget):
+            raise InvalidParameter("budget must be a Budget, such as chary.Budget(epsilon=1, delta=1e-6)")
+        self.budget, self.kind = budget, kind
+        self.grain = None if grain is None else positive(grain, "grain")
+        self.approximate = exact(approximate, "approximate_delta")
+        self.menu = None if menu is None else tuple(menu)
+        if self.menu is not None and kind not in (None, "exact"):
+            raise InvalidParameter('a menu is that of the exact filter: filter="exact", menu=[...]')
+
+    def make(self) -> Filter:
+        """The filter of a new dataset."""
+        if self.budget is None:
+            raise InvalidParameter("a new ledger needs a budget, such as budget=chary.Budget(epsilon=1, delta=1e-6)")
+        if self.menu is not None:
+            return self._listed(self.budget, self.menu)
+        kind = self.kind or ("renyi" if self.budget.exact[1] else "pure")
+        if kind == "pure":
+            return PureFilter(self.budget, self.approximate).for_new_data()
+        if kind == "renyi":
+            filter_ = RenyiFilter.best(self.budget, grain=self.grain, approximate_delta=self.approximate)
+            return filter_.for_new_data()
+        if self.grain is None:
+            raise InvalidParameter('the exact filter needs the epsilon of a call: filter="exact", grain=0.02')
+        return ExactFilter.with_revisions(self.budget, self.grain, approximate_delta=self.approximate)
+
+    def _listed(self, budget: Budget, menu: tuple[Event | Listing, ...]) -> ExactFilter:
+        return ExactFilter.of_events(budget, menu, grain=self.grain, approximate_delta=self.approximate)
+
+    def agrees_with(self, held: Filter) -> None:
+        """Whatever the caller said must be what the ledger holds."""
+        if self.budget is not None and self.budget != held.budget:
+            raise LedgerMismatch(
+                f"the ledger holds this dataset under {held.budget}, not {self.budget}: say no budget to go on "
+                "under its own; another takes a new ledger, which does not count what this one spent: both add up"
+            )
+        if self.kind is not None and self.kind != held.kind:
+            raise LedgerMismatch(f"the ledger prices this dataset by the {held.kind} filter, not {self.kind}")
+        if self.approximate and self.approximate != held.approximate_delta:
+            raise LedgerMismatch(f"the ledger sets {plain(held.approximate_delta)} of delta aside, not as asked")
+        if isinstance(held, ExactFilter) and self.grain not in (None, held.grain):
+            raise LedgerMismatch(f"the ledger's exact filter has grain {plain(held.grain)}, not as asked")
+        if self.menu is not None and not self._lists_the_same(held):
+            raise LedgerMismatch("the ledger's filter has another menu: leave menu= out")
+
+    def _lists_the_same(self, held: Filter) -> bool:
+        listed = [entry.event for entry in getattr(held, "menu", ()) if isinstance(entry, Listing)]
+        return listed == [entry.event if isinstance(entry, Listing) else entry for entry in self.menu or ()]
+
+
+# What only who owns the rows is told at an opening: cells that are not read, and another ledger of the same rows.
+
+_ENDING: Final = ".ledger"
+
+
+def warn_of_cells(rows: Rows) -> None:
+    """Warn of columns of new rows in which cells are not of the type that was declared: they are NULL from now on."""
+    for name, (kind, cells, of) in (rows.unparsed if isinstance(rows, RowTable) else {}).items():
+        _warn(
+            f"column {name}: {cells:,} of {of:,} cells are not {kind}, and are NULL. This is not private: for who owns "
+            "the rows alone; see chary check"
+        )
+
+
+def warn_of_ledgers(source: Any, place: Place, dataset: str) -> None:
+    """Warn of other ledgers, beside the rows or beside their ledger, that keep a budget of the same dataset.
+
+    They are looked at without a lock. Rows that are no files, and throwaway ledgers, have nothing beside them.
+    """
+    if not isinstance(source, (str, Path)) or is_table_address(source) or not isinstance(place.ledger, (str, Path)):
+        return
+    if str(place.ledger) == IN_MEMORY:
+        return
+    rows, own = Path(source).absolute(), None if is_address(place.ledger) else file_of(place.ledger).absolute()
+    folders = {rows.parent, rows if rows.is_dir() else rows.parent, rows.parent if own is None else own.parent}
+    for other in _ledgers(folders):
+        if (own is None or other.resolve() != own.resolve()) and dataset in datasets_in(other):
+            _warn(
+                f"{other} keeps a budget of {dataset!r} too: what is charged to one ledger is not charged to the "
+                "other. Go on with one of them (ledger=, --ledger), and move the other elsewhere"
+            )
+
+
+def _ledgers(folders: set[Path]) -> list[Path]:
+    found = list[Path]()
+    for folder in sorted(folders):
+        with suppress(OSError):
+            found += [Path(each.path) for each in os.scandir(folder) if each.name.endswith(_ENDING)]
+    return sorted(found)
+
+
+def _warn(told: str) -> None:
+    # Of _warn, warn_of_..., _session and open: the line that opened the data.
+    warnings.warn(told, OwnerWarning, stacklevel=5)
+
+
+# How a session is opened: its data, its ledger, its budget and its name.
 
 
 def open(
@@ -272,3 +614,70 @@ def held_filter(terms: Terms) -> Filter:
     conditions = json.loads(terms.conditions)
     budget = Budget(Fraction(conditions["epsilon"]), Fraction(conditions["delta"]))
     return restore(budget, conditions["filter"])
+
+
+# Streams of entries whose units have several entries each: opened under a budget that is promised to the units.
+
+
+def open_stream(
+    source: Any,
+    *,
+    entries_of: str,
+    entries_per_unit: int,
+    dataset: str,
+    ledger: str | Path | Ledger,
+    budget: Budget | None = None,
+    filter: str | None = None,
+    grain: Number | None = None,
+    approximate_delta: Number = 0,
+    analyst: str = "analyst",
+    table: str | None = None,
+    columns: dict[str, str] | None = None,
+    csv: CSV | None = None,
+    infer_types: bool = False,
+    engine: Any = None,
+    witness: str | Path | None = None,
+    unsafe_noise: noise.Source | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> Session:
+    """Open a stream of entries of which each value of the column `entries_of` has at most `entries_per_unit`.
+
+    Guarantee: `budget` for units. Neighbours are streams of the same public size that differ in the entries of one
+    unit, all of which may be replaced. The session asks as with privacy_unit=None and relation="replace", under the
+    budget for one entry (see `entry_budget`), which is what `spent` and `statement` tell of. The limit is checked at
+    the opening and at each append, and what breaks it is refused: such a refusal is no part of the guarantee.
+
+    The other parameters are those of `open`; `grain` and `approximate_delta` are those of the budget for one entry.
+    Errors: also `SchemaMismatch` for a unit with too many entries.
+
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"patient": [1, 1, 2], "age": [70, 71, 30]})
+    >>> whose = {"entries_of": "patient", "entries_per_unit": 2, "dataset": "visits"}
+    >>> session = open_stream(visits, **whose, budget=Budget(epsilon=1), ledger=":memory:")
+    >>> session.size, session.spine.filter.budget
+    (3, Budget(epsilon=Fraction(1, 2), delta=Fraction(0, 1)))
+    >>> session.append(pa.table({"patient": [1], "age": [72]}))
+    Traceback (most recent call last):
+    ...
+    chary.errors.SchemaMismatch: some patient would have more than 2 entries; nothing was written
+    """
+    limit = EntryLimit(entries_of, entries_per_unit)
+    if budget is not None and not isinstance(budget, Budget):
+        raise InvalidParameter("budget must be a Budget, such as chary.Budget(epsilon=1, delta=1e-6)")
+    entry = None if budget is None else entry_budget(budget, limit.most)
+    each = Neighbouring(Relation.REPLACE, None)
+    read: dict[str, Any] = {"columns": columns, "csv": csv, "infer_types": infer_types, "engine": engine}
+    rows = RowTable.open(source, neighbouring=each, table=table, **read, limit=limit)
+    return open_rows(
+        rows,
+        dataset=dataset,
+        ledger=ledger,
+        budget=entry,
+        filter=filter,
+        grain=grain,
+        approximate_delta=approximate_delta,
+        analyst=analyst,
+        witness=witness,
+        unsafe_noise=unsafe_noise,
+        on_step=on_step,
+    )

@@ -2,28 +2,361 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from chary.accounting import Findings
-from chary.advise.equal_price import alternatives
+from chary.advise.advise import alternatives
 from chary.answers import Spending
+from chary.calls.answers import Conditional, WatchResult
 from chary.calls.call import AnswerT, Call, asked
 from chary.calls.history import told_so_far
+from chary.calls.releases import Release
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
+from chary.calls.thresholds import ReleaseIf, Test, Watch
 from chary.core.charges import spent_of
 from chary.core.history import openings
+from chary.core.plan import Question
 from chary.core.quote import Quote, compared_with, quote
-from chary.data import Series, Values
-from chary.errors import InvalidParameter, InvalidQuery
-from chary.numbers import Number, exact
-from chary.session.entry_budgets import promised_to_units
-from chary.session.growth import Growing
-from chary.session.reading import types_told
-from chary.session.reporting import Entry, PlainComposition, entries, plainly_composed, statement
-from chary.session.verbs import Verbs
+from chary.core.transaction import Door
+from chary.core.versions import Arrivals, Version
+from chary.data import Batch, Rows, RowTable, Series, Values, has_public_size, public_size
+from chary.data.queries.query import AnsweredT
+from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch
+from chary.filters import Budget
+from chary.ledger import Ledger, Terms
+from chary.ledger.checks import label, parsed
+from chary.numbers import Number, exact, plain, whole
+from chary.session.statement import Entry, PlainComposition, entries, plainly_composed, statement
+
+# How the files of a dataset are read: fixed in its ledger at the first opening, so that every row is read alike.
+
+# Keys of conditions that old ledgers hold, so they may never change.
+_DIALECT: Final = "csv "
+_INFERRED: Final = "types"
+
+
+def read_as(rows: Rows, held: Terms | None) -> dict[str, Any]:
+    """The conditions that say how texts are read, to be compared with those of the ledger.
+
+    A ledger that says nothing of it (of frames, or written before dialects were kept) takes any dialect, as long as
+    columns and types are the same; rows that are no CSV take what the ledger says. Types that were found in the values
+    once may be declared later, but not the other way round: an opening that fails would tell of the values.
+    """
+    before = {} if held is None else _kept(held)
+    said = rows.reading if isinstance(rows, (RowTable, Series)) else {}
+    asked = {f"{_DIALECT}{name}": value for name, value in said.items()}
+    dialect = {name: value for name, value in before.items() if name != _INFERRED}
+    if held is not None and (not dialect or not asked):
+        asked = dialect
+    inferred = {_INFERRED: "inferred"} if _infers(rows) and (held is None or dialect) else {}
+    return asked | {name: value for name, value in before.items() if name == _INFERRED} | inferred
+
+
+def check_types(rows: Rows, held: Terms) -> None:
+    """`LedgerMismatch` that says what to declare, where a CSV differs from the ledger's rows in columns or types."""
+    conditions = parsed(held.conditions, "conditions")
+    neighbours = (conditions.get("unit"), conditions.get("relation"))
+    same = neighbours == (rows.neighbouring.unit, str(rows.neighbouring.relation))
+    if same and isinstance(rows, RowTable) and rows.reading and rows.fingerprint() != held.fingerprint:
+        raise LedgerMismatch(
+            f"the ledger holds {held.name!r} with other columns or other types, and they stay as they were at first: "
+            "declare the same, such as columns={'age': 'BIGINT'}, or let them be found in the values if they "
+            "once were, by infer_types=True; if no type was declared then, all columns are texts: declare none"
+        )
+
+
+def types_told(rows: Rows, ledger: Ledger, dataset: str) -> str:
+    """The sentence of a statement about types that were found in values; empty where there are none."""
+    held = next(terms for terms in ledger.datasets() if terms.name == dataset)
+    if _INFERRED not in _kept(held) and not _infers(rows):
+        return ""
+    return (
+        " The types of columns were found in the values, by the wish of who opened the data: they are taken for "
+        "public, and the promise holds between datasets in which they are the same."
+    )
+
+
+def _infers(rows: Rows) -> bool:
+    return isinstance(rows, RowTable) and rows.infers
+
+
+def _kept(terms: Terms) -> dict[str, Any]:
+    conditions = parsed(terms.conditions, "conditions")
+    return {key: value for key, value in conditions.items() if key == _INFERRED or key.startswith(_DIALECT)}
+
+
+# What a budget for one entry promises to a unit with several, and the other way round.
+
+# Exponents up to 709 are rounded to floats, which moves their exponential by 2**-43 at most.
+_ROUNDED_UP = Fraction(1) + Fraction(1, 2**40)
+
+
+def entry_budget(budget: Budget, entries_per_unit: int) -> Budget:
+    """The budget for one replaced entry that keeps `budget` for c of them; delta is rounded down.
+
+    Guarantee: with epsilon' = epsilon / c and delta' = delta / (1 + e^epsilon' + ... + e^((c-1) epsilon')), whatever is
+    (epsilon', delta')-DP when one entry is replaced is (epsilon, delta)-DP when c are: by a walk over c + 1 streams,
+    `P_0(S) <= e^epsilon' P_1(S) + delta' <= ... <= e^(c epsilon') P_c(S) + delta' (1 + ... + e^((c-1) epsilon'))`.
+
+    >>> entry_budget(Budget(epsilon=3), 3)
+    Budget(epsilon=Fraction(1, 1), delta=Fraction(0, 1))
+    >>> float(entry_budget(Budget(epsilon=1, delta="1e-6"), 2).delta)
+    3.7754066879...e-07
+    """
+    epsilon, delta = budget.exact
+    each = epsilon / whole(entries_per_unit, "entries_per_unit")
+    return Budget(each, delta / _deltas_up(each, entries_per_unit) if delta else 0)
+
+
+def unit_budget(budget: Budget, entries_per_unit: int) -> tuple[Fraction, Fraction]:
+    """The epsilon and delta that a budget for one replaced entry gives a unit with that many; delta rounded up.
+
+    >>> [plain(part) for part in unit_budget(entry_budget(Budget(epsilon=1, delta="1e-6"), 3), 3)]
+    ['1', '1e-06']
+    """
+    epsilon, delta = budget.exact
+    most = whole(entries_per_unit, "entries_per_unit")
+    return most * epsilon, delta * _deltas_up(epsilon, most) if delta else Fraction(0)
+
+
+def promised_to_units(rows: Rows, budget: Budget) -> str:
+    """The sentence of a statement that says what units with several entries have; empty where there are none."""
+    limit = rows.limit if isinstance(rows, RowTable) else None
+    if limit is None:
+        return ""
+    epsilon, delta = unit_budget(budget, limit.most)
+    return (
+        f" For all entries of one {limit.of}, at most {limit.most} of which were let in, that is "
+        f"({plain(epsilon)}, {plain(delta)})-differential privacy."
+    )
+
+
+def _deltas_up(epsilon: Fraction, steps: int) -> Fraction:
+    """1 + e^epsilon + ... + e^((steps - 1) epsilon), a little too large; 1 exactly for one step."""
+    if steps == 1:
+        return Fraction(1)
+    try:
+        return Fraction(math.fsum(math.exp(step * epsilon) for step in range(steps))) * _ROUNDED_UP
+    except OverflowError:
+        raise InvalidParameter("so large an epsilon leaves no delta for a single entry") from None
+
+
+# Growing datasets: batches appended whole, each with a version.
+
+
+@dataclass(frozen=True)
+class Growing(Door):
+    """Appending rows, and what is public about the growth; and which runs are asked after each append.
+
+    Whoever sees `append` raise repeats it, and rows that are there twice break promises. So followers that fail are
+    told of in one `RuntimeWarning`, after all of them had their turn.
+    """
+
+    _followers: list[Callable[[], object]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def append(self, rows: Any, *, request: str | None = None) -> int:
+        """Add a batch of rows to the growing dataset; returns its version. Nothing is charged.
+
+        All rows or none are added, together with their version, whenever the process dies: rows of a DuckDB file stay
+        there, those of every other source live as long as this session. Where a folder (or a pattern) of Parquet files
+        was opened, a file of it that is appended is read in place, and is there at the next opening like all others;
+        one that is among the rows already adds nothing, and needs its `request` key (`InvalidParameter`).
+
+        How many rows came is recorded where the size is public and nowhere else. Under a `request` key that came
+        before, say after a crash, nothing is added and the version of then is returned: the key alone tells, so take a
+        new one for new rows. A DuckDB file keeps the key; for other sources the ledger shows it, so that it must tell
+        nothing of the rows: no hash of them, for one.
+
+        Errors: `SchemaMismatch` if columns or types differ. A `LedgerError` leaves nothing behind in memory; rows of a
+        DuckDB file may be there by then, and get their version with the next append: repeat it under the same key.
+
+        >>> import chary, pyarrow as pa
+        >>> rows = pa.table({"age": [70, 80, 20]})
+        >>> public = {"privacy_unit": None, "relation": "replace"}
+        >>> session = chary.open(rows, **public, budget=chary.Budget(epsilon=1), ledger=":memory:")
+        >>> session.append(pa.table({"age": [35, 36]}), request="Monday")
+        2
+        >>> [(version.number, version.kind, version.size) for version in session.versions]
+        [(1, 'found', 3), (2, 'append', 5)]
+        """
+        version, followers = self._added(rows, request), tuple(self._followers)
+        if failed := [failure for follow in followers if (failure := _failure(follow))]:
+            warnings.warn(
+                f"the rows are there as version {version}: do not append them again. But of the {len(followers)} that "
+                f"follow, {len(failed)} failed: {'; '.join(failed)}. The next append lets them catch up",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return version
+
+    def _added(self, rows: Any, request: str | None) -> int:
+        table, arrivals, brought = self.spine.rows, self._arrivals, list[Version]()
+        if isinstance(table, RowTable):
+            key = None if request is None else label(request, "request")
+            batch = table.append(rows, request=key, arrive=lambda batch: brought.append(arrivals.arrive(batch)))
+            return (brought or [arrivals.of(batch)])[0].number
+        if request is not None:
+            raise InvalidParameter("only a table remembers the request keys of its batches")
+        table.append(rows)
+        size = public_size(table) if has_public_size(table.neighbouring) else 0
+        return arrivals.arrive(Batch(0, rows=size)).number
+
+    @property
+    def size(self) -> int:
+        """How many rows there are; `InvalidQuery` where that is secret. Free, since neighbours agree on it."""
+        return public_size(self.spine.rows)
+
+    @property
+    def versions(self) -> list[Version]:
+        """Every batch in order of arrival; all of it is public."""
+        return self._arrivals.all()
+
+    @property
+    def _arrivals(self) -> Arrivals:
+        return Arrivals(self.spine.ledger, self.spine.dataset, self.spine.rows)
+
+
+def _failure(follow: Callable[[], object]) -> str | None:
+    try:
+        follow()
+    except CharyError as error:
+        return f"{type(error).__name__}: {error}"
+    except Exception as error:  # of the caller's own code, so that its message may say anything
+        return type(error).__name__
+    return None
+
+
+# Verbs for the calls that are asked most: the same words for a session and for the client of a service.
+
+
+class Verbs(ABC):
+    """Short forms of `ask`: each makes one call of its parameters, which are those of the call, and asks it."""
+
+    @abstractmethod
+    def ask(self, call: Call[AnswerT], *, request: str | None = None) -> AnswerT:
+        """Ask any call."""
+
+    def release(
+        self,
+        query: Question[AnsweredT],
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        delta: Number | None = None,
+        request: str | None = None,
+    ) -> AnsweredT:
+        """An ordinary noisy answer, always charged: `ask(Release(query, ...))`, see `chary.calls.Release`."""
+        return self.ask(Release(query, epsilon=epsilon, rho=rho, delta=delta), request=request)
+
+    def test(
+        self,
+        query: Question,
+        *,
+        above: Number,
+        epsilon: Number | None = None,
+        hits: int | None = None,
+        price: Number | None = None,
+        within: Number | None = None,
+        tests: int | None = None,
+        sure: Number | None = None,
+        below_margin: bool | None = None,
+        request: str | None = None,
+    ) -> bool:
+        """Whether a query is at or above a bar: True is charged, False is free.
+
+        How sharply is said by one of `hits=20` (so many must fit into the budget), `price=`, `within=` with `tests=`,
+        and `epsilon=` (Laplace noise); see `chary.calls.Test`.
+        """
+        call = Test(
+            query,
+            above=above,
+            epsilon=epsilon,
+            hits=hits,
+            price=price,
+            within=within,
+            tests=tests,
+            sure=sure,
+            below_margin=below_margin,
+        )
+        return bool(self.ask(call, request=request))
+
+    def release_if(
+        self,
+        query: Question,
+        *,
+        above: Number,
+        epsilon: Number | None = None,
+        hits: int | None = None,
+        price: Number | None = None,
+        within: Number | None = None,
+        tests: int | None = None,
+        sure: Number | None = None,
+        value: Number | None = None,
+        below_margin: bool | None = None,
+        request: str | None = None,
+    ) -> Conditional:
+        """The noisy value if it is at or above the bar, otherwise nothing, free; see `chary.calls.ReleaseIf`.
+
+        How sharply is said as for `test`, and `value` is the part of the price of a hit for its value; with `epsilon=`
+        what was held back can be revised.
+        """
+        call = ReleaseIf(
+            query,
+            above=above,
+            epsilon=epsilon,
+            hits=hits,
+            price=price,
+            within=within,
+            tests=tests,
+            sure=sure,
+            value=value,
+            below_margin=below_margin,
+        )
+        return self.ask(call, request=request)
+
+    def watch(
+        self,
+        query: Question,
+        *,
+        above: Number,
+        epsilon: Number | None = None,
+        hits: int | None = None,
+        price: Number | None = None,
+        within: Number | None = None,
+        tests: int | None = None,
+        sure: Number | None = None,
+        value: Number | None = None,
+        below_margin: bool | None = None,
+        request: str | None = None,
+    ) -> WatchResult:
+        """Every key of a keyed query against a bar, in one scan; hits are charged; see `chary.calls.Watch`.
+
+        How sharply is said as for `test`, and `value` is the part of the price of a hit for its value.
+        """
+        call = Watch(
+            query,
+            above=above,
+            epsilon=epsilon,
+            hits=hits,
+            price=price,
+            within=within,
+            tests=tests,
+            sure=sure,
+            value=value,
+            below_margin=below_margin,
+        )
+        return self.ask(call, request=request)
+
+
+# A session: asks questions about one dataset under one budget.
 
 RunT = TypeVar("RunT")
 

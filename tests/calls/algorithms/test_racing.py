@@ -6,11 +6,12 @@ import math
 import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NoPrice, UnknownHeld
+from chary import upcasting as race_repair
 from chary.accounting import BestOf, Targeted
 from chary.amounts import Amount
 from chary.calls import Compute, Race
 from chary.calls import compute as racing
-from chary.session import opening, race_repair
+from chary.session import opening
 from tests.session.kit import spent
 
 

@@ -16,8 +16,8 @@ from chary.data import Neighbouring, RowTable
 from chary.data.queries import joint_change
 from chary.data.queries.joint_change import JointChange
 from chary.filters import PureFilter
+from chary.report.public_report import report
 from chary.session import findings
-from chary.session.public_report.public_report import report
 from tests.session.kit import CLINICS, NO_NOISE, PUBLIC, spent, visits
 
 GROUPS = [count(f"age >= {low} AND age < {low + 10}") for low in range(0, 90, 10)]

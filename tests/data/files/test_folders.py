@@ -5,7 +5,7 @@ import pytest
 from chary.data.files.folders import Folder
 from chary.data.files.sources import RowSource
 from chary.errors import InvalidParameter
-from chary.session.naming import usual_name
+from chary.session.opening import usual_name
 
 NAMES = [
     "b.parquet",

@@ -4,8 +4,8 @@ import pytest
 
 from chary import Budget, count
 from chary.calls import Choose, GrowingSparse, Quantile
+from chary.report.public_report import report
 from chary.session import findings
-from chary.session.public_report.public_report import report
 from tests.session.kit import CLINICS
 from tests.session.public_report.pages import asked
 

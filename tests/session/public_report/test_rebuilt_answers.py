@@ -7,9 +7,9 @@ from chary.calls import QuantileAnswer, QuantileAnswers, Run
 from chary.calls.schedules import ScheduledRun
 from chary.data import Ballots
 from chary.ledger import MemoryLedger
+from chary.report.content import Rebuilder
+from chary.report.public_report import report
 from chary.session import open_rows
-from chary.session.public_report.public_report import report
-from chary.session.public_report.rebuilding import Rebuilder
 from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 from chary import Budget, InvalidParameter, LedgerError, count
 from chary.errors import LedgerBroken
 from chary.ledger import SqlLedger
-from chary.session.public_report.public_report import report
+from chary.report.public_report import report
 from tests.session.public_report.pages import FORMS, HOSTILE, Page, asked
 
 

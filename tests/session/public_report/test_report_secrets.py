@@ -11,7 +11,7 @@ import pytest
 from chary import count, total
 from chary.ledger import MemoryLedger, SqlLedger
 from chary.mechanisms.threshold_tests import Held
-from chary.session.public_report.public_report import report
+from chary.report.public_report import report
 from tests.golden.test_kept_ledgers import HERE, VERSIONS, WITH_LEFT
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.public_report.pages import FORMS, NEVER, asked, secrets

@@ -14,7 +14,7 @@ from chary.cli.commands import Found, Shown
 from chary.cli.output import show_pairs
 from chary.errors import InvalidParameter
 from chary.filters import Budget
-from chary.session.naming import usual_name
+from chary.session.opening import usual_name
 
 
 def _config(stated: Stated) -> Found:

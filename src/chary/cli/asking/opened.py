@@ -19,7 +19,7 @@ from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, l
 from chary.ledger import ledger_exists, whereabouts
 from chary.numbers import positive
 from chary.session import Session, open, open_series
-from chary.session.naming import usual_ledger
+from chary.session.opening import usual_ledger
 
 # An example of what a new ledger needs.
 _BUDGET: Final = "--epsilon 1 --delta 1e-6"

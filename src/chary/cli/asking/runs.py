@@ -25,8 +25,8 @@ from chary.cli.places import is_ledger, one_dataset
 from chary.data import Query
 from chary.errors import InvalidParameter
 from chary.ledger import open_ledger, whereabouts
+from chary.report.content import findings_in
 from chary.session import findings
-from chary.session.public_report.rebuilding import findings_in
 
 Since = Annotated[str | None, typer.Option(help="The first day: its label or position (default: the first new one).")]
 Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the one-sided one.")]

@@ -14,7 +14,7 @@ from chary.data import CSV, Relation
 from chary.data.files.sources import is_address
 from chary.ledger import Terms, ledger_exists, open_ledger, whereabouts
 from chary.ledger.checks import parsed
-from chary.session.naming import kept_as, usual_ledger, usual_name
+from chary.session.opening import kept_as, usual_ledger, usual_name
 
 TYPED, LEDGER, USUAL = "command line", "ledger", "default"
 _TABLES: Final = (Relation.ADD_REMOVE, Relation.REPLACE)

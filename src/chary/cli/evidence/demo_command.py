@@ -12,7 +12,7 @@ from chary.demo.plot import draw
 from chary.demo.story import BAR, TESTS
 from chary.numbers import percent, priced
 from chary.session import Session
-from chary.session.reporting import Entry
+from chary.session.statement import Entry
 
 Folder = Annotated[Path, typer.Option(help="Where the panel, the ledger and the picture go.")]
 

@@ -14,6 +14,7 @@ from sqlalchemy import insert, select
 from chary.errors import InvalidParameter
 from chary.ledger.entries import now
 from chary.ledger.head import head_of
+from chary.report.public_report import PublicReport, report
 from chary.service.api.admission import JSON, header, media_of, read_body, strict_body
 from chary.service.api.places import Asking, On, request_key
 from chary.service.api.service_state import Service, Shared
@@ -24,7 +25,6 @@ from chary.service.serving.served_datasets import rows_of
 from chary.service.wire.problems import Refusal
 from chary.service.wire.strict_json import check_fields, finite
 from chary.service.wire.typed_values import in_typed, of_typed
-from chary.session.public_report.public_report import PublicReport, report
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["custodians"])
 Form = Annotated[Literal["json", "html", "markdown", "csv", "typed"], Query()]

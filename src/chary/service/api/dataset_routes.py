@@ -20,7 +20,7 @@ from chary.service.api.service_state import Shared
 from chary.service.api.streams import Followed, looks
 from chary.service.wire.strict_json import finite
 from chary.service.wire.typed_values import in_typed
-from chary.session.reporting import Entry, entry_of
+from chary.session.statement import Entry, entry_of
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 Looker = Annotated[Asking, Depends(On("look"))]

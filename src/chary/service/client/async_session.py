@@ -15,10 +15,10 @@ from chary.answers import Spending
 from chary.calls.call import AnswerT, Call
 from chary.calls.run import Opening
 from chary.numbers import Number
+from chary.report.public_report import PublicReport
 from chary.service.client.remote_run import RemoteRun
 from chary.service.client.remote_session import PATIENCE, Remote, connect
 from chary.session import Entry, Quote
-from chary.session.public_report.public_report import PublicReport
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -7,10 +7,10 @@ from urllib.parse import quote as in_path
 from chary.answers import Spending
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidQuery
+from chary.report.public_report import PublicReport
 from chary.service.client.transport import Transport
 from chary.service.wire.typed_values import of_typed
 from chary.session import Entry, Version
-from chary.session.public_report.public_report import PublicReport
 
 
 @dataclass(frozen=True)

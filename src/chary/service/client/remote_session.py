@@ -26,7 +26,7 @@ from chary.service.client.sent_rows import sent_rows
 from chary.service.client.transport import Transport
 from chary.service.wire.typed_values import of_typed
 from chary.session import Quote
-from chary.session.verbs import Verbs
+from chary.session.session import Verbs
 
 PATIENCE: Final = 60.0
 

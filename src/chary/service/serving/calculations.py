@@ -29,7 +29,7 @@ _WHOLE: Final = (
     "chary.data.engines",
     "chary.ledger",
     "chary.service.keeping",
-    "chary.session.late",
+    "chary.session.opening",
     "concurrent.futures",
     "duckdb",
     "importlib",

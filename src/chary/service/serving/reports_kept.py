@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from chary.report.content import ReportedCall
+from chary.report.public_report import PublicReport
 from chary.service.wire.typed_values import in_typed, of_typed
-from chary.session.public_report.gathering import ReportedCall
-from chary.session.public_report.public_report import PublicReport
 
 # Of all datasets together; those that nobody has looked at for longest go first.
 _KEPT: Final = 16

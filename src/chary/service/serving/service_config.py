@@ -32,7 +32,7 @@ from chary.errors import InvalidParameter
 from chary.ledger.postgresql.address import is_address
 from chary.service.serving.openid_options import OpenIdOptions
 from chary.service.serving.strict_options import StrictOptions
-from chary.session.naming import usual_ledger
+from chary.session.opening import usual_ledger
 
 _SCALAR = str | int
 _SHORTEST_SECRET: Final = 24

@@ -67,10 +67,8 @@ from chary.mechanisms.local_reports import (
 )
 from chary.mechanisms.mwem import Exponents
 from chary.mechanisms.workloads import MomentNoise
-from chary.session.public_report.gathering import ReportedCall, ReportedDataset
-from chary.session.public_report.public_report import PublicReport
-from chary.session.public_report.published_values import PublishedValue
-from chary.session.public_report.simultaneous import SimultaneousHit
+from chary.report.content import PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit
+from chary.report.public_report import PublicReport
 
 TAGS: Final[Mapping[str, type[Any]]] = {
     "AboveOrNot": AboveOrNot,

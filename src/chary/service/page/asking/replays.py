@@ -8,13 +8,19 @@ from chary.answers import Answer
 from chary.calls.run import run_kinds
 from chary.ledger import CallRecord
 from chary.pictures import Chart, Spot
+from chary.report.content import (
+    USUAL,
+    PublishedValue,
+    Rebuilder,
+    bar_of,
+    outcome_told,
+    question_told,
+    titled,
+    values_of_answer,
+)
 from chary.service.access.roles import Principal
 from chary.service.serving.served_datasets import Served
-from chary.session.public_report.gathering import bar_of
-from chary.session.public_report.published_values import USUAL, PublishedValue, values_of_answer
-from chary.session.public_report.rebuilding import Rebuilder
-from chary.session.public_report.wording import outcome_told, question_told, titled
-from chary.session.reporting import Entry, entry_of
+from chary.session.statement import Entry, entry_of
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from chary.numbers import percent, plain
+from chary.report.pages import interval, moment, number
 from chary.service.access.roles import Principal
 from chary.service.api.dataset_routes import budget_of
 from chary.service.api.places import Asking
 from chary.service.api.service_state import service_of
 from chary.service.page.frame.log_ins import form_token
 from chary.service.page.frame.posted_forms import FORM_TOKEN, cookie_of
-from chary.session.public_report.report_pages import interval, moment, number
 
 ROOT: Final = "/page"
 

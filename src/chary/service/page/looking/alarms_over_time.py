@@ -8,6 +8,8 @@ from typing import Any, Final
 from chary.errors import CharyError
 from chary.ledger import CallRecord
 from chary.numbers import plain
+from chary.report.content import PublishedValue, question_told, titled
+from chary.report.pages import interval
 from chary.service.api.places import Asking
 from chary.service.api.service_state import Service
 from chary.service.api.standing_routes import standing_shown
@@ -16,9 +18,6 @@ from chary.service.serving.wishes import Wish
 from chary.service.standing.standing_book import ACTIVE, APPEND, StandingQuestion
 from chary.service.standing.standing_runner import Lasting, key_of, lasting, quote_of
 from chary.service.telling.feed import News
-from chary.session.public_report.published_values import PublishedValue
-from chary.session.public_report.report_pages import interval
-from chary.session.public_report.wording import question_told, titled
 
 # The latest are drawn and listed; all are in the history.
 MOST: Final = 40

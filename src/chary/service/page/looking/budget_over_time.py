@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from chary.amounts import Accounts, Amount
 from chary.core.charges import accounts_of
+from chary.report.content import titled
 from chary.service.api.places import Asking
 from chary.service.serving.charges_so_far import Charge
-from chary.session.public_report.wording import titled
 
 # Whose calls are not shown: what they took together is public, how it was taken is not.
 OTHERS: Final = "others"

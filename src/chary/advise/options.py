@@ -1,18 +1,142 @@
-"""What advice is asked for, and the room it must fit into."""
+"""What advice is made of: what is wanted, what can be afforded, options, and the accuracy of optimal tests."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final, Self
 
-from chary.accounting import Event, four_digits_down, largest_size
+import numpy as np
+
+from chary.accounting import Event, four_digits_down, gaussian_error_up, largest_size
+from chary.accounting.sharp_tests import ONE, SharpTable, SharpTest
+from chary.accounting.sharp_widths import half_width
 from chary.amounts import Accounts, Amount
 from chary.data import Neighbouring, Relation
 from chary.errors import BudgetRefused, CharyError, InvalidParameter
 from chary.filters import ExactFilter, Filter, Price, PureFilter
+from chary.mechanisms import Gaussian
 from chary.numbers import MISSES_ENDED, Number, exact, plain, positive, probability, whole
+
+# Advice: every way to run threshold tests under a budget, with its error, its price and the call to write.
+
+
+@dataclass(frozen=True)
+class Option:
+    """A mechanism that fits, calibrated. Nothing in it depends on the data.
+
+    `error`: with the advice's confidence, all tests together are answered rightly for values that are off by at most
+    this, and all published values are within it, whatever the data and however adaptive the questions; `test_error` and
+    `value_error` are the same for the tests and for the values alone (None: no values are published). All are
+    rounded up, in the units of the questions.
+
+    `share` is the part of the whole budget that it takes if there are as many hits as expected. `epsilon` is that of
+    the call in `code`, or of the whole sparse vector; `test_deviation` and `value_deviation` are standard deviations of
+    the noise of a test (with that of its threshold) and of a value.
+
+    `code` is the call to write, where `session`, `query` and `above` are yours and what is started is imported from
+    `chary.calls`; `by_key` is the same for a query with keys, in one scan. Both are None for what chary does not offer
+    and lists as a comparison. `opening` is how to open a new dataset for it, None where there is a session already.
+    """
+
+    mechanism: str
+    error: float
+    test_error: float
+    value_error: float | None
+    share: float
+    epsilon: Fraction | None
+    test_deviation: float
+    value_deviation: float | None
+    code: str | None = None
+    by_key: str | None = None
+    opening: str | None = None
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self) | {"epsilon": None if self.epsilon is None else float(self.epsilon)}
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """A mechanism that cannot be used here, and why."""
+
+    mechanism: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Ways to run so many tests of which so many hit: the smallest error first; then what does not apply, and why.
+
+    With equal errors the lower price is first. Advice is free: nothing is read and nothing is charged.
+    """
+
+    tests: int
+    hits: int
+    values: bool
+    confidence: float
+    options: tuple[Option, ...]
+    unfit: tuple[Unfit, ...]
+
+    @property
+    def best(self) -> Option | None:
+        """The first option with a call to write; None where nothing fits."""
+        return next((option for option in self.options if option.code is not None), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        told = {"tests": self.tests, "hits": self.hits, "values": self.values, "confidence": self.confidence}
+        options = [option.as_dict() for option in self.options]
+        return told | {"options": options, "unfit": [asdict(unfit) for unfit in self.unfit]}
+
+    def __str__(self) -> str:
+        lines = [self.title, *_columns([HEADINGS, *(row(option) for option in self.options)])]
+        lines += [f"does not apply: {unfit.mechanism}: {unfit.reason}" for unfit in self.unfit]
+        return "\n".join([*lines, *self.calls])
+
+    @property
+    def title(self) -> str:
+        """What was asked."""
+        what = "tests and values" if self.values else "tests"
+        return f"{self.tests:,} tests, {self.hits:,} hits; errors of all {what}, {plain(100 * self.confidence)} % sure"
+
+    @property
+    def calls(self) -> list[str]:
+        """The calls of the best option, one a line."""
+        if self.best is None:
+            return []
+        calls = (self.best.opening, self.best.code, self.best.by_key)
+        return [f"best: {self.best.mechanism}", *(f"  {call}" for call in dict.fromkeys(calls) if call is not None)]
+
+
+HEADINGS = ["", "error", "of tests", "of values", "% of budget", "call"]
+
+
+def row(option: Option) -> list[str]:
+    """One line of the table."""
+    errors = [_rounded(error) for error in (option.error, option.test_error, option.value_error)]
+    told = option.code or "(comparison)"
+    return [option.mechanism, *errors, plain(float(f"{100 * option.share:.3g}")), told]
+
+
+def _rounded(error: float | None) -> str:
+    """Three digits, rounded up."""
+    if error is None:
+        return "-"
+    unit = Fraction(10) ** (len(str(int(error))) - 3 if error >= 1 else -3)
+    up = -(-Fraction(error) // unit) * unit
+    return f"{float(up):,.6g}" if up < 10**6 else f"{int(up):,}"
+
+
+def _columns(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in rows]
+
+
+# What advice is asked for, and the room it must fit into.
 
 # At a rho of 10**4 the noise is below a hundredth of a step: no budget that is one pays for more.
 LARGEST_RHO = 10**4
@@ -248,3 +372,83 @@ def written(number: Fraction) -> str:
         return f'"{number}"'
     text = format(decimal.normalize(), "f")
     return text if exact(float(text), "number") == number else f'"{text}"'
+
+
+# What sharp tests and the values of their hits have in common in an advice: chances, errors, how a price is split.
+
+# Errors meet at one share to a part in 2^8 of its logarithm; two digits of it are written.
+_HALVINGS: Final = 8
+_LEAST_SHARE, _LARGEST_SHARE = 0.01, 0.9
+_FINE_SHARES: Final = 1000
+
+
+def wrong_chance(wanted: Wanted) -> Fraction:
+    """How often one test may be wrong; each errs on one side only, so all of them take half of what may go wrong."""
+    return (1 - exact(wanted.confidence, "confidence")) / (2 * wanted.tests)
+
+
+@dataclass(frozen=True)
+class HitValues:
+    """Fresh Gaussian values of all hits, in steps."""
+
+    wanted: Wanted
+    rho: Fraction
+
+    @cached_property
+    def noise(self) -> Gaussian:
+        """Of one value."""
+        return Gaussian.for_rho(self.rho, l2_squared=self.wanted.steps**2)
+
+    @property
+    def deviation(self) -> float:
+        """Of one value."""
+        return math.sqrt(self.noise.sigma_squared)
+
+    @property
+    def alone(self) -> int:
+        """The error of all, with the whole of what may go wrong."""
+        return self._error(exact(self.wanted.confidence, "confidence"))
+
+    @property
+    def beside_tests(self) -> int:
+        """The error of all with half of it, tests having the other half."""
+        return self._error((1 + exact(self.wanted.confidence, "confidence")) / 2)
+
+    def _error(self, confidence: Fraction) -> int:
+        return gaussian_error_up(self.noise.sigma_squared, tests=self.wanted.hits, confidence=confidence)
+
+
+def balanced_share(wanted: Wanted, event: SharpTest) -> Fraction:
+    """The part of a hit's price with which its value errs as much as tests, to two digits, by halving."""
+    order, price, chance = Fraction(event.order), Fraction(event.price), float(wrong_chance(wanted))
+
+    # In steps so small that the share is the same whatever the grid.
+    finely = replace(wanted, sensitivity=_FINE_SHARES, grid=1)
+
+    def tests_err_more(share: Fraction) -> bool:
+        if price * (1 - share) < Fraction(event.miss_price):
+            return True
+        width = half_width(SharpTest(order, price * (1 - share), event.miss_price), chance)
+        return width > HitValues(finely, price * share / (order * (order - 1))).beside_tests / _FINE_SHARES
+
+    low, high = math.log(_LEAST_SHARE), math.log(_LARGEST_SHARE)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if tests_err_more(_two_digits(middle)) else (middle, high)
+    return _two_digits(low)
+
+
+def _two_digits(log_share: float) -> Fraction:
+    return Fraction(f"{math.exp(log_share):.2g}")
+
+
+def deviation(table: SharpTable) -> float:
+    """In steps, of the noise which, added to a value, would be above the centre with the chances of the table.
+
+    >>> from chary.accounting.sharp_tests import sharp_table
+    >>> round(deviation(sharp_table(order=18, price="0.19295", steps=10)))
+    442
+    """
+    chances = np.array([chance / ONE for chance in table.chances])
+    places, climbs = np.arange(len(chances) - 1), np.diff(chances) / (chances[-1] - chances[0])
+    return table.spacing * math.sqrt(np.average((places - np.average(places, weights=climbs)) ** 2, weights=climbs))

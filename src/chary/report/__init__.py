@@ -1,5 +1,5 @@
 """The public report of a ledger; it needs no rows."""
 
-from chary.session.public_report.public_report import PublicReport, report
+from chary.report.public_report import PublicReport, report
 
 __all__ = ["PublicReport", "report"]

@@ -1,4 +1,4 @@
-"""What was spent and what was guaranteed: balances, history and the statement."""
+"""The statement of a session: what each call was, and what it was charged."""
 
 import math
 from collections.abc import Callable, Iterator

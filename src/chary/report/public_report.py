@@ -1,4 +1,4 @@
-"""The public report of a ledger: what was revealed, to be looked at, printed or read by other programs."""
+"""Public reports: everything that a ledger published, as JSON, page or PDF."""
 
 import csv
 import io
@@ -15,9 +15,7 @@ from chary.ledger.entries import now
 from chary.ledger.head import head_of
 from chary.numbers import Number, probability
 from chary.pictures.files import writable
-from chary.session.public_report.gathering import ReportedCall, ReportedDataset, Tell, gathered
-from chary.session.public_report.published_values import USUAL, PublishedValue
-from chary.session.public_report.simultaneous import SimultaneousHit
+from chary.report.content import USUAL, PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit, Tell, gathered
 from chary.session.session import Session
 
 # Spreadsheets take texts that begin so for formulas.
@@ -163,7 +161,7 @@ def _quiet(doing: str, done: int, total: int) -> None:
 
 def _pages() -> Any:
     """Templates and pictures, loaded when a page is first made."""
-    return import_module("chary.session.public_report.report_pages")
+    return import_module("chary.report.pages")
 
 
 def _cells(value: PublishedValue, hit: SimultaneousHit | None) -> dict[str, Any]:
@@ -204,7 +202,7 @@ def _text(page: Callable[[PublicReport], str]) -> Callable[[PublicReport, Path],
 
 
 def _pdf(found: PublicReport, target: Path) -> None:
-    import_module("chary.session.public_report.report_pdf").write_pdf(found, target)
+    import_module("chary.report.pdf").write_pdf(found, target)
 
 
 _WRITERS: Final[dict[str, Callable[[PublicReport, Path], object]]] = {

@@ -1,26 +1,38 @@
-"""Which mechanism for so many threshold tests: advice for a new dataset, and for what is left of one."""
+"""Advice: which mechanism answers a question best within a budget, and what else the price of a call would buy."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from chary.advise import comparisons, contenders, sharp_contenders, sparse_contenders
-from chary.advise.advice import Advice, Option, Unfit
-from chary.advise.affording import Room, Wanted, written
-from chary.core.transaction import Door
+from chary.accounting import error_of_all_up, gaussian_error_up
+from chary.advise import contenders
+from chary.advise.options import Advice, HitValues, Option, Room, Unfit, Wanted, epsilons_of, written
+from chary.amounts import Amount
+from chary.calls.agreed_tests import OpenAgreed
+from chary.calls.call import Call
+from chary.calls.sharpness import Threshold, Valued
+from chary.calls.sparse_vector import OpenSparse
+from chary.core.plan import Interaction, least_of
+from chary.core.quote import Alternative, Quote
+from chary.core.transaction import Door, Spine
 from chary.data import Neighbouring, Relation
 from chary.errors import CharyError, NoPrice
-from chary.filters import Budget, PureFilter, RenyiFilter, exact_filter_for, largest_call
-from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact
+from chary.filters import Budget, Filter, PureFilter, RenyiFilter, exact_filter_for, largest_call
+from chary.mechanisms import Gaussian, Laplace
+from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact, whole
+
+# Which mechanism for so many threshold tests: advice for a new dataset, and for what is left of one.
 
 Contender = Callable[[Wanted, Room], Option]
 SPARSE: Final[dict[str, Contender]] = {
-    "sparse vector, published": sparse_contenders.published_sparse,
-    "sparse vector, published, delta": sparse_contenders.approximate_sparse,
-    "sparse vector, tuned": sparse_contenders.tuned_sparse,
-    "sparse vector, tuned, monotone": sparse_contenders.monotone_sparse,
-    "sparse vector, one-sided": sparse_contenders.one_sided_sparse,
-    "sparse vector, one-sided, monotone": sparse_contenders.monotone_one_sided_sparse,
+    "sparse vector, published": contenders.published_sparse,
+    "sparse vector, published, delta": contenders.approximate_sparse,
+    "sparse vector, tuned": contenders.tuned_sparse,
+    "sparse vector, tuned, monotone": contenders.monotone_sparse,
+    "sparse vector, one-sided": contenders.one_sided_sparse,
+    "sparse vector, one-sided, monotone": contenders.monotone_one_sided_sparse,
 }
 RELEASES: Final[dict[str, Contender]] = {
     "plain composition, Laplace": contenders.laplace_releases,
@@ -28,16 +40,16 @@ RELEASES: Final[dict[str, Contender]] = {
 }
 GAUSSIAN: Final[dict[str, Contender]] = {"Gaussian above threshold": contenders.gaussian_runs}
 SHARP: Final[dict[str, Contender]] = {
-    "sharp test": sharp_contenders.sharp_tests,
-    "sharp test, balanced": sharp_contenders.balanced_sharp_tests,
-    "sharp test, agreed number of tests": sharp_contenders.agreed_sharp_tests,
+    "sharp test": contenders.sharp_tests,
+    "sharp test, balanced": contenders.balanced_sharp_tests,
+    "sharp test, agreed number of tests": contenders.agreed_sharp_tests,
 }
 COMPARED: Final[dict[str, Callable[[Wanted, Budget], Option]]] = {
-    "plain composition, best theorem": comparisons.best_theorem,
-    "target charging, published bound": comparisons.published_charging,
-    "target charging, exact tail": comparisons.tail_charging,
-    "target charging, exact curve": comparisons.curve_charging,
-    "sparse vector, tuned, Gaussian values": comparisons.gaussian_values,
+    "plain composition, best theorem": contenders.best_theorem,
+    "target charging, published bound": contenders.published_charging,
+    "target charging, exact tail": contenders.tail_charging,
+    "target charging, exact curve": contenders.curve_charging,
+    "sparse vector, tuned, Gaussian values": contenders.gaussian_values,
 }
 
 
@@ -160,7 +172,7 @@ def advise(
 
 
 def advice_within(wanted: Wanted, room: Room) -> Advice:
-    """Advice for what is left; comparisons are for a whole budget, so only where nothing is spent."""
+    """Advice for what is left; contenders are for a whole budget, so only where nothing is spent."""
     found = _calls(wanted, room)
     if room.fresh:
         found.compare(room.filter.budget)
@@ -170,7 +182,7 @@ def advice_within(wanted: Wanted, room: Room) -> Advice:
 
 
 def options_within(wanted: Wanted, room: Room) -> tuple[Option, ...]:
-    """The calls for what is left, without the comparisons, which no call can be written for."""
+    """The calls for what is left, without the contenders, which no call can be written for."""
     return _calls(wanted, room).advice().options
 
 
@@ -200,7 +212,7 @@ class _Collected:
             self.unfit.append(Unfit(name, str(error)))
 
     def compare(self, budget: Budget) -> None:
-        """All comparisons."""
+        """All contenders."""
         for name, compared in COMPARED.items():
             self.add(name, partial(compared, self.wanted, budget))
 
@@ -244,3 +256,99 @@ def _exact_for_hits(wanted: Wanted, budget: Budget) -> Room:
 def _needs_delta(budget: Budget) -> None:
     if not budget.exact[1]:
         raise NoPrice("it needs a delta greater than 0; without one, misses are charged")
+
+
+# What else would answer the tests of a call at the price of its hits, and how far off each would be.
+
+
+def alternatives(
+    spine: Spine, call: Call[Any], bound: Interaction, found: Quote, hits: int | None = None
+) -> list[Alternative]:
+    """The call and every mechanism that fits into its price, the smallest error of all tests and values first.
+
+    Errors are those of `advise`; the price is that of `hits` hits (default: as many as the call names, or as can be
+    charged and still fit) and of all misses. A call beyond the whole budget is not listed, and what fits into that is.
+    Empty for what is no test against a bar.
+    """
+    if found.outlook is None or not (isinstance(bound, (OpenSparse, OpenAgreed)) or isinstance(call, Threshold)):
+        return []
+    try:
+        expected = _hits(call, bound, found) if hits is None else whole(hits, "hits")
+        ended = found.free_misses_ended or found.ends_free_misses
+        filter_ = epsilons_of(spine.filter) if ended else spine.filter
+        tests = found.outlook.tests
+        terms = {"hits": min(expected, tests)} | _terms(call, bound, tests)
+        asked = _Compared.of(filter_, bound, Wanted.asked(spine.rows.neighbouring, **terms), ended=ended)
+        own = [Alternative(f"{bound.kind}, as quoted", asked.error, None)] if asked.fits else []
+        others = options_within(asked.wanted, asked.room)
+    except CharyError:  # nothing to compare with: more hits than tests, say, or an order without a table
+        return []
+    told = [Alternative(each.mechanism, each.error, each.code) for each in others if each.code is not None]
+    return sorted(own + told, key=lambda each: each.error)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A call, what is wanted of it, and the room of its price."""
+
+    bound: Interaction
+    wanted: Wanted
+    room: Room
+    fits: bool
+
+    @classmethod
+    def of(cls, filter_: Filter, bound: Interaction, wanted: Wanted, *, ended: bool) -> "_Compared":
+        """For so many tests in all, and the hits that are expected; once free misses have `ended`, by epsilons."""
+        price, parts = bound.price(filter_), wanted.paid_tests
+        if isinstance(bound, OpenAgreed):
+            paid = bound.terms.paid + Amount(bound.terms.charges.hit).times(wanted.paid_hits)
+        else:
+            paid = price.hit if isinstance(bound, OpenSparse) else price.total(wanted.paid_hits, parts)
+        whole = filter_.capacity
+        return cls(bound, wanted, Room(filter_, paid.cut_to(whole), ended=ended), paid.fits_into(whole))
+
+    @property
+    def error(self) -> float:
+        """How far off the call itself may be, all tests and values together."""
+        bound, wanted = self.bound, self.wanted
+        within, accuracy = bound.within(wanted.tests, wanted.confidence), bound.accuracy()
+        if within is None:
+            noise, grid = accuracy or (Laplace(Fraction(1), 1), Fraction(1))
+            return float(error_of_all_up(noise.law(), tests=wanted.tests, confidence=wanted.confidence) * grid)
+        return max(within.error, self._values_error)
+
+    @property
+    def _values_error(self) -> float:
+        """Of fresh values of all hits; those of a sparse vector are among its tests."""
+        accuracy = self.bound.accuracy()
+        rho = self.bound.terms.sharpness(1, Fraction(1)).value_rho if isinstance(self.bound, OpenAgreed) else None
+        if rho is not None:
+            return self.wanted.units(HitValues(self.wanted, rho).beside_tests)
+        if accuracy is None or not isinstance(accuracy[0], Gaussian):
+            return 0.0
+        sure = (1 + exact(self.wanted.confidence, "confidence")) / 2
+        steps = gaussian_error_up(accuracy[0].sigma_squared, tests=self.wanted.hits, confidence=sure)
+        return float(steps * accuracy[1])
+
+
+def _hits(call: Any, bound: Interaction, found: Quote) -> int:
+    """As many as the call names, or as can be charged and still fit."""
+    fitting = bound.most_hits if found.hits_left is None else min(bound.most_hits, found.hits_left)
+    return getattr(call, "hits", None) or max(1, fitting)
+
+
+def _terms(call: Any, bound: Any, tests: int) -> dict[str, Any]:
+    """What the call says of its tests, in the words of an advice."""
+    if isinstance(bound, OpenSparse):
+        sizes = {name: getattr(bound, name) for name in ("above", "sensitivity", "grid", "monotone", "values")}
+        return sizes | {"tests": tests}
+    if isinstance(bound, OpenAgreed):
+        return {"tests": tests, "values": call.value is not None}
+    query, neighbouring = getattr(bound, "query", None) or bound.call.query, bound.neighbouring
+    terms = {"above": call.above, "values": isinstance(call, Valued), "grid": query.grid}
+    terms["sensitivity"] = query.sensitivity(neighbouring) * query.grid
+    terms["monotone"] = None if least_of(query, neighbouring) == 0 else False
+    if query.keys is None:
+        return terms | {"tests": tests}
+    reach = None if Wanted.is_series(neighbouring) else bound.parallel
+    return terms | {"keys": len(query.keys), "reach": reach, "steps": -(-tests // len(query.keys))}

@@ -1,0 +1,618 @@
+"""What a public report holds: every published value of a ledger, its interval, its wording."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from functools import cache, cached_property
+from typing import Any, Final, NamedTuple
+
+from chary.accounting import Finding, Findings, Publication, Support
+from chary.amounts import Accounts
+from chary.answers import Answer, Ends, Spending, Table, scalar
+from chary.calls.answers import AboveOrNot, ChosenKey, NumberOrNothing, TestedKeys, YesOrNo
+from chary.calls.call import kinds
+from chary.calls.history import told_so_far
+from chary.calls.releases import Release
+from chary.calls.run import Kept, run_kinds, run_of
+from chary.calls.schedules import RunSchedule
+from chary.calls.thresholds import Tested
+from chary.core.charges import accounts_of, spent_of
+from chary.core.plan import Interaction, Json
+from chary.core.transaction import Spine
+from chary.data import Neighbouring
+from chary.data.queries.bodies import query_of
+from chary.errors import CharyError, LedgerError
+from chary.filters import Budget, Filter
+from chary.ledger import Balance, CallRecord, Ledger, State, Terms
+from chary.ledger.checks import parsed
+from chary.noise import OperatingSystem
+from chary.numbers import plain
+from chary.session.opening import held_filter
+from chary.session.session import types_told
+from chary.session.statement import entries, entry_of, readable, statement
+
+# Answers rebuilt from a ledger alone: no row is there, and no secret is looked at.
+
+# The same question is asked again and again; what follows from it takes some kilobytes.
+_KEPT: Final = 2_000
+# Ledgers keep for ever what other versions asked in other words: then the answer is told as it is stored.
+_UNREADABLE: Final = (CharyError, KeyError, TypeError, ValueError, AttributeError)
+
+
+@dataclass(frozen=True)
+class DeclaredRows:
+    """What a ledger knows of the rows: their neighbours."""
+
+    neighbouring: Neighbouring
+
+
+@dataclass(frozen=True)
+class PublicLedger:
+    """What is public of a ledger that a report needs: its calls and sums. A secret is never handed out."""
+
+    ledger: Ledger
+
+    def balance(self, dataset: str) -> Balance:
+        """What was charged in all."""
+        return self.ledger.balance(dataset)
+
+    def call(self, number: int) -> CallRecord:
+        """One call."""
+        return self.ledger.call(number)
+
+    def calls(self, dataset: str, after: int = 0, limit: int | None = None, **looked_for: Any) -> Iterator[CallRecord]:
+        """The calls of a dataset that are looked for, as of the ledger itself."""
+        return self.ledger.calls(dataset, after, limit, **looked_for)
+
+    def last_settled(self, dataset: str, kind: str, body: str) -> None:
+        """What came before an answer is told by the answer."""
+
+    def secret(self, call: int) -> bytes:
+        """Refuses."""
+        raise LedgerError("a report looks at nothing secret")
+
+
+def findings_in(ledger: Ledger, terms: Terms, run: int | None = None) -> Findings:
+    """What was published of a dataset, or by the questions to one run, from its ledger alone: as of its session.
+
+    Errors: `UnknownHeld` for a call that opened no run.
+    """
+    return told_so_far(Rebuilder.of(ledger, terms).spine, run)
+
+
+class Rebuilt(NamedTuple):
+    """A question and its answer; without an interaction the answer is the stored JSON."""
+
+    interaction: Interaction | None
+    answer: Any
+
+
+@dataclass
+class Rebuilder:
+    """Answers of one dataset, presented as its analysts saw them."""
+
+    filter: Filter
+    spine: Spine
+    _interactions: dict[tuple[str, str], Interaction | None] = field(default_factory=dict)
+    _runs: dict[int, Kept[Any, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ledger: Ledger, terms: Terms) -> "Rebuilder":
+        """For the dataset that these terms opened."""
+        filter_, rows, public = held_filter(terms), DeclaredRows(neighbouring_of(terms)), PublicLedger(ledger)
+        asked: Any = (rows, filter_, public, terms.name, "report", OperatingSystem(), _quiet)
+        return cls(filter_, Spine(*asked))
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """What was charged when it was first looked at, and to which account."""
+        return accounts_of(self.spine.ledger, self.spine.dataset)
+
+    def body(self, call: CallRecord) -> Json:
+        """What was asked."""
+        return readable(lambda: call.question, {}, [])
+
+    def rebuilt(self, call: CallRecord) -> Rebuilt:
+        """The answer of a settled call; the stored JSON where the question cannot be put again without the rows."""
+        stored: Any = readable(lambda: call.outcome, None, [])
+        try:
+            if call.kind == RunSchedule.kind:
+                return self._scheduled(call, stored)
+            interaction = self._interaction(call)
+            if interaction is not None:
+                return Rebuilt(interaction, interaction.present(stored, call.number))
+        except _UNREADABLE:
+            pass
+        return Rebuilt(None, stored)
+
+    def _scheduled(self, call: CallRecord, stored: Json) -> Rebuilt:
+        """A run of a schedule of counts, which is a release of the size that the answer tells."""
+        box, epsilon = self._opening(call)["black_box"], Fraction(stored["epsilon"])
+        size = {"rho": epsilon**2 / 2} if "rho" in box else {"epsilon": epsilon}
+        interaction = Release.recorded({"query": box["query"]} | size).bind(self.spine)
+        return Rebuilt(interaction, interaction.present(stored["answer"], call.number))
+
+    def _opening(self, call: CallRecord) -> Json:
+        """What the run was opened with that a call asked."""
+        opened = opened_by(self.body(call))
+        return {} if opened is None else self.body(self.spine.ledger.call(opened))
+
+    def _interaction(self, call: CallRecord) -> Interaction | None:
+        key = (call.kind, call.body)
+        if key not in self._interactions:
+            if len(self._interactions) >= _KEPT:
+                self._interactions.clear()
+            try:
+                self._interactions[key] = self._asked(call.kind, self.body(call))
+            except _UNREADABLE:
+                self._interactions[key] = None
+        return self._interactions[key]
+
+    def _asked(self, kind: str, body: Json) -> Interaction | None:
+        known = kinds().get(kind)
+        if known is not None:
+            # What ends a list early decides how many are published, not how.
+            return known.recorded({name: said for name, said in body.items() if name != "until"}).bind(self.spine)
+        run = self._run(body)
+        if run is None:
+            return None
+        interaction = run.recorded(body)
+        return interaction if interaction.kind == kind else None
+
+    def _run(self, body: Json) -> Kept[Any, Any] | None:
+        """The run that a question names."""
+        number = opened_by(body)
+        if number is not None and number not in self._runs:
+            opening = self.spine.ledger.call(number)
+            self._runs[number] = run_of(opening.kind)(self.spine, number, json.loads(opening.body))
+        return None if number is None else self._runs[number]
+
+
+def opened_by(body: Mapping[str, Any]) -> int | None:
+    """The call that opened the run which a question names; None where it names none."""
+    return next((body[name] for name in names_of_runs() & body.keys() if type(body[name]) is int), None)
+
+
+@cache
+def names_of_runs() -> frozenset[str]:
+    """The fields by which questions name the run that they ask."""
+    return frozenset(run_of(kind).names for kind in run_kinds())
+
+
+def neighbouring_of(terms: Terms) -> Neighbouring:
+    """The neighbours under which a dataset was opened."""
+    conditions = parsed(terms.conditions, "conditions")
+    return Neighbouring(conditions["relation"], conditions["unit"])
+
+
+def _quiet(step: str) -> None:
+    """Nothing is run."""
+
+
+# The values that an answer published, each with what it says given that it was published.
+
+USUAL: Final = Fraction(19, 20)
+# The cells of a row under which a value may stand.
+_VALUES: Final = ("value", "score")
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """A number that was published; `key` names it within its answer, "" where it is the only one.
+
+    `low` and `high` are its interval given that it was published; `bounded` says whether it has one at all, so that an
+    end that is None is no end on that side. `caution` says that it may be a false alarm,
+    `finding` how it was published.
+    """
+
+    key: str
+    value: int | float
+    low: int | float | None
+    high: int | float | None
+    bounded: bool
+    caution: str | None = None
+    finding: Finding | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def may_be_false(self) -> bool:
+        """Whether its interval reaches what is held back."""
+        return self.caution is not None
+
+
+def values_of_answer(rebuilt: Rebuilt, confidence: Fraction) -> tuple[PublishedValue, ...]:
+    """The numbers of an answer, with intervals that hold with this confidence each.
+
+    Where the law of the noise is not at hand an interval is told if it holds so often, never stretched: that of
+    quantiles as often as was paid for, others at the usual confidence.
+    """
+    answer = rebuilt.answer
+    if not isinstance(answer, Answer):
+        return tuple(_stored(answer)) if confidence == USUAL else ()
+    paid = getattr(getattr(rebuilt.interaction, "call", None), "interval", None)
+    held = confidence <= (USUAL if paid is None else paid)
+    found = {finding.key: finding for finding in answer.findings}
+    numbers = _numbers(answer)
+    return tuple(
+        _value(name, value, ends if held else None, found.get(key), confidence) for name, key, value, ends in numbers
+    )
+
+
+def _numbers(answer: Answer) -> Iterator[tuple[str, Any, Any, Ends | None]]:
+    """The name, the key, the value and the usual interval of each number."""
+    if not isinstance(answer, Table):
+        if _is_number(answer.value):
+            yield "", None, answer.value, answer.interval
+        return
+    for key, row in zip(answer.keys, answer.rows(), strict=True):
+        value = next((row[name] for name in _VALUES if name in row), None)
+        ends = (row.get("low"), row.get("high"))
+        if _is_number(value):
+            yield ", ".join(map(str, key)), scalar(key), value, None if ends == (None, None) else ends
+
+
+def _value(name: str, value: Any, ends: Ends | None, found: Finding | None, confidence: Fraction) -> PublishedValue:
+    if found is not None:
+        low, high = interval_of(found, confidence)
+        return PublishedValue(name, value, low, high, True, found.told.caution(value, confidence), found)
+    if ends is None:
+        return PublishedValue(name, value, None, None, False)
+    return PublishedValue(name, value, *ends, True)
+
+
+def interval_of(found: Finding, confidence: Fraction) -> Ends:
+    """Its interval; by the reach of its noise, which is kept, for what is always published."""
+    told, value = found.told, found.value
+    plainly = isinstance(told, Publication) and told.support == Support.everything()
+    if not plainly or not isinstance(told, Publication) or (told.step, told.floor, told.ceiling) != (None,) * 3:
+        return told.interval(value, confidence)
+    reach = float((told.noise.reach_up((1 - confidence) / 2) - 1) * Fraction(told.grid))
+    return value - reach, value + reach
+
+
+def _stored(answer: Any) -> Iterator[PublishedValue]:
+    """A value as an answer stores it. What its error bar says given that it was published is not known."""
+    found: dict[str, Any] = answer if isinstance(answer, dict) else {}
+    value: Any = found.get("value")
+    if _is_number(value):
+        yield PublishedValue("", value, None, None, False)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# All hits of a ledger at once: intervals that hold together, and a list with a stated share of false ones.
+
+# Of the hits to act on at most one in ten is false on average.
+RATE: Final = Fraction(1, 10)
+
+
+@dataclass(frozen=True)
+class SimultaneousHit:
+    """A hit with its value: its interval among all hits, its p-value, whether it is one of those to act on, and
+    a caution where that interval reaches what is held back."""
+
+    call: int
+    value: PublishedValue
+    low: int | float | None
+    high: int | float | None
+    p_value: float | None
+    listed: bool
+    caution: str | None
+
+
+def simultaneous_hits(
+    hits: Sequence[tuple[int, PublishedValue]], confidence: Fraction, tell: Callable[[int], None]
+) -> list[SimultaneousHit]:
+    """The hits in the order of their calls, with intervals that all hold together.
+
+    Guarantee: with probability `confidence` every interval of the whole list covers its truth, however the questions
+    were chosen and however many more will come, see `Findings.intervals`. Those that are listed have an expected share
+    of false ones of at most one in ten (`Findings.list`, the procedure for any analyst).
+    """
+    told = [(call, value, value.finding) for call, value in hits if value.finding is not None]
+    found = Findings.of((_of_call(call, finding) for call, _, finding in told), open=True)
+    rows = found.rows(confidence, simultaneous=True)
+    listed = {(alarm.call, alarm.key) for alarm in found.list(fdr=RATE)}
+    made = []
+    for place, ((call, value, finding), row) in enumerate(zip(told, rows, strict=True), 1):
+        chosen = (call, finding.key) in listed
+        made.append(SimultaneousHit(call, value, row["low"], row["high"], row["p_value"], chosen, row["caution"]))
+        tell(place)
+    return made
+
+
+def _of_call(call: int, finding: Finding) -> Finding:
+    """Under the number of the call that told it: a revision tells what an earlier one held back."""
+    return Finding(call, finding.key, finding.value, finding.told)
+
+
+# Questions and answers in words, from what a ledger stores of them.
+
+# What follows from the rest, or is told elsewhere in a report.
+_LEFT_OUT: Final = {"query", "values", "parallel", "grid", "error_bar", "error_bars", "kind"}
+_LONGEST: Final = 400
+_KEYS: Final = 6
+
+
+def titled(kind: str) -> str:
+    """A kind of call as people read it.
+
+    >>> titled("release_if")
+    'Release if'
+    """
+    return kind.replace("_", " ").capitalize()
+
+
+def question_told(body: Mapping[str, Any]) -> str:
+    """What was asked, in a line.
+
+    >>> question_told({"query": {"kind": "count", "where": "age >= 65", "by": None}, "above": "500", "epsilon": "1/50"})
+    'count where age >= 65, above 500, epsilon 0.02'
+    """
+    query = body.get("query")
+    asked = [_query(query)] if isinstance(query, Mapping) else []
+    if isinstance(body.get("values"), Mapping):
+        asked.append(_query(body["values"]))
+    opened = opened_by(body)
+    told = [
+        f"of call {opened}" if name in names_of_runs() and value == opened else f"{_plainly(name)} {_said(value)}"
+        for name, value in body.items()
+        if _tells(name, value)
+    ]
+    return _cut(", ".join(asked + told)) or "no terms"
+
+
+def _plainly(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _tells(name: str, value: Any) -> bool:
+    return name not in _LEFT_OUT and value not in (None, {}, []) and value is not False
+
+
+def _query(body: Mapping[str, Any]) -> str:
+    try:
+        return query_of(body).describe()
+    except (CharyError, KeyError, TypeError, ValueError, AttributeError):
+        return ", ".join(f"{name} {_said(value)}" for name, value in body.items() if _tells(name, value))
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, str):
+        return _number(value)
+    if isinstance(value, (list, tuple)):
+        more = f" and {len(value) - _KEYS} more" if len(value) > _KEYS else ""
+        return "; ".join(_said(each) for each in value[:_KEYS]) + more
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_said(each)}" for name, each in value.items() if each is not None)
+    return plain(value) if isinstance(value, float) else json.dumps(value, default=str)
+
+
+def _number(text: str) -> str:
+    """An exact number as a short decimal; any other text as it is."""
+    try:
+        return plain(Fraction(text)) if "/" in text else text
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return text
+
+
+def outcome_told(answer: Any, body: Mapping[str, Any]) -> str:
+    """What was answered to the question of this body, in a line; values have a column of their own.
+
+    >>> outcome_told(YesOrNo(3, False), {}), outcome_told({"option": "yes", "charged": True}, {})
+    ('no', 'option yes, charged true')
+    """
+    if isinstance(answer, TestedKeys):
+        return _tested(answer)
+    if isinstance(answer, (AboveOrNot, YesOrNo)):
+        return _yes(answer)
+    if isinstance(answer, NumberOrNothing) and answer.value is None:
+        return "not published"
+    if isinstance(answer, Table):
+        return f"{len(answer)} values" if len(answer) != 1 else "1 value"
+    if isinstance(answer, ChosenKey) and answer.shortfall is not None:
+        near = f"at most {plain(answer.shortfall)} below the largest, 95 times in 100"
+        return f"{_cut(_in_words(answer.value))} ({near})"
+    if isinstance(answer, Answer):
+        return _cut(_in_words(answer.value))
+    return "opened" if isinstance(answer, int) or not answer else _cut(_in_words(_named(answer, body)))
+
+
+def _named(answer: Any, body: Mapping[str, Any]) -> Any:
+    """What is stored by its place among the keys or candidates, by its name."""
+    names = _candidates(body)
+    if not isinstance(answer, dict) or not names:
+        return answer
+    places = answer.get("positions", [answer.get("position")])
+    if not all(type(place) is int and 0 <= place < len(names) for place in places):
+        return answer
+    rest = {name: value for name, value in answer.items() if name not in ("position", "positions")}
+    return {"chosen": "; ".join(names[place] for place in places)} | rest
+
+
+def _candidates(body: Mapping[str, Any]) -> list[str]:
+    query, listed = body.get("query"), body.get("candidates")
+    by = query.get("by") if isinstance(query, Mapping) else None
+    if isinstance(by, Mapping):
+        return [", ".join(map(str, key)) for key in by.get("keys", ())]
+    found = listed if isinstance(listed, list) else []
+    return [str(each.get("algorithm", each)) if isinstance(each, Mapping) else str(each) for each in found]
+
+
+def _yes(answer: AboveOrNot | YesOrNo) -> str:
+    from_bar = isinstance(answer, (AboveOrNot, Tested))
+    words = ("at or above the threshold", "below the threshold") if from_bar else ("yes", "no")
+    return words[0] if answer else words[1]
+
+
+def _tested(answer: TestedKeys) -> str:
+    untested = len(answer.untested)
+    rest = f", {untested} not tested" if untested else ""
+    return f"{answer.hits} of {answer.tested} at or above the threshold{rest}"
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_in_words(each)}" for name, each in value.items() if each is not None)
+    if isinstance(value, (float, Fraction)) and not isinstance(value, bool):
+        return plain(value)
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+# What is public of a dataset in a ledger: its questions with their answers, what they took, and the statement.
+
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class ReportedCall:
+    """A settled call: what was asked, when and by whom, what came out and what it took.
+
+    `time` is when it was asked, to the minute: how long calls took depends on the rows and is not published. `share` is
+    the part of the budget that it took, `charged` the same in the filter's unit. `opened` is the call whose
+    run it asked, `bar` the threshold, `keyed` whether its values have keys.
+    """
+
+    call: int
+    time: str
+    analyst: str
+    kind: str
+    title: str
+    question: str
+    outcome: str
+    values: tuple[PublishedValue, ...]
+    share: float
+    charged: float
+    hits: int
+    tests: int
+    opened: int | None = None
+    bar: float | None = None
+    series: bool = False
+    asked: str = field(default="", repr=False)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether its values are those of keys."""
+        return any(value.key for value in self.values)
+
+
+@dataclass(frozen=True)
+class ReportedDataset:
+    """Everything of a dataset that a report tells. `steps` is when how much of the budget had been charged in all."""
+
+    name: str
+    budget: Budget
+    filter: Filter
+    relation: str
+    spent: Spending
+    statement: str
+    calls: tuple[ReportedCall, ...]
+    hits: tuple[SimultaneousHit, ...]
+    steps: tuple[tuple[str, float], ...]
+    unanswered: int
+    unanswered_share: float
+    versions: int
+
+
+def gathered(ledger: Ledger, terms: Terms, confidence: Fraction, said: str | None, tell: Tell) -> ReportedDataset:
+    """The report of one dataset; `said` is its statement where somebody knows more of it than the ledger."""
+    rebuilder, name = Rebuilder.of(ledger, terms), terms.name
+    told = said or _statement(ledger, terms, rebuilder)
+    settled = [call for call in ledger.calls(name) if call.state == State.SETTLED]
+    calls = tuple(_told(rebuilder, settled, confidence, tell))
+    lost = [entry for entry in entries(ledger, name) if entry.state == State.RESERVED]
+    return ReportedDataset(
+        name,
+        rebuilder.filter.budget,
+        rebuilder.filter,
+        neighbouring_of(terms).describe(),
+        spent_of(ledger, name, rebuilder.filter),
+        told,
+        calls,
+        tuple(_hits(calls, confidence, tell)),
+        tuple(_steps(calls)),
+        len(lost),
+        sum(entry.share for entry in lost),
+        ledger.version(name),
+    )
+
+
+def _statement(ledger: Ledger, terms: Terms, rebuilder: Rebuilder) -> str:
+    said = statement(ledger, terms.name, rebuilder.filter, neighbouring_of(terms))
+    return said + types_told(rebuilder.spine.rows, ledger, terms.name)
+
+
+def _told(rebuilder: Rebuilder, settled: list[CallRecord], confidence: Fraction, tell: Tell) -> Iterator[ReportedCall]:
+    for place, call in enumerate(settled, 1):
+        yield _call(rebuilder, call, rebuilder.rebuilt(call), confidence)
+        tell("reading answers", place, len(settled))
+
+
+def to_the_minute(time: str) -> str:
+    """A time of the ledger without its seconds: how long calls took is not published.
+
+    >>> to_the_minute("2026-03-09T08:05:11.000001+00:00")
+    '2026-03-09T08:05+00:00'
+    """
+    return datetime.fromisoformat(time).isoformat(timespec="minutes")
+
+
+def _call(rebuilder: Rebuilder, call: CallRecord, rebuilt: Rebuilt, confidence: Fraction) -> ReportedCall:
+    body, entry = rebuilder.body(call), entry_of(call, rebuilder.accounts)
+    return ReportedCall(
+        call.number,
+        to_the_minute(call.created),
+        call.analyst,
+        call.kind,
+        titled(call.kind),
+        question_told(body),
+        entry.damage or outcome_told(rebuilt.answer, body),
+        values_of_answer(rebuilt, confidence),
+        entry.share,
+        rebuilder.filter.charged(call.charged),
+        call.hits or 0,
+        call.tests or 0,
+        opened_by(body),
+        bar_of(body.get("above")),
+        _query_kind(body) == "series",
+        call.body,
+    )
+
+
+def bar_of(above: Any) -> float | None:
+    """A threshold as it was asked for; None for what is none."""
+    try:
+        return None if above is None else float(Fraction(above))
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def _query_kind(body: dict[str, Any]) -> Any:
+    query = body.get("query")
+    return query.get("kind") if isinstance(query, dict) else None
+
+
+def _hits(calls: tuple[ReportedCall, ...], confidence: Fraction, tell: Tell) -> list[SimultaneousHit]:
+    """Values that were told because a test hit or they changed, in the order of their calls."""
+    values = [(call.call, value) for call in calls for value in call.values if _is_hit(value)]
+    return simultaneous_hits(values, confidence, lambda place: tell("comparing hits", place, len(values)))
+
+
+def _is_hit(value: PublishedValue) -> bool:
+    return value.finding is not None and value.finding.p_value is not None
+
+
+def _steps(calls: tuple[ReportedCall, ...]) -> Iterator[tuple[str, float]]:
+    """When how much had been charged, as a part of the budget."""
+    spent = 0.0
+    for call in sorted(calls, key=lambda call: (call.time, call.call)):
+        if call.share:
+            spent += call.share
+            yield call.time, min(1.0, spent)
