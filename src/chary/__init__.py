@@ -107,6 +107,7 @@ _ROOMS: Final = (
     "ledger",
     "mechanisms",
     "noise",
+    "report",
     "service",
     "session",
     "streaming",

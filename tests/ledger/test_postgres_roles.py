@@ -344,7 +344,7 @@ def test_what_a_role_makes_up_hides_nothing_from_the_owner(postgres):
         assert (history[first].damage, history[first].answer is not None) == ("", True)
         assert "is no JSON" in history[numbers[0]].damage
         assert history[numbers[0]].question == {}
-        told = {call.call: call.outcome for call in chary.session.report(session).datasets[0].calls}
+        told = {call.call: call.outcome for call in chary.report.report(session).datasets[0].calls}
         assert list(told) == [first, *numbers, last]
         assert [number for number, outcome in told.items() if "is no JSON" in outcome] == numbers
         assert [finding.call for finding in chary.session.session.findings(session)] == [first, last]

@@ -1,4 +1,4 @@
-"""Answers that are certain or cost privacy: between two thresholds, decisions, classes, clear labels, unanimous runs."""
+"""Answers that are clear or cost privacy: between two thresholds, decisions, classes, clear labels, unanimous runs."""
 
 import json
 from abc import abstractmethod

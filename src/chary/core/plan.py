@@ -1,4 +1,4 @@
-"""What a transaction needs to know of a question: its event, its data, its run, and what can be said before it is paid."""
+"""What a transaction needs to know of a question: its event, its data, its run, and what can be said before."""
 
 import json
 from abc import ABC, abstractmethod

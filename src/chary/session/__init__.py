@@ -12,7 +12,6 @@ __all__ = [
     "STEPS",
     "Entry",
     "PlainComposition",
-    "PublicReport",
     "Quote",
     "Session",
     "Spending",
@@ -25,6 +24,5 @@ __all__ = [
     "open_series",
     "open_stream",
     "plain_composition",
-    "report",
     "unit_budget",
 ]
