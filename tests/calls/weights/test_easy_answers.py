@@ -39,8 +39,7 @@ class Spine:
 
 
 def bound(call, monkeypatch):
-    for module in ("weighting", "sparse_weighting"):
-        monkeypatch.setattr(f"chary.calls.weights.{module}.public_size", lambda rows: rows.size)
+    monkeypatch.setattr("chary.calls.weights.public_size", lambda rows: rows.size)
     return call.bind(Spine)
 
 
