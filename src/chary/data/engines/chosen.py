@@ -31,7 +31,7 @@ def _spark(named: Any) -> Engine:
 
 def _postgresql() -> Engine:
     try:
-        engine: Engine = importlib.import_module("chary.data.engines.postgresql.postgres_engine").PostgreSQL()
+        engine: Engine = importlib.import_module("chary.data.engines.postgresql.postgres_engine").PostgreSQL(EMBEDDED)
     except ImportError:
         missing = InvalidParameter("the driver of PostgreSQL is missing: pip install 'chary[postgresql]'")
     else:

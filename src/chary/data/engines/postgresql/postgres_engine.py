@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from chary.data.columns import Unparsed
+from chary.data.engines.engine import Engine
 from chary.data.engines.postgresql.inserting.entry_counts import check_entry_counts
 from chary.data.engines.postgresql.inserting.server_append import ServerAppend
 from chary.data.engines.postgresql.inserting.server_batches import ServerBatches
@@ -35,9 +36,11 @@ from chary.errors import InvalidParameter
 class ServerRows:
     """Rows of a table of a server, which stay there; see `EngineRows`."""
 
-    def __init__(self, server: Server, rows: StoredRows, source: RowSource, limit: EntryLimit | None) -> None:
+    def __init__(
+        self, embedded: Engine, server: Server, rows: StoredRows, source: RowSource, limit: EntryLimit | None
+    ) -> None:
         """Use `PostgreSQL.open`."""
-        self.server, self.rows, self._source, self._limit = server, rows, source, limit
+        self._embedded, self.server, self.rows, self._source, self._limit = embedded, server, rows, source, limit
         # Tells marks of these rows from marks of rows that another process, or this one earlier, had opened.
         self._name = uuid.uuid4().hex
 
@@ -82,7 +85,7 @@ class ServerRows:
         recognised(self.schema, str(self.rows.unit))
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
-        return ServerAppend(self.server, self.rows, self._limit).append(source, request, arrive)
+        return ServerAppend(self._embedded, self.server, self.rows, self._limit).append(source, request, arrive)
 
     def batches(self, after: int) -> list[Batch]:
         kept = ServerBatches(self.rows.relation)
@@ -93,7 +96,12 @@ class ServerRows:
 
 
 class PostgreSQL:
-    """The engine of tables on PostgreSQL servers; see `Engine`. It reaches the server that an address names."""
+    """The engine of tables on PostgreSQL servers; see `Engine`. It reaches the server that an address names; rows that are
+    appended are read by the embedded engine.
+    """
+
+    def __init__(self, embedded: Engine) -> None:
+        self._embedded = embedded
 
     def open(
         self, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None, limit: EntryLimit | None
@@ -107,7 +115,7 @@ class PostgreSQL:
             if limit is not None:
                 server.ask(lambda cursor: check_entry_counts(cursor, rows, limit), "counted the entries of units")
             undo.pop_all()
-        return ServerRows(server, rows, source, limit)
+        return ServerRows(self._embedded, server, rows, source, limit)
 
     def steps(self, source: RowSource, asked: StepColumns, types: Mapping[str, str] | None) -> Steps:
         server = Server(source.address)

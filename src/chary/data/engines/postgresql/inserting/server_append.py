@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from chary.data.columns import quote
 from chary.data.engines.arriving import check_names, check_types
-from chary.data.engines.chosen import EMBEDDED
+from chary.data.engines.engine import Engine
 from chary.data.engines.postgresql.inserting.entry_counts import check_entry_counts
 from chary.data.engines.postgresql.inserting.growable import check_growable
 from chary.data.engines.postgresql.inserting.server_batches import ServerBatches
@@ -39,6 +39,7 @@ _DECLARED: Final = {
 class ServerAppend:
     """Writes rows and their batch in one transaction, one writer at a time."""
 
+    embedded: Engine
     server: Server
     rows: StoredRows
     limit: EntryLimit | None
@@ -47,7 +48,7 @@ class ServerAppend:
         """Check the rows here, in the engine of this process, and insert them; `arrive` is told after the commit."""
         if self.rows.long:
             raise SchemaMismatch("rows cannot be appended to a table that was unpivoted; nothing was written")
-        arrived = _read(source, self.rows)
+        arrived = _read(self.embedded, source, self.rows)
         batches = ServerBatches(self.rows.relation)
 
         def write(cursor: Cursor) -> Batch:
@@ -75,14 +76,14 @@ class ServerAppend:
             check_entry_counts(cursor, self.rows, self.limit, units[self.limit.of])
 
 
-def _read(source: RowSource, rows: StoredRows) -> pa.Table:
+def _read(embedded: Engine, source: RowSource, rows: StoredRows) -> pa.Table:
     """The rows that arrive as an Arrow table of the classes' types; `SchemaMismatch` unless they fit the table."""
     failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
-    names = quietly(lambda: _names(source), failure)
+    names = quietly(lambda: _names(embedded, source), failure)
     check_names(rows.schema, names, source.kind == "csv")
     types = {name: _DECLARED[kind] for name, kind in rows.schema.items() if kind in _DECLARED}
     read = {name: kind for name, kind in types.items() if source.kind == "csv" or name in source.objects}
-    held = quietly(lambda: EMBEDDED.open(replace(source, types=read), rows.unit, None, None), failure)
+    held = quietly(lambda: embedded.open(replace(source, types=read), rows.unit, None, None), failure)
     try:
         untyped = {name for name, kind in held.schema.items() if kind == _UNTYPED}
         check_types(rows.schema, held.schema, untyped)
@@ -92,10 +93,10 @@ def _read(source: RowSource, rows: StoredRows) -> pa.Table:
     return _as(arrived, rows.schema, untyped)
 
 
-def _names(source: RowSource) -> list[str]:
+def _names(embedded: Engine, source: RowSource) -> list[str]:
     if source.kind == "frame":
         return list(source.frame.column_names)
-    held = EMBEDDED.open(replace(source, types={}), None, None, None)
+    held = embedded.open(replace(source, types={}), None, None, None)
     try:
         return list(held.schema)
     finally:
