@@ -24,7 +24,7 @@ import chary
 from chary import Budget, Universe, count, total
 from chary.calls import Quantiles
 from chary.data import Predicate, Query
-from chary.data.domain.regions import located, matrix
+from chary.data.universe.regions import located, matrix
 from chary.mechanisms import PermuteAndFlip
 from chary.mechanisms.weights import PublicHistogram
 from chary.noise import OperatingSystem, discrete_gaussian, discrete_laplace

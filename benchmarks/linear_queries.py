@@ -16,8 +16,8 @@ from chary import Bins, Budget, Universe
 from chary.calls import MWEM, Weights
 from chary.calls.fields import region
 from chary.data import average
-from chary.data.domain.linear import ColumnAverage
-from chary.data.domain.weighted_regions import WeightReader
+from chary.data.universe.counts import WeightReader
+from chary.data.universe.linear import ColumnAverage
 from chary.demo.panel import people
 from measuring import announce, best, duration, show
 

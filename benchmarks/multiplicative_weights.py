@@ -7,7 +7,7 @@ import numpy as np
 
 from chary import Universe
 from chary.data import Predicate
-from chary.data.domain.regions import located, matrix
+from chary.data.universe.regions import located, matrix
 from chary.mechanisms.weights import PublicHistogram
 from measuring import announce, duration, show, side_by_side
 from recording import Against

@@ -17,8 +17,8 @@ from chary import Budget, Universe
 from chary.accounting.synthesis import best_rounds, mwem_error_up, published_mwem_error
 from chary.calls import MWEM
 from chary.data import Predicate
-from chary.data.domain.cell_counts import CellCounts, CellQueries, CellReader
-from chary.data.domain.regions import located, matrix
+from chary.data.universe.counts import CellCounts, CellQueries, CellReader
+from chary.data.universe.regions import located, matrix
 from chary.mechanisms.mwem import MwemRounds
 from chary.mechanisms.weights import PublicHistogram
 from chary.noise import OperatingSystem

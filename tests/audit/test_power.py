@@ -17,8 +17,8 @@ from chary.audit.auditing.running import audit_case
 from chary.audit.worst_cases.all_cases import worst_cases
 from chary.audit.worst_cases.worst_case import renyi
 from chary.data import Neighbouring, count
-from chary.data.rows.living import living
-from chary.data.rows.rooms import Rooms
+from chary.data.rows import Rooms
+from chary.data.table import living
 from chary.mechanisms import Distinct
 from chary.mechanisms.boundaries import LabelDraws
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chary import InvalidInput, InvalidQuery, count, histogram, mean, total
 from chary.data.queries.bodies import query_of
-from chary.data.rows.series_values import Values
+from chary.data.series import Values
 
 names = st.sampled_from(["age", "cost", "a b", "Ünit"])
 wheres = st.sampled_from([None, "age >= 65", "clinic = 'it''s' AND age > 3", "age IN (1, 2) OR smoker"])

@@ -9,9 +9,9 @@ import duckdb
 import pyarrow as pa
 
 import chary
-from chary.data.engines.duckdb import database as engine
-from chary.data.engines.duckdb.growing import appending
-from chary.data.engines.duckdb.growing.batches import Batches
+from chary.data.engines.duckdb import append as appending
+from chary.data.engines.duckdb import connection as engine
+from chary.data.engines.duckdb.reader import Batches
 from chary.ledger import SqlLedger
 
 BATCH = pa.table({"unit": list(range(1000, 4000)), "age": [50] * 3000})

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import chary
-from chary.data.engines.duckdb import database as engine
-from chary.data.engines.duckdb.growing import appending
-from chary.data.engines.duckdb.growing.batches import Batches
+from chary.data.engines.duckdb import append as appending
+from chary.data.engines.duckdb import connection as engine
+from chary.data.engines.duckdb.reader import Batches
 from chary.ledger import SqlLedger
 from tests.crash.append_child import PUBLIC, SECRET, killing
 

@@ -9,7 +9,7 @@ import pytest
 
 from chary import InvalidQuery, count
 from chary.data import Neighbouring, Predicate, RowTable
-from chary.data.predicates.row_kinds import row_kinds
+from chary.data.queries.overlap import row_kinds
 
 DAYS = [date(2026, 1, 1), date(2026, 2, 1), date(2026, 3, 1), None]
 TIMES = [datetime(2026, 1, 1), datetime(2026, 1, 1, 12), datetime(2026, 2, 1), None]

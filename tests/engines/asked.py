@@ -1,8 +1,8 @@
 """What is asked of every engine: each form of a query, by neighbours and by what limits the part of a unit."""
 
 from chary.data import Predicate, count, histogram, mean, ordered, total
-from chary.data.queries.elements import Elements
-from chary.data.queries.second_moments import second_moments
+from chary.data.queries.moments import second_moments
+from chary.data.queries.ordered import Elements
 from tests.engines.cells import DATES, KEYS, MOMENTS
 
 NEIGHBOURS = [("add/remove", "u"), ("replace", "v"), ("add/remove", None), ("replace", None)]

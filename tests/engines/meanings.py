@@ -8,8 +8,8 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from chary.data import Total
-from chary.data.queries.binned import Binned
-from chary.data.queries.second_moments import SecondMoments
+from chary.data.queries.histogram import Binned
+from chary.data.queries.moments import SecondMoments
 from tests.data import oracle
 from tests.data.oracle import missing, truth
 

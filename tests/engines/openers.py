@@ -12,11 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from chary.data import RowTable
-from chary.data.engines.duckdb.duck_dialect import DUCK
-from chary.data.engines.duckdb.duckdb_engine import DuckDB
-from chary.data.engines.expressions.dialect import QueryPlace
-from chary.data.engines.postgresql.server_plan import place_of
-from chary.data.engines.postgresql.statement import Statement
+from chary.data.engines.compiler import QueryPlace
+from chary.data.engines.duckdb.engine import DUCK, DuckDB
+from chary.data.engines.postgresql.catalog import Statement
+from chary.data.engines.postgresql.engine import place_of
 from tests.servers.stored import stored
 
 _numbers = itertools.count()
@@ -112,7 +111,7 @@ def on_spark(place, arrow, **said):
 
 
 def spark_together(table, predicates):
-    place = QueryPlace("chary_rows", "", importlib.import_module("chary.data.engines.spark.spark_dialect").SPARK)
+    place = QueryPlace("chary_rows", "", importlib.import_module("chary.data.engines.spark.dialect").SPARK)
     return table.held.read(verdicts(place, table.schema, predicates), "compared")
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Neighbouring, RowTable
-from chary.data.engines.duckdb.duck_dialect import DuckDialect
+from chary.data.engines.duckdb.engine import DuckDialect
 from tests.engines import meanings
 from tests.engines.asked import ANSWERED, Picker
 from tests.engines.cells import ROWS, frame, world

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Neighbouring, Predicate, count, ordered, total
-from chary.data.queries.elements import Elements
-from chary.data.rows.living import living
-from chary.data.rows.rooms import Rooms
+from chary.data.queries.ordered import Elements
+from chary.data.rows import Rooms
+from chary.data.table import living
 from tests.engines import asked, meanings
 from tests.engines.asked import ANSWERED, KEEPS, NEIGHBOURS, OF_UNIT, ROWS_KEPT, Picker, named
 from tests.engines.cells import HEAVY, ROWS, UNITS, WORLDS, world

@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 
 from chary.data import count, histogram, ordered, total
-from chary.data.queries.elements import Elements
-from chary.data.queries.second_moments import second_moments
-from chary.data.rows.entry_limit import EntryLimit
-from chary.data.rows.living import living
-from chary.data.rows.rooms import Rooms
+from chary.data.queries.moments import second_moments
+from chary.data.queries.ordered import Elements
+from chary.data.rows import EntryLimit, Rooms
+from chary.data.table import living
 from chary.errors import CharyError, EngineFailure, SchemaMismatch
 from tests.engines import meanings
 from tests.engines.cells import ROWS, SCHEMA, frame

@@ -5,8 +5,8 @@ import pytest
 
 from chary.data import Neighbouring, count, histogram, ordered, total
 from chary.data.predicates.predicate import Predicate
-from chary.data.queries.elements import Elements
-from chary.data.queries.second_moments import second_moments
+from chary.data.queries.moments import second_moments
+from chary.data.queries.ordered import Elements
 from chary.errors import CharyError, InvalidQuery, SchemaMismatch
 from tests.engines.cells import SCHEMA
 from tests.engines.openers import DIFFERENT

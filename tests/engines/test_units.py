@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Neighbouring, RowTable, count
-from chary.data.queries.elements import Elements
-from chary.data.rows.living import living
-from chary.data.rows.rooms import Rooms
+from chary.data.queries.ordered import Elements
+from chary.data.rows import Rooms
+from chary.data.table import living
 from chary.errors import CharyError, InvalidQuery, SchemaMismatch
 from tests.engines import meanings
 from tests.engines.cells import TEXTS

@@ -8,18 +8,14 @@ import random
 from functools import cache
 
 from chary.data import Neighbouring, Predicate, RowTable
-from chary.data.engines.duckdb.asking import living_units
-from chary.data.engines.duckdb.duck_dialect import DUCK
-from chary.data.engines.expressions.dialect import QueryPlace
-from chary.data.engines.expressions.element_rows import element_rows
-from chary.data.engines.expressions.evaluation import evaluate
-from chary.data.engines.expressions.living_rows import LivingPlan
-from chary.data.engines.expressions.value_order import ordered_rows
-from chary.data.engines.postgresql.postgres_dialect import POSTGRES
-from chary.data.engines.postgresql.server_living import recognised
-from chary.data.engines.spark.asking import spark_living
-from chary.data.engines.spark.spark_dialect import SparkDialect
-from chary.data.queries.elements import Elements
+from chary.data.engines.allowances import LivingPlan
+from chary.data.engines.compiler import QueryPlace, element_rows, evaluate, ordered_rows
+from chary.data.engines.duckdb import engine as living_units
+from chary.data.engines.duckdb.engine import DUCK
+from chary.data.engines.postgresql.engine import POSTGRES, recognised
+from chary.data.engines.spark import engine as spark_living
+from chary.data.engines.spark.dialect import SparkDialect
+from chary.data.queries.ordered import Elements
 from tests.engines import asked
 from tests.engines.asked import ANSWERED, NEIGHBOURS, OF_UNIT, Picker
 from tests.engines.cells import ROWS, WORLDS, frame

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary.data.domain.key_ranges import Written
+from chary.data.queries.keys import Written
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.service.page.asking.query_fields import query_said, query_told
 from chary.service.page.asking.said_values import columns_of, in_json, list_of, list_told, value_of

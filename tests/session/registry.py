@@ -58,7 +58,7 @@ from chary.calls.growing_tests import GrowingRoundState as GrowingState
 from chary.calls.selection import stored
 from chary.calls.sketch import Line
 from chary.calls.weights import HistogramRound as WeightsState
-from chary.data.queries.elements import Mark
+from chary.data.queries.ordered import Mark
 from chary.growing import CountsBox
 from chary.mechanisms import Distinct, HiddenThreshold, Laplace
 from chary.mechanisms.continual import BinaryTree

@@ -6,7 +6,7 @@ import chary
 from chary import Budget, EngineFailure, count, mean, total
 from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.data.engines.duckdb.asking.plan import EnginePlan
+from chary.data.engines.duckdb.engine import EnginePlan
 from chary.errors import LedgerBusy
 from chary.session import STEPS
 from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent

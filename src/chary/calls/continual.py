@@ -16,7 +16,7 @@ from chary.core.plan import Json, Paid, Ran, Touched, natural
 from chary.core.transaction import Spine
 from chary.core.versions import Arrivals
 from chary.data import Count, Query, Reading, Relation, Rows, Total, count
-from chary.data.size import has_public_size
+from chary.data.series import has_public_size
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, LedgerMismatch, UnknownHeld
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.numbers import Number, plain

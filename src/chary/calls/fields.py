@@ -11,12 +11,12 @@ from chary.calls.algorithm import Algorithm, When
 from chary.core.plan import Question, check_question
 from chary.data import Count, Linear, Predicate, Query, Total, Universe, count
 from chary.data.columns import Schema
-from chary.data.domain.axes import Axis
-from chary.data.domain.linear import linear_of
-from chary.data.domain.regions import Region, located
-from chary.data.domain.weighted_regions import WeightedRegion, weighing
 from chary.data.queries.bodies import KINDS, query_of
 from chary.data.queries.query import AnsweredT
+from chary.data.universe.axes import Axis
+from chary.data.universe.counts import WeightedRegion, weighing
+from chary.data.universe.linear import linear_of
+from chary.data.universe.regions import Region, located
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.numbers import Number, exact, positive, probability, whole
 

@@ -34,7 +34,7 @@ from chary.core.quote import Quote
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Count, Mean, Neighbouring, Query, Reading, Relation, Rows
 from chary.data.queries.bodies import query_of
-from chary.data.size import public_size
+from chary.data.series import public_size
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, LedgerBusy, UnknownHeld
 from chary.mechanisms import Additive, Gaussian, HiddenThreshold, SparseVectorMachine
 from chary.mechanisms.additive import SMALL, padded, unpadded

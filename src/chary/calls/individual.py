@@ -31,9 +31,9 @@ from chary.core.history import numbered
 from chary.core.plan import Json, Paid, Question, Ran, Touched, Within, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine
 from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows, Total
-from chary.data.engines.engine import LivingReading
-from chary.data.rows.living import living, table_of_units
-from chary.data.rows.rooms import Rooms
+from chary.data.engines.protocol import LivingReading
+from chary.data.rows import Rooms
+from chary.data.table import living, table_of_units
 from chary.errors import InvalidQuery, NoPrice, UnknownHeld
 from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms import Additive, BarTests, Gaussian, Laplace

@@ -16,7 +16,7 @@ from chary.core.plan import Json, Ran, Touched
 from chary.core.transaction import Spine
 from chary.data import OfUnit, Ordered, Query, Reading, Relation, Rows, UnitValues, ordered
 from chary.data import RowTable as DataTable
-from chary.data.queries.ordered_values import Occurring
+from chary.data.queries.ordered import Occurring
 from chary.errors import InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import GuardedQuantiles, HalvedQuantiles, Order

@@ -46,9 +46,9 @@ from chary.core.plan import (
 )
 from chary.core.transaction import Spine
 from chary.data import Mean, Neighbouring, Query, Relation, count, histogram
-from chary.data.queries.binned import Outside
 from chary.data.queries.bodies import query_of
-from chary.data.queries.joint_change import JointChange
+from chary.data.queries.histogram import Outside
+from chary.data.queries.overlap import JointChange
 from chary.data.queries.query import AnsweredT
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price

@@ -20,7 +20,7 @@ from chary.core.history import Told
 from chary.core.plan import Interaction, Json, Paid, Ran, Touched
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Reading, Rows
-from chary.data.size import public_size
+from chary.data.series import public_size
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
 from chary.numbers import Number, whole
 

@@ -23,7 +23,7 @@ from chary.core.history import earlier
 from chary.core.plan import Interaction, Json, Ran, Touched, laplace_for_each, natural
 from chary.core.transaction import Spine
 from chary.data import Count, Predicate, Query, Reading, Rows
-from chary.data.queries.count import any_of
+from chary.data.queries.sums import any_of
 from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.mechanisms import Additive, Laplace, TopK
 from chary.mechanisms.additive import Integers, padded, unpadded

@@ -17,8 +17,8 @@ from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
 from chary.core.plan import FREE, Interaction, Json, Ran, Touched
 from chary.core.transaction import Spine
 from chary.data import Predicate, Query, Reading, Rows, RowTable
-from chary.data.engines.engine import ElementReading
-from chary.data.queries.elements import Elements, Mark
+from chary.data.engines.protocol import ElementReading
+from chary.data.queries.ordered import Elements, Mark
 from chary.errors import InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price
 from chary.mechanisms import Distinct, Phantoms

@@ -24,11 +24,18 @@ from chary.core.plan import Json, Ran, Touched, natural
 from chary.core.transaction import Spine
 from chary.data import Count, Linear, Query, Reading, Relation, Rows, Universe, count, public_size
 from chary.data.columns import Schema, classify
-from chary.data.domain.cell_counts import MOST_QUERIES, CellCounts, CellQueries, CellReader
-from chary.data.domain.linear import MOST_STEPS, CellWeights
-from chary.data.domain.regions import Region, located, matrix
-from chary.data.domain.synthetic import rows_drawn, rows_in
-from chary.data.domain.weighted_regions import RowSum, WeightedRegion, WeightReader
+from chary.data.universe.axes import rows_drawn, rows_in
+from chary.data.universe.counts import (
+    MOST_QUERIES,
+    CellCounts,
+    CellQueries,
+    CellReader,
+    RowSum,
+    WeightedRegion,
+    WeightReader,
+)
+from chary.data.universe.linear import MOST_STEPS, CellWeights
+from chary.data.universe.regions import Region, located, matrix
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms.mwem import Exponents, MwemRounds, Round, best_round, missed, weighted

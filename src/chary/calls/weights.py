@@ -47,12 +47,11 @@ from chary.core.quote import NOT_KEPT, Quote, quote
 from chary.core.transaction import Spine
 from chary.data import Count, Linear, Predicate, Query, Reading, Rows, count
 from chary.data.columns import Schema
-from chary.data.domain.linear import linear_of
-from chary.data.domain.regions import Region, located, matrix
-from chary.data.domain.synthetic import rows_drawn
-from chary.data.domain.universe import Universe
-from chary.data.domain.weighted_regions import RowSum, WeightedRegion, WeightReader, weighing
-from chary.data.size import public_size
+from chary.data.series import public_size
+from chary.data.universe.axes import Universe, rows_drawn
+from chary.data.universe.counts import RowSum, WeightedRegion, WeightReader, weighing
+from chary.data.universe.linear import linear_of
+from chary.data.universe.regions import Region, located, matrix
 from chary.errors import BudgetRefused, CharyError, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
 from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms import Additive, Gaussian, HiddenThreshold, Laplace, SparseVectorMachine

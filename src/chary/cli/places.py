@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from chary.cli.asking.toml import NAME, said
-from chary.data.files.folders import Folder
-from chary.data.files.sources import is_address
+from chary.data.source import Folder, is_address
 from chary.errors import InvalidParameter
 from chary.ledger import Ledger, Terms, ledger_exists, whereabouts
 

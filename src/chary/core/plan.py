@@ -15,7 +15,7 @@ from chary.accounting.intervals import Tails
 from chary.amounts import LIMIT, Amount
 from chary.data import Mean, Neighbouring, Query, Reading, Rows
 from chary.data.queries.query import AnsweredT
-from chary.data.rows.series_values import OfSeries
+from chary.data.series import OfSeries
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive, Laplace

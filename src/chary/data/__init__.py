@@ -1,30 +1,20 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
-from chary.data.checking import Check, check
-from chary.data.domain.axes import Bins
-from chary.data.domain.key_ranges import parse_keys
-from chary.data.domain.keys import Domain
-from chary.data.domain.linear import Linear, average, weighted
-from chary.data.domain.universe import Universe
-from chary.data.files.dialect import CSV
-from chary.data.neighbouring import Neighbouring, Relation
+from chary.data.csv_reader import CSV
+from chary.data.neighbors import Neighbouring, Relation
 from chary.data.predicates.predicate import Predicate
-from chary.data.queries.binned import Bin, Binned, histogram
-from chary.data.queries.count import Count, count
-from chary.data.queries.mean import Mean, RowCount, mean
-from chary.data.queries.ordered_values import OfUnit, Ordered, UnitValues, ordered
+from chary.data.queries.histogram import Bin, Binned, histogram
+from chary.data.queries.keys import Domain, parse_keys
+from chary.data.queries.moments import Mean, RowCount, SecondMoments, mean, second_moments
+from chary.data.queries.ordered import OfUnit, Ordered, UnitValues, ordered
 from chary.data.queries.query import Query
-from chary.data.queries.second_moments import SecondMoments, second_moments
-from chary.data.queries.total import Total, total
-from chary.data.rows.ballots import Ballots, Poll
-from chary.data.rows.batch import Batch
-from chary.data.rows.entry_limit import EntryLimit
-from chary.data.rows.one_version import read_one_version
-from chary.data.rows.rows import Reading, Rows
-from chary.data.rows.series import Series
-from chary.data.rows.series_values import ValueAt, Values
-from chary.data.rows.table import RowTable
-from chary.data.size import has_public_size, public_size
+from chary.data.queries.sums import Count, Total, count, total
+from chary.data.rows import Batch, EntryLimit, Reading, Rows
+from chary.data.series import Series, ValueAt, Values, has_public_size, public_size
+from chary.data.table import Check, RowTable, check, read_one_version
+from chary.data.universe.axes import Bins, Universe
+from chary.data.universe.linear import Linear, average, weighted
+from chary.data.votes import Ballots, Poll
 
 __all__ = [
     "CSV",

@@ -1,4 +1,4 @@
-"""The few column types chary computes with, and the names of columns."""
+"""Columns of rows: classes of types, their names in SQL, and cells that could not be read as declared."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from chary.data.engines.chosen import EMBEDDED
+from chary.data.engines.registry import EMBEDDED
 
 # As in the study.
 YEARS = (1, 2, 3, 4, 5)

@@ -13,7 +13,7 @@ from chary.calls.schedules import BlackBox
 from chary.calls.synthesis import MWEM, AskMWEM
 from chary.core.plan import Interaction
 from chary.data import Neighbouring, Universe
-from chary.data.domain.axes import Axis
+from chary.data.universe.axes import Axis
 from chary.errors import InvalidParameter
 
 # MWEM divides by the number of rows, so that must be public.

@@ -12,7 +12,7 @@ from chary.calls.schedules import BlackBox
 from chary.calls.synthesis import AskSmallDatabase, SmallDatabase, Workload
 from chary.core.plan import Interaction
 from chary.data import Neighbouring, Universe
-from chary.data.domain.axes import Axis
+from chary.data.universe.axes import Axis
 from chary.errors import InvalidParameter
 from chary.mechanisms.small_database import Measure
 from chary.numbers import whole

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from chary.calls.weights import HistogramState, WeightedAnswer
-from chary.data.domain.axes import Axis, Bins, Categories
+from chary.data.universe.axes import Axis, Bins, Categories
 from chary.errors import InvalidParameter
 from chary.pictures.files import check_picture
 

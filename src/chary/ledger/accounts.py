@@ -1,4 +1,4 @@
-"""Running totals of one dataset and of its analysts: what a charge has to look at, and nothing more."""
+"""Accounts of datasets and analysts, and the projection of a chain of entries onto them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sign that a call is being run: it goes with whoever runs it, so a key in flight differs from a crashed one."""
+"""Claims on calls that are being run: they end with their process, so a crash leaves no call in flight."""
 
 from __future__ import annotations
 

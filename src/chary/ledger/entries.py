@@ -1,4 +1,4 @@
-"""Entries of the ledger and the hash chain over them: append-only, one chain for a whole ledger."""
+"""Entries of the hash-chained ledger, its head, and constructors of each kind of entry with its rules."""
 
 from __future__ import annotations
 

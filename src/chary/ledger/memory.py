@@ -1,4 +1,4 @@
-"""A ledger in memory: the same rules without a file, for throwaway sessions and as the model in tests."""
+"""A ledger in this process alone, under the same rules as one in a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ledger hands out: calls, balances, tallies, verdicts."""
+"""Records of a ledger: terms, balances, calls and reservations, with checks of whatever may be written into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A witness: a small file kept elsewhere that knows the head of a ledger, so that an old copy of it is noticed."""
+"""Checkpoints outside of a ledger: a witness file with the head last seen, and a bookmark of it in this process."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from chary.accounting import Event
 from chary.core.transaction import Spine
 from chary.core.versions import Follower
 from chary.data import CSV, EntryLimit, Neighbouring, Relation, Rows, RowTable, Series
-from chary.data.files.folders import Folder
-from chary.data.files.sources import is_address as is_table_address
+from chary.data.source import Folder
+from chary.data.source import is_address as is_table_address
 from chary.errors import InvalidParameter, LedgerBroken, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import Ledger, MemoryLedger, Terms, ledger_exists, open_ledger

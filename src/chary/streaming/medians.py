@@ -7,7 +7,7 @@ from functools import cached_property
 from chary.accounting import Event, Targeted
 from chary.core.plan import Interaction, Json, Ran, Touched
 from chary.data import Query
-from chary.data.rows.ballots import Poll
+from chary.data.votes import Poll
 from chary.mechanisms import Exponential, rank_utilities
 from chary.numbers import Number
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from chary.calls import compute as racing
 from chary.calls import individual as living_questions
 from chary.calls import thresholds as conditional_release
-from chary.data.rows.rooms import Rooms
+from chary.data.rows import Rooms
 from chary.filters import Price
 
 UNLIMITED = 10**6

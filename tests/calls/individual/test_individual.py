@@ -19,7 +19,7 @@ from chary.calls import Individual, Test
 from chary.calls.individual import AskLiving, CounterMemory, LivingCount, OpenIndividual
 from chary.core.plan import Touched
 from chary.data import Neighbouring, RowTable
-from chary.data.engines.expressions.living_rows import LivingAnswers
+from chary.data.engines.allowances import LivingAnswers
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
 from chary.mechanisms import Laplace
 from chary.mechanisms.sketches import Counters

@@ -13,8 +13,8 @@ import chary
 from chary import Budget, count, mean, total
 from chary.calls import Individual
 from chary.data import Neighbouring, RowTable
-from chary.data.rows.living import living
-from chary.data.rows.rooms import Rooms
+from chary.data.rows import Rooms
+from chary.data.table import living
 from chary.errors import InvalidQuery
 from chary.mechanisms import Laplace
 from chary.mechanisms.sketches import Counters

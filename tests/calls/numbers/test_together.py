@@ -13,8 +13,8 @@ from chary import Budget, InvalidParameter, InvalidQuery, count, histogram, mean
 from chary.accounting import Joint, Pure, ZeroConcentrated
 from chary.calls import MatrixMechanism, Release, ReleaseAll
 from chary.data import Neighbouring, RowTable
-from chary.data.queries import joint_change
-from chary.data.queries.joint_change import JointChange
+from chary.data.queries import overlap as joint_change
+from chary.data.queries.overlap import JointChange
 from chary.filters import PureFilter
 from chary.report.public_report import report
 from chary.session import findings

@@ -21,7 +21,7 @@ from chary.amounts import Amount
 from chary.calls import Sketch
 from chary.calls.sketch import AskSketch, Line
 from chary.data import Neighbouring, Predicate, RowTable
-from chary.data.queries.elements import Elements
+from chary.data.queries.ordered import Elements
 from chary.errors import EngineFailure
 from chary.ledger import MemoryLedger
 from chary.mechanisms import Distinct, Phantoms, words

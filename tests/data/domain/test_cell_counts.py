@@ -7,9 +7,9 @@ import pytest
 
 from chary import Bins, InvalidQuery, Neighbouring, Universe
 from chary.data import Predicate, RowTable
-from chary.data.domain import cell_counts
-from chary.data.domain.cell_counts import CellQueries, CellReader
-from chary.data.domain.regions import located
+from chary.data.universe import counts as cell_counts
+from chary.data.universe.counts import CellQueries, CellReader
+from chary.data.universe.regions import located
 from chary.errors import EngineFailure
 from tests.data.domain.test_regions import ATOMS, SCHEMA, SEXES, UNIVERSE, conditions
 

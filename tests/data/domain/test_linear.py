@@ -10,11 +10,10 @@ import pytest
 
 from chary import Bins, InvalidQuery, Neighbouring, Universe
 from chary.data import Predicate, RowTable, average, weighted
-from chary.data.domain import weighted_regions
-from chary.data.domain.cell_counts import CellQueries, CellReader
-from chary.data.domain.linear import MOST_STEPS, CellWeights, linear_of
-from chary.data.domain.regions import located
-from chary.data.domain.weighted_regions import RowSum, WeightReader, weighing
+from chary.data.universe import counts as weighted_regions
+from chary.data.universe.counts import CellQueries, CellReader, RowSum, WeightReader, weighing
+from chary.data.universe.linear import MOST_STEPS, CellWeights, linear_of
+from chary.data.universe.regions import located
 
 SCHEMA = {"age": "int64", "sex": "string", "visits": "int64"}
 AXES = {"age": Bins([0, 20, 50, 90]), "sex": ["f", "m"], "visits": [0, 1, 2, 5]}

@@ -3,7 +3,7 @@ from datetime import date, datetime
 import pytest
 
 from chary.data import parse_keys
-from chary.data.domain.key_ranges import key_text
+from chary.data.queries.keys import key_text
 from chary.errors import InvalidQuery
 
 

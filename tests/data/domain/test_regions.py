@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chary import Bins, InvalidParameter, InvalidQuery, Universe, count
 from chary.data import Neighbouring, Predicate, RowTable
-from chary.data.domain.regions import located, matrix
+from chary.data.universe.regions import located, matrix
 from chary.mechanisms.weights import PublicHistogram
 
 ROW = Neighbouring("replace", None)

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from chary import Bins, InvalidParameter, Universe
-from chary.data.domain.synthetic import rows_drawn, rows_in
+from chary.data.universe.axes import rows_drawn, rows_in
 
 UNIVERSE = Universe({"sex": ["f", "m"], "age": Bins([0, 30, 60]), "cost": Bins(["0.5", "1.5"]), "smoker": [True]})
 SCHEMA = {"sex": "string", "age": "int64", "cost": "float64", "smoker": "boolean", "other": "date"}

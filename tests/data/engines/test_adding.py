@@ -9,11 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from chary.data import Neighbouring, RowTable, count, histogram, mean, ordered, total
-from chary.data.engines.duckdb.asking import adding, ordering
-from chary.data.engines.duckdb.asking.plan import EnginePlan
-from chary.data.engines.duckdb.growing.growth import GROWN
-from chary.data.queries.elements import Elements
-from chary.data.queries.second_moments import second_moments
+from chary.data.engines.duckdb import engine as adding
+from chary.data.engines.duckdb import engine as ordering
+from chary.data.engines.duckdb.append import GROWN
+from chary.data.engines.duckdb.engine import EnginePlan
+from chary.data.queries.moments import second_moments
+from chary.data.queries.ordered import Elements
 from chary.errors import EngineFailure
 
 EACH_ROW, UNITS = Neighbouring("replace", None), Neighbouring("add/remove", "u")

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.data import CSV
-from chary.data.engines.duckdb.connecting import Access
-from chary.data.engines.duckdb.reading.casting import canonical, inferred, parsed
-from chary.data.predicates.literals import read_timestamp
+from chary.data.engines.duckdb.connection import Access
+from chary.data.engines.duckdb.reader import canonical, inferred, parsed
+from chary.data.predicates.conditions import read_timestamp
 
 KINDS = ["TINYINT", "BIGINT", "UBIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL(5,2)", "BOOLEAN", "DATE", "TIMESTAMP"]
 KINDS += ["TIMESTAMP_S", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIME", "INTERVAL", "UUID", "BLOB", "JSON", "BIT"]

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Neighbouring, RowTable, count, mean, total
-from chary.data.engines.expressions import evaluation
-from chary.data.engines.expressions.compact_keys import edges_of
+from chary.data.engines import compiler as evaluation
+from chary.data.engines.compiler import edges_of
 
 NEIGHBOURS = Neighbouring("replace", None)
 FIRST = date(2024, 2, 28)

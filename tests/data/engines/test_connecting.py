@@ -13,7 +13,7 @@ import pytest
 
 import chary
 from chary.data import Neighbouring, RowTable, count
-from chary.data.engines.duckdb.connecting import Access
+from chary.data.engines.duckdb.connection import Access
 from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
 
 ROWS = Neighbouring("replace", None)

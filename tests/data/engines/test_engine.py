@@ -6,14 +6,12 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Relation, count, ordered, total
-from chary.data.engines.duckdb.duckdb_engine import DuckDB
-from chary.data.engines.engine import Engine, EngineRows
-from chary.data.files.sources import RowSource
-from chary.data.neighbouring import Neighbouring
-from chary.data.queries.elements import Elements
-from chary.data.rows.entry_limit import EntryLimit
-from chary.data.rows.rooms import Rooms
-from chary.data.rows.steps import StepColumns
+from chary.data.engines.duckdb.engine import DuckDB
+from chary.data.engines.protocol import Engine, EngineRows
+from chary.data.neighbors import Neighbouring
+from chary.data.queries.ordered import Elements
+from chary.data.rows import EntryLimit, Rooms, StepColumns
+from chary.data.source import RowSource
 from chary.errors import CharyError, EngineFailure, SchemaMismatch
 
 ENGINES = [DuckDB()]

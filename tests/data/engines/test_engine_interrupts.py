@@ -7,9 +7,8 @@ import threading
 import duckdb
 import pytest
 
-from chary.data.engines.duckdb.connecting import Access
-from chary.data.engines.duckdb.database import Database
-from chary.data.silence import quietly
+from chary.data.engines.duckdb.connection import Access, Database
+from chary.data.failures import quietly
 from chary.errors import EngineFailure
 
 FAILURE = EngineFailure("the engine failed")

@@ -6,8 +6,8 @@ import pytest
 
 import chary
 from chary.data import Neighbouring, RowTable, count, total
-from chary.data.queries.elements import Elements
-from chary.data.rows.entry_limit import EntryLimit
+from chary.data.queries.ordered import Elements
+from chary.data.rows import EntryLimit
 from chary.errors import CharyError, InvalidParameter, SchemaMismatch
 
 ROWS = Neighbouring("replace", None)

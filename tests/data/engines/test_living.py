@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.data import Neighbouring, RowTable, Series, count, mean
-from chary.data.rows.living import living, table_of_units
-from chary.data.rows.rooms import Rooms
+from chary.data.rows import Rooms
+from chary.data.table import living, table_of_units
 from chary.errors import EngineFailure, InvalidQuery
 
 KEYS = ["b", "a", "d", "c"]

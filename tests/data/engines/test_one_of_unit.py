@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Neighbouring, RowTable, count, mean, total
-from chary.data.engines.expressions import evaluation, moments
-from chary.data.engines.expressions.one_of_unit import Preference, is_packed
-from chary.data.queries.second_moments import second_moments
+from chary.data.engines import compiler as evaluation
+from chary.data.engines import compiler as moments
+from chary.data.engines.compiler import Preference, is_packed
+from chary.data.queries.moments import second_moments
 
 NEIGHBOURS = Neighbouring("replace", "u")
 KEYS = {"keep_per_unit": 1}, {"keep_per_unit": 2}, {"stated_per_unit": 2}

@@ -2,8 +2,7 @@
 
 import pytest
 
-from chary.data.files.folders import Folder
-from chary.data.files.sources import RowSource
+from chary.data.source import Folder, RowSource
 from chary.errors import InvalidParameter
 from chary.session.opening import usual_name
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chary.data import CSV, Neighbouring, RowTable
-from chary.data.files.lines import _well_formed, read_texts, record
+from chary.data.csv_reader import _well_formed, read_texts, record
 from chary.errors import InvalidParameter, SchemaMismatch
 
 DIALECTS = [
@@ -90,7 +90,7 @@ def test_where_blocks_end_changes_nothing(tmp_path, monkeypatch, block, lines):
     path = [str(written(tmp_path, lines, CSV()))]
     whole = read_texts(path, CSV(), [])
     with monkeypatch.context() as patched:
-        patched.setattr("chary.data.files.lines._BLOCK", block)
+        patched.setattr("chary.data.csv_reader._BLOCK", block)
         assert read_texts(path, CSV(), []).equals(whole)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.data import Neighbouring, Predicate, RowTable, count
-from chary.data.engines.duckdb.duck_dialect import DUCK
+from chary.data.engines.duckdb.engine import DUCK
 from chary.data.predicates.conditions import Compare, Every, Holds, IsNull, Like, Name, Not, OneOf, Some
 from chary.errors import InvalidQuery
 from tests.data.oracle import truth

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chary.data import Neighbouring, Predicate, RowTable, count
-from chary.data.queries.count import any_of
+from chary.data.queries.sums import any_of
 from chary.errors import InvalidQuery
 from tests.data.oracle import answer, truth
 

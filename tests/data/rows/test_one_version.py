@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from chary.data import Neighbouring, RowTable, count, read_one_version
-from chary.data.rows.rows import Deferred
+from chary.data.rows import Deferred
 from chary.errors import EngineFailure
 
 ROWS = pa.table({"x": [1, 2, 3]})

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.text import Text
 
 from chary.accounting import intervals as publications
-from chary.data.predicates import parsing
+from chary.data.predicates import predicate as parsing
 from chary.report.public_report import report
 from tests.session.public_report.pages import asked
 

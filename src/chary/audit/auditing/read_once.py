@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chary.data import Reading, RowTable
-from chary.data.engines.engine import ElementReading, LivingReading
-from chary.data.queries.elements import Mark
-from chary.data.queries.ordered_values import Ordered
+from chary.data.engines.protocol import ElementReading, LivingReading
+from chary.data.queries.ordered import Mark, Ordered
 from chary.data.queries.query import Query
-from chary.data.rows.rooms import Rooms
-from chary.data.rows.rows import ReadingPlan
+from chary.data.rows import ReadingPlan, Rooms
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 from chary.data import Bins, Universe, parse_keys
 from chary.data.columns import classify
-from chary.data.domain.key_ranges import key_text
+from chary.data.queries.keys import key_text
 from chary.errors import InvalidParameter
 
 

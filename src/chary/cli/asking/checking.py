@@ -13,8 +13,8 @@ from chary.cli.commands import parameters_of, signed
 from chary.cli.output import console, errors, show_json, show_table
 from chary.cli.spinner import spinning
 from chary.data import Check
-from chary.data.checking import NOT_PRIVATE
-from chary.data.checking import check as checked
+from chary.data.table import NOT_PRIVATE
+from chary.data.table import check as checked
 
 
 def _check(ctx: typer.Context, **values: Any) -> None:

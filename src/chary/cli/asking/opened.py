@@ -13,7 +13,7 @@ from chary.cli.asking.options import BudgetOptions, CallOptions, LedgerOptions, 
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
 from chary.data import CSV, Count, Mean, Relation, Series, Total, count, mean, total
-from chary.data.files.sources import DUCKDB
+from chary.data.source import DUCKDB
 from chary.errors import InvalidParameter
 from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, largest_call_left
 from chary.ledger import ledger_exists, whereabouts

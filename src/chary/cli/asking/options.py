@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from chary.data.files.folders import Folder
-from chary.data.files.sources import is_address
+from chary.data.source import Folder, is_address
 
 Table = Annotated[str | None, typer.Option(help="Table of a DuckDB file or a server.")]
 Columns = Annotated[str | None, typer.Option(help="Types of a CSV's columns: age=BIGINT,cost=DOUBLE.")]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from chary.cli.asking.toml import INSTEAD, Said, said, word
 from chary.data import CSV, Relation
-from chary.data.files.sources import is_address
+from chary.data.source import is_address
 from chary.ledger import Terms, ledger_exists, open_ledger, whereabouts
 from chary.ledger.checks import parsed
 from chary.session.opening import kept_as, usual_ledger, usual_name

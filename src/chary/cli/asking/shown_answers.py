@@ -38,7 +38,7 @@ from chary.calls import (
 )
 from chary.calls.answers import TestedKeys
 from chary.cli.output import is_table
-from chary.data.queries.binned import Bin
+from chary.data.queries.histogram import Bin
 
 BARE: Final = (ChosenKey, Classified, Decided, YesOrNo, Zoned)
 # How an answer that is but a value is named.

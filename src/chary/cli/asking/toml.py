@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
 from chary.cli.asking.options import BudgetOptions, SourceOptions
-from chary.data.files.sources import is_address
+from chary.data.source import is_address
 from chary.errors import InvalidParameter
 
 NAME: Final = "chary.toml"

@@ -1,16 +1,14 @@
-"""Queries from their own JSON: the other direction of `Query.body`."""
+"""Queries from their own JSON: the other direction of their bodies."""
 
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, Final
 
-from chary.data.queries.binned import Binned, histogram
-from chary.data.queries.count import Count, count
-from chary.data.queries.mean import Mean, mean
-from chary.data.queries.second_moments import SecondMoments, second_moments
-from chary.data.queries.total import Total, total
-from chary.data.rows.series_values import ValueAt, Values
+from chary.data.queries.histogram import Binned, histogram
+from chary.data.queries.moments import Mean, SecondMoments, mean, second_moments
+from chary.data.queries.sums import Count, Total, count, total
+from chary.data.series import ValueAt, Values
 from chary.errors import CharyError, InvalidQuery
 
 _DATES = {"date": date.fromisoformat, "timestamp": datetime.fromisoformat}

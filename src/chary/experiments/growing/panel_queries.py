@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from chary.data.domain.axes import Bins
-from chary.data.domain.universe import Universe
+from chary.data.universe.axes import Bins, Universe
 from chary.demo.panel import people
 
 EDGES = {"xage": [0, 10, 20, 30, 40, 50, 70], "mdvis": [0, 1, 2, 5, 10, 100]}

@@ -17,7 +17,7 @@ from chary.ledger.claims import Claim
 from chary.ledger.postgresql.postgres_errors import translated
 from chary.ledger.postgresql.wire import Wire
 
-_TAKE, _GIVE, _LOOK = (
+_TAKE, _GIVE, _HELD = (
     "SELECT pg_try_advisory_lock(%s)",
     "SELECT pg_advisory_unlock(%s)",
     "SELECT pg_try_advisory_xact_lock(%s)",
@@ -66,7 +66,7 @@ class AdvisoryClaims:
     def held(self, sealed: str) -> bool:
         """Whether somebody runs the call."""
         with translated():
-            found = self._asking().driver.execute(_LOOK, (_key(sealed),)).fetchone()
+            found = self._asking().driver.execute(_HELD, (_key(sealed),)).fetchone()
         return found != (True,)
 
     def close(self) -> None:
@@ -121,9 +121,9 @@ def _key(sealed: str) -> int:
 _all: weakref.WeakSet[AdvisoryClaims] = weakref.WeakSet()
 
 
-def _in_child() -> None:
+def _adopt_claims() -> None:
     for claims in list(_all):
         claims.adopt()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_adopt_claims)

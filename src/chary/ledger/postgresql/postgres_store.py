@@ -23,7 +23,7 @@ from chary.ledger.sql.bookmark import Bookmark
 from chary.ledger.sql.schema import FORMAT
 
 # How long a thread waits between two looks at whether Ctrl-C was pressed, and between two attempts to connect.
-_LOOK, _PAUSE = 0.1, 0.05
+_LOOK_EVERY, _PAUSE = 0.1, 0.05
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT * FROM hold({:d})"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _MINE = "SELECT pg_current_xact_id_if_assigned()::text::bigint, entries, head FROM chain"
@@ -218,7 +218,7 @@ class PostgresStore:
     def _turn(self) -> Iterator[Uninterrupted]:
         with Uninterrupted() as block:
             deadline = time.monotonic() + max(self.timeout, 0)
-            while not self._lock.acquire(timeout=min(_LOOK, max(deadline - time.monotonic(), 0))):
+            while not self._lock.acquire(timeout=min(_LOOK_EVERY, max(deadline - time.monotonic(), 0))):
                 if block.arrived or time.monotonic() >= deadline:
                     raise LedgerBusy(f"another thread held the ledger for more than {self.timeout:g} seconds")
             held = self._lock
@@ -233,9 +233,9 @@ class PostgresStore:
 _stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
 
 
-def _in_child() -> None:
+def _adopt_stores() -> None:
     for store in list(_stores):
         store.adopt()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_adopt_stores)

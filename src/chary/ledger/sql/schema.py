@@ -1,4 +1,4 @@
-"""The tables of a ledger: append-only entries, and what is derived from them so that a charge is O(1)."""
+"""Tables of a ledger in a database, versions of their format, and the mark of a ledger that moved away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements of a charge, built once so that SQLAlchemy compiles each of them once."""
+"""Statements of SQL that read and write a ledger's tables, made once."""
 
 from __future__ import annotations
 

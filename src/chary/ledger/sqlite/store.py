@@ -1,4 +1,4 @@
-"""The file under a ledger: durable, one writer at a time, safe across threads, forks and interrupts."""
+"""A ledger in SQLite: layout of its file, transactions, upkeep of its totals and seal, and the ledger itself."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chary.data.files.sources import RowSource
-from chary.data.silence import quietly
+from chary.data.failures import quietly
+from chary.data.source import RowSource
 from chary.errors import InvalidParameter, SchemaMismatch
 
 ARROW: Final = "application/vnd.apache.arrow.stream"

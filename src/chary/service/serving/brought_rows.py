@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from chary.data.predicates.literals import read_date, read_timestamp
+from chary.data.predicates.conditions import read_date, read_timestamp
 from chary.errors import SchemaMismatch
 from chary.service.wire.strict_json import check_fields, parsed_body
 

@@ -52,9 +52,9 @@ from chary.calls.thresholds import Tested
 from chary.calls.weights import WeightedAnswer
 from chary.core.plan import Outlook, Within
 from chary.core.quote import Alternative, Quote
-from chary.data.neighbouring import Neighbouring, Relation
-from chary.data.queries.binned import Bin
-from chary.data.queries.second_moments import SecondMoments
+from chary.data.neighbors import Neighbouring, Relation
+from chary.data.queries.histogram import Bin
+from chary.data.queries.moments import SecondMoments
 from chary.filters.exact import ExactFilter
 from chary.filters.filter import Budget, PureFilter, RenyiFilter
 from chary.mechanisms.additive import Gaussian, Laplace

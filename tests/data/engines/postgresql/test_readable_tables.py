@@ -3,7 +3,7 @@
 import pytest
 
 from chary.data import count
-from chary.data.engines.postgresql.tables.relation import parts_of
+from chary.data.engines.postgresql.catalog import parts_of
 from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
 
 ROWS = "CREATE TABLE visits AS SELECT n, n % 3 AS patient, 'x' || n AS name FROM generate_series(1, 9) AS n"

@@ -11,10 +11,10 @@ import pytest
 
 import chary
 from chary.data import Neighbouring, RowTable, count, total
-from chary.data.engines.postgresql.server import Server
-from chary.data.files.sources import RowSource
-from chary.data.rows.living import living
-from chary.data.rows.rooms import Rooms
+from chary.data.engines.postgresql.connection import Server
+from chary.data.rows import Rooms
+from chary.data.source import RowSource
+from chary.data.table import living
 from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
 from tests.servers.postgres import running
 

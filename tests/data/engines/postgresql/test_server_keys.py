@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from chary.data import count, total
-from chary.data.engines.expressions import evaluation
+from chary.data.engines import compiler as evaluation
 
 LOW, HIGH = -(2**63), 2**63 - 1
 KINDS = {

@@ -9,9 +9,9 @@ import duckdb
 import pytest
 
 from chary.data import Neighbouring, Predicate, RowTable, count, ordered, total
-from chary.data.engines.expressions.letters import folded, lowered
-from chary.data.engines.postgresql.server_texts import of_double
-from chary.data.queries.elements import Elements
+from chary.data.engines.compiler import folded, lowered
+from chary.data.engines.postgresql.engine import of_double
+from chary.data.queries.ordered import Elements
 from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
 
 TYPES = {

@@ -11,8 +11,7 @@ import pytest
 
 import chary
 from chary.data import count, total
-from chary.data.engines.spark.spark_settings import SETTINGS
-from chary.data.engines.spark.spark_starting import session_of
+from chary.data.engines.spark.session import SETTINGS, session_of
 from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
 
 pytestmark = pytest.mark.engines

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from chary.data import Predicate, count
-from chary.data.engines.expressions.dialect import QueryPlace
-from chary.data.engines.spark.spark_dialect import SPARK, regular
+from chary.data.engines.compiler import QueryPlace
+from chary.data.engines.spark.dialect import SPARK, regular
 from chary.errors import InvalidQuery, SchemaMismatch
 from tests.data.oracle import like
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from chary.data.domain.key_ranges import Written, parse_key, split
+from chary.data.queries.keys import Written, parse_key, split
 from chary.errors import InvalidParameter
 from chary.service.page.asking.said_values import (
     Types,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from chary.data import parse_keys
 from chary.data.columns import TypeClass
-from chary.data.domain.key_ranges import Written, key_text, split
+from chary.data.queries.keys import Written, key_text, split
 from chary.errors import InvalidParameter
 from chary.service.wire.strict_json import parsed_body
 

@@ -1,1 +1,0 @@
-"""Public keys and universes."""

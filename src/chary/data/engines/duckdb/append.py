@@ -1,0 +1,282 @@
+"""Batches appended to rows in DuckDB or in a folder of Parquet files, checked whole before they are written."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from chary.data.columns import SQL_TYPES, quote
+from chary.data.engines.duckdb.connection import ROWS, Database
+from chary.data.engines.duckdb.reader import (
+    Batches,
+    Column,
+    Loader,
+    attach,
+    check_cells,
+    check_growable,
+    copied,
+    describe,
+    detach,
+    parquet,
+    read_columns,
+    relation_of,
+    select,
+    typed,
+)
+from chary.data.engines.protocol import check_names, check_types
+from chary.data.failures import quietly
+from chary.data.rows import Arrival, Batch, EntryLimit
+from chary.data.source import RowSource
+from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
+
+# Looking for units with too many rows.
+
+
+def check_entries(
+    connection: duckdb.DuckDBPyConnection, limit: EntryLimit, relation: str, among: str | None = None
+) -> None:
+    """`SchemaMismatch`, naming nobody, if a unit (of the relation `among`, if given) is in too many rows."""
+    unit = quote(limit.of)
+    asked = f"{unit} IS NOT NULL" if among is None else f"{unit} IN (SELECT {unit} FROM {among})"
+    # One row tells enough: which units they are, and how many, is nobody's business.
+    crowded = f"SELECT 1 FROM {relation} WHERE {asked} GROUP BY {unit} HAVING count(*) > {limit.most} LIMIT 1"
+    if connection.execute(crowded).fetchall():
+        raise SchemaMismatch(f"some {limit.of} would have more than {limit.most} entries; nothing was written")
+
+
+# Parquet files of a folder that join the rows later, and stay where they are.
+
+APPENDED: Final = "chary_appended"
+_JOINED: Final = "chary_joined"
+
+
+def files_of(connection: duckdb.DuckDBPyConnection, loader: Loader) -> tuple[str, ...]:
+    """The Parquet files of the rows: those of the opening, and those that joined later."""
+    if not has_table(connection, _JOINED):
+        return loader.source.paths
+    joined = connection.execute(f"SELECT path FROM temp.main.{_JOINED} ORDER BY rowid").fetchall()
+    return (*loader.source.paths, *(path for (path,) in joined))
+
+
+def stays(loader: Loader, source: RowSource) -> bool:
+    """Whether a batch is read where it is: files of the folder that was opened."""
+    folder = loader.source.folder
+    return loader.is_view and folder is not None and source.kind == "parquet" and all(map(folder.holds, source.paths))
+
+
+def already(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSource) -> bool:
+    """Whether the files of a batch are among the rows; `InvalidParameter` if only some are, or one is there twice."""
+    known = {Path(path).resolve() for path in files_of(connection, loader)}
+    arriving = [Path(path).resolve() for path in source.paths]
+    if len(set(arriving)) < len(arriving):
+        raise InvalidParameter("one of these files is named twice: name each once; nothing was added")
+    found = {path in known for path in arriving}
+    if len(found) > 1:
+        raise InvalidParameter("some of these files are among the rows already: append the others; nothing was added")
+    return True in found
+
+
+def join(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSource) -> None:
+    """Read further files with the others, in the transaction; `SchemaMismatch` for other columns or types."""
+    kinds = describe(connection, parquet(loader.source.paths[:1]))
+    if any(describe(connection, parquet([path])) != kinds for path in source.paths):
+        raise SchemaMismatch("the files do not have the same columns of the same types; nothing was written")
+    incoming = f"({select(loader.columns, parquet(source.paths))})"
+    check_cells(connection, incoming)
+    connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {_JOINED} (path VARCHAR)")
+    connection.executemany(f"INSERT INTO temp.main.{_JOINED} VALUES (?)", [[path] for path in source.paths])
+    look(connection, loader)
+    if loader.limit is not None:
+        check_entries(connection, loader.limit, f"temp.main.{ROWS}", incoming)
+
+
+def look(connection: duckdb.DuckDBPyConnection, loader: Loader) -> None:
+    """Make the rows what is in the files and what was appended in memory."""
+    parts = [select(loader.columns, parquet(files_of(connection, loader)))]
+    if has_table(connection, APPENDED):
+        parts.append(f"SELECT {named(loader)} FROM temp.main.{APPENDED}")
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {ROWS} AS {' UNION ALL '.join(parts)}")
+
+
+def named(loader: Loader) -> str:
+    """The columns of the rows, to be selected."""
+    return ", ".join(quote(name) for name in loader.schema)
+
+
+def has_table(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Whether there is such a table in memory."""
+    asked = "SELECT 1 FROM duckdb_tables() WHERE temporary AND table_name = ?"
+    return bool(connection.execute(asked, [name]).fetchall())
+
+
+# Adding rows to a table: all of them, or none.
+
+# The type of a column of nothing but NULL in an Arrow table: it fits every column.
+_UNTYPED = '"NULL"'
+
+
+def append(database: Database, loader: Loader, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
+    """Check the columns of `source` against the table, insert them and remember the batch, in one transaction.
+
+    In memory `arrive` is told of the batch inside the transaction: if it fails, nothing was added. A file commits
+    first, since it remembers the batch for whoever was not told. Files of a folder that was opened stay there.
+    """
+    failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
+    in_place = stays(loader, source)
+    arrived = source if in_place else quietly(lambda: copied(source), failure)
+    arrived = arrived if in_place else replace(arrived, types=loader.types(arrived))
+    kept = batches_of(loader)
+
+    def write(connection: duckdb.DuckDBPyConnection) -> Batch:
+        held = kept.asked(connection, request)
+        if held is not None:
+            return held
+        found = in_place and _found(connection, loader, arrived, request)
+        if not found:
+            quietly(lambda: (join if in_place else _insert)(connection, loader, arrived), failure)
+        batch = replace(kept.add(connection, request), found=found)
+        if not kept.in_file:
+            arrive(batch)
+        return batch
+
+    rolled_back = EngineFailure("the engine failed while it wrote the rows; they were rolled back")
+    batch: Batch = quietly(lambda: database.write(write), rolled_back)
+    if kept.in_file:
+        arrive(batch)
+    return batch
+
+
+def batches_of(loader: Loader) -> Batches:
+    """Where the batches of these rows are kept."""
+    in_file = loader.path is not None
+    relation = loader.stored if in_file else f"temp.main.{ROWS}"
+    return Batches(loader.source.table or "", relation, in_file)
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSource) -> None:
+    if loader.path is not None:
+        check_growable(connection, str(loader.source.table))
+    attach(connection, source)
+    check_names(loader.schema, list(describe(connection, relation_of(source))), source.kind == "csv")
+    relation = typed(connection, source)
+    found = describe(connection, relation)
+    incoming = read_columns(found, loader.unit)
+    check_types(
+        loader.schema,
+        {column.name: column.type for column in incoming},
+        {name for name, kind in found.items() if kind == _UNTYPED},
+    )
+    target = _target(connection, loader)
+    kinds = describe(connection, target)
+    fitted = tuple(_fitted(column, kinds[column.name]) for column in incoming)
+    connection.execute(f"INSERT INTO {target} BY NAME {select(fitted, relation)}")
+    if loader.limit is not None:
+        everything = batches_of(loader).relation
+        check_entries(connection, loader.limit, everything, f"({select(incoming, relation)})")
+    detach(connection, source)
+
+
+def _fitted(column: Column, kind: str) -> Column:
+    """The column in the narrower type of a file; a value that does not fit there becomes NULL, and fails nothing."""
+    if column.type not in SQL_TYPES or kind == SQL_TYPES[column.type]:
+        return column
+    return replace(column, sql=f"TRY_CAST({column.sql} AS {kind})")
+
+
+def _target(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str:
+    if loader.path is not None:
+        return loader.stored
+    if not loader.is_view:
+        return f"temp.main.{ROWS}"
+    if not has_table(connection, APPENDED):
+        connection.execute(f"CREATE TEMP TABLE {APPENDED} AS SELECT * FROM {ROWS} LIMIT 0")
+        look(connection, loader)
+    return f"temp.main.{APPENDED}"
+
+
+def _found(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSource, request: str | None) -> bool:
+    """Whether the files are there already, and were asked for again under a key; `InvalidParameter` without one."""
+    found = already(connection, loader, source)
+    if found and request is None:
+        raise InvalidParameter("this file is among the rows already; nothing was added")
+    return found
+
+
+# Which state rows are in, and which of them came after an earlier state.
+
+GROWN: Final = "chary_grown"
+
+
+@dataclass(frozen=True, repr=False)
+class StateOfRows:
+    """Which files there are, as the disk tells them apart, and how many rows were added in memory. Secret.
+
+    Rows in memory belong to one connection and are only ever added: `rowid` numbers them. A file that is written again
+    gets another time, size or number, so that two equal states are the same rows, as far as the disk tells.
+    """
+
+    files: tuple[tuple[str, int, int, int, int], ...]
+    upto: int
+
+    def __repr__(self) -> str:
+        return "StateOfRows(<secret>)"
+
+
+def state_of(connection: duckdb.DuckDBPyConnection, loader: Loader) -> StateOfRows | None:
+    """The state now; None where it cannot be told: other processes write into DuckDB files, and a column named rowid
+    hides the engine's."""
+    if _untold(loader):
+        return None
+    relation, upto = _added(connection, loader), 0
+    if relation is not None:
+        [(upto,)] = connection.execute(f"SELECT coalesce(max(rowid), -1) + 1 FROM {relation}").fetchall()
+    paths = files_of(connection, loader) if loader.is_view else ()
+    try:
+        return StateOfRows(tuple(map(_identity, paths)), int(upto))
+    except OSError:
+        return None
+
+
+def look_at_growth(
+    connection: duckdb.DuckDBPyConnection, loader: Loader, before: StateOfRows, now: StateOfRows
+) -> bool:
+    """Make `temp.main.chary_grown` the rows that came between the states; False if the rows of then are others now."""
+    known = len(before.files)
+    if now.files[:known] != before.files or now.upto < before.upto:
+        return False
+    files = now.files[known:]
+    relation, parts = _added(connection, loader), list[str]()
+    if relation is not None:
+        parts.append(f"SELECT {named(loader)} FROM {relation} WHERE rowid >= {before.upto}")
+    if files:
+        parts.append(select(loader.columns, parquet([path for path, *_ in files])))
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {GROWN} AS {' UNION ALL '.join(parts)}")
+    return True
+
+
+def growing(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str | None:
+    """The relation in this process in which all rows are that came, and whose `rowid` grows with them; None where there
+    is no such relation: yet, or since files joined.
+
+    Rows of a DuckDB file are other processes' too, and a column named rowid hides the engine's.
+    """
+    if _untold(loader) or (loader.is_view and len(files_of(connection, loader)) > len(loader.source.paths)):
+        return None
+    return _added(connection, loader)
+
+
+def _untold(loader: Loader) -> bool:
+    return loader.path is not None or "rowid" in map(str.lower, loader.schema)
+
+
+def _added(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str | None:
+    if not loader.is_view:
+        return f"temp.main.{ROWS}"
+    return f"temp.main.{APPENDED}" if has_table(connection, APPENDED) else None
+
+
+def _identity(path: str) -> tuple[str, int, int, int, int]:
+    told = os.stat(path)
+    return path, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns

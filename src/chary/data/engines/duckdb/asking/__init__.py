@@ -1,1 +1,0 @@
-"""Queries compiled to SQL, and what reads rows."""

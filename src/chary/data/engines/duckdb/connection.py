@@ -1,0 +1,248 @@
+"""Connections to DuckDB that reach only the file that was named, and the database of one dataset."""
+
+import itertools
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from chary.data.failures import quietly
+from chary.errors import EngineFailure
+
+# Every connection to DuckDB: to what was named and to nothing else.
+
+ATTACHED: Final = "chary_file"
+_OFFLINE: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+}
+# Once set, nothing can be reached that was not named before, and no setting can be changed.
+_SEALED: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+}
+
+_HELD: Final = "another connection of this process holds the file: close it first"
+_HELD_FOR_WRITING: Final = "the file cannot be opened for writing: another connection holds it"
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a connection may touch: a DuckDB file, or else memory with `files`, those in a `folder` that come later, and
+    an attached DuckDB file to read.
+
+    `lossless`: Arrow tables that come out of it keep the types of the engine.
+
+    Guarantee: the engine loads and downloads no extension, reads no other file, and lets nothing of this be changed.
+    Paths name one file each, whatever characters they are made of.
+    """
+
+    path: str | None = None
+    files: tuple[str, ...] = ()
+    attached: str | None = None
+    lossless: bool = False
+    folder: str | None = None
+
+    def connect(self, *, writing: bool = False) -> duckdb.DuckDBPyConnection:
+        """Open a connection; `EngineFailure` if this process holds the file open by a connection of its own.
+
+        >>> Access().connect().execute("SELECT current_setting('enable_external_access')").fetchall()
+        [(False,)]
+        """
+        if self.path is not None:
+            return _on_file(os.path.abspath(self.path), writing)
+        lossless = {"arrow_lossless_conversion": str(self.lossless).lower()}
+        connection = duckdb.connect(":memory:", config=_OFFLINE | lossless)
+        if self.attached is not None:
+            connection.execute(f"ATTACH {text(os.path.abspath(self.attached))} AS {ATTACHED} (TYPE duckdb, READ_ONLY)")
+        allowed = ", ".join(text(path) for name in self.files for path in (os.path.abspath(name), as_pattern(name)))
+        connection.execute(f"SET allowed_paths = [{allowed}]")
+        if self.folder is not None:
+            connection.execute(f"SET allowed_directories = [{text(os.path.abspath(self.folder))}]")
+        for setting, value in _SEALED.items():
+            connection.execute(f"SET {setting} = {value}")
+        return connection
+
+
+def as_pattern(path: str) -> str:
+    """The pattern that matches this path alone: the engine reads the names of files as patterns.
+
+    >>> as_pattern("/data/visits[1].parquet")
+    '/data/visits[[]1].parquet'
+    """
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in os.path.abspath(path))
+
+
+def text(value: str) -> str:
+    """A string as an SQL literal.
+
+    >>> text("it's")
+    "'it''s'"
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def literals(values: Sequence[str]) -> str:
+    """Strings as an SQL list."""
+    return f"[{', '.join(map(text, values))}]"
+
+
+def _on_file(path: str, writing: bool) -> duckdb.DuckDBPyConnection:
+    # Connections of one process to one file share an instance, which must be configured when it is made.
+    try:
+        return duckdb.connect(path, read_only=not writing, config=_OFFLINE | _SEALED)
+    except duckdb.ConnectionException:
+        failure = EngineFailure(_HELD_FOR_WRITING if writing else _HELD)
+    raise failure
+
+
+# One DuckDB connection: locked, able to reconnect, and silent about values when it fails.
+
+ROWS = "chary_rows"
+Columns = Mapping[str, tuple[str, Any]]
+Work = Callable[[duckdb.DuckDBPyConnection], Any]
+_ARROW = {
+    "int64": pa.int64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    # Microseconds are what the engine's TIMESTAMP counts: nothing is rounded.
+    "timestamp": pa.timestamp("us"),
+}
+_numbers = itertools.count()
+
+
+class Database:
+    """A connection in which `temp.main.chary_rows` are the rows that queries read.
+
+    In memory, or on a DuckDB file: then the file is open read-only, except during `write`. Everything runs under one
+    lock. `generation` grows with each reconnection, after which temporary tables have to be made again.
+    """
+
+    def __init__(self, access: Access, prepare: Work) -> None:
+        """Connect, and run `prepare`, which makes the rows; it runs again after each reconnection."""
+        self.access = access
+        self.generation = 0
+        self._prepare = prepare
+        # Reentrant, since what holds the connection asks for it again: units are counted in one state of the rows.
+        self._lock = threading.RLock()
+        self._unused: deque[str] = deque()
+        self._closed = False
+        self._writing = False
+        self._connection: duckdb.DuckDBPyConnection | None = self._connect()
+
+    @contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The connection, for the thread that asks; `EngineFailure` once it is closed."""
+        with self._lock:
+            if self._closed:
+                raise EngineFailure("the table is closed")
+            if self._connection is None:
+                self._connection = quietly(self._connect, EngineFailure("the file cannot be opened again"))
+            yield self._connection
+
+    def ask(self, work: Work, doing: str) -> Any:
+        """What `work` finds on the connection; if it fails, `EngineFailure` tells what it was doing, and no value.
+
+        So it does within `write`: rows that are not there yet, and may never be, are in no answer.
+        """
+        with self.connection() as connection:
+            if self._writing:
+                raise EngineFailure("rows are being added: ask when they are there")
+            return quietly(lambda: work(connection), EngineFailure(f"the engine failed while it {doing}"))
+
+    def write(self, work: Work) -> Any:
+        """Run `work` in one transaction on a connection that may write: all of it happens, or nothing does."""
+        with self.connection() as connection:
+            if self.access.path is None:
+                return self._add(connection, work)
+            # The engine opens no file twice in one process with different rights.
+            connection.close()
+            self._connection = None
+            return _write_file(self.access, work)
+
+    def offer(self, name: str, columns: Columns) -> None:
+        """Make a temporary table: its columns by name, each as type and values."""
+        arrays = {column: pa.array(values, _ARROW[kind]) for column, (kind, values) in columns.items()}
+        with self.connection() as connection:
+            # A result that an interruption left half fetched would refuse all other work on the connection.
+            connection.abort()
+            while self._unused:
+                connection.execute(f"DROP TABLE IF EXISTS temp.main.{self._unused.popleft()}")
+            connection.register(f"{name}_source", pa.table(arrays))
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT * FROM {name}_source")
+            connection.unregister(f"{name}_source")
+
+    def retire(self, name: str) -> None:
+        """Let the temporary table go with the next `offer`; safe to call from a finalizer."""
+        # A finalizer may run in any thread at any moment, so it takes no lock: appending to a deque needs none.
+        self._unused.append(name)
+
+    def close(self) -> None:
+        """Close the connection; closing twice is fine."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+
+    def _add(self, connection: duckdb.DuckDBPyConnection, work: Work) -> Any:
+        self._writing = True
+        try:
+            return _transaction(connection, work)
+        finally:
+            self._writing = False
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        connection = self.access.connect()
+        self.generation += 1
+        self._prepare(connection)
+        return connection
+
+
+class Offered:
+    """A temporary table: made when it is first needed, again after each reconnection, gone after this object."""
+
+    def __init__(self, database: Database, name: str, columns: Columns) -> None:
+        self._database, self._name, self._columns = database, name, columns
+        self._generation = 0
+        weakref.finalize(self, database.retire, name)
+
+    def ready(self) -> str:
+        """Its name, once it is there."""
+        if self._generation != self._database.generation:
+            self._database.offer(self._name, self._columns)
+            self._generation = self._database.generation
+        return self._name
+
+
+def fresh(kind: str) -> str:
+    """A name that no other temporary table of this process has."""
+    return f"chary_{kind}_{next(_numbers)}"
+
+
+def _transaction(connection: duckdb.DuckDBPyConnection, work: Work) -> Any:
+    connection.begin()
+    try:
+        result = work(connection)
+        connection.commit()
+    except BaseException:
+        with suppress(duckdb.Error):  # what went wrong first is what is told; a connection that is closed rolls back
+            connection.rollback()
+        raise
+    return result
+
+
+def _write_file(access: Access, work: Work) -> Any:
+    busy = EngineFailure("the file cannot be opened for writing: another connection holds it, or it is read-only")
+    with quietly(lambda: access.connect(writing=True), busy) as connection:
+        return _transaction(connection, work)

@@ -1,1 +1,0 @@
-"""Rows that are added, and what is kept of each batch."""

@@ -1,1 +1,0 @@
-"""From files and frames to a relation of the engine: sources, types, texts."""

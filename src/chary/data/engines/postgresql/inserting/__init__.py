@@ -1,1 +1,0 @@
-"""Rows that are added to a table of a server, and what is kept of each batch."""

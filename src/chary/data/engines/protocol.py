@@ -1,0 +1,198 @@
+"""Engines: what each must do for rows that it holds, and checks of columns that arrive in an append."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy.typing as npt
+import pyarrow as pa
+
+from chary.data.columns import Unparsed, listed
+from chary.data.queries.ordered import Elements, Mark, Ordered, Words
+from chary.data.queries.query import Query
+from chary.data.queries.sums import Count, Total
+from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rooms, StepColumns, Steps
+from chary.data.source import RowSource
+from chary.errors import SchemaMismatch
+
+# What an engine must do: all above asks for it by these names, and only an engine knows SQL or a connection.
+#
+# Every member of every engine keeps five promises; tests/data/engines holds an engine to them.
+#
+# - *Exact*: counts and sums are exact integers, however large; floats come only from the caller's own algorithms.
+# - *Blind*: how rows are read follows from what was said of them (format, dialect, types, columns), never from a value,
+#   but for types that the caller asked to have found in the values. What one row becomes follows from that row alone.
+# - *Silent*: an error holds no value, no number of rows and no text of the engine, nor has it a cause that does.
+#   An interruption stays a `KeyboardInterrupt`.
+# - *Late*: making a plan checks and compiles, and touches no row; `run` reads. Whether making fails is public.
+# - *Whole*: rows are added all or none, and one reading sees one state of them. Members are safe in several threads.
+
+
+class ElementReading(Reading, Protocol):
+    """Reads the words of elements, as often as it is asked; `run` returns the reader itself and reads nothing."""
+
+    def words(self, key: str, since: Mark | None = None) -> tuple[Words, Mark]:
+        """The word of each distinct element, and a mark up to where was read. Both are secret, as is the key.
+
+        A word is the first 64 bits of SHA-256 of key, kind and text of the element: the same in every engine, so that
+        a sketch can go on elsewhere. With the mark of an earlier reading of the same table, rows read then may be left
+        out, which changes no sketch of the same key. `EngineFailure`, naming neither values nor the key.
+        """
+        ...
+
+
+class LivingUnits(Protocol):
+    """The living units of one state of the rows. All of it is secret."""
+
+    def answers(self) -> npt.NDArray[Any]:
+        """How many units take part in each key, or what they add up to there in steps: 64 bits, or Python integers."""
+        ...
+
+    def of(self, positions: Sequence[int]) -> pa.Table:
+        """The units that take part in the keys at these positions, and in how many of them (`used`).
+
+        `EngineFailure` if they are not those of `answers`.
+        """
+        ...
+
+
+class LivingReading(Reading, Protocol):
+    """A compiled count or total of living units; `run` returns the plan itself, since who is alive is known only later.
+
+    A unit takes part in a key when it has a row there that satisfies the predicate (of a
+    total: when what it adds there, as the query limits it, is not 0), in at most its first `room` keys in
+    the order of the list (and the first `keep_per_unit`); without room it takes no part at all. So what a unit does
+    follows from its own rows and its own room. Units are told apart by id: rows that are appended for a unit without
+    room are ignored as well.
+    """
+
+    def at(self, rooms: Rooms) -> AbstractContextManager[LivingUnits]:
+        """One state of the rows, which cannot grow meanwhile; `EngineFailure`, naming no value, if the engine fails."""
+        ...
+
+
+class EngineRows(Protocol):
+    """Rows that an engine holds, with a unit column or without. `Table` asks it, and has checked what it asks."""
+
+    @property
+    def schema(self) -> dict[str, str]:
+        """Column names and types: boolean, int64, float64, string, date, timestamp, or the engine's own name."""
+        ...
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How texts are read, of these rows and of batches alike: JSON-able, public, empty where there are none."""
+        ...
+
+    @property
+    def unparsed(self) -> Mapping[str, Unparsed]:
+        """By column which cells of the first rows were texts and not of the declared type, where there are any.
+
+        Secret: for who owns the rows, and in nothing that is told to who asks. Engines whose columns have types of
+        their own know of none.
+        """
+        ...
+
+    @property
+    def keeps_batches(self) -> bool:
+        """Whether appended rows outlive this object."""
+        ...
+
+    def compile(self, query: Query) -> ReadingPlan:
+        """The plan of a query; `InvalidQuery` for an unknown column, a type that does not fit or another query."""
+        ...
+
+    def snapshot(self, columns: Sequence[str]) -> Reading:
+        """Reads these columns of all rows, in no particular order, into an Arrow table."""
+        ...
+
+    def ordered(self, asked: Ordered) -> Reading:
+        """Reads, in one scan, which values of the grid occur and how often: `Occurring`.
+
+        Where values of a unit are drawn at random it reads them all, unit by unit: `UnitValues`. Engines draw nothing.
+        """
+        ...
+
+    def elements(self, asked: Elements) -> ElementReading:
+        """Reads elements as words; `InvalidQuery` for a column whose values cannot be told apart."""
+        ...
+
+    def living(self, query: Count | Total) -> LivingReading:
+        """Counts living units, or adds up what they contribute; only of rows with a unit column."""
+        ...
+
+    def one_state(self) -> AbstractContextManager[None]:
+        """Within it, all that this thread reads is of one state of the rows, and nobody adds any."""
+        ...
+
+    def check_units(self) -> None:
+        """`InvalidQuery` where units are of a type that cannot be recognised when they are met again."""
+        ...
+
+    def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
+        """Add rows and remember their batch, in one transaction; nothing under a `request` key that came before.
+
+        `SchemaMismatch` unless columns match by name and types by class; no value makes rows fail, and no constraint.
+        `arrive` is told of the batch: before the commit where rows live in memory, after it where they are kept.
+        """
+        ...
+
+    def batches(self, after: int) -> list[Batch]:
+        """The appended batches above a number, in order of arrival."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; plans raise `EngineFailure` afterwards. Closing twice is fine."""
+        ...
+
+
+class Engine(Protocol):
+    """Opens sources. It reaches what is named and nothing else: no network, no other file, no pattern."""
+
+    def open(
+        self, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None, limit: EntryLimit | None
+    ) -> EngineRows:
+        """The rows of a file, several files or a frame: see `RowTable.open`.
+
+        NaN is read as NULL, decimals and integers above 64 bits as floats (not in the unit column, where two units must
+        never be merged), categories as strings. `SchemaMismatch` for a source that is no such table or breaks the
+        limit, `InvalidParameter` for one that the engine cannot open.
+        """
+        ...
+
+    def steps(self, source: RowSource, asked: StepColumns, types: Mapping[str, str] | None) -> Steps:
+        """All time steps of a source, in its order or sorted; texts are read as the types of earlier steps, or else
+        those of public columns as the types found in them. `SchemaMismatch` for NULL or what is no 64-bit integer."""
+        ...
+
+    def store(self, path: Path, table: str, rows: pa.Table) -> None:
+        """Make a file in which the rows are a table that can be opened and can grow."""
+        ...
+
+
+# Whether rows that arrive have the columns of a table, by name and class: the same in every engine.
+
+_COLUMNS: Final = "the rows do not have the table's columns"
+
+
+def check_names(schema: Mapping[str, str], found: Sequence[str], is_file: bool) -> None:
+    """`SchemaMismatch` unless the names are those of the table; of a CSV with none of them no name is shown."""
+    if is_file and not set(found) & set(schema):
+        # What was taken for the header may be a row, and its values for names: they must not be shown.
+        names = listed([repr(name) for name in schema])
+        hint = "check that there is a header line and that the delimiter is the right one"
+        raise SchemaMismatch(f"the file cannot be read as rows of {names}: {hint}; nothing was written")
+    parts = {"missing": sorted(set(schema) - set(found)), "unknown": sorted(set(found) - set(schema))}
+    if set(found) != set(schema):
+        told = ", ".join(f"{what} {listed([*map(repr, some)])}" for what, some in parts.items() if some)
+        raise SchemaMismatch(f"{_COLUMNS}: {told}; nothing was written")
+
+
+def check_types(schema: Mapping[str, str], incoming: Mapping[str, str], untyped: Collection[str]) -> None:
+    """`SchemaMismatch` unless types agree by class; integers may be added to floats, and `untyped` columns to any."""
+    for name, kind in incoming.items():
+        expected = schema[name]
+        if name not in untyped and kind != expected and (kind, expected) != ("int64", "float64"):
+            differ = f"column {name!r} is {expected} in the table but {kind} in the rows"
+            raise SchemaMismatch(f"{differ}; nothing was written")

@@ -1,1 +1,0 @@
-"""Questions to Spark: plans, values in order, elements, living units."""

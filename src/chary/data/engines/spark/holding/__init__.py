@@ -1,1 +1,0 @@
-"""Where rows lie that Spark reads: files, folders, tables, and what is sent to it."""

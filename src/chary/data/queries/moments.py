@@ -1,0 +1,313 @@
+"""Means of clipped values and second moments of several columns."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, overload
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Unpack
+
+from chary.answers import NoisyNumber, NoisyNumbers
+from chary.data.neighbors import Neighbouring, Relation
+from chary.data.predicates.predicate import Predicate
+from chary.data.queries.keys import Key
+from chary.data.queries.query import AnsweredT, Contribution, Keyed, Limits, Query, per_unit
+from chary.data.queries.sums import Bounds, Total, read_bounds, written
+from chary.errors import InvalidQuery
+from chary.numbers import Number, exact, positive, whole
+
+# Means: a centred total and a count of values, to be made noisy one by one and put together.
+
+Counts = int | npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RowCount(Query):
+    """The number of rows that a total sums: those with a value, within its `rows_per_unit`; built by `Mean.parts`."""
+
+    of: Total
+
+    @property
+    def grid(self) -> Fraction:
+        """One row."""
+        return Fraction(1)
+
+    @property
+    def keys(self) -> tuple[tuple[Key, ...], ...] | None:
+        """The keys of the total."""
+        return self.of.keys
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of those keys."""
+        return self.of.columns
+
+    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+        """Each row the total keeps counts 1: the contribution of the total with cells in [0, 1]."""
+        return replace(self.of.contribution(neighbouring), low=0, high=1)
+
+    def body(self) -> dict[str, Any]:
+        """A JSON-able canonical description: that of the total under another kind."""
+        return self.of.body() | {"kind": "row count"}
+
+    def describe(self) -> str:
+        """Such as `number of rows in total of cost in [0, 5000] step 1`."""
+        return f"number of rows in {self.of.describe()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(Keyed[AnsweredT]):
+    """The mean of clipped values; built by `mean`. It has no sensitivity of its own: ask for `parts` or `shifted`."""
+
+    column: str
+    bounds: tuple[Fraction, Fraction]
+    grid: Fraction = Fraction(1)
+    rows_per_unit: int | None = None
+    missing: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        self._total(Fraction(0))
+
+    def by(self, columns: str | Sequence[str], keys: Iterable[Any], **limits: Unpack[Limits]) -> "Mean[NoisyNumbers]":
+        """The same query for each of a public list of keys; see `Count.by`."""
+        keyed: Mean[NoisyNumbers] = self._keyed(columns, keys, limits)
+        return keyed
+
+    @property
+    def center(self) -> Fraction:
+        """The grid point nearest the middle of the bounds, the lower of two."""
+        return -((-2 * self._middle / self.grid + 1) // 2) * self.grid
+
+    def parts(self, neighbouring: Neighbouring) -> tuple[Total, RowCount]:
+        """The sum of (value - center) and the number of values, over the same rows; both are queries.
+
+        Centring halves the sensitivity of the sum. `InvalidQuery` when the unit is a column and `rows_per_unit` is
+        missing, or the other way round.
+
+        >>> stay = mean("days", bounds=(0, 30)).parts(Neighbouring("add/remove", None))
+        >>> [part.sensitivity(Neighbouring("add/remove", None)) for part in stay]
+        [15, 1]
+        """
+        centred = self._total(self.center)
+        self._check_limit(neighbouring.unit)
+        return centred, RowCount(centred)
+
+    def shifted(self, threshold: Number) -> Total:
+        """The sum of (value - threshold): at least 0 exactly when the mean is at least `threshold`.
+
+        The threshold must be a multiple of the grid, else `InvalidQuery`.
+
+        >>> mean("days", bounds=(0, 30)).shifted(10).steps
+        (-10, 20)
+        """
+        center = exact(threshold, "threshold")
+        if (center / self.grid).denominator != 1:
+            raise InvalidQuery(f"threshold must be a multiple of the grid {written(self.grid)}, got {written(center)}")
+        return self._total(center)
+
+    @overload
+    def combine(self, noisy_sum: int, noisy_count: int) -> float: ...
+
+    @overload
+    def combine(self, noisy_sum: npt.NDArray[Any], noisy_count: npt.NDArray[Any]) -> npt.NDArray[np.float64]: ...
+
+    def combine(self, noisy_sum: Counts, noisy_count: Counts) -> float | npt.NDArray[np.float64]:
+        """The mean from the two noisy parts: a float for integers, an array for arrays.
+
+        The result is clipped to the bounds; a count of 0 or less gives the middle of the bounds.
+        """
+        sums, counts = np.asarray(noisy_sum, dtype=float), np.asarray(noisy_count, dtype=float)
+        usable = counts > 0
+        means = float(self.center) + float(self.grid) * sums / np.where(usable, counts, 1)
+        clipped = np.where(usable, np.clip(means, float(self.bounds[0]), float(self.bounds[1])), float(self._middle))
+        return clipped if clipped.ndim else float(clipped)
+
+    def body(self) -> dict[str, Any]:
+        """A JSON-able canonical description."""
+        return self._total(self.center).body() | {"kind": "mean"}
+
+    def describe(self) -> str:
+        """Such as `mean of cost in [0, 5000] step 1`."""
+        low, high = (written(edge) for edge in self.bounds)
+        stated = "" if self.missing is None else f", {written(self.missing)} where there is none"
+        return f"mean of {self.column} in [{low}, {high}] step {written(self.grid)}{stated}{self._clauses()}"
+
+    def of_public_size(self, neighbouring: Neighbouring) -> bool:
+        """Whether it is known how many values there are: each row is a unit that may be replaced, and has one."""
+        everybody = self.missing is not None and self.where is None and self.keying is None
+        return everybody and neighbouring.unit is None and neighbouring.relation is Relation.REPLACE
+
+    @property
+    def _middle(self) -> Fraction:
+        return (self.bounds[0] + self.bounds[1]) / 2
+
+    def _total(self, center: Fraction) -> Total:
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return Total(center=center, **fields)
+
+    def _check_limit(self, unit: str | None) -> None:
+        if unit is not None and self.rows_per_unit is None:
+            low, high = (written(edge) for edge in self.bounds)
+            call = f"mean({self.column!r}, bounds=({low}, {high}), rows_per_unit=1)"
+            raise InvalidQuery(f"one {unit} may have many rows: limit them with {call}")
+        if unit is None and self.rows_per_unit is not None:
+            raise InvalidQuery("rows_per_unit is for a privacy unit with many rows; here each row is one")
+
+
+def mean(
+    column: str,
+    *,
+    bounds: tuple[Number, Number],
+    grid: Number = 1,
+    where: Predicate | str | None = None,
+    rows_per_unit: int | None = None,
+    missing: Number | None = None,
+) -> Mean[NoisyNumber]:
+    """The mean of `column`, clipped to `bounds`, over the rows with a value satisfying `where`.
+
+    `missing=v` gives rows without a value this one, a multiple of the grid within the bounds. Where each row is a unit
+    that may be replaced, the number of values of all rows is then public and takes no part of the budget.
+
+    Arguments as for `total`. When the privacy unit is a column, `rows_per_unit=k` is needed; it keeps the k rows of
+    each unit that lie farthest from the center.
+
+    >>> mean("days", bounds=(0, 30)).combine(-50, 10)
+    10.0
+    """
+    return Mean(
+        column=column,
+        bounds=read_bounds(bounds, "bounds"),
+        grid=positive(grid, "grid"),
+        where=Predicate.of(where),
+        rows_per_unit=None if rows_per_unit is None else per_unit(rows_per_unit, "rows_per_unit"),
+        missing=None if missing is None else exact(missing, "missing"),
+    )
+
+
+# Sums of products of columns: how many rows, the sum of each column, and of each pair of them, on an exact grid.
+
+MOST_COLUMNS: Final = 32
+# Products of two contributions are 2**24 at most, so that sums over fewer than 2**39 rows fit into 64 bits.
+MOST_STEPS: Final = 2**12
+# Doubles hold the middle and the half of such bounds well, and no value divided by that half is no number.
+_LARGEST: Final = 2**53
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondMoments(Query[NoisyNumbers]):
+    """Of the rows' contributions s = (s_1, ..., s_d): their number, their sum, and the sums of s_i s_j for i <= j.
+
+    A value is clipped to the bounds of its column, which become -steps and steps, and rounded to a whole number. A row
+    longer than `longest` steps (in L2) is shortened to that, towards zero. Rows with a NULL contribute nothing. Of each
+    unit the first `rows_per_unit` rows count, in the order of the contributions. Built by `second_moments`.
+    """
+
+    bounds: tuple[tuple[str, Bounds], ...]
+    steps: int
+    longest: Fraction | None = None
+    where: Predicate | None = None
+    rows_per_unit: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.bounds) <= MOST_COLUMNS:
+            raise InvalidQuery(f"name 1 to {MOST_COLUMNS} columns and their bounds")
+        for name, (low, high) in self.bounds:
+            if not isinstance(name, str) or not low < high:
+                raise InvalidQuery("each column has bounds with the lower number first, such as {'age': (0, 90)}")
+            if max(-low, high) > _LARGEST or high - low < 1 / Fraction(_LARGEST):
+                raise InvalidQuery("bounds may be at most 2**53 from 0, and at least 2**-53 from each other")
+        if whole(self.steps, "steps") > MOST_STEPS:
+            raise InvalidQuery("steps may be at most 4096")
+        if self.squared < 1:
+            raise InvalidQuery("the longest row must be a step long at least")
+        if self.rows_per_unit is not None:
+            object.__setattr__(self, "rows_per_unit", per_unit(self.rows_per_unit, "rows_per_unit"))
+
+    @property
+    def grid(self) -> Fraction:
+        """One: the answers are in steps and products of steps."""
+        return Fraction(1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns."""
+        return tuple(name for name, _ in self.bounds)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """A key is a pair of columns, None for no column."""
+        return ("first", "second")
+
+    @property
+    def keys(self) -> tuple[tuple[Any, ...], ...]:
+        """(None, None), (None, column) for the sums, (column, column) for the sums of products."""
+        names = self.names
+        pairs = [(one, other) for k, one in enumerate(names) for other in names[k:]]
+        return ((None, None), *((None, name) for name in names), *pairs)
+
+    @property
+    def squared(self) -> int:
+        """The largest squared length of a row, in steps."""
+        box = len(self.bounds) * self.steps**2
+        return box if self.longest is None else min(box, math.floor((self.longest * self.steps) ** 2))
+
+    @property
+    def most(self) -> int:
+        """The largest sum of the absolute contributions of a row."""
+        return min(len(self.bounds) * self.steps, math.isqrt(len(self.bounds) * self.squared))
+
+    def contribution(self, neighbouring: Neighbouring) -> Contribution:
+        """A row adds products of at most `steps` squared to every key, so a unit its rows times that.
+
+        `MomentNoise` knows more: the length of all changes together.
+        """
+        if neighbouring.unit is None and self.rows_per_unit is not None:
+            raise InvalidQuery("rows_per_unit is for a privacy unit with many rows; here each row is one")
+        if neighbouring.unit is not None and self.rows_per_unit is None:
+            raise InvalidQuery(f"one {neighbouring.unit} may have many rows: limit them with rows_per_unit=1")
+        most, keys = min(self.squared, self.steps**2), len(self.keys)
+        return Contribution(-most * (self.rows_per_unit or 1), most * (self.rows_per_unit or 1), keys, keys)
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "kind": "second moments",
+            "bounds": {name: [str(edge) for edge in edges] for name, edges in self.bounds},
+            "steps": self.steps,
+            "longest": None if self.longest is None else str(self.longest),
+            "where": None if self.where is None else self.where.text,
+            "rows_per_unit": self.rows_per_unit,
+        }
+
+    def describe(self) -> str:
+        """Such as `second moments of age in [0, 90], cost in [0, 5000]`."""
+        told = [f"{name} in [{written(low)}, {written(high)}]" for name, (low, high) in self.bounds]
+        where = "" if self.where is None else f" where {self.where.text}"
+        return f"second moments of {', '.join(told)}{where}"
+
+
+def second_moments(
+    bounds: Mapping[str, tuple[Number, Number]],
+    *,
+    steps: int = 1000,
+    longest: Number | None = None,
+    where: Predicate | str | None = None,
+    rows_per_unit: int | None = None,
+) -> SecondMoments:
+    """The sums of products of columns with these bounds, whose halves count as one.
+
+    >>> asked = second_moments({"age": (0, 90), "cost": (0, 5000)}, steps=10)
+    >>> asked.squared, asked.most, len(asked.keys)
+    (200, 20, 6)
+    """
+    if not isinstance(bounds, Mapping):
+        raise InvalidQuery("name columns and their bounds, such as {'age': (0, 90)}")
+    return SecondMoments(
+        bounds=tuple((name, read_bounds(edges, "bounds")) for name, edges in bounds.items()),
+        steps=steps,
+        longest=None if longest is None else positive(longest, "longest"),
+        where=Predicate.of(where),
+        rows_per_unit=rows_per_unit,
+    )

@@ -1,1 +1,0 @@
-"""What a session may ask: tables, series of counts, votes."""

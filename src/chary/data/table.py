@@ -1,0 +1,345 @@
+"""Tables of rows: opened, asked, appended to, and read in one version; exact checks for who owns them."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import pyarrow.compute as pc
+
+from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, known_columns
+from chary.data.csv_reader import CSV, read_texts
+from chary.data.engines.protocol import ElementReading, EngineRows, LivingReading
+from chary.data.engines.registry import engine_of
+from chary.data.neighbors import Neighbouring, Relation
+from chary.data.queries.ordered import Elements, Ordered
+from chary.data.queries.query import Query
+from chary.data.queries.sums import Count, Total, count
+from chary.data.rows import Arrival, Batch, EntryLimit, Reading, ReadingPlan, Rows, fingerprint_of
+from chary.data.source import RowSource
+from chary.errors import InvalidParameter, InvalidQuery, SchemaMismatch
+
+# Rows of a table, whatever engine holds them, asked through prepared queries.
+
+# Compiling a query takes longer than answering it from a small table. A plan holds its keys, so not all are kept.
+_PLANS: Final = 256
+_Asked = TypeVar("_Asked")
+_Plan = TypeVar("_Plan")
+
+
+def _unheard(batch: Batch) -> None:
+    """Nobody waits for it."""
+
+
+class RowTable:
+    """A table of rows with a neighbouring relation; made by `RowTable.open`. Safe to use from several threads.
+
+    `held` are the rows as an engine holds them.
+
+    >>> import pyarrow as pa
+    >>> from chary.data.queries.sums import count
+    >>> rows = pa.table({"patient": [1, 1, 2], "age": [70, 70, 30]})
+    >>> table = RowTable.open(rows, neighbouring=Neighbouring("add/remove", "patient"))
+    >>> table.prepare(count("age >= 65")).run()
+    1
+    """
+
+    def __init__(
+        self, held: EngineRows, source: RowSource, neighbouring: Neighbouring, limit: EntryLimit | None
+    ) -> None:
+        """Use `RowTable.open`."""
+        self.held, self._source, self._neighbouring, self._limit = held, source, neighbouring, limit
+        self._plans: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        source: Any,
+        *,
+        neighbouring: Neighbouring,
+        table: str | None = None,
+        unpivot: tuple[str, str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        csv: CSV | None = None,
+        infer_types: bool = False,
+        limit: EntryLimit | None = None,
+        engine: Any = None,
+    ) -> "RowTable":
+        """Open a CSV (also .gz), a Parquet file, a list of either, a folder or pattern of Parquet files, a DuckDB file,
+        or a pandas, Polars or Arrow table.
+
+        - A CSV is read line by line as its dialect says (`csv=CSV(delimiter=";")`, see there), the batches that are
+          appended too. Its columns are texts but for those declared, as in `columns={"age": "BIGINT"}`; so are the
+          object columns of pandas. `infer_types=True` finds the other types in all values, which makes them public.
+        - Parquet and DuckDB files stay in place and are opened read-only; a DuckDB file needs `table="name"`.
+        - A folder ("visits/") stands for the Parquet files in it, a pattern ("visits/2026-*.parquet") for those of such
+          names: the ones there are at the opening, in the order of their names. A file that comes later is no row until
+          it is appended; then it is read in place too.
+        - `unpivot=("day", "kwh")` turns a wide table (the unit column and one column a day) into rows of unit, day and
+          kwh, without empty cells. `columns={"kwh": "DOUBLE"}` declares the type of all cells of a CSV.
+        - `engine="spark"`, or an open session of Spark's, reads them there, also a folder or a pattern of Parquet files
+          (see docs/spark.md); a session as the source needs `table="name"`.
+        - `limit=EntryLimit("patient", 3)` refuses rows of a unit beyond its limit, here and in `append`.
+
+        NaN is read as NULL, decimals and integers above 64 bits as floats (not in the unit column), categories as
+        strings. `InvalidParameter` for a source or option that does not exist, `SchemaMismatch` when the source cannot
+        be read as such a table; neither shows a value.
+        """
+        if not isinstance(neighbouring, Neighbouring) or neighbouring.relation is Relation.BOUNDED_CHANGE:
+            raise InvalidParameter("a table needs neighbouring=Neighbouring('add/remove' or 'replace', unit)")
+        pair = _checked_unpivot(unpivot, neighbouring.unit)
+        found = RowSource.of(source, table, columns, said=csv, infers=infer_types, engine=engine)
+        return cls(engine_of(found).open(found, neighbouring.unit, pair, limit), found, neighbouring, limit)
+
+    @property
+    def schema(self) -> dict[str, str]:
+        """Column names and types: boolean, int64, float64, string, date, timestamp, or the engine's own name."""
+        return self.held.schema
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """The neighbouring relation and the privacy unit."""
+        return self._neighbouring
+
+    @property
+    def limit(self) -> EntryLimit | None:
+        """The limit on the entries of a unit, if there is one; public."""
+        return self._limit
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the texts of a CSV are read, of the rows and of batches alike; empty where there is no CSV and none is
+        said to come. JSON-able and public."""
+        return self.held.reading
+
+    @property
+    def unparsed(self) -> Mapping[str, Unparsed]:
+        """By column which cells of the first rows were not of the declared type; secret, for who owns the rows."""
+        return self.held.unparsed
+
+    @property
+    def infers(self) -> bool:
+        """Whether types were found in the values, which makes them public."""
+        return self._source.infers
+
+    def fingerprint(self) -> str:
+        """A hash of column names and types, relation and unit; the same whatever the rows, and after appends."""
+        limit = () if self._limit is None else (self._limit.of, self._limit.most)
+        return fingerprint_of(self.schema, self._neighbouring, *limit)
+
+    def prepare(self, query: Any) -> ReadingPlan:
+        """Check a query against schema and unit and compile it; plans of recent queries are kept. No data is touched.
+
+        `InvalidQuery` for an unknown column, a type that does not fit, or a missing limit on the rows of a unit.
+        """
+        if not isinstance(query, Query):
+            evident = "ask for query.parts(neighbouring)" if hasattr(query, "parts") else "build one with count()"
+            raise InvalidQuery(f"{type(query).__name__} is not a query with an exact integer answer; {evident}")
+        return self._kept(query, self._compile)
+
+    def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
+        """A plan that reads some or all columns of all rows into an Arrow table; `InvalidQuery` if one is unknown."""
+        return self.held.snapshot(known_columns(columns, self.schema))
+
+    def elements(self, asked: Elements) -> ElementReading:
+        """A plan that reads elements as keyed words, for sketches; `InvalidQuery` when it does not fit the schema."""
+        return self.held.elements(asked)
+
+    def ordered(self, asked: Ordered) -> Reading:
+        """A plan that reads the values of a column in order; `InvalidQuery` when it does not fit schema or unit."""
+        asked.moves(self._neighbouring)
+        return self._kept(asked, self.held.ordered)
+
+    def append(self, rows: Any, *, request: str | None = None, arrive: Arrival = _unheard) -> Batch:
+        """Add rows from a pandas, Polars or Arrow table, or a CSV or Parquet file: all of them, or none.
+
+        Columns are matched by name, and types by class; integers may be added to a float column. Anything else raises
+        `SchemaMismatch` and writes nothing. Rows for a DuckDB file are written into the file's table (an
+        `EngineFailure` if another connection holds it); for every other source they live as long as this object.
+
+        Returns the batch, which is kept where the rows are, in one transaction with them; under a `request` key that
+        came before nothing is added and the batch of then is returned. `arrive` is told of the batch: before the
+        commit where rows live in memory, so that they are not added if it raises; after it for a DuckDB file, whose
+        `batches` tell of those of which nobody was told.
+        """
+        source = RowSource.of(rows, said=self._source.said)
+        if source.kind == "duckdb":
+            raise SchemaMismatch("append rows from a CSV, a Parquet file or a frame")
+        return self.held.append(source, request, arrive)
+
+    def one_state(self) -> AbstractContextManager[None]:
+        """Within it, all that this thread reads is of one state of the rows; `EngineFailure` once they are closed."""
+        return self.held.one_state()
+
+    @property
+    def keeps_batches(self) -> bool:
+        """Whether appended rows outlive this object: those of a DuckDB file."""
+        return self.held.keeps_batches
+
+    def batches(self, after: int = 0) -> list[Batch]:
+        """The appended batches above a number, in order of arrival; `EngineFailure`, without data, if it fails."""
+        return self.held.batches(after)
+
+    def close(self) -> None:
+        """Release the engine; plans raise `EngineFailure` afterwards. Closing twice is fine."""
+        self.held.close()
+
+    def _kept(self, asked: _Asked, compiled: Callable[[_Asked], _Plan]) -> _Plan:
+        with self._lock:
+            plan: _Plan = self._plans.pop(asked, None) or compiled(asked)
+            self._plans[asked] = plan
+            if len(self._plans) > _PLANS:
+                self._plans.popitem(last=False)
+        return plan
+
+    def _compile(self, query: Query) -> ReadingPlan:
+        query.contribution(self._neighbouring)
+        return self.held.compile(query)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name}: {kind}" for name, kind in self.schema.items())
+        return f"RowTable({columns}; {self._neighbouring.describe()})"
+
+
+def _checked_unpivot(unpivot: tuple[str, str] | None, unit: str | None) -> tuple[str, str] | None:
+    """A pair of new column names, both unlike the unit's; unpivoting needs a unit column."""
+    if unpivot is None:
+        return None
+    names = tuple(unpivot) if isinstance(unpivot, (tuple, list)) else ()
+    if len(names) != 2 or not all(isinstance(name, str) and name for name in names):
+        raise InvalidParameter("unpivot needs two new column names, such as unpivot=('day', 'kwh')")
+    if unit is None or len({name.lower() for name in (*names, unit)}) < 3:
+        raise InvalidParameter("unpivot needs a unit column, and new names unlike it and unlike each other")
+    return names[0], names[1]
+
+
+# Reading several things of one version of the rows.
+
+
+def read_one_version(rows: Rows, plans: Sequence[Reading]) -> list[Any]:
+    """What each plan reads, secret; no row is added in between, so that the parts of one question belong together.
+
+    >>> import pyarrow as pa
+    >>> from chary.data import Neighbouring, count
+    >>> table = RowTable.open(pa.table({"age": [70, 80]}), neighbouring=Neighbouring("replace", None))
+    >>> read_one_version(table, [table.prepare(count("age > 75")), table.prepare(count())])
+    [1, 2]
+    """
+    with rows.one_state() if isinstance(rows, RowTable) and len(plans) > 1 else nullcontext():
+        return [plan.run() for plan in plans]
+
+
+# Units that may still take part: counts and totals of units each of which is used up after so many hits.
+
+
+def living(rows: Rows, query: Query) -> LivingReading:
+    """Compile a count or total of living units; `InvalidQuery` for other queries, and rows that are no table of units.
+
+    >>> import pyarrow as pa
+    >>> from chary.data import Neighbouring, count
+    >>> from chary.data.rows import Rooms
+    >>> rows = pa.table({"patient": [1, 2, 3], "age": [70, 80, 20]})
+    >>> table = RowTable.open(rows, neighbouring=Neighbouring("add/remove", "patient"))
+    >>> with living(table, count("age >= 65")).at(Rooms(pa.table({"unit": [2], "room": [0]}), hits=3)) as units:
+    ...     int(units.answers()[0]), units.of([0])["unit"].to_pylist()
+    (1, [1])
+    """
+    table = table_of_units(rows)
+    if not isinstance(query, (Count, Total)):
+        raise InvalidQuery('living units are counted or added up: ask count("age >= 65") or total("cost", ...)')
+    return table.held.living(query)
+
+
+def table_of_units(rows: Rows) -> RowTable:
+    """The rows; `InvalidQuery` where units cannot be recognised when they are met again."""
+    if not isinstance(rows, RowTable) or rows.neighbouring.unit is None:
+        raise InvalidQuery(
+            "individual charging recognises each unit by its id: open a table with privacy_unit='column' "
+            "(rows without an id cannot be told apart)"
+        )
+    rows.held.check_units()
+    return rows
+
+
+# What a custodian looks at before rows are opened for questions: what of them cannot be read. It is not private.
+
+NOT_PRIVATE: Final = (
+    "NOT PRIVATE. These are exact figures of the rows, for who owns them. Show them to no analyst, and publish none."
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """How rows are read: exact figures, which no privacy protects. Made by `check`.
+
+    `types` are by column, as declared where they are; `unparsed` are the columns in which cells are not of their type;
+    `lengths` are the fewest and most characters of a cell, for each column of texts that holds any.
+    """
+
+    rows: int
+    types: Mapping[str, str]
+    unparsed: Mapping[str, Unparsed]
+    lengths: Mapping[str, tuple[int, int]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Rows, and of each column its type and how many cells are not of it; the form never changes."""
+        columns = {name: {"type": kind, "unparsed": self._missed(name)} for name, kind in self.types.items()}
+        return {"rows": self.rows, "columns": columns}
+
+    def _missed(self, name: str) -> int:
+        return self.unparsed[name].cells if name in self.unparsed else 0
+
+
+def check(
+    source: Any,
+    *,
+    columns: dict[str, str] | None = None,
+    csv: CSV | None = None,
+    infer_types: bool = False,
+    table: str | None = None,
+) -> Check:
+    """How many rows there are, and by column how many cells are not of the type declared for it.
+
+    This is for who owns the rows, before others ask about them: **the figures are exact and not private**. A session
+    and a service tell an analyst nothing of it. The parameters are those of `open`, which reads the rows in the same
+    way. Cells that are empty, blank or NULL are of every type. Sources with types of their own, such as Parquet and
+    DuckDB files, have no such cells. Nothing is charged and no ledger is made.
+
+    Errors: those of `open` for the source.
+
+    >>> import pandas as pd
+    >>> visits = pd.DataFrame({"day": ["2017-01-01", "1/2/2017", None], "age": ["70", "81", "old"]}, dtype=object)
+    >>> check(visits, columns={"day": "DATE"}).as_dict()
+    {'rows': 3, 'columns': {'day': {'type': 'DATE', 'unparsed': 1}, 'age': {'type': 'VARCHAR', 'unparsed': 0}}}
+    """
+    # Neighbours do not matter where nothing is asked privately.
+    read: dict[str, Any] = {"columns": columns, "csv": csv, "infer_types": infer_types, "table": table}
+    rows = RowTable.open(source, neighbouring=Neighbouring(Relation.REPLACE, None), **read)
+    with closing(rows):
+        found = int(rows.prepare(count()).run())
+        texts = _texts(RowSource.of(source, table, columns, said=csv, infers=infer_types), rows)
+    types = {name: SQL_TYPES.get(kind, kind.upper()) for name, kind in rows.schema.items()} | (columns or {})
+    return Check(
+        found, types, rows.unparsed, {name: ends for name in texts if (ends := _ends(texts[name])) is not None}
+    )
+
+
+def _texts(source: RowSource, rows: RowTable) -> dict[str, Any]:
+    """The columns of texts, as they are written."""
+    if source.kind == "csv":
+        written = read_texts(source.paths, source.dialect, list(source.types))
+        return dict(zip(written.column_names, written.columns, strict=True))
+    objects = {name: source.frame[name] for name in source.objects}
+    names = [name for name, kind in rows.schema.items() if kind == TypeClass.STRING and name not in objects]
+    held = rows.snapshot(names).run() if names else {}
+    return {
+        name: objects[name] if name in objects else held[name] for name in rows.schema if name in {*objects, *names}
+    }
+
+
+def _ends(cells: Any) -> tuple[int, int] | None:
+    found = pc.min_max(pc.utf8_length(cells)).as_py()
+    return None if found["min"] is None else (found["min"], found["max"])
