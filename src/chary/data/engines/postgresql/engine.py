@@ -521,8 +521,9 @@ class ServerRows:
 
 
 class PostgreSQL:
-    """The engine of tables on PostgreSQL servers; see `Engine`. It reaches the server that an address names; rows that are
-    appended are read by the embedded engine.
+    """The engine of tables on PostgreSQL servers; see `Engine`. It reaches the server that an address names.
+
+    The embedded engine reads the rows that are appended.
     """
 
     def __init__(self, embedded: Engine) -> None:
