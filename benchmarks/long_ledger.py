@@ -21,7 +21,7 @@ import httpx
 import chary
 from chary.amounts import Amount
 from chary.ledger import SqlLedger
-from chary.ledger.drafts import reserving, settling
+from chary.ledger.entries import reserving, settling
 from chary.report.public_report import report
 from chary.service.api.application import application
 from chary.service.api.service_state import Service, service_with

@@ -8,7 +8,7 @@ import pytest
 
 from chary.errors import RequestInFlight
 from chary.ledger import Amount, RequestAnswered, State, Terms
-from chary.ledger.postgresql.postgres_ledger import PostgresLedger
+from chary.ledger.postgresql.store import PostgresLedger
 from tests.children import Python
 from tests.crash.test_ledger_kill import STEPS
 from tests.servers.postgres import running
@@ -16,8 +16,8 @@ from tests.servers.postgres import running
 _ARMED = """
 import os, signal, sys
 from chary.ledger import Amount
-from chary.ledger.postgresql import wire
-from chary.ledger.postgresql.postgres_ledger import PostgresLedger
+from chary.ledger.postgresql import connection as wire
+from chary.ledger.postgresql.store import PostgresLedger
 
 url, step, point = sys.argv[1:]
 ledger = PostgresLedger(url)

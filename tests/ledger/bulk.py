@@ -8,10 +8,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from chary.ledger import Amount, SqlLedger, Terms, canonical
-from chary.ledger.accounts import Purse
-from chary.ledger.books import Books
-from chary.ledger.drafts import opening, reserving, settling
-from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
+from chary.ledger.accounts import Books, Purse
+from chary.ledger.entries import GENESIS, ChainEntry, Kind, opening, reserving, seal, settling
 from chary.ledger.sql.schema import analysts, answers, calls, chain, datasets, entries, tallies
 from chary.ledger.sqlite.store import Store
 

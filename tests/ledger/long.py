@@ -3,7 +3,7 @@
 import json
 
 from chary.amounts import Amount
-from chary.ledger.drafts import reserving, settling
+from chary.ledger.entries import reserving, settling
 
 RELEASE = '{"epsilon":"0.01","query":{"kind":"count","where":"age >= 0"}}'
 ANSWERED = "41"

@@ -8,9 +8,8 @@ import pytest
 
 from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, LedgerError
 from chary.ledger import SqlLedger
-from chary.ledger.places.copying import back_up
-from chary.ledger.places.moving import move
-from chary.ledger.postgresql.address import Address
+from chary.ledger.locations import back_up, move
+from chary.ledger.postgresql.connection import Address
 
 from .damage_kit import told
 from .kit import KEPT, ask, filled, opened, place

@@ -4,12 +4,10 @@ import pytest
 
 from chary.errors import LedgerBroken
 from chary.ledger import Amount, SqlLedger
-from chary.ledger.audit import Audit
-from chary.ledger.drafts import opening, reserving
-from chary.ledger.sql.sql_audit import audit
-from chary.ledger.sql.sql_writes import secret_digest
-from chary.ledger.sqlite.sqlite_upkeep import SqliteUpkeep
-from chary.ledger.sqlite.store import Store
+from chary.ledger.entries import opening, reserving
+from chary.ledger.sql.transaction import secret_digest
+from chary.ledger.sqlite.store import SqliteUpkeep, Store
+from chary.ledger.verification import Audit, audit
 
 from .kit import QUESTION, filled, raw, terms
 

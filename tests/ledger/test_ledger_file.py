@@ -11,7 +11,7 @@ import pytest
 
 from chary.errors import LedgerBroken, LedgerBusy, LedgerError
 from chary.ledger import Amount, CapReached, MemoryLedger, SqlLedger
-from chary.ledger.sql.sql_writes import secret_digest
+from chary.ledger.sql.transaction import secret_digest
 
 from .kit import ANSWER, QUESTION, ask, filled, raw, terms
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from chary.errors import CharyError
 from chary.ledger import Amount, CapReached, MemoryLedger, Reservation, SqlLedger, Terms
-from chary.ledger.postgresql.postgres_ledger import PostgresLedger
+from chary.ledger.postgresql.store import PostgresLedger
 
 from .kit import emptied, opened
 

@@ -4,10 +4,9 @@ import pytest
 
 from chary.errors import InvalidParameter, LedgerBroken, LedgerError
 from chary.ledger import Amount, SqlLedger
-from chary.ledger.places import moving as module
-from chary.ledger.places.moving import move
-from chary.ledger.places.whereabouts import bare
-from chary.ledger.sql.departing import ARRIVING
+from chary.ledger import locations as module
+from chary.ledger.locations import bare, move
+from chary.ledger.sql.schema import ARRIVING
 
 from .damage_kit import told
 from .kit import ANSWER, QUESTION, ask, filled, opened, place, raw, terms

@@ -13,8 +13,8 @@ import pytest
 from chary.errors import LedgerBroken, LedgerBusy, LedgerError
 from chary.ledger import Amount, SqlLedger
 from chary.ledger.sql.schema import seals
-from chary.ledger.sqlite import inode as inode_module
-from chary.ledger.sqlite.inode import Inode, mounted
+from chary.ledger.sqlite import files as inode_module
+from chary.ledger.sqlite.files import Inode, mounted
 
 from .kit import ask, filled, raw, terms
 from .test_ledger_file import in_child
@@ -198,7 +198,7 @@ def test_the_folder_of_a_new_ledger_is_durable(path, monkeypatch):
 
 def test_half_a_new_ledger_never_has_its_name(path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _each: 1 / 0)
-    monkeypatch.setattr("chary.ledger.sqlite.layout.lay_out", lambda _new, _timeout: 1 / 0)
+    monkeypatch.setattr("chary.ledger.sqlite.store.lay_out", lambda _new, _timeout: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         SqlLedger(path)
     assert not path.exists()

@@ -5,9 +5,8 @@ import pytest
 from chary.errors import LedgerBroken, LedgerError
 from chary.ledger import SqlLedger
 from chary.ledger.sql.schema import metadata
-from chary.ledger.sql.sql_audit import audit
-from chary.ledger.sqlite.sqlite_upkeep import SqliteUpkeep
-from chary.ledger.sqlite.store import Store
+from chary.ledger.sqlite.store import SqliteUpkeep, Store
+from chary.ledger.verification import audit
 
 from .kit import filled, raw
 

@@ -10,7 +10,7 @@ import chary
 from chary.errors import LedgerBusy, LedgerError, RequestInFlight
 from chary.interruption import Uninterrupted
 from chary.ledger import Amount, Head, RequestAnswered, State
-from chary.ledger.postgresql.postgres_ledger import PostgresLedger
+from chary.ledger.postgresql.store import PostgresLedger
 from tests.servers.postgres import running
 from tests.servers.proxy import AFTER, BEFORE, Proxy
 from tests.session.kit import PUBLIC, USUAL, visits

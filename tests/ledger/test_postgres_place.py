@@ -13,14 +13,11 @@ import chary
 from chary.cli.app import run
 from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, LedgerError, RequestInFlight
 from chary.ledger import Amount, CapReached, ledger_exists, open_ledger
-from chary.ledger.places.copying import _TABLES, _rows
-from chary.ledger.places.whereabouts import bare
-from chary.ledger.postgresql.address import Address
-from chary.ledger.postgresql.layouts import LAYOUTS, laid_out, prepare
-from chary.ledger.postgresql.postgres_ledger import PostgresLedger
-from chary.ledger.postgresql.wire import Wire
-from chary.ledger.sql.departing import departures
-from chary.ledger.sql.schema import BASIC, chain, datasets, entries, metadata
+from chary.ledger.locations import _TABLES, _rows, bare
+from chary.ledger.postgresql.connection import Address, Wire
+from chary.ledger.postgresql.schema import LAYOUTS, laid_out, prepare
+from chary.ledger.postgresql.store import PostgresLedger
+from chary.ledger.sql.schema import BASIC, chain, datasets, departures, entries, metadata
 from tests.servers.postgres import running
 from tests.session.kit import PUBLIC, USUAL, visits
 

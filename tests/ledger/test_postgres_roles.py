@@ -9,11 +9,10 @@ import chary
 from chary.calls import SparseVector
 from chary.errors import LedgerError
 from chary.ledger import Amount, Reservation, canonical
-from chary.ledger.drafts import noting, opening, reserving, settling, sharing, voiding
-from chary.ledger.entries import ChainEntry, Kind, seal
-from chary.ledger.postgresql.address import Address
-from chary.ledger.postgresql.postgres_ledger import PostgresLedger
-from chary.ledger.postgresql.roles import role_statements
+from chary.ledger.entries import ChainEntry, Kind, noting, opening, reserving, seal, settling, sharing, voiding
+from chary.ledger.postgresql.connection import Address
+from chary.ledger.postgresql.schema import role_statements
+from chary.ledger.postgresql.store import PostgresLedger
 from tests.session.kit import PUBLIC, USUAL, visits
 
 from .kit import ANSWER, QUESTION, ask, terms

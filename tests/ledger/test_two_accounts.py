@@ -236,8 +236,10 @@ def test_an_earlier_version_does_not_open_it(tmp_path):
 
 
 def test_a_moved_or_copied_ledger_has_both_accounts(tmp_path, postgres):
-    from chary.ledger.places.copying import back_up  # noqa: PLC0415
-    from chary.ledger.places.moving import move  # noqa: PLC0415
+    from chary.ledger.locations import (
+        back_up,  # noqa: PLC0415
+        move,  # noqa: PLC0415
+    )
 
     path, url = tmp_path / "here.ledger", postgres.schema()
     with closing(SqlLedger(path)) as ledger:

@@ -36,7 +36,7 @@ class Read:
 @contextmanager
 def reading(ledger, monkeypatch):
     """Count what is read of a ledger in a file meanwhile."""
-    from chary.ledger.sql import sql_reads  # noqa: PLC0415
+    from chary.ledger.sql import transaction as sql_reads  # noqa: PLC0415
 
     found, made = Read(), sql_reads._call_of
 

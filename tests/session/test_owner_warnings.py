@@ -18,7 +18,7 @@ import chary
 from chary import Budget, count
 from chary.errors import InvalidParameter, OwnerWarning
 from chary.ledger import open_ledger
-from chary.ledger.places.moving import move
+from chary.ledger.locations import move
 from chary.noise import Seeded
 from chary.report.public_report import report
 from chary.session.opening import usual_ledger

@@ -16,11 +16,11 @@ from chary.core.charges import spent_of
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.filters import Budget
 from chary.ledger import Head, Terms, Verification, ledger_exists, open_ledger, whereabouts
-from chary.ledger.places.copying import back_up
-from chary.ledger.places.moving import move as moving
-from chary.ledger.postgresql.address import Address
-from chary.ledger.postgresql.roles import role_statements
-from chary.ledger.sql.kept_ledger import KeptLedger
+from chary.ledger.locations import back_up
+from chary.ledger.locations import move as moving
+from chary.ledger.postgresql.connection import Address
+from chary.ledger.postgresql.schema import role_statements
+from chary.ledger.sql.ledger import KeptLedger
 from chary.numbers import counted, percent, priced
 from chary.session import Entry
 from chary.session.opening import held_filter

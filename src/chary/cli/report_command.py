@@ -12,7 +12,7 @@ from chary.cli.asking.options import AsJson
 from chary.cli.output import console, errors, show_json
 from chary.cli.places import ledger_at
 from chary.errors import InvalidParameter
-from chary.ledger.postgresql.address import Address
+from chary.ledger.postgresql.connection import Address
 from chary.numbers import percent
 from chary.report import PublicReport
 from chary.report import report as public_report

@@ -7,7 +7,7 @@ from typing import TypeVar
 from chary.data import Batch, Rows, RowTable, has_public_size, public_size
 from chary.errors import LedgerMismatch
 from chary.ledger import Ledger, Note, VersionMoved, canonical
-from chary.ledger.checks import parsed
+from chary.ledger.records import parsed
 
 # Each time somebody else recorded a version in between, which takes milliseconds: nine in a row are no coincidence.
 ATTEMPTS = 9

@@ -1,4 +1,4 @@
-"""Rows as sessions and engines know them: readings, batches, limits of entries, allowances of units, steps."""
+"""Rows as sessions and engines know them: readings, batches, limits of entries, allowances of units, steps of a series."""
 
 import hashlib
 import json

@@ -6,11 +6,10 @@ server that many machines may share, and `MemoryLedger` follows the same rules i
 """
 
 from chary.amounts import Amount
-from chary.ledger.checks import canonical
-from chary.ledger.head import Head
+from chary.ledger.entries import Head
+from chary.ledger.ledger import Ledger
+from chary.ledger.locations import ledger_exists, open_ledger, whereabouts
 from chary.ledger.memory import MemoryLedger
-from chary.ledger.places.whereabouts import ledger_exists, open_ledger, whereabouts
-from chary.ledger.protocol import Ledger
 from chary.ledger.records import (
     Balance,
     CallRecord,
@@ -22,11 +21,12 @@ from chary.ledger.records import (
     SecretMoved,
     State,
     Tally,
+    Terms,
     Verification,
     VersionMoved,
+    canonical,
 )
-from chary.ledger.sqlite.ledger_file import SqlLedger
-from chary.ledger.terms import Terms
+from chary.ledger.sqlite.store import SqlLedger
 
 __all__ = [
     "Amount",

@@ -11,16 +11,27 @@ from itertools import islice
 
 from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerError
-from chary.ledger import drafts
-from chary.ledger.accounts import Account, Purse, fitting_share
-from chary.ledger.audit import audited
-from chary.ledger.books import Books
-from chary.ledger.checks import count, label, masked, still, unchanged
+from chary.ledger import entries as drafts
+from chary.ledger.accounts import Account, Books, Purse, fitting_share
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Kind, chained
-from chary.ledger.protocol import Progress
-from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Verification
-from chary.ledger.terms import Terms, agree
+from chary.ledger.ledger import Progress
+from chary.ledger.records import (
+    Balance,
+    CallRecord,
+    Note,
+    Reservation,
+    Tally,
+    Terms,
+    Verification,
+    agree,
+    count,
+    label,
+    masked,
+    still,
+    unchanged,
+)
+from chary.ledger.verification import audited
 
 
 class MemoryLedger:

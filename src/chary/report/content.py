@@ -26,7 +26,7 @@ from chary.data.queries.bodies import query_of
 from chary.errors import CharyError, LedgerError
 from chary.filters import Budget, Filter
 from chary.ledger import Balance, CallRecord, Ledger, State, Terms
-from chary.ledger.checks import parsed
+from chary.ledger.records import parsed
 from chary.noise import OperatingSystem
 from chary.numbers import plain
 from chary.session.opening import held_filter

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.ledger import Ledger, ledger_exists, open_ledger
-from chary.ledger.entries import now
-from chary.ledger.head import head_of
+from chary.ledger.entries import head_of, now
 from chary.numbers import Number, probability
 from chary.pictures.files import writable
 from chary.report.content import USUAL, PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit, Tell, gathered

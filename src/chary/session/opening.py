@@ -22,9 +22,9 @@ from chary.data.source import is_address as is_table_address
 from chary.errors import InvalidParameter, LedgerBroken, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import Ledger, MemoryLedger, Terms, ledger_exists, open_ledger
-from chary.ledger.postgresql.address import is_address
-from chary.ledger.sqlite.layout import file_of
-from chary.ledger.sqlite.ledger_files import datasets_in
+from chary.ledger.postgresql.connection import is_address
+from chary.ledger.sqlite.files import datasets_in
+from chary.ledger.sqlite.store import file_of
 from chary.ledger.witness import check_apart
 from chary.numbers import Number, exact, plain, positive
 from chary.session.session import Session, check_types, entry_budget, read_as

@@ -32,7 +32,7 @@ from chary.data.queries.query import AnsweredT
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.filters import Budget
 from chary.ledger import Ledger, Terms
-from chary.ledger.checks import label, parsed
+from chary.ledger.records import label, parsed
 from chary.numbers import Number, exact, plain, whole
 from chary.session.statement import Entry, PlainComposition, entries, plainly_composed, statement
 

@@ -13,7 +13,7 @@ from chary.cli.asking.toml import INSTEAD, Said, said, word
 from chary.data import CSV, Relation
 from chary.data.source import is_address
 from chary.ledger import Terms, ledger_exists, open_ledger, whereabouts
-from chary.ledger.checks import parsed
+from chary.ledger.records import parsed
 from chary.session.opening import kept_as, usual_ledger, usual_name
 
 TYPED, LEDGER, USUAL = "command line", "ledger", "default"

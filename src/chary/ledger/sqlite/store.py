@@ -11,14 +11,110 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import Connection, StaticPool, create_engine
+from sqlalchemy import Connection, StaticPool, create_engine, func, inspect, make_url, select, text
+from sqlalchemy.exc import ArgumentError
 
-from chary.errors import CharyError, LedgerBusy, LedgerError
+from chary.errors import CharyError, InvalidParameter, LedgerBroken, LedgerBusy, LedgerError
 from chary.interruption import Uninterrupted
-from chary.ledger.sql.bookmark import Bookmark, raw
-from chary.ledger.sqlite import ledger_files as files
-from chary.ledger.sqlite.inode import Inode, forget_inherited
-from chary.ledger.sqlite.sqlite_engine import engine_of, translated
+from chary.ledger import verification
+from chary.ledger.claims import Claims
+from chary.ledger.entries import GENESIS, ChainEntry, Head, Kind, not_held, seal, terms_of
+from chary.ledger.records import State
+from chary.ledger.sql import statements
+from chary.ledger.sql.ledger import KeptLedger
+from chary.ledger.sql.schema import (
+    ADDED,
+    BASIC,
+    FORMAT,
+    TWO_ACCOUNTS,
+    calls,
+    chain,
+    datasets,
+    entries,
+    imprint,
+    metadata,
+    seals,
+    secrets,
+)
+from chary.ledger.sql.transaction import secret_digest
+from chary.ledger.sqlite import files
+from chary.ledger.sqlite.files import Inode, engine_of, forget_inherited, translated
+from chary.ledger.store import Kept, Upkeep
+from chary.ledger.witness import Bookmark, check_apart, raw
+
+# Which file a ledger is kept in, and what a new one holds.
+
+SEAL = select(
+    chain.c.id,
+    chain.c.entries,
+    select(func.coalesce(func.sum(text(imprint("digest"))), 0)).select_from(secrets).scalar_subquery().label("secrets"),
+)
+
+
+def lay_out(path: Path, timeout: float) -> None:
+    """Write a ledger without entries into an empty file."""
+    with closing(engine_of(path, timeout).connect()) as connection, connection.begin():
+        metadata.create_all(connection, checkfirst=False)
+        connection.execute(chain.insert(), {"id": 1, "format": FORMAT, "entries": 0, "head": GENESIS})
+        connection.execute(seals.insert(), {"id": 1, "entries": 0, "secrets": 0})
+
+
+def sealed(connection: Connection) -> bool:
+    """Whether the ledger has its seal; those of earlier versions have none."""
+    return inspect(connection).has_table(seals.name)
+
+
+def add_seal(connection: Connection) -> None:
+    """Seal the ledger of an earlier version as it is, unless another process has just done so."""
+    if not sealed(connection):
+        metadata.create_all(connection, tables=[seals], checkfirst=False)
+        connection.execute(seals.insert().from_select(["id", "entries", "secrets"], SEAL))
+
+
+def lacking(connection: Connection) -> list[tuple[str, str]]:
+    """The columns, by table, that ledgers of earlier versions have not."""
+    later = [(entries, "origin"), (entries, "basic"), *((datasets, name) for name in BASIC)]
+    held = {table: {each["name"] for each in inspect(connection).get_columns(table.name)} for table, _ in later}
+    return [(table.name, name) for table, name in later if name not in held[table]]
+
+
+def add_lacking(connection: Connection) -> None:
+    """Add the columns that another process has not just added; entries that are there have no origin, and datasets no
+    basic account."""
+    for table, name in lacking(connection):
+        kind = "TEXT NOT NULL DEFAULT ''" if name == "origin" else "INTEGER NOT NULL DEFAULT 0"
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+
+
+def indexed(connection: Connection) -> bool:
+    """Whether the ledger has all indexes of this version."""
+    known = inspect(connection)
+    held = {each["name"] for table in (calls, entries) for each in known.get_indexes(table.name)}
+    return all(index.name in held for index in ADDED)
+
+
+def add_indexes(connection: Connection) -> None:
+    """Make the indexes that earlier versions did not, unless another process has just done so."""
+    for index in ADDED:
+        index.create(connection, checkfirst=True)
+
+
+def file_of(target: str | Path) -> Path:
+    """The file behind a path or a URL; only SQLite files so far."""
+    if "\0" in str(target):
+        raise LedgerError("there is no file with a NUL in its name")
+    if isinstance(target, Path) or "://" not in target:
+        return Path(target)
+    try:
+        url = make_url(target)
+    except ArgumentError:
+        raise LedgerError("the ledger's URL cannot be read") from None
+    if url.get_backend_name() != "sqlite" or url.query or url.database in (None, "", ":memory:"):
+        raise LedgerError("a ledger's URL must be sqlite:///path; for one in memory use MemoryLedger")
+    return Path(str(url.database))
+
+
+# A ledger in SQLite: layout of its file, transactions, upkeep of its totals and seal, and the ledger itself.
 
 # How long a thread waits between two looks at whether Ctrl-C was pressed.
 _LOOK = 0.1
@@ -193,3 +289,227 @@ def _in_child() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+
+# What a writing transaction does on SQLite besides the entry itself, statement by statement.
+
+_NO_TOTALS = {"spent_main": 0, "spent_delta": 0, "open_main": 0, "open_delta": 0}
+_secrets = select(secrets, calls.c.state).outerjoin(calls, calls.c.number == secrets.c.call)
+_one_secret = select(secrets.c.secret, secrets.c.digest).where(secrets.c.call == statements.of_call)
+
+
+class SqliteUpkeep:
+    """See `Upkeep`; SQLite has no functions of its own in which rules could live, so all of it is done from here."""
+
+    def post(
+        self,
+        connection: Connection,
+        head: str,
+        entry: ChainEntry,
+        *,
+        reserved: ChainEntry | None = None,
+        answer: str = "",
+        known: bool = True,
+    ) -> str:
+        """Append an entry and move the totals."""
+        sealed = seal(head, entry)
+        connection.execute(statements.add_entry, {**entry._asdict(), "hash": sealed})
+        connection.execute(statements.move_head, {"new_entries": entry.number, "new_head": sealed})
+        if not known:
+            owner = {"dataset": entry.dataset, "analyst": entry.analyst}
+            connection.execute(statements.add_analyst, {**owner, "cap_main": None, "cap_delta": None, **_NO_TOTALS})
+        if reserved is None:
+            _BEGINNINGS[Kind(entry.kind)](connection, entry)
+        else:
+            _close(connection, reserved, entry)
+            if entry.kind == Kind.SETTLE:
+                _answered(connection, entry, answer)
+        return sealed
+
+    def add_secret(self, connection: Connection, call: int, secret: bytes) -> None:
+        """Add the secret of a settled call."""
+        connection.execute(
+            statements.add_secret, {"call": call, "secret": secret, "digest": secret_digest(call, secret)}
+        )
+
+    def drop_secret(self, connection: Connection, call: int) -> bool:
+        """Take the secret of a call away."""
+        return bool(connection.execute(statements.drop_secret, {"of_call": call}).rowcount)
+
+    def secret(self, connection: Connection, call: int) -> Kept | None:
+        """The secret of a call."""
+        row = connection.execute(_one_secret, {"of_call": call}).one_or_none()
+        if row is not None and not isinstance(row.secret, bytes):
+            raise LedgerBroken(f"the secret of call {call} was changed")
+        return None if row is None else Kept(row.secret, row.digest)
+
+    def digest(self, connection: Connection, call: int) -> str | None:
+        """The digest of the secret of a call."""
+        found: str | None = connection.execute(statements.read_digest, {"of_call": call}).scalar_one_or_none()
+        return found
+
+    def sealed(self, connection: Connection) -> bool:
+        """Whether the seal is right."""
+        return bool(connection.execute(select(seals)).all() == connection.execute(SEAL).all())
+
+    def changed_secrets(self, connection: Connection) -> Iterator[int]:
+        """The calls whose secret was changed."""
+        for row in connection.execute(_secrets):
+            if (
+                not isinstance(row.secret, bytes)
+                or row.state != State.SETTLED
+                or row.digest != secret_digest(row.call, row.secret)
+            ):
+                yield row.call
+
+    def structure(self, connection: Connection) -> Iterator[str]:
+        """The pages and indexes of the file."""
+        for (problem,) in connection.exec_driver_sql("PRAGMA integrity_check"):
+            if problem != "ok":
+                yield f"file: {problem}"
+
+
+def _open(connection: Connection, entry: ChainEntry) -> None:
+    terms = terms_of(entry)
+    capacity = {"capacity_main": terms.capacity.main, "capacity_delta": terms.capacity.delta}
+    named = {"name": terms.name, "fingerprint": terms.fingerprint, "conditions": terms.conditions}
+    basic = {"capacity_basic": terms.basic, "spent_basic": 0, "alone": 0}
+    connection.execute(statements.add_dataset, {**named, **capacity, **_NO_TOTALS, "version": 0, **basic})
+    if terms.basic:
+        connection.execute(statements.set_format, {"new_format": TWO_ACCOUNTS})
+
+
+def _share(connection: Connection, entry: ChainEntry) -> None:
+    owner = {"of_dataset": entry.dataset, "of_analyst": entry.analyst}
+    connection.execute(statements.cap_analyst, {**owner, "new_main": entry.main, "new_delta": entry.delta})
+
+
+def _reserve(connection: Connection, entry: ChainEntry) -> None:
+    owner = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
+    charged = {"state": str(State.RESERVED), "charged_main": entry.main, "charged_delta": entry.delta}
+    connection.execute(statements.add_call, {"number": entry.number, **owner, **charged, "closing": None})
+    adds = {"of_dataset": entry.dataset, "basic_by": entry.basic, "main_by": entry.main}
+    connection.execute(statements.count_basic, adds)
+    _charge(connection, entry, entry.main, entry.delta, entry.main, entry.delta)
+
+
+def _note(connection: Connection, entry: ChainEntry) -> None:
+    if connection.execute(statements.raise_version, {"of_dataset": entry.dataset}).rowcount == 0:
+        raise not_held(entry.dataset)
+
+
+_BEGINNINGS = {Kind.OPEN: _open, Kind.SHARE: _share, Kind.RESERVE: _reserve, Kind.NOTE: _note}
+
+
+def _close(connection: Connection, held: ChainEntry, entry: ChainEntry) -> None:
+    """Settle or void a call: what it gives back becomes available again."""
+    state = State.SETTLED if entry.kind == Kind.SETTLE else State.VOIDED
+    charged = {"new_charged_main": entry.main, "new_charged_delta": entry.delta}
+    closed = {"call": held.number, "new_state": str(state), "new_closing": entry.number, **charged}
+    connection.execute(statements.close_call, closed)
+    if entry.kind == Kind.VOID and held.basic:
+        connection.execute(statements.give_basic_back, {"of_dataset": held.dataset, "basic_by": held.basic})
+    _charge(connection, held, -entry.back_main, -entry.back_delta, -held.main, -held.delta)
+
+
+def _answered(connection: Connection, entry: ChainEntry, answer: str) -> None:
+    """Store the public answer of a settled call and count it."""
+    connection.execute(statements.add_answer, {"call": entry.call, "answer": answer})
+    sums = {"calls": 1, "hits": entry.hits, "tests": entry.tests, "main": entry.main, "delta": entry.delta}
+    kind = {"of_dataset": entry.dataset, "of_kind": entry.label}
+    if connection.execute(statements.raise_tally, kind | {f"{name}_by": by for name, by in sums.items()}).rowcount == 0:
+        connection.execute(statements.add_tally, {"dataset": entry.dataset, "kind": entry.label, **sums})
+
+
+def _charge(
+    connection: Connection, owner: ChainEntry, spent_main: int, spent_delta: int, open_main: int, open_delta: int
+) -> None:
+    """Move the totals of the dataset and of the analyst together."""
+    spent = {"spent_main_by": spent_main, "spent_delta_by": spent_delta}
+    moves = {"of_dataset": owner.dataset, **spent, "open_main_by": open_main, "open_delta_by": open_delta}
+    changed = connection.execute(statements.charge_dataset, moves).rowcount
+    changed += connection.execute(statements.charge_analyst, {**moves, "of_analyst": owner.analyst}).rowcount
+    if changed != 2:
+        raise LedgerBroken("the totals of the dataset or of the analyst are missing")
+
+
+# What happens whenever a ledger is opened: it gets what it lacks, is checked, and held against its witness.
+
+
+def prepare(store: Store, upkeep: Upkeep) -> None:
+    """Make the ledger ready to be charged; `LedgerBroken` if it is damaged or an older copy than was witnessed."""
+    with store.reading() as connection:
+        done = sealed(connection) and not lacking(connection) and indexed(connection)
+    if not done:
+        with store.writing() as connection:
+            add_seal(connection)
+            add_lacking(connection)
+            add_indexes(connection)
+    with store.reading() as connection:
+        verification.check(upkeep, connection)
+        store.bookmark.follow(connection)
+    if store.bookmark.witness is not None:
+        with store.writing() as connection:
+            store.bookmark.call(connection)
+
+
+# A ledger in a file: durable, hash-chained, shared by any number of processes.
+
+
+class SqlLedger(KeptLedger):
+    """See `Ledger` for what every method guarantees. It is kept in one SQLite file of mode 0600.
+
+    The target is a path or a URL such as `sqlite:////data/visits.ledger`. A new file is created; an existing
+    one is checked in about a second at most: `LedgerBroken` if totals, numbering or the end of the chain are
+    wrong, `LedgerError` if it is no ledger or has another format. `timeout` is how many seconds to wait for
+    others before `LedgerBusy`. Threads may share the object, and so may forked children, which open the file anew.
+    `witness` is a small file elsewhere that is told the head of the ledger before anything is handed out: an older copy
+    of the ledger then raises `LedgerBroken`, as does one that is put in its place while it is open. A ledger that is
+    moved, deleted or has a second name (hard link) raises `LedgerError` at the next transaction.
+
+    >>> import tempfile
+    >>> from chary.ledger import Amount, Terms
+    >>> path = tempfile.mkdtemp() + "/visits.ledger"
+    >>> ledger = SqlLedger(path)
+    >>> ledger.open(Terms("visits", "ab12", '{"unit": "patient"}', Amount(10)))
+    >>> crashed = ledger.reserve("visits", "ann", "count", '{"where":"age > 65"}', Amount(4))
+    >>> ledger.close()
+    >>> again = SqlLedger(path)
+    >>> again.balance("visits").left, again.verify().ok
+    (Amount(main=6, delta=0), True)
+    >>> again.close()
+    """
+
+    def __init__(self, target: str | Path, *, timeout: float = 30.0, witness: str | Path | None = None) -> None:
+        path = file_of(target)
+        check_apart(path, witness)
+        files.create(path, timeout, lambda new: lay_out(new, timeout))
+        self._store: Store = Store(path, timeout, Bookmark(witness))
+        super().__init__(self._store, Claims(path), SqliteUpkeep())
+        try:
+            prepare(self._store, self._upkeep)
+        except BaseException:
+            self._store.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"SqlLedger({str(self._store.path)!r})"
+
+    def backup(self, to: str | Path) -> Head:
+        """Write a consistent, durable copy of mode 0600, while others go on charging, and return its head.
+
+        A file that is there already raises `InvalidParameter`. A copy is for the day on which the ledger is lost:
+        whoever charges it while the ledger lives spends the budget twice.
+        """
+        check_apart(self._store.path, to, "a copy")
+        if not files.create(Path(to).absolute(), self._store.timeout, self._store.copy_to):
+            raise InvalidParameter(f"there is a file {to} already: a backup replaces none")
+        with closing(SqlLedger(Path(to), timeout=self._store.timeout)) as copy:
+            return copy.head()
+
+    def witness(self, path: str | Path) -> Head:
+        """Make a new witness that knows this ledger as it is; `chary.open(..., witness=path)` asks it from then on.
+
+        It takes the place of a witness; any other file that is there raises `InvalidParameter`.
+        """
+        check_apart(self._store.path, path)
+        return super().witness(path)

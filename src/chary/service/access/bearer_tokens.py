@@ -14,7 +14,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import insert, select, update
 
 from chary.errors import InvalidParameter
-from chary.ledger.checks import label
+from chary.ledger.records import label
 from chary.numbers import whole
 from chary.service.access.roles import Principal, Role, roles_of
 from chary.service.keeping.service_store import ServiceStore

@@ -10,7 +10,7 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import GuestProtocol, Key
 
 from chary.errors import InvalidParameter
-from chary.ledger.checks import label
+from chary.ledger.records import label
 from chary.service.access.bearer_tokens import BearerTokens
 from chary.service.access.openid_issuer import OpenIdIssuer
 from chary.service.access.roles import Principal, roles_of

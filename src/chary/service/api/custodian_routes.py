@@ -12,8 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from sqlalchemy import insert, select
 
 from chary.errors import InvalidParameter
-from chary.ledger.entries import now
-from chary.ledger.head import head_of
+from chary.ledger.entries import head_of, now
 from chary.report.public_report import PublicReport, report
 from chary.service.api.admission import JSON, header, media_of, read_body, strict_body
 from chary.service.api.places import Asking, On, request_key

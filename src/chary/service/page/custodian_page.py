@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.errors import CharyError, InvalidParameter
-from chary.ledger.head import head_of
+from chary.ledger.entries import head_of
 from chary.service.access.roles import Role
 from chary.service.api.custodian_routes import appended, capped
 from chary.service.api.places import Asking

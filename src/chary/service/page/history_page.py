@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from chary.core.history import numbered
 from chary.errors import UnknownHeld
 from chary.ledger import Ledger, Verification
-from chary.ledger.head import head_of
+from chary.ledger.entries import head_of
 from chary.service.api.places import Asking, Number
 from chary.service.page.asking.answer_pictures import specification
 from chary.service.page.asking.replays import Replay, newest, replays

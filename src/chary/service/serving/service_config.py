@@ -29,7 +29,7 @@ from typing import Any, Final
 from pydantic import Field, ValidationError, field_validator
 
 from chary.errors import InvalidParameter
-from chary.ledger.postgresql.address import is_address
+from chary.ledger.postgresql.connection import is_address
 from chary.service.serving.openid_options import OpenIdOptions
 from chary.service.serving.strict_options import StrictOptions
 from chary.session.opening import usual_ledger

@@ -5,7 +5,7 @@ from pathlib import Path
 from alembic import op
 from sqlalchemy import text
 
-from chary.ledger.sql.bookmark import raw
+from chary.ledger.witness import raw
 
 revision = "2"
 down_revision = "1"

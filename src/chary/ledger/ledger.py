@@ -1,4 +1,4 @@
-"""What every ledger does: reserve the worst price, settle the actual one, remember both for ever."""
+"""The ledger's protocol: reserve the worst cost, settle the actual one, remember both for ever."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 from chary.amounts import LIMIT, Amount
-from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Verification
-from chary.ledger.terms import Terms
+from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Terms, Verification
 
 Progress = Callable[[int, int], None]
 

@@ -1,4 +1,4 @@
-"""A ledger in SQL, whatever the engine: the rules of each method, in one transaction each."""
+"""A ledger in a database: each method is one transaction of its store."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from typing import Final, cast
 from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerBroken
 from chary.ledger.accounts import fitting_share
-from chary.ledger.checks import count, masked, unchanged
-from chary.ledger.drafts import noting, opening, reserving, settling, sharing, voiding
-from chary.ledger.head import Head
-from chary.ledger.protocol import Progress
-from chary.ledger.records import Balance, CallRecord, Note, Reservation, Tally, Verification
-from chary.ledger.sql import sql_reads, sql_writes
-from chary.ledger.sql.bookmark import holds
-from chary.ledger.sql.sql_audit import audit
-from chary.ledger.sql.upkeep import Holder, Transactions, Upkeep
-from chary.ledger.terms import Terms, agree
-from chary.ledger.witness import Witness
+from chary.ledger.entries import Head, noting, opening, reserving, settling, sharing, voiding
+from chary.ledger.ledger import Progress
+from chary.ledger.records import (
+    Balance,
+    CallRecord,
+    Note,
+    Reservation,
+    Tally,
+    Terms,
+    Verification,
+    agree,
+    count,
+    masked,
+    unchanged,
+)
+from chary.ledger.sql import transaction as sql_reads
+from chary.ledger.sql import transaction as sql_writes
+from chary.ledger.store import Holder, Transactions, Upkeep
+from chary.ledger.verification import audit
+from chary.ledger.witness import Witness, holds
 
 # Above the numbers of all entries.
 _END: Final = 2**62

@@ -1,4 +1,4 @@
-"""What is kept beside the entries, which each engine does in its own way: totals, secrets, the seal between them."""
+"""The store's protocol: transactions on a ledger in a database, and what is kept beside its entries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry
-from chary.ledger.sql.bookmark import Bookmark
+from chary.ledger.witness import Bookmark
 
 
 class Kept(NamedTuple):

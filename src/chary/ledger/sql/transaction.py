@@ -1,26 +1,164 @@
-"""What each reading transaction asks of SQL."""
+"""What a ledger in a database reads and writes within one transaction, with the rules of each step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, bindparam, func, select
 
 from chary.amounts import Amount
 from chary.errors import LedgerBroken
 from chary.ledger.accounts import Account, CallCount, Purse
-from chary.ledger.checks import label
-from chary.ledger.drafts import call_of, not_held, not_open, note_of, same_question
-from chary.ledger.entries import GENESIS, ChainEntry, exported
-from chary.ledger.records import Balance, CallRecord, Note, State, Tally
-from chary.ledger.sql import statements as do
+from chary.ledger.entries import (
+    GENESIS,
+    ChainEntry,
+    Kind,
+    call_of,
+    exported,
+    in_flight,
+    not_held,
+    not_open,
+    not_settled,
+    note_of,
+    same_question,
+)
+from chary.ledger.entries import answered as answered_before
+from chary.ledger.records import Balance, CallRecord, Note, State, Tally, Terms, label, masked, still
+from chary.ledger.sql import statements
 from chary.ledger.sql.schema import NOTED, RESERVED, analysts, answers, calls, datasets, entries, tallies
-from chary.ledger.sql.sql_writes import cap_of, entry_of, secret_digest, texts, whole_numbers
-from chary.ledger.sql.upkeep import Upkeep
-from chary.ledger.terms import Terms
+from chary.ledger.store import Upkeep
+
+# What each writing transaction looks at and decides, between its beginning and its commit.
+
+# A call may have a request key or none.
+_KEYED: Final = tuple(int if isinstance(value, int) else str for value in ChainEntry(0, "", "", request=""))
+_TYPES: Final = (
+    _KEYED,
+    tuple(type(None) if name == "request" else kind for name, kind in zip(ChainEntry._fields, _KEYED, strict=True)),
+)
+
+
+class Standing(NamedTuple):
+    """The head of the chain, and the purses a charge is held against; `known` is whether the analyst has a row."""
+
+    number: int
+    head: str
+    capacity: Amount
+    dataset: Purse
+    analyst: Purse
+    known: bool
+
+
+def secret_digest(call: int, secret: bytes) -> str:
+    """What lies beside a secret to notice a changed one; it never leaves the table of secrets."""
+    return sha256(b"%d:" % call + secret).hexdigest()
+
+
+def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
+    """Everything a charge depends on, in one read."""
+    names = {"dataset": label(dataset, "dataset"), "analyst": label(analyst, "analyst")}
+    row = connection.execute(statements.read_standing, names).one_or_none()
+    if row is None:
+        raise not_held(dataset)
+    whole_numbers([row.head_number, *row[2:11]], f"dataset {dataset!r}")
+    if row.analyst is not None:
+        whole_numbers([*(cap for cap in row[12:14] if cap is not None), *row[14:18]], f"analyst {analyst!r}")
+    capacity, known = Amount(row.capacity_main, row.capacity_delta), row.analyst is not None
+    purse = Purse(cap_of(row), *row[14:18]) if known else Purse()
+    return Standing(row.head_number, row.head, capacity, Purse(capacity, *row[4:11]), purse, known)
+
+
+def unclaimed(connection: Connection, entry: ChainEntry, held: Callable[[str], bool]) -> None:
+    """Raise why the entry's request key cannot be used now, if it cannot; `held` tells whether a call is being run."""
+    if entry.request is None:
+        return
+    key = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
+    first = connection.execute(statements.read_asked, key).one_or_none()
+    if first is None:
+        return
+    same_question(entry_of(first), entry.label, entry.body)
+    if first.state == State.SETTLED:
+        raise answered_before()
+    if any(held(sealed) for sealed in connection.execute(statements.read_unanswered, key).scalars()):
+        raise in_flight()
+
+
+def reserved(connection: Connection, call: int) -> tuple[int, str, ChainEntry]:
+    """The head of the chain and the reserve entry of an open call."""
+    row = connection.execute(statements.read_reserved, {"call": call}).one_or_none()
+    if row is None or row.state != State.RESERVED:
+        raise not_open(call, row and (Kind.SETTLE if row.state == State.SETTLED else Kind.VOID))
+    return row.head_number, row.head, entry_of(row)
+
+
+def unanswered(connection: Connection, held: ChainEntry) -> None:
+    """Raise `RequestAnswered` if another call under the request key of this one was settled meanwhile.
+
+    Whoever lost the claim on the key while the call ran (see `Claims`) must not answer it a second time.
+    """
+    key = {"dataset": held.dataset, "analyst": held.analyst, "request": held.request}
+    if held.request is not None and connection.execute(statements.read_key_settled, key).one_or_none() is not None:
+        raise answered_before()
+
+
+def unmoved(upkeep: Upkeep, connection: Connection, seen: Mapping[int, bytes | None]) -> None:
+    """Raise `SecretMoved` unless each secret is still the one that was seen; only digests are compared."""
+    digests = {call: None if secret is None else secret_digest(call, secret) for call, secret in seen.items()}
+    still(digests, lambda call: upkeep.digest(connection, call))
+
+
+def changes_of(
+    connection: Connection, changes: Mapping[int, bytes | None], seen: Mapping[int, bytes | None], dataset: str
+) -> dict[int, bytes | None]:
+    """The secrets to be written; `LedgerError` if one is not that of a settled call of the dataset.
+
+    What is still as it was seen is not written again, since the state of a million units is large.
+    """
+    for call, secret in changes.items():
+        if connection.execute(statements.read_settled, {"call": call}).scalar_one_or_none() != dataset:
+            raise not_settled(call)
+        masked(secret, "secret")
+    return {call: new for call, new in changes.items() if new is None or seen.get(call) != new}
+
+
+def keep(upkeep: Upkeep, connection: Connection, changes: Mapping[int, bytes | None]) -> None:
+    """Replace or erase the secrets that calls still hold; an erased one is never set again."""
+    for call, secret in changes.items():
+        if upkeep.drop_secret(connection, call) and secret is not None:
+            upkeep.add_secret(connection, call, secret)
+
+
+def cap_of(row: Any) -> Amount | None:
+    """An analyst's cap; half a cap is an `InvalidParameter`, it was never written by a ledger."""
+    return None if row.cap_main is row.cap_delta is None else Amount(row.cap_main, row.cap_delta)
+
+
+def entry_of(row: Sequence[Any]) -> ChainEntry:
+    """The entry whose fields come first in a row; `LedgerBroken` where one of them is of another type than was written,
+    as after damage of a file."""
+    entry = ChainEntry(*row[: len(ChainEntry._fields)])
+    if tuple(map(type, entry)) not in _TYPES:
+        raise LedgerBroken(f"entry {entry.number}: a field of it is no text or no number any more")
+    return entry
+
+
+def whole_numbers(values: Iterable[Any], whose: str) -> None:
+    """`LedgerBroken` unless all of these are whole numbers."""
+    if any(type(value) is not int for value in values):
+        raise LedgerBroken(f"{whose}: its row is damaged")
+
+
+def texts(values: Iterable[Any], whose: str) -> None:
+    """`LedgerBroken` unless all of these are texts."""
+    if any(type(value) is not str for value in values):
+        raise LedgerBroken(f"{whose}: its row is damaged")
+
+
+# What each reading transaction asks of SQL.
 
 # A page is a short transaction of its own, so that reading a long history stops no charge.
 PAGE = 500
@@ -31,7 +169,7 @@ _WIDTH = len(ChainEntry._fields)
 
 _closing = entries.alias("closing_entry")
 _whole_call = (
-    select(*do.entry_columns, *[_closing.c[name] for name in ChainEntry._fields], answers.c.answer)
+    select(*statements.entry_columns, *[_closing.c[name] for name in ChainEntry._fields], answers.c.answer)
     .select_from(calls)
     .join(entries, entries.c.number == calls.c.number)
     .outerjoin(_closing, _closing.c.number == calls.c.closing)
@@ -63,7 +201,7 @@ _charged_under = (
 )
 _before = entries.alias("before")
 _page_of_entries = (
-    select(*do.entry_columns, entries.c.hash, _before.c.hash.label("previous"), answers.c.answer)
+    select(*statements.entry_columns, entries.c.hash, _before.c.hash.label("previous"), answers.c.answer)
     .select_from(entries)
     .outerjoin(_before, _before.c.number == entries.c.number - 1)
     .outerjoin(answers, and_(answers.c.call == entries.c.call, entries.c.kind == "settle"))
@@ -78,7 +216,7 @@ _one_analyst = select(analysts).where(
 _analysts_of = select(analysts.c.analyst).where(analysts.c.dataset == bindparam("dataset")).order_by(analysts.c.analyst)
 _tallies = select(tallies).where(tallies.c.dataset == bindparam("dataset")).order_by(tallies.c.kind)
 _noted = (
-    select(*do.entry_columns)
+    select(*statements.entry_columns)
     .where(entries.c.kind == NOTED, entries.c.dataset == bindparam("dataset"))
     .order_by(entries.c.number)
 )
@@ -232,7 +370,7 @@ def replay(connection: Connection, key: dict[str, str], kind: str, body: str) ->
     """The call first settled under a request key."""
     account(connection, key["dataset"])
     label(key["analyst"], "analyst"), label(key["request"], "request")
-    held = connection.execute(do.read_asked, key).one_or_none()
+    held = connection.execute(statements.read_asked, key).one_or_none()
     if held is None:
         return None
     same_question(entry_of(held), kind, body)

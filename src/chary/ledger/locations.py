@@ -1,0 +1,254 @@
+"""Locations of ledgers: a file or a server's URL, opened, copied, or moved from one to the other."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Table, bindparam, func, select, update
+
+from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.ledger.entries import Head
+from chary.ledger.ledger import Progress
+from chary.ledger.postgresql.connection import Address, is_address
+from chary.ledger.records import Verification
+from chary.ledger.sql.schema import (
+    ARRIVING,
+    DEPARTED,
+    FORMAT,
+    activate,
+    analysts,
+    answers,
+    arrive,
+    calls,
+    chain,
+    chargeable,
+    datasets,
+    depart,
+    entries,
+    format_of,
+    place_of,
+    secrets,
+    tallies,
+)
+from chary.ledger.sqlite.files import create, engine_of
+from chary.ledger.sqlite.store import SqliteUpkeep, SqlLedger, Store, file_of, lay_out
+from chary.ledger.store import Transactions, Upkeep
+from chary.ledger.verification import audit
+from chary.ledger.witness import holds
+
+if TYPE_CHECKING:
+    from chary.ledger.postgresql.store import PostgresLedger
+
+
+# Where a ledger is: a file, or a schema of a server; and how it is opened.
+
+
+def whereabouts(text: str) -> str | Path:
+    """What a text names: a URL stays as it is, anything else is the path of a file.
+
+    >>> whereabouts("postgresql://db.example/privacy")
+    'postgresql://db.example/privacy'
+    """
+    return text if "://" in text else Path(text)
+
+
+def open_ledger(
+    target: str | Path, *, timeout: float = 30.0, witness: str | Path | None = None
+) -> SqlLedger | PostgresLedger:
+    """Open, or make, the ledger at a path, or at a URL that begins with `sqlite:` or `postgresql:`.
+
+    Errors: those of `SqlLedger` and `PostgresLedger`, and `LedgerError` where the driver of PostgreSQL is missing.
+    """
+    if not is_address(target):
+        return SqlLedger(target, timeout=timeout, witness=witness)
+    _driver()
+    from chary.ledger.postgresql.store import PostgresLedger  # noqa: PLC0415
+
+    return PostgresLedger(str(target), timeout=timeout, witness=witness)
+
+
+def ledger_exists(target: str | Path) -> bool:
+    """Whether there is a ledger, or at least a file, by that name; nothing is made."""
+    if not is_address(target):
+        return file_of(target).exists()
+    _driver()
+    from chary.ledger.postgresql.schema import laid_out  # noqa: PLC0415
+
+    return laid_out(str(target))
+
+
+def shown(target: str | Path) -> str:
+    """A place as people are told of it, without passwords."""
+    return Address.parse(str(target)).shown if is_address(target) else str(file_of(target).absolute())
+
+
+def bare(target: str | Path, timeout: float = 30.0) -> tuple[Transactions, Upkeep]:
+    """Transactions on a ledger, made if it is not there, whatever state it is in; only for moving one."""
+    if not is_address(target):
+        path = file_of(target)
+        create(path, timeout, lambda new: lay_out(new, timeout))
+        return Store(path, timeout), SqliteUpkeep()
+    _driver()
+    from chary.ledger.postgresql.store import bare_store  # noqa: PLC0415
+
+    return bare_store(str(target), timeout)
+
+
+def _driver() -> None:
+    if find_spec("psycopg") is None:
+        raise LedgerError("a ledger in PostgreSQL needs its driver: install chary[postgresql]")
+
+
+# A ledger's rows written elsewhere: as a backup, or because the ledger moves.
+
+# Parents first: others refer to them.
+_TABLES = (entries, datasets, analysts, tallies, calls, answers, secrets)
+_ROWS = 2_000
+_TIMEOUT = 30.0
+
+
+def back_up(source: str | Path, to: str | Path) -> Head:
+    """Write one state of a ledger, in a file or on a server, durably into a new file of mode 0600; its head.
+
+    Others go on charging meanwhile. The copy of a ledger on a server is verified, entry for entry and secret for
+    secret, before it has its name; its owner's rights are needed. A copy is for the day on which the ledger is lost:
+    whoever charges it while the ledger lives spends the budget twice. `move` brings it back to a server.
+
+    Errors: `InvalidParameter` where there is no ledger, or a file of that name already; `LedgerBroken` for a ledger on
+    a server that does not verify, or a file that cannot be opened; `LedgerError` for one that was moved.
+    """
+    if not ledger_exists(source):
+        raise InvalidParameter("there is no ledger to copy")
+    if not is_address(source):
+        with closing(SqlLedger(source)) as ledger:
+            return ledger.backup(to)
+    store, upkeep = bare(source)
+    with closing(store):
+        if not create(Path(to).absolute(), _TIMEOUT, lambda new: _fill(new, store, upkeep)):
+            raise InvalidParameter(f"there is a file {to} already: a backup replaces none")
+    with closing(open_ledger(Path(to))) as copy:
+        return copy.head()
+
+
+def write_rows(old: Connection, new: Connection, head: Head) -> None:
+    """Every row into an empty ledger, whose head it then has."""
+    for table in _TABLES:
+        _rows(old, new, table)
+    new.execute(update(chain).values(format=format_of(new), entries=head.entries, head=head.hash))
+
+
+def require(verdict: Verification, otherwise: str) -> None:
+    """Raise `LedgerBroken`, with the first of its problems, for a ledger that does not verify."""
+    if not verdict.ok:
+        raise LedgerBroken(f"{otherwise}: {verdict.problems[0]}")
+
+
+def _fill(new: Path, store: Transactions, upkeep: Upkeep) -> None:
+    lay_out(new, _TIMEOUT)
+    with store.copied() as old, closing(engine_of(new, _TIMEOUT).connect()) as copy, copy.begin():
+        chargeable(old, old.execute(select(chain.c.format)).scalar_one())
+        # The copy gets a seal of its own, by which secrets that are gone would not be missed.
+        if not upkeep.sealed(old):
+            raise LedgerBroken("the secrets and the chain are of different moments, so there is no copy")
+        write_rows(old, copy, store.bookmark.read(old))
+        require(audit(SqliteUpkeep(), copy, None), "the copy does not verify, so there is none")
+
+
+def _rows(old: Connection, new: Connection, table: Table) -> None:
+    if table.primary_key.columns[0].type.python_type is str:
+        # Datasets and analysts are few.
+        found = [dict(row) for row in old.execute(select(table)).mappings()]
+        if found:
+            new.execute(table.insert(), found)
+        return
+    key, after = table.primary_key.columns[0], 0
+    page = select(table).where(key > bindparam("after")).order_by(key).limit(_ROWS)
+    while found := [dict(row) for row in old.execute(page, {"after": after}).mappings()]:
+        new.execute(table.insert(), found)
+        after = found[-1][key.name]
+
+
+# A ledger that moves from a file to a server, or back: one chain, charged in one place at any time.
+
+
+def move(
+    source: str | Path, target: str | Path, *, with_open_calls: bool = False, progress: Progress | None = None
+) -> Head:
+    """Move a whole ledger to a new place, between a file and a server or within either; its head.
+
+    Guarantees: the chain is verified before and after, entry for entry and secret for secret; the source is held
+    against every writer meanwhile and marked as moved before the target may be charged, so a crash at any moment leaves
+    at most one of them that can be charged. The same call again then finishes what was left.
+
+    Calls that are reserved and not settled raise `LedgerError`, unless `with_open_calls`: they stay charged for ever,
+    because whoever runs them cannot settle them any more. Errors: `InvalidParameter` where there is no source or
+    already something else at the target, `LedgerBroken` for a source that does not verify.
+    """
+    if not ledger_exists(source):
+        raise InvalidParameter("there is no ledger to move")
+    if (head := _finished(source, target)) is not None:
+        return head
+    with closing(open_ledger(source)) as ledger:
+        require(ledger.verify(progress), "the ledger does not verify, so it stays")
+    leaving, _ = bare(source)
+    arriving, upkeep = bare(target)
+    with closing(leaving), closing(arriving):
+        with leaving.writing() as old:
+            _check_open(old, with_open_calls)
+            head = leaving.bookmark.read(old)
+            if _vacant(arriving, head):
+                _copy(old, arriving, upkeep, head, progress)
+            depart(old, shown(target), head)
+        _activate(arriving, head)
+    return head
+
+
+def _finished(source: str | Path, target: str | Path) -> Head | None:
+    """Finish a move whose source was marked already; None if it was not."""
+    with closing(bare(source)[0]) as store, store.reading() as connection:
+        if connection.execute(select(chain.c.format)).scalar_one() != DEPARTED:
+            return None
+        place, head = place_of(connection)
+    if place != shown(target):
+        raise InvalidParameter(f"the ledger was moved to {place}")
+    if not ledger_exists(target):
+        raise LedgerError(f"the ledger was moved to {place}, and is not there any more")
+    with closing(bare(target)[0]) as store:
+        _activate(store, head)
+    return head
+
+
+def _vacant(arriving: Transactions, head: Head) -> bool:
+    """Whether the target is empty, rather than the copy of an earlier attempt that was cut off."""
+    with arriving.reading() as connection:
+        format, at = connection.execute(select(chain.c.format)).scalar_one(), arriving.bookmark.read(connection)
+    if (format, at) not in ((FORMAT, Head()), (ARRIVING, head)):
+        raise InvalidParameter("there is something at the target already: a ledger moves to a new place")
+    return bool(format == FORMAT)
+
+
+def _check_open(connection: Connection, allowed: bool) -> None:
+    count = connection.execute(select(func.count()).select_from(calls).where(calls.c.state == "reserved")).scalar_one()
+    if count and not allowed:
+        raise LedgerError(
+            f"{count} calls are reserved and not settled: wait for them, or say that they stay charged for ever"
+        )
+
+
+def _copy(old: Connection, arriving: Transactions, upkeep: Upkeep, head: Head, progress: Progress | None) -> None:
+    """Every row into the empty target, which is verified and then left unchargeable, all in one transaction."""
+    with arriving.writing() as new:
+        write_rows(old, new, head)
+        require(audit(upkeep, new, progress), "the copy does not verify, so the ledger stays")
+        arrive(new)
+
+
+def _activate(store: Transactions, head: Head) -> None:
+    """Let the target be charged; once it is, nothing changes."""
+    with store.writing() as connection:
+        if not holds(connection, head):
+            raise LedgerBroken("what is at the target is not the ledger that moved there, or an older copy of it")
+        activate(connection)

@@ -1,1 +1,0 @@
-"""Where ledgers are, and how they get elsewhere."""

@@ -1,0 +1,422 @@
+"""Verification of a ledger: every hash, total, account and answer recomputed from its entries, in memory or in SQL."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, case, func, literal_column, select
+from sqlalchemy.exc import DatabaseError
+
+from chary.amounts import Basic
+from chary.errors import LedgerBroken
+from chary.ledger.accounts import Account, Books
+from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
+from chary.ledger.ledger import Progress
+from chary.ledger.records import State, Verification
+from chary.ledger.sql.schema import analysts, answers, calls, chain, chargeable, datasets, entries, format_of, tallies
+from chary.ledger.sql.statements import entry_columns
+from chary.ledger.sql.transaction import account_of, count_of, entry_of, purse_of
+from chary.ledger.store import Upkeep
+
+# The recomputation of a ledger from its entries: every hash, every rule and every running total.
+
+# A damaged ledger has as many problems as entries: a hundred lines can be read. Progress is told every 2,000 entries,
+# some tens of milliseconds.
+SHOWN = 100
+STEP = 2_000
+
+
+class Audit:
+    """Reads entries in order, folds them into books of its own and collects what does not add up.
+
+    After a wrong hash the recorded one is believed, so that one changed field is one problem, not thousands.
+
+    >>> audit = Audit()
+    >>> audit.read(ChainEntry(2, Kind.NOTE, "visits"))
+    >>> audit.verdict().problems
+    ['entry 1 is missing', 'entry 2: its dataset is opened twice or never']
+    """
+
+    def __init__(self) -> None:
+        self.books = Books()
+        self.number = 0
+        self.hash = GENESIS
+        self._problems: list[str] = []
+        self._unlisted = 0
+
+    def report(self, problem: str) -> None:
+        """Add a problem, or only count it if many are listed already."""
+        if len(self._problems) < SHOWN - 1:
+            self._problems.append(problem)
+        else:
+            self._unlisted += 1
+
+    def expect(self, right: bool, problem: str) -> None:
+        """Report the problem unless all is right."""
+        if not right:
+            self.report(problem)
+
+    def read(self, entry: ChainEntry, sealed: str | None = None) -> None:
+        """Check the next entry, and its hash if it has one, and post it."""
+        if entry.number != self.number + 1:
+            self.report(f"entry {self.number + 1} is missing")
+        if sealed is not None:
+            self.expect(seal(self.hash, entry) == sealed, f"entry {entry.number}: its hash does not follow")
+            self.hash = sealed
+        self.number = entry.number
+        objections = list(self.books.objections(entry))
+        for objection in objections:
+            self.report(f"entry {entry.number}: {objection}")
+        if not objections:
+            self.books.post(entry)
+
+    def skip(self, number: int, problem: str, sealed: object) -> None:
+        """Report the next entry as one that cannot be read; what follows is checked against the hash it has."""
+        if number != self.number + 1:
+            self.report(f"entry {self.number + 1} is missing")
+        self.report(problem)
+        self.number, self.hash = number, sealed if isinstance(sealed, str) else self.hash
+
+    def compare(self, held: Mapping[str, Account]) -> None:
+        """Report every dataset whose stored terms or totals differ from the recomputed ones."""
+        for name in sorted(held.keys() | self.books.accounts.keys()):
+            stored, derived = held.get(name), self.books.accounts.get(name)
+            if stored is None or derived is None:
+                self.report(f"dataset {name!r} is in the totals or in the entries, but not in both")
+                continue
+            for part in ("terms", "purse", "version", "analysts", "tallies"):
+                same = getattr(stored, part) == getattr(derived, part)
+                self.expect(same, f"dataset {name!r}: its {part} differ from what the entries say")
+
+    def verdict(self) -> Verification:
+        """What was found so far."""
+        more = [f"and {self._unlisted} more"] if self._unlisted else []
+        return Verification(self.number, self._problems + more)
+
+
+def audited(
+    entries: Iterable[ChainEntry],
+    total: int,
+    accounts: Mapping[str, Account],
+    answers: Mapping[int, str],
+    progress: Progress | None,
+) -> Verification:
+    """The verdict on a ledger that is wholly in memory; its hashes are made on demand and need no check."""
+    audit = Audit()
+    for entry in entries:
+        audit.read(entry)
+        if entry.kind == Kind.SETTLE:
+            same = digest(answers.get(entry.call, "")) == entry.answer_hash
+            audit.expect(same, f"call {entry.call}: its answer was changed")
+        if progress and (entry.number % STEP == 0 or entry.number == total):
+            progress(entry.number, total)
+    audit.compare(accounts)
+    return audit.verdict()
+
+
+# The check at every opening: about a second at most for a million entries, because SQL does the sums.
+
+# A thousand hashes take milliseconds; a crash or a careless copy damages the end. All of them are for `verify`.
+TAIL = 1_000
+# Each half is below 2**31 (the higher one keeps the sign), so up to 2**32 entries sum up within 64 bits.
+_HALF = 2**31
+# What PostgreSQL says of a sum that overflows.
+_OUT_OF_RANGE = "22003"
+
+
+def _halves(column: Any, name: str) -> list[Any]:
+    """The sum in two parts, because SQL's own sum of large amounts would overflow."""
+    # Written out: engines differ in the type that they give to a bound number, and so in what they can shift by it.
+    shift: ColumnElement[int] = literal_column("31")
+    mask: ColumnElement[int] = literal_column(str(_HALF - 1))
+    high, low = func.sum(column.op(">>")(shift)), func.sum(column.op("&")(mask))
+    return [func.coalesce(high, 0).label(f"{name}_high"), func.coalesce(low, 0).label(f"{name}_low")]
+
+
+def _net(stated: Any, back: Any) -> Any:
+    return case((entries.c.kind == "reserve", stated), else_=0) - back
+
+
+_sums_of_entries = select(
+    func.count(),
+    func.coalesce(func.max(entries.c.number), 0),
+    *_halves(_net(entries.c.main, entries.c.back_main), "main"),
+    *_halves(_net(entries.c.delta, entries.c.back_delta), "delta"),
+).select_from(entries)
+_sums_of_calls = select(
+    calls.c.dataset, calls.c.analyst, calls.c.state, func.sum(calls.c.charged_main), func.sum(calls.c.charged_delta)
+).group_by(calls.c.dataset, calls.c.analyst, calls.c.state)
+_totals_of_analysts = select(
+    analysts.c.dataset,
+    analysts.c.analyst,
+    analysts.c.spent_main,
+    analysts.c.spent_delta,
+    analysts.c.open_main,
+    analysts.c.open_delta,
+)
+_totals_of_datasets = select(
+    datasets.c.name, datasets.c.spent_main, datasets.c.spent_delta, datasets.c.open_main, datasets.c.open_delta
+)
+_added = (
+    select(entries.c.dataset, *_halves(entries.c.basic, "basic"))
+    .where(entries.c.kind == "reserve", entries.c.basic > 0)
+    .group_by(entries.c.dataset)
+)
+_given_back = (
+    select(entries.c.dataset, *_halves(entries.c.basic, "basic"))
+    .join(calls, calls.c.number == entries.c.number)
+    .where(calls.c.state == "voided", entries.c.basic > 0)
+    .group_by(entries.c.dataset)
+)
+_accounts_of_datasets = select(
+    datasets.c.name,
+    datasets.c.capacity_main,
+    datasets.c.spent_main,
+    datasets.c.capacity_basic,
+    datasets.c.spent_basic,
+    datasets.c.alone,
+)
+_tail = select(*entry_columns, entries.c.hash).order_by(entries.c.number.desc()).limit(TAIL + 1)
+
+# What reading rows raises whose bytes were changed: the engine notices, or a number is suddenly a text.
+UNREADABLE = (DatabaseError, sqlite3.Error, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
+
+Totals = tuple[int, ...]
+_NONE: Totals = (0, 0, 0, 0)
+
+
+def check(upkeep: Upkeep, connection: Connection) -> None:
+    """Raise `LedgerBroken` if numbering, totals, or the end of the chain are wrong.
+
+    Another format raises `LedgerError`. A change further back that leaves all sums alone is found by `verify`.
+    """
+    try:
+        head = connection.execute(select(chain.c.format, chain.c.entries, chain.c.head)).one_or_none()
+        if head is None:
+            raise LedgerBroken("the head of the chain is missing")
+        chargeable(connection, head.format)
+        _check_entries(connection, head.entries)
+        _check_calls(connection)
+        _check_accounts(connection)
+        _check_tail(connection, head.head)
+        if not upkeep.sealed(connection):
+            raise LedgerBroken("the secrets and the chain are of different moments")
+    except UNREADABLE as error:
+        if _engine_s_own(error):
+            raise
+        # An honest sum never overflows: every cap is at most 2^62.
+        told = "the sums of the ledger overflow" if _overflown(error) else "rows of the ledger cannot be read"
+        raise LedgerBroken(told) from None
+
+
+def _engine_s_own(error: Exception) -> bool:
+    """Whether the engine says itself what is wrong, such as a lock, rather than that it cannot make sense of a row."""
+    told = getattr(error, "orig", error)
+    if hasattr(told, "sqlstate"):
+        return bool(told.sqlstate != _OUT_OF_RANGE)
+    return bool(getattr(told, "sqlite_errorcode", sqlite3.SQLITE_ERROR) != sqlite3.SQLITE_ERROR)
+
+
+def _overflown(error: Exception) -> bool:
+    return "overflow" in str(error) or getattr(getattr(error, "orig", None), "sqlstate", "") == _OUT_OF_RANGE
+
+
+def _check_entries(connection: Connection, recorded: int) -> None:
+    row = connection.execute(_sums_of_entries).one()
+    if not row[0] == row[1] == recorded:
+        raise LedgerBroken("the numbering of the entries has a gap, or entries are missing at the end")
+    # Some engines sum whole numbers up to decimal ones.
+    high_main, low_main, high_delta, low_delta = (int(each) for each in row[2:])
+    spent = [high_main * _HALF + low_main, high_delta * _HALF + low_delta]
+    totals = connection.execute(_totals_of_datasets).all()
+    if spent != [sum(each.spent_main for each in totals), sum(each.spent_delta for each in totals)]:
+        raise LedgerBroken("the running totals are not the sums of the entries")
+
+
+def _check_calls(connection: Connection) -> None:
+    by_analyst: dict[tuple[str, str], Totals] = {}
+    for dataset, analyst, state, main, delta in connection.execute(_sums_of_calls):
+        part = (main, delta, main, delta) if state == "reserved" else (main, delta, 0, 0)
+        by_analyst[dataset, analyst] = _plus(by_analyst.get((dataset, analyst), _NONE), part)
+    by_dataset: dict[str, Totals] = {}
+    for dataset, analyst, *totals in connection.execute(_totals_of_analysts):
+        _same(by_analyst.get((dataset, analyst), _NONE), tuple(totals), "an analyst")
+        by_dataset[dataset] = _plus(by_dataset.get(dataset, _NONE), tuple(totals))
+    for dataset, *totals in connection.execute(_totals_of_datasets):
+        _same(by_dataset.get(dataset, _NONE), tuple(totals), "a dataset")
+
+
+def _check_accounts(connection: Connection) -> None:
+    added, back = (
+        {dataset: int(high) * _HALF + int(low) for dataset, high, low in connection.execute(sums)}
+        for sums in (_added, _given_back)
+    )
+    for row in connection.execute(_accounts_of_datasets):
+        account = Basic(row.capacity_basic, row.spent_basic, bool(row.alone))
+        if row.alone not in (0, 1) or not account.sound(row.spent_main <= row.capacity_main):
+            raise LedgerBroken("a dataset has spent more than its accounts hold")
+        # An account that is closed holds one step more than its capacity, whatever came since.
+        if account.fits(0) and account.spent != added.get(row.name, 0) - back.get(row.name, 0):
+            raise LedgerBroken("the running total of a basic account is not the sum of its calls")
+
+
+def _check_tail(connection: Connection, head: str) -> None:
+    rows = list(connection.execute(_tail))[::-1]
+    previous = GENESIS if len(rows) <= TAIL else rows.pop(0).hash
+    for row in rows:
+        if seal(previous, entry_of(row)) != row.hash:
+            raise LedgerBroken(f"the hash chain breaks at entry {row.number}")
+        previous = row.hash
+    if previous != head:
+        raise LedgerBroken("the chain does not end in the recorded head")
+
+
+def _plus(left: Totals, right: Totals) -> Totals:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def _same(sums: Totals, recorded: Totals, whose: str) -> None:
+    if sums != recorded:
+        raise LedgerBroken(f"the running totals of {whose} are not the sums of its calls")
+
+
+# The full verification of a ledger in SQL: streams the entries and compares every derived row with them.
+
+_page = (
+    select(*entry_columns, entries.c.hash)
+    .where(entries.c.number > bindparam("after"))
+    .order_by(entries.c.number)
+    .limit(STEP)
+)
+_calls = (
+    select(calls, answers.c.answer)
+    .outerjoin(answers, answers.c.call == calls.c.number)
+    .where(calls.c.number.in_(bindparam("numbers", expanding=True)))
+)
+
+Expected = dict[int, tuple[ChainEntry, ChainEntry | None]]
+AnyRow = Row[*tuple[Any, ...]]
+
+
+def audit(upkeep: Upkeep, connection: Connection, progress: Progress | None) -> Verification:
+    """Recompute everything from the entries, in memory that does not grow with their number.
+
+    The structure of the tables, with all indexes, is checked first where the engine can do that. Damage that keeps a
+    stored row from being read at all is reported, not raised.
+    """
+    found = Audit()
+    try:
+        for problem in upkeep.structure(connection):
+            found.report(problem)
+        _follow(upkeep, connection, found, progress)
+    except UNREADABLE as error:
+        found.report(f"what follows entry {found.number} cannot be read ({type(error).__name__})")
+    return found.verdict()
+
+
+def _follow(upkeep: Upkeep, connection: Connection, found: Audit, progress: Progress | None) -> None:
+    total = connection.execute(select(func.count()).select_from(entries)).scalar_one()
+    reserved, settled = 0, 0
+    for page in _pages(connection):
+        closed = _read(found, page)
+        reserved += sum(row.kind == Kind.RESERVE for row in page)
+        settled += sum(row.kind == Kind.SETTLE for row in page)
+        _compare_calls(connection, found, closed)
+        if progress:
+            progress(min(total, found.number), total)
+    _compare_calls(connection, found, {number: (entry, None) for number, entry in found.books.open.items()})
+    _compare_rest(connection, found, reserved, settled)
+    _compare_secrets(upkeep, connection, found)
+
+
+def _pages(connection: Connection) -> Iterator[list[AnyRow]]:
+    after = -(2**62)
+    while page := list(connection.execute(_page, {"after": after})):
+        yield page
+        after = page[-1].number
+
+
+def _read(found: Audit, page: list[AnyRow]) -> Expected:
+    """Read a page of entries; what is returned are the calls it closes."""
+    closed: Expected = {}
+    for row in page:
+        try:
+            entry = entry_of(row)
+        except LedgerBroken as error:
+            found.skip(row.number, str(error), row.hash)
+            continue
+        held = found.books.open.get(entry.call)
+        found.read(entry, row.hash)
+        if held is not None and entry.call not in found.books.open:
+            closed[entry.call] = (held, entry)
+    return closed
+
+
+def _compare_calls(connection: Connection, found: Audit, expected: Expected) -> None:
+    numbers = sorted(expected)
+    for start in range(0, len(numbers), STEP):
+        part = numbers[start : start + STEP]
+        rows = {row.number: row for row in connection.execute(_calls, {"numbers": part})}
+        for number in part:
+            reserved, closed = expected[number]
+            row = rows.get(number)
+            right = row is not None and tuple(row[:8]) == _derived(reserved, closed)
+            found.expect(right, f"call {number}: it is missing or differs from what the entries say")
+            if row is not None:
+                _compare_answer(found, row, closed)
+
+
+def _compare_answer(found: Audit, row: AnyRow, closed: ChainEntry | None) -> None:
+    expected = closed.answer_hash if closed is not None and closed.kind == Kind.SETTLE else None
+    told = digest(row.answer) if isinstance(row.answer, str) else row.answer
+    right = told == expected
+    found.expect(right, f"call {row.number}: its answer was changed, removed or added")
+
+
+def _derived(reserved: ChainEntry, closed: ChainEntry | None) -> tuple[object, ...]:
+    """The row of a call as it follows from its entries."""
+    owner = (reserved.number, reserved.dataset, reserved.analyst, reserved.request)
+    if closed is None:
+        return (*owner, State.RESERVED, None, reserved.main, reserved.delta)
+    state = State.SETTLED if closed.kind == Kind.SETTLE else State.VOIDED
+    return (*owner, state, closed.number, closed.main, closed.delta)
+
+
+def _compare_rest(connection: Connection, found: Audit, reserved: int, settled: int) -> None:
+    head = connection.execute(select(chain)).all()
+    found.expect(
+        head == [(1, format_of(connection), found.number, found.hash)], "the recorded head is not the end of the chain"
+    )
+    for table, expected in ((calls, reserved), (answers, settled)):
+        count = connection.execute(select(func.count()).select_from(table)).scalar_one()
+        found.expect(count == expected, f"there are {count} {table.name} where the entries say {expected}")
+    found.compare(_accounts(connection, found))
+
+
+def _compare_secrets(upkeep: Upkeep, connection: Connection, found: Audit) -> None:
+    found.expect(upkeep.sealed(connection), "the secrets and the chain are of different moments")
+    for call in upkeep.changed_secrets(connection):
+        found.report(f"call {call}: its secret was changed")
+
+
+def _accounts(connection: Connection, found: Audit) -> dict[str, Account]:
+    """The stored totals; what cannot be read is reported and left out."""
+    accounts: dict[str, Account] = {}
+    for row in connection.execute(select(datasets)):
+        try:
+            accounts[row.name] = account_of(row)
+        except (LedgerBroken, ValueError):
+            found.report(f"dataset {row.name!r}: its row is damaged")
+    for row in connection.execute(select(analysts)):
+        try:
+            accounts[row.dataset].analysts[row.analyst] = purse_of(row)
+        except (KeyError, LedgerBroken, ValueError):
+            found.report(f"analyst {row.analyst!r} of dataset {row.dataset!r}: the row is damaged or astray")
+    for row in connection.execute(select(tallies)):
+        try:
+            accounts[row.dataset].tallies[row.kind] = count_of(row)
+        except (KeyError, LedgerBroken, ValueError):
+            found.report(f"tally {row.kind!r} of dataset {row.dataset!r}: the row is damaged or astray")
+    return accounts
