@@ -12,6 +12,7 @@ from chary.amounts import LIMIT, Basic
 from chary.errors import BudgetRefused, LedgerBroken, LedgerMismatch
 from chary.ledger import Amount, MemoryLedger, SqlLedger
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
+from chary.ledger.locations import back_up, move
 
 from .kit import ANSWER, KINDS, QUESTION, make, opened, terms
 
@@ -236,11 +237,6 @@ def test_an_earlier_version_does_not_open_it(tmp_path):
 
 
 def test_a_moved_or_copied_ledger_has_both_accounts(tmp_path, postgres):
-    from chary.ledger.locations import (
-        back_up,  # noqa: PLC0415
-        move,  # noqa: PLC0415
-    )
-
     path, url = tmp_path / "here.ledger", postgres.schema()
     with closing(SqlLedger(path)) as ledger:
         ledger.open(TERMS)

@@ -1,4 +1,4 @@
-"""Rows as sessions and engines know them: readings, batches, limits of entries, allowances of units, steps of a series."""
+"""Rows as sessions and engines know them: readings, batches, limits of entries, allowances of units, steps."""
 
 import hashlib
 import json

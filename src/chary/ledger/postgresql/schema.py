@@ -1,4 +1,4 @@
-"""The schema of a ledger on a PostgreSQL server: its migrations, and the roles that may write, read or administer it."""
+"""The schema of a ledger on a PostgreSQL server: its migrations, and the roles that may write, read or rule it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of a PostgreSQL server: what is accepted of relations, views, types and columns, and how their rows are read."""
+"""Tables of a PostgreSQL server: which relations, views, types and columns are accepted, and how rows are read."""
 
 import re
 from collections.abc import Mapping, Sequence
