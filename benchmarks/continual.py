@@ -27,7 +27,7 @@ from chary.accounting.continual import (
 )
 from chary.accounting.schedules import EpochRuns, best_growth
 from chary.calls import ContinualCount
-from chary.growing import CountsBox
+from chary.growth import CountsBox
 from chary.mechanisms import Gaussian, Laplace
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.noise import OperatingSystem

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from chary.learning import PrivateLogisticRegression, PrivateSVC, design_matrix
-from chary.learning.erm.linear import PrivateClassifier
-from chary.learning.erm.risk import choose_lam
+from chary.learning.linear import PrivateClassifier
+from chary.learning.risk_bounds import choose_lam
 from chary.noise import Seeded
 from measuring import announce, full, seconds, show
 from model_selection import ADULT, CLASSES, LABEL, TESTED, features

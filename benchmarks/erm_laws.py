@@ -18,10 +18,8 @@ from sklearn.base import clone
 
 from chary.accounting import zero_concentrated_rho_down
 from chary.learning import PrivateLogisticRegression, PrivateSVC, TrainingBox, design_matrix
-from chary.learning.erm import PrivateQuantileRegressor
-from chary.learning.erm.laws.box_laws import earlier_box_law
-from chary.learning.erm.linear import PrivateLinear
-from chary.learning.erm.risk import choose_lam, excess_risk_up
+from chary.learning.linear import PrivateLinear, PrivateQuantileRegressor
+from chary.learning.risk_bounds import choose_lam, earlier_box_law, excess_risk_up
 from chary.noise import Seeded
 from measuring import announce, full, show
 from model_selection import ADULT, CLASSES, LABEL, features

@@ -24,9 +24,9 @@ from chary.accounting import ZeroConcentrated
 from chary.calls import Schedule
 from chary.filters import Filter
 from chary.learning import PrivateLogisticRegression, design_matrix
-from chary.learning.erm import TrainingBox, TrainingRun, draw_curve
-from chary.learning.erm.linear import PrivateClassifier
-from chary.learning.erm.risk import choose_lam, excess_risk_up
+from chary.learning.growth import TrainingBox, TrainingRun, draw_curve
+from chary.learning.linear import PrivateClassifier
+from chary.learning.risk_bounds import choose_lam, excess_risk_up
 from chary.noise import Seeded
 from measuring import FULL, announce, full, seconds, show
 from model_selection import ADULT, CLASSES, DELTA, LABEL, TESTED, features

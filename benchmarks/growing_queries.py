@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 import chary
 from chary import Budget, Session, noise
 from chary.calls import Schedule, SparseWeights, Weights
-from chary.growing import MWEMBox
+from chary.growth import MWEMBox
 from growing_tables import Analyst, GrowingTable, adult, drawn, randhie
 from measuring import FULL, announce, duration, full, show
 

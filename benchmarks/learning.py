@@ -48,7 +48,7 @@ from chary.learning import (
     spread_points,
     teach,
 )
-from chary.learning.pate.rounds_of_labels import Pupil
+from chary.learning.pate import Pupil
 from chary.noise import Seeded
 from measuring import announce, full, show
 

@@ -33,9 +33,8 @@ from chary.accounting import Event, Extendable, Pure, Targeted, ZeroConcentrated
 from chary.data import Neighbouring
 from chary.filters import Budget, RenyiFilter
 from chary.learning.features import Categorical, Cells, Cuts, Feature, Span
-from chary.learning.pate.counting_bayes import CountingBayes
-from chary.learning.search.candidate import Candidate
-from chary.learning.search.private_search import PrivateSearch
+from chary.learning.naive_bayes import CountingBayes
+from chary.learning.search import Candidate, PrivateSearch
 from chary.mechanisms import Additive, Gaussian
 from chary.noise import Seeded
 from measuring import announce, full, seconds, show

@@ -14,7 +14,7 @@ import chary
 from chary import Budget, count
 from chary.accounting.schedules import EveryRun, best_growth, epochs_error, published_growth
 from chary.calls import Schedule
-from chary.growing import CountsBox
+from chary.growth import CountsBox
 from measuring import announce, duration, show
 
 KEYS = 20

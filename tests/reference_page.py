@@ -8,7 +8,7 @@ import chary.advise
 import chary.audit
 import chary.calls
 import chary.experiments
-import chary.growing
+import chary.growth
 import chary.learning
 import chary.session
 import chary.streaming
@@ -51,7 +51,7 @@ SUBJECTS = {
 PACKAGES = {
     "Sessions' figures": chary.session,
     "Advice": chary.advise,
-    "Growing databases": chary.growing,
+    "Growing databases": chary.growth,
     "Robust streams": chary.streaming,
     "Private learning": chary.learning,
     "Attacks": chary.audit,

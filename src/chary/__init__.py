@@ -102,7 +102,7 @@ _ROOMS: Final = (
     "data",
     "experiments",
     "filters",
-    "growing",
+    "growth",
     "learning",
     "ledger",
     "mechanisms",

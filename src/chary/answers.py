@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from chary.accounting.findings import Finding, Findings, Told
 from chary.amounts import Amount
+from chary.charts import Chart, Shape, spot_of
 from chary.errors import InvalidParameter
 from chary.numbers import ACCOUNTANTS, EVERY_CHARGED, MISSES_ENDED, RAW, percent, plain, priced
-from chary.pictures import Chart, Shape, spot_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,7 +145,7 @@ class Answer:
         chart = self.chart()
         if chart is None:
             raise InvalidParameter("only answers with several values have a picture, such as those of watches")
-        drawing = import_module("chary.pictures.drawing")
+        drawing = import_module("chary.plots")
         return drawing.plotted(chart) if path is None else drawing.save(chart, path)
 
     def _numbers(self) -> Sequence[int]:
@@ -285,7 +285,7 @@ class Table(Answer):
         below = "; ".join(text for text in (RAW if self._raw else None, self.price) if text is not None)
         table = _html([{name: _shown(value) for name, value in row.items()} for row in self.rows()], below or None)
         chart = self.chart() if len(self) > 1 else None
-        return table if chart is None else f"{table}{import_module('chary.pictures.drawing').svg(chart)}"
+        return table if chart is None else f"{table}{import_module('chary.plots').svg(chart)}"
 
 
 @dataclass(frozen=True)

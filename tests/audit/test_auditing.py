@@ -10,13 +10,9 @@ from scipy.stats import binom
 
 from chary import Algorithm, Budget, count, noise
 from chary.audit import audit, audit_kinds, epsilon_shown
-from chary.audit.auditing.distinguishing import most_shown
-from chary.audit.auditing.enumeration import LOST, Enumeration, TooMany
-from chary.audit.auditing.exact_bounds import exact_epsilon, needed_price
-from chary.audit.auditing.outcome_numbers import matrices
-from chary.audit.auditing.running import audit_case
-from chary.audit.auditing.shown_bounds import lower_chance, upper_chance
-from chary.audit.worst_cases.all_cases import named, worst_cases
+from chary.audit.auditor import audit_case, named, worst_cases
+from chary.audit.enumeration import LOST, Enumeration, TooMany
+from chary.audit.findings import exact_epsilon, lower_chance, matrices, most_shown, needed_price, upper_chance
 from chary.calls import Test, kinds
 from chary.errors import InvalidParameter
 from chary.filters import RenyiFilter

@@ -8,8 +8,7 @@ import pytest
 
 from chary import count
 from chary.audit import audit
-from chary.audit.auditing.running import audit_case
-from chary.audit.worst_cases.all_cases import worst_cases
+from chary.audit.auditor import audit_case, worst_cases
 from chary.calls import ReleaseIf, Test
 from chary.data import CSV
 from tests.audit.broken import charging, noises, readers, sparse_vectors

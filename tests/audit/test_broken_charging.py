@@ -6,10 +6,9 @@ import pyarrow as pa
 import pytest
 
 from chary import count
-from chary.audit.auditing.distinguishing import most_shown
-from chary.audit.auditing.outcome_numbers import matrices
-from chary.audit.worst_cases.of_thresholds import COUNTED, even
-from chary.audit.worst_cases.worst_case import DELTA, Tables, renyi
+from chary.audit.cases.tests import COUNTED, even
+from chary.audit.findings import matrices, most_shown
+from chary.audit.transcripts import DELTA, Tables, renyi
 from chary.calls import Individual, Race
 from chary.core.plan import Touched
 from chary.mechanisms.sketches import Counters

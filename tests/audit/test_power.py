@@ -9,13 +9,10 @@ import pytest
 
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import draw_table
-from chary.audit.auditing.composed import of_run
-from chary.audit.auditing.enumeration import LOST, Enumeration, TooMany
-from chary.audit.auditing.exactly import _hit_law, by_own_law
-from chary.audit.auditing.read_once import ReadOnce, kept
-from chary.audit.auditing.running import audit_case
-from chary.audit.worst_cases.all_cases import worst_cases
-from chary.audit.worst_cases.worst_case import renyi
+from chary.audit.auditor import audit_case, worst_cases
+from chary.audit.enumeration import LOST, Enumeration, TooMany
+from chary.audit.exact_audits import _hit_law, by_own_law, of_run
+from chary.audit.transcripts import ReadOnce, kept, renyi
 from chary.data import Neighbouring, count
 from chary.data.rows import Rooms
 from chary.data.table import living

@@ -60,7 +60,7 @@ from chary.calls import (
     When,
 )
 from chary.data import Ballots
-from chary.growing import CountsBox
+from chary.growth import CountsBox
 from chary.session import open_rows
 from tests.session.kit import CLINICS
 

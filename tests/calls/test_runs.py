@@ -6,7 +6,7 @@ from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, Invalid
 from chary.amounts import Amount
 from chary.calls import Individual, Schedule, Test, kinds
 from chary.calls.run import Opening, run_kinds
-from chary.growing import CountsBox
+from chary.growth import CountsBox
 from tests.calls.samples import SAMPLES, answering, one
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import visits

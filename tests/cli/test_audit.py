@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from chary.audit.auditing import all_kinds
-from chary.audit.auditing.audit_findings import Audited
+from chary.audit import auditor as all_kinds
+from chary.audit.findings import Audited
 from chary.cli.app import BAD_INPUT, OK, run
 
 

@@ -12,10 +12,8 @@ from chary.accounting.gaussian_noise import gaussian_delta
 from chary.cli import run
 from chary.cli.evidence import demo_command
 from chary.demo import story
-from chary.demo.indicators import INDICATORS, alarms, indicators, true_counts
-from chary.demo.panel import YEARS, of_year, people
-from chary.demo.rivals import Rivals
-from chary.demo.story import BAR, BUDGET, HITS, TESTS
+from chary.demo.panel import INDICATORS, YEARS, alarms, indicators, of_year, people, true_counts
+from chary.demo.story import BAR, BUDGET, HITS, TESTS, Rivals
 from chary.ledger import SqlLedger
 from tests.paths import ROOT
 

@@ -12,7 +12,7 @@ import chary
 from chary import Bins
 from chary.calls import WeightedAnswer, Weights
 from chary.errors import InvalidParameter
-from chary.growing.weights_plots import KINDS, draw_answers, draw_synthetic, marginal
+from chary.growth.plots import KINDS, draw_answers, draw_synthetic, marginal
 
 ROWS = "--each-row --relation replace --columns age=BIGINT --epsilon 1 --delta 1e-6 --epsilon-per-call 0.05"
 CELLS = "--alpha 0.1 --bins age=0,25,50,75,100 --values clinic=a,b"

@@ -14,7 +14,7 @@ import pytest
 import chary
 from chary.calls import Schedule, Weights
 from chary.cli import run
-from chary.growing import CountsBox
+from chary.growth import CountsBox
 from chary.ledger import SqlLedger
 from chary.session import STEPS
 

@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary.calls import Schedule
-from chary.growing import CountsBox
+from chary.growth import CountsBox
 from tests.children import Python
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from tests.paths import ROOT
 PAGE = ROOT / "docs" / "papers.md"
 PAPERS = ROOT.parent / "shared" / "papers"
 SOURCES = {"TCT": "000", "GAUSS": "002", "SVT": "003", "GROW": "004"}
-ROOMS = ["calls", "accounting", "mechanisms", "filters", "growing", "learning", "audit", "streaming"]
+ROOMS = ["calls", "accounting", "mechanisms", "filters", "growth", "learning", "audit", "streaming"]
 ITEM = r"(?:Algorithm|Theorem|Lemma|Corollary|Definition|Remark|Example) (?:[A-Z]\.\d+|\d+\.\d+|\d+)"
 LINK = r"\]\(([^)#]*)(?:#([^)]*))?\)"
 

@@ -7,10 +7,23 @@ import pytest
 import scipy
 
 from chary.experiments import DataFolder
-from chary.experiments.selection.alarm_runs import DELTA, RULES, GaussianRuns, UsedUp, averaged, stopped
-from chary.experiments.selection.daily_series import BIKES, LONDON, SERIES, SOLAR, DailySeries, scored
-from chary.experiments.selection.halting_losses import stopping_time
-from chary.experiments.selection.hit_methods import METHODS, until_spent
+from chary.experiments.alarms import (
+    BIKES,
+    DELTA,
+    LONDON,
+    METHODS,
+    RULES,
+    SERIES,
+    SOLAR,
+    DailySeries,
+    GaussianRuns,
+    UsedUp,
+    averaged,
+    scored,
+    stopped,
+    until_spent,
+)
+from chary.experiments.gaussian_losses import stopping_time
 from chary.mechanisms.additive import Laplace
 from chary.mechanisms.gaussian import RestartingThreshold
 from chary.mechanisms.threshold_tests import ThresholdLaw

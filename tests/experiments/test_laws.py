@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from chary.accounting import exact_total, halted_epsilon_up, noisy_max_epsilon_up, sparse_noise
-from chary.experiments.charging.totals_by_hits import renyi_hits_total, simple_total
-from chary.experiments.growing.panel_queries import condition_of, conditions_drawn, drawn, share_of, universe
-from chary.experiments.growing.schedule_streams import KEYS, rows_by_key
-from chary.experiments.needed_distance import needed
-from chary.experiments.selection.halting_losses import run_terms
-from chary.experiments.selection.monte_carlo_losses import QUERIES, STEPS, UNITS, drawn_halt, drawn_maximum
+from chary.experiments.gaussian_losses import QUERIES, STEPS, UNITS, drawn_halt, drawn_maximum, run_terms
+from chary.experiments.schedules import KEYS, rows_by_key
+from chary.experiments.sparse_vector import needed
+from chary.experiments.synthesis import condition_of, conditions_drawn, drawn, share_of, universe
+from chary.experiments.target_charging import renyi_hits_total, simple_total
 from chary.mechanisms.threshold_tests import SparseVectorMachine
 from chary.noise import Seeded
 

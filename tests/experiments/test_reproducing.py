@@ -7,7 +7,7 @@ import pytest
 
 from chary.errors import InvalidInput, InvalidParameter
 from chary.experiments import EXPERIMENTS, DataFolder, Experiment, Measurements, Trend, experiment, reproduce, workers
-from chary.experiments.reproducing import seed_of
+from chary.experiments.reproduction import seed_of
 
 
 class Squares(Experiment):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chary.experiments import EXPERIMENTS, DataFolder, Measurements, experiment
-from chary.experiments.reproducing import picture, seed_of
+from chary.experiments.reproduction import picture, seed_of
 from tests.experiments.recorded import recorded
 from tests.paths import beside
 

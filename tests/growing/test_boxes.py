@@ -9,7 +9,7 @@ import pytest
 from chary import Algorithm, InvalidParameter, InvalidQuery, Neighbouring, count, histogram, total
 from chary.accounting.accuracy import rank_errors_up
 from chary.accounting.schedules import Law
-from chary.growing import AlgorithmBox, CountsBox, QuantilesBox
+from chary.growth import AlgorithmBox, CountsBox, QuantilesBox
 
 ROWS = Neighbouring("replace", None)
 SIZE = 1000

@@ -12,7 +12,7 @@ from chary import Bins, InvalidParameter, InvalidQuery, Neighbouring
 from chary.accounting import ZeroConcentrated
 from chary.accounting.synthesis import mwem_law
 from chary.calls import MWEM, Schedule
-from chary.growing import MWEMBox
+from chary.growth import MWEMBox
 from chary.noise import Seeded
 
 ROWS = Neighbouring("replace", None)

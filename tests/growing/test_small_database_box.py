@@ -9,7 +9,7 @@ import pytest
 from chary import Bins, Budget, InvalidParameter, InvalidQuery, Neighbouring, count
 from chary.accounting import Pure, ZeroConcentrated
 from chary.calls import Schedule
-from chary.growing import SmallDatabaseBox, draw_schedule
+from chary.growth import SmallDatabaseBox, draw_schedule
 from tests.session.kit import PUBLIC, sessions, spent
 
 ROWS = Neighbouring("replace", None)

@@ -11,10 +11,10 @@ from scipy.stats import chi2
 
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
+from chary.learning import search as candidate_module
 from chary.learning.features import Categorical, Span
-from chary.learning.pate.counting_bayes import CountingBayes
-from chary.learning.search import candidate as candidate_module
-from chary.learning.search.candidate import Candidate, one_row_each
+from chary.learning.naive_bayes import CountingBayes
+from chary.learning.search import Candidate, one_row_each
 from chary.mechanisms import Laplace
 from chary.noise import Enclosure, OperatingSystem, Seeded
 from tests.learning.learners import Majority

@@ -27,7 +27,7 @@ from chary.learning import (
     teach,
     train_student,
 )
-from chary.learning.pate.rounds_of_labels import plain_share
+from chary.learning.pate import plain_share
 from chary.noise import Seeded
 from chary.session import open_rows
 from tests.session.kit import NO_NOISE, PLENTY, USUAL

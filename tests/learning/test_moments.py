@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chary.learning import ConfidentGnmax
-from chary.learning.pate import moments
-from chary.learning.pate.moments import converted, likely_moments, log_doubt, log_upset
+from chary.learning import confident_gnmax as moments
+from chary.learning.confident_gnmax import converted, likely_moments, log_doubt, log_upset
 from tests.learning.laws import check_law, log_moment, masses, moved, winner_law
 
 ORDERS = np.array([1.05, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 33.0])

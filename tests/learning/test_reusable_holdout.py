@@ -13,7 +13,7 @@ from chary import AlgorithmFailed, Budget, BudgetRefused, InvalidParameter, Inva
 from chary.accounting import Targeted
 from chary.filters import largest_call
 from chary.learning import HeldOut, Overfitting, ReusableHoldout, Reused, draw_reuse, random_labels
-from chary.learning.holdout.reusable_holdout import AGREES, GRID, _told
+from chary.learning.holdout import AGREES, GRID, _told
 from chary.noise import Seeded
 
 BUDGET = Budget(1, "1e-6")

@@ -12,10 +12,10 @@ import chary
 from chary import Budget
 from chary.accounting import Extendable, Targeted
 from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter
+from chary.learning import search as module
 from chary.learning.features import Categorical, Cuts, Span
-from chary.learning.pate.counting_bayes import CountingBayes
-from chary.learning.search import private_search as module
-from chary.learning.search.private_search import PrivateSearch
+from chary.learning.naive_bayes import CountingBayes
+from chary.learning.search import PrivateSearch
 from chary.noise import Seeded
 from tests.learning.learners import SECRET, Majority
 from tests.paths import beside

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from chary.errors import InvalidParameter
-from chary.learning.pate.shards import draw_shards, equal_shards, number_units
+from chary.learning.pate import draw_shards, equal_shards, number_units
 from chary.noise import Seeded
 
 ALPHA = 1e-6

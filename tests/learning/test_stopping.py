@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from chary import Algorithm
 from chary.errors import AlgorithmFailed, InvalidParameter
-from chary.learning.search.stopping import random_stopping
+from chary.learning.search import random_stopping
 from chary.noise import Seeded
 
 ALPHA = 1e-6

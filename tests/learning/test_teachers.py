@@ -13,8 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from chary.errors import InvalidParameter
 from chary.learning import Teachers, digits
-from chary.learning.linear_estimators import Constant, choose, learn
-from chary.learning.pate.shards import draw_shards
+from chary.learning.classifiers import Constant, choose, learn
+from chary.learning.pate import draw_shards
 from chary.noise import Seeded
 
 CLASSES = ("low", "high")

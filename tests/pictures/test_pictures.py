@@ -12,11 +12,11 @@ from chary.accounting import Publication, Support
 from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import ContinualCount
 from chary.calls.answers import WatchResult
-from chary.growing import draw_counts
-from chary.growing.growth_plots import reach_of
+from chary.charts import Chart, Spot
+from chary.growth import draw_counts
+from chary.growth.plots import reach_of
 from chary.mechanisms import Laplace
-from chary.pictures import Chart, Spot
-from chary.pictures.drawing import DOUBT, INK, MOST_ROWS, SPOT, figure_of, plotted, save, styled, svg
+from chary.plots import DOUBT, INK, MOST_ROWS, SPOT, figure_of, plotted, save, styled, svg
 
 SHAPES = ("dots", "line", "columns")
 HOSTILE = "</svg><script>alert(1)</script>$\\frac{1}{0}$ & 日本\n\x07"

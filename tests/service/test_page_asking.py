@@ -6,7 +6,7 @@ import re
 import pytest
 
 from chary.calls.call import read
-from chary.pictures import Chart, Spot
+from chary.charts import Chart, Spot
 from chary.service.page.asking.answer_pictures import specification
 from chary.service.page.asking.call_forms import form_of, menu, texts_of
 from chary.service.page.asking.form_fields import PREFIX

@@ -6,7 +6,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from chary import count
-from chary.pictures import Chart, Spot
+from chary.charts import Chart, Spot
 from chary.service.page.asking.answer_pictures import specification
 from chary.service.page.asking.replays import newest
 from chary.service.page.frame.vega_pictures import drawable, drawn

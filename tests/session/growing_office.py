@@ -5,7 +5,7 @@ import polars as pl
 from chary import Budget, count
 from chary.calls import ContinualCount, GrowingSparse, Schedule, SparseWeights, Weights
 from chary.errors import BudgetRefused
-from chary.growing import CountsBox, MWEMBox, QuantilesBox, SmallDatabaseBox
+from chary.growth import CountsBox, MWEMBox, QuantilesBox, SmallDatabaseBox
 
 UNIVERSE = {"ward": range(3), "ill": [True, False]}
 QUERIES = ["ill", "ward = 1"]

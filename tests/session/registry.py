@@ -59,7 +59,7 @@ from chary.calls.selection import stored
 from chary.calls.sketch import Line
 from chary.calls.weights import HistogramRound as WeightsState
 from chary.data.queries.ordered import Mark
-from chary.growing import CountsBox
+from chary.growth import CountsBox
 from chary.mechanisms import Distinct, HiddenThreshold, Laplace
 from chary.mechanisms.continual import BinaryTree
 from chary.mechanisms.sketches import Counters

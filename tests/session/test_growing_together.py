@@ -12,7 +12,7 @@ from chary import Algorithm, count
 from chary.accounting import Targeted
 from chary.calls import MWEM, Compute, ContinualCount, GrowingSparse, Schedule, SmallDatabase, SparseWeights, Weights
 from chary.errors import BudgetRefused, InvalidParameter, UnknownHeld
-from chary.growing import AlgorithmBox, CountsBox
+from chary.growth import AlgorithmBox, CountsBox
 from chary.mechanisms.additive import unpadded
 from chary.noise import Seeded
 from chary.session import plain_composition

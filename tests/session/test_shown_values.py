@@ -8,10 +8,10 @@ from chary import Algorithm, count
 from chary.accounting import LaplaceLaw, Publication, Support
 from chary.answers import Known, NoisyNumber, NoisyNumbers
 from chary.calls import Compute, Release
+from chary.charts import Chart, Spot
 from chary.cli.asking.shown_answers import figures
 from chary.noise import Seeded
 from chary.numbers import RAW
-from chary.pictures import Chart, Spot
 from chary.report.content import PublishedValue
 from chary.report.pages import interval
 from tests.session.kit import CLINICS

@@ -15,10 +15,16 @@ from chary.core.plan import Touched
 from chary.data import Ballots
 from chary.mechanisms import CountSketch, Estimator, Exponential, FlajoletMartin, SecondMoment, new_key, rank_utilities
 from chary.noise import Seeded
-from chary.streaming import ItemFrequency, RobustStream, cancelling
-from chary.streaming.banks import Copies, SecondMoments, bank_of
-from chary.streaming.medians import ChangedMedian
-from chary.streaming.robust import _many_wrong
+from chary.streaming import (
+    ChangedMedian,
+    Copies,
+    ItemFrequency,
+    RobustStream,
+    SecondMoments,
+    _many_wrong,
+    bank_of,
+    cancelling,
+)
 from tests.noise.helpers import ALPHA
 
 WIDE = {"copies": 800, "step": "0.5", "largest": 10**7, "budget": Budget(epsilon=6, delta=1e-12), "hits": 12}

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from chary.audit.limits import value_limit
-from chary.audit.simulating import attacked, checked, generator
+from chary.audit.limits import attacked, checked, generator, value_limit
 from chary.calls import NoisyNumbers
 from chary.data import Neighbouring, RowTable, count
 from chary.errors import InvalidParameter, InvalidQuery

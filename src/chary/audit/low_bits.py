@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
-from chary.audit.differencing import SURE
-from chary.audit.limits import guess_limit
-from chary.audit.simulating import Progress, attacked, checked, generator
+from chary.audit.limits import Progress, attacked, checked, generator, guess_limit
+from chary.audit.reconstruction import SURE
 from chary.calls import NoisyNumber
 from chary.data import Neighbouring, RowTable, count
 from chary.filters import Budget

@@ -1,5 +1,4 @@
-"""Membership: whether somebody is in the data at all, traced in a mean of many attributes (Homer et al. 2008;
-Dwork, Smith, Steinke, Ullman and Vadhan 2015)."""
+"""Membership: whether somebody is in the data, traced in a mean of many attributes (Homer et al. 2008)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,8 +9,17 @@ import numpy as np
 import scipy
 from scipy.special import ndtr, ndtri
 
-from chary.audit.limits import advantage_limit, auc_limit, roc_limit
-from chary.audit.simulating import Bits, Floats, Progress, checked, generator, published_counts
+from chary.audit.limits import (
+    Bits,
+    Floats,
+    Progress,
+    advantage_limit,
+    auc_limit,
+    checked,
+    generator,
+    published_counts,
+    roc_limit,
+)
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import Number, probability, whole

@@ -276,7 +276,7 @@ class Schedule(Opening[Run[ScheduledRun | None, ScheduleState]]):
     probability `1 - beta` all runs keep the errors of the black box's law. By default it is rerun when the number
     of rows has grown by the factor `1 + growth` (at most 10), chosen for the least error if left out (BBScheduler,
     [GROW] Algorithm 1). `exponent`, such as 0.1, with rho reruns it at every size, with errors that fall as the
-    data grow (BBImprover, Algorithm 2). `chary.growing.ChangingBox` changes the algorithm, or its queries.
+    data grow (BBImprover, Algorithm 2). `chary.growth.ChangingBox` changes the algorithm, or its queries.
 
     The dataset must be one of rows that are units, one of which is replaced, so that its size is public. Where the
     session follows it (`start(..., follow=True)`), `session.append` does what is due, and so does the start. After a
@@ -418,5 +418,5 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
 
 def _box(box: Any) -> BlackBox:
     if not isinstance(box, BlackBox):
-        raise InvalidParameter("schedule a black box, such as chary.growing.AlgorithmBox(make, law=(1, 2))")
+        raise InvalidParameter("schedule a black box, such as chary.growth.AlgorithmBox(make, law=(1, 2))")
     return box

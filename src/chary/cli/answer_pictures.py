@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from chary.answers import Answer, Table
+from chary.charts import Chart, check_picture
 from chary.cli.output import errors
 from chary.errors import InvalidParameter
-from chary.pictures import Chart
-from chary.pictures.files import check_picture
 
 
 def check_drawn(call: Any, plot: Path) -> None:
@@ -39,7 +38,7 @@ def draw_answer(answer: Any, plot: Path, labels: Sequence[Any] | None, bar: Any 
         return
     named = _labelled(chart, labels)
     known = named if bar is None else replace(named, bar=float(bar))
-    import_module("chary.pictures.drawing").save(known, plot)
+    import_module("chary.plots").save(known, plot)
 
 
 def _labelled(chart: Chart, labels: Sequence[Any] | None) -> Chart:

@@ -11,15 +11,15 @@ import typer
 
 from chary.calls import Run
 from chary.calls.weights import HistogramState, KeptSparseWeights, KeptWeights
+from chary.charts import check_picture, writable
 from chary.cli.asking.opened import check_public_size, ledger_of
 from chary.cli.asking.options import LedgerOptions, Picture, SourceOptions
 from chary.cli.asking.row_commands import Stated, on_rows
 from chary.cli.commands import Found, Shown
 from chary.errors import InvalidParameter
-from chary.growing.weights_plots import draw_synthetic
+from chary.growth.plots import draw_synthetic
 from chary.ledger import ledger_exists
 from chary.numbers import whole
-from chary.pictures.files import check_picture, writable
 from chary.session import Session
 
 app = typer.Typer(no_args_is_help=True, help="What was published, as files.")

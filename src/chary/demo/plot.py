@@ -1,4 +1,4 @@
-"""The demo's picture: hits with their intervals, the same by releasing everything, and what a budget buys."""
+"""The picture of the demonstration: hits, the same by releasing everything, and what a budget buys."""
 
 from pathlib import Path
 from typing import Any, Final

@@ -3,12 +3,8 @@
 `chary reproduce` runs them. Some need public data sets that are not shipped (docs/experiments.md).
 """
 
-from chary.experiments.catalogue import EXPERIMENTS, experiment
-from chary.experiments.data_folder import DataFolder
-from chary.experiments.experiment import Experiment, Settings, Trend
-from chary.experiments.measurements import Measurements
-from chary.experiments.reproducing import Reproduced, reproduce
-from chary.experiments.workers import workers
+from chary.experiments.experiment import DataFolder, Experiment, Measurements, Settings, Trend
+from chary.experiments.reproduction import EXPERIMENTS, Reproduced, experiment, reproduce, workers
 
 __all__ = [
     "EXPERIMENTS",

@@ -10,38 +10,31 @@ try:
 except ImportError:
     raise ImportError("chary.learning needs scikit-learn: pip install 'chary[learning]'") from None
 
-from chary.learning.datasets import Split, digits, split
-from chary.learning.erm import (
-    Assumptions,
-    Improving,
-    LinearAlgorithm,
-    PrivateLogisticRegression,
-    PrivateQuantileRegressor,
-    PrivateRidge,
-    PrivateSVC,
-    TrainingBox,
-    TrainingRun,
-    design_matrix,
-    draw_curve,
-    growing_risk_up,
-    published_shape,
-    static_risk_up,
-)
-from chary.learning.features import Categorical, Cuts, Span
+from chary.learning.algorithm import LinearAlgorithm
+from chary.learning.classifiers import Split, digits, split
+from chary.learning.confident_gnmax import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
+from chary.learning.features import Categorical, Cuts, Span, design_matrix
+from chary.learning.growth import Improving, TrainingBox, TrainingRun, draw_curve
 from chary.learning.holdout import HeldOut, Overfitting, ReusableHoldout, Reused, draw_reuse, random_labels
+from chary.learning.linear import PrivateLogisticRegression, PrivateQuantileRegressor, PrivateRidge, PrivateSVC
 from chary.learning.median_slope import MedianSlope
-from chary.learning.pate.confident import ConfidentGnmax, ConfidentLabels, label_confident, label_confident_as_reported
-from chary.learning.pate.counting_bayes import CountingBayes
-from chary.learning.pate.label_choices import spread_points
-from chary.learning.pate.labelling import Released, TeacherVotes, label_points
-from chary.learning.pate.report import LabelReport, label_accuracy
-from chary.learning.pate.rounds_of_labels import Learned, teach
-from chary.learning.pate.shards import draw_shards, equal_shards
-from chary.learning.pate.strategies import AgreedLabels, ClearLabels, Corrections, EveryLabel, Strategy
-from chary.learning.pate.student import Student, train_student
-from chary.learning.pate.teachers import Teachers
-from chary.learning.search.candidate import PrivateLearner
-from chary.learning.search.private_search import Found, PrivateSearch, SearchQuote, SearchResult
+from chary.learning.naive_bayes import CountingBayes
+from chary.learning.pate import Learned, Student, Teachers, draw_shards, equal_shards, teach, train_student
+from chary.learning.pate_labels import (
+    AgreedLabels,
+    ClearLabels,
+    Corrections,
+    EveryLabel,
+    LabelReport,
+    Released,
+    Strategy,
+    TeacherVotes,
+    label_accuracy,
+    label_points,
+    spread_points,
+)
+from chary.learning.risk_bounds import Assumptions, growing_risk_up, published_shape, static_risk_up
+from chary.learning.search import Found, PrivateLearner, PrivateSearch, SearchQuote, SearchResult
 
 __all__ = [
     "AgreedLabels",

@@ -15,9 +15,9 @@ from chary.answers import raw
 from chary.calls.continual import StepContinual
 from chary.calls.schedules import RunSchedule
 from chary.calls.thresholds import Track
+from chary.charts import Chart, Shape, Spot
 from chary.numbers import plain
-from chary.pictures import Chart, Shape, Spot
-from chary.pictures.drawing import svg
+from chary.plots import svg
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
 
 # The pictures of a report: hits, keyed answers, answers that were told again and again, the budget.

@@ -16,9 +16,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
+from chary.charts import Chart
 from chary.numbers import RAW
-from chary.pictures import Chart
-from chary.pictures.drawing import INK, RULE, draw_on, height_of, styled
+from chary.plots import INK, RULE, draw_on, height_of, styled
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset
 from chary.report.pages import (
     Reported,

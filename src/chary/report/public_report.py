@@ -9,11 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from chary.charts import writable
 from chary.errors import InvalidParameter, LedgerBroken
 from chary.ledger import Ledger, ledger_exists, open_ledger
 from chary.ledger.entries import head_of, now
 from chary.numbers import Number, probability
-from chary.pictures.files import writable
 from chary.report.content import USUAL, PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit, Tell, gathered
 from chary.session.session import Session
 

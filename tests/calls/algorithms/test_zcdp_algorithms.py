@@ -7,7 +7,7 @@ from chary import Algorithm, Budget, InvalidParameter, NoPrice, RequestConflict,
 from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Compute, Race, Schedule, Select, Top, Track, Twice
-from chary.growing import AlgorithmBox
+from chary.growth import AlgorithmBox
 from tests.session.kit import USUAL, spent, visits
 
 REPLACED = {"privacy_unit": None, "relation": "replace"}

@@ -9,7 +9,7 @@ from chary import Budget, InvalidParameter, count
 from chary.accounting import ZeroConcentrated
 from chary.accounting.schedules import Law
 from chary.calls import Schedule
-from chary.growing import ChangingBox, CountsBox, QuantilesBox
+from chary.growth import ChangingBox, CountsBox, QuantilesBox
 from tests.calls.growing.continual_streams import WARDS, exactly, rows, streams
 from tests.session.kit import NO_NOISE, spent
 

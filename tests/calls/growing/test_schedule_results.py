@@ -5,7 +5,7 @@ import pytest
 
 import chary
 from chary.calls import Schedule
-from chary.growing import CountsBox
+from chary.growth import CountsBox
 
 BOX = CountsBox(chary.count("ward <= 1"))
 

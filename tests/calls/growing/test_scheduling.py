@@ -19,7 +19,7 @@ from chary.calls.schedules import BlackBox, run_of
 from chary.calls.thresholds import AskWatch, Watch
 from chary.core.plan import Touched
 from chary.filters import Price
-from chary.growing import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
+from chary.growth import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
 from chary.ledger import SqlLedger
 from chary.noise import OperatingSystem, Seeded
 from chary.session import STEPS

@@ -14,7 +14,7 @@ from chary.accounting.synthesis import mwem_law
 from chary.calls import MWEM, SmallDatabase, SparseWeights, Weights
 from chary.calls.weights import AskWeights
 from chary.data import average, weighted
-from chary.growing import MWEMBox, SmallDatabaseBox
+from chary.growth import MWEMBox, SmallDatabaseBox
 from chary.noise import Seeded
 from tests.calls.weights.sparse_weights_kit import MOST
 from tests.calls.weights.weighting_kit import UNIVERSE, weights_of

@@ -8,9 +8,8 @@ import polars as pl
 import pytest
 
 from chary.learning import Categorical, PrivateLogisticRegression, Span
-from chary.learning.erm import TrainingBox
-from chary.learning.erm.kinked_losses import Hinge, Quantile
-from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
+from chary.learning.growth import TrainingBox
+from chary.learning.losses import Hinge, Logistic, Quantile, SmoothedHinge, SquaredError, SquaredHinge
 
 ALPHA = 1e-6
 WRONG = (2 / 3, 3 / 2)

@@ -9,12 +9,18 @@ from flint import arb, ctx
 from scipy.optimize import check_grad
 
 from chary.errors import InvalidParameter
-from chary.learning.erm import losses
-from chary.learning.erm.audited import Objective, audited_optimum, passes
-from chary.learning.erm.kinked_losses import Hinge, Quantile
-from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
-from chary.learning.erm.problem import Problem
-from chary.learning.erm.roots import root_bounds, root_up
+from chary.learning import losses
+from chary.learning.losses import (
+    Hinge,
+    Logistic,
+    Quantile,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+    root_bounds,
+    root_up,
+)
+from chary.learning.optimum import Objective, Problem, audited_optimum, passes
 
 KINKED = [Hinge(Fraction(1, 4)), Quantile(Fraction(1, 2), Fraction(1), Fraction(1, 4))]
 ALL = [Logistic(), SmoothedHinge(), SquaredHinge(), SquaredError(Fraction(1)), *KINKED]

@@ -9,14 +9,19 @@ import pytest
 from scipy import optimize, stats
 
 from chary import InvalidParameter
-from chary.learning.erm import BallDescent
-from chary.learning.erm.audited import Objective
-from chary.learning.erm.descent.ball_descent import AVERAGING, CURVED_SHARE, LEAST_STEPS, PROGRESS
-from chary.learning.erm.descent.integer_gradients import IntegerGradients
-from chary.learning.erm.descent.noisy_descent import NoisyDescent
-from chary.learning.erm.descent.noisy_sum import LEAST_RHO, NoisySum
-from chary.learning.erm.laws.descent_laws import descent_rounding
-from chary.learning.erm.problem import Problem
+from chary.learning.descent import (
+    AVERAGING,
+    CURVED_SHARE,
+    LEAST_RHO,
+    LEAST_STEPS,
+    PROGRESS,
+    BallDescent,
+    IntegerGradients,
+    NoisyDescent,
+    NoisySum,
+)
+from chary.learning.optimum import Objective, Problem
+from chary.learning.risk_bounds import descent_rounding
 from chary.mechanisms import Gaussian
 from chary.noise import Seeded
 

@@ -11,10 +11,10 @@ import chary
 from chary import Budget
 from chary.calls import Compute
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
-from chary.learning.erm import PrivateLogisticRegression, PrivateRidge, design_matrix
-from chary.learning.erm import calls as module
-from chary.learning.erm.calls import sample
-from chary.learning.features import Categorical, Cuts, Span
+from chary.learning import algorithm as module
+from chary.learning.algorithm import sample
+from chary.learning.features import Categorical, Cuts, Span, design_matrix
+from chary.learning.linear import PrivateLogisticRegression, PrivateRidge
 from chary.noise import OperatingSystem, Seeded
 from tests.session.kit import NO_NOISE, PLENTY, spent
 

@@ -7,14 +7,10 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from chary.learning.erm import BallDescent
-from chary.learning.erm.audited import Objective
-from chary.learning.erm.descent.ball_descent import AVERAGING, PROGRESS, RISING
-from chary.learning.erm.descent.noisy_descent import inside
-from chary.learning.erm.laws.box_laws import earlier_box_law
-from chary.learning.erm.laws.descent_laws import TRIED, descent_height, descent_law
-from chary.learning.erm.losses import Logistic
-from chary.learning.erm.problem import Problem
+from chary.learning.descent import AVERAGING, PROGRESS, RISING, BallDescent, inside
+from chary.learning.losses import Logistic
+from chary.learning.optimum import Objective, Problem
+from chary.learning.risk_bounds import TILTS, descent_height, descent_law, earlier_box_law
 
 from .growing_kit import BETAS, BOXES, of_each_loss
 from .test_audited import unit_rows
@@ -86,7 +82,7 @@ def test_the_noise_of_the_proof_is_below_its_tail(dimension):
         along, others = generator.normal(size=runs), generator.chisquare(dimension - 1, runs) if dimension > 1 else 0
         potential += drift * along + share * (along**2 + others) / (2 * math.sqrt(dimension))
     for beta in (0.5, 0.05, 0.001):
-        tail = min((-math.log(beta) + exact_height(dimension, t)) / (t * math.sqrt(dimension)) for t in TRIED)
+        tail = min((-math.log(beta) + exact_height(dimension, t)) / (t * math.sqrt(dimension)) for t in TILTS)
         above = int((potential > tail).sum())
         assert stats.binomtest(above, runs, beta, "greater").pvalue > 1e-6
     wrong = int((potential > tail / (2 if dimension > 1 else 3)).sum())

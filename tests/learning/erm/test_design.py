@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from chary.errors import InvalidParameter
-from chary.learning.erm.design import clipped, design_matrix, width
-from chary.learning.features import Categorical, Cuts, Span
+from chary.learning.features import Categorical, Cuts, Span, clipped, design_matrix, width
 
 FEATURES = [Span("age", 0, 100), Categorical("sex", ["f", "m"]), Cuts("gain", [1, 5000])]
 ROWS = pd.DataFrame(

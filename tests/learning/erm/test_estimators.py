@@ -16,9 +16,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.learning import erm
-from chary.learning.erm.audited import Objective, audited_optimum
-from chary.learning.erm.descent.spherical import cells, grid_for
+from chary.learning import linear
+from chary.learning.optimum import Objective, audited_optimum, cells, grid_for
 from chary.noise import Seeded
 
 from .estimators_kit import ALL, ENDLESS, labels_for, logistic, median, ridge, rows_of, svc
@@ -99,7 +98,7 @@ def test_in_one_dimension_the_law_is_as_private_as_it_says():
 def test_the_noise_is_that_of_the_sensitivity(monkeypatch):
     """What the estimator hands to the sampler."""
     seen = []
-    monkeypatch.setattr(erm.linear, "cells", lambda *given: seen.append(given) or cells(*given))
+    monkeypatch.setattr(linear, "cells", lambda *given: seen.append(given) or cells(*given))
     rows, labels, _ = rows_of()
     model = logistic(epsilon="0.25").fit(rows, labels)
     ((center, scale, grid, _),) = seen
@@ -115,8 +114,8 @@ def test_the_noise_is_that_of_the_sensitivity(monkeypatch):
 def test_noisy_steps_share_the_rho_of_epsilon_and_delta(make, monkeypatch):
     """What the estimator hands to the descent, and that `rho + 2 sqrt(rho ln(1/delta))`, a looser bound, is near."""
     seen = []
-    usual = erm.linear.NoisyDescent
-    monkeypatch.setattr(erm.linear, "NoisyDescent", lambda *given: seen.append(usual(*given)) or seen[-1])
+    usual = linear.NoisyDescent
+    monkeypatch.setattr(linear, "NoisyDescent", lambda *given: seen.append(usual(*given)) or seen[-1])
     make(epsilon="0.5", delta="1e-6", steps=20).fit(rows_of()[0], labels_for(make))
     descent = seen[-1]
     assert descent.problem == make().problem(600, 3)

@@ -10,8 +10,7 @@ from scipy import stats
 from chary import InvalidParameter
 from chary.calls import Schedule
 from chary.learning import PrivateRidge, PrivateSVC
-from chary.learning.erm import TrainingBox
-from chary.learning.erm.laws.falling_lam import FallingLam
+from chary.learning.growth import FallingLam, TrainingBox
 from chary.noise import Seeded
 from tests.session.kit import PUBLIC
 

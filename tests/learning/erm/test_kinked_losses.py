@@ -10,7 +10,7 @@ from sklearn.linear_model import QuantileRegressor
 
 from chary import InvalidParameter
 from chary.learning import PrivateQuantileRegressor, PrivateSVC, TrainingBox
-from chary.learning.erm.kinked_losses import Hinge, Quantile
+from chary.learning.losses import Hinge, Quantile
 from chary.noise import Seeded
 
 from .estimators_kit import median, rows_of, svc

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.learning.erm.laws.linear_laws import linear_gaussian_law, linear_pure_law, linear_slope_law
-from chary.learning.erm.laws.perturbed_laws import gaussian_law, pure_law
+from chary.learning.risk_bounds import gaussian_law, linear_gaussian_law, linear_pure_law, linear_slope_law, pure_law
 
 from .growing_kit import BETAS
 

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.learning.erm.audited import Objective, audited_optimum
-from chary.learning.erm.descent.integer_gradients import ROW_BITS, integer_rows
-from chary.learning.erm.descent.noisy_descent import NoisyDescent
-from chary.learning.erm.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
-from chary.learning.erm.problem import Problem
+from chary.learning.descent import ROW_BITS, NoisyDescent, integer_rows
+from chary.learning.losses import Logistic, SmoothedHinge, SquaredError, SquaredHinge
+from chary.learning.optimum import Objective, Problem, audited_optimum
 from chary.noise import Seeded
 
 from .test_audited import unit_rows

@@ -8,11 +8,10 @@ import pytest
 from scipy import stats
 
 from chary.errors import InvalidParameter
-from chary.learning.erm import PrivateLogisticRegression
-from chary.learning.erm.audited import Objective, audited_optimum
-from chary.learning.erm.losses import Logistic
-from chary.learning.erm.problem import Problem
-from chary.learning.erm.risk import choose_lam, excess_risk_up
+from chary.learning.linear import PrivateLogisticRegression
+from chary.learning.losses import Logistic
+from chary.learning.optimum import Objective, Problem, audited_optimum
+from chary.learning.risk_bounds import choose_lam, excess_risk_up
 from chary.noise import Seeded
 
 from .test_audited import unit_rows

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from chary import InvalidParameter
-from chary.learning.erm import sampled_law
-from chary.learning.erm.laws.law_numbers import TIGHT
+from chary.learning.risk_bounds import TIGHT, sampled_law
 
 BETAS = (0.5, 0.05, 0.001)
 SIDE = np.linspace(-0.5, 0.5, 801)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary.learning.erm.descent import spherical
-from chary.learning.erm.descent.spherical import cells, grid_for
+from chary.learning import optimum as spherical
+from chary.learning.optimum import cells, grid_for
 from chary.noise import Deviate, Seeded
 
 ALPHA = 1e-6

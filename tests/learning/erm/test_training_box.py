@@ -13,7 +13,7 @@ from chary.accounting.schedules import Law
 from chary.calls import Schedule
 from chary.calls.schedules import ScheduledRun
 from chary.learning import PrivateRidge, PrivateSVC, Span, design_matrix
-from chary.learning.erm import TrainingBox
+from chary.learning.growth import TrainingBox
 from chary.noise import Seeded
 
 from .growing_kit import BOXES, EVERY, FEATURES, logistic, people

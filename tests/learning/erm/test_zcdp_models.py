@@ -10,8 +10,8 @@ from chary import InvalidParameter, NoPrice
 from chary.accounting import ZeroConcentrated
 from chary.calls import Compute
 from chary.learning import Categorical, PrivateRidge
-from chary.learning.erm import TrainingBox
-from chary.learning.erm.descent.spherical import gaussian_cells, grid_for
+from chary.learning.growth import TrainingBox
+from chary.learning.optimum import gaussian_cells, grid_for
 from chary.noise import Seeded
 from tests.session.kit import spent
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from chary import Algorithm
-from chary.audit.auditing.enumeration import LOST
-from chary.audit.auditing.exactly import laws_of
-from chary.audit.auditing.transcripts import OpenedUnder
-from chary.audit.worst_cases.worst_case import Tables, WorstCase
+from chary.audit.enumeration import LOST
+from chary.audit.exact_audits import laws_of
+from chary.audit.transcripts import OpenedUnder, Tables, WorstCase
 from chary.calls import Compute
 from chary.mechanisms import Laplace
 from tests.soak.whole.desks import MIDDLE, UNITS, Promise

@@ -17,6 +17,7 @@ import typer
 
 from chary.calls import NoisyNumbers, PlannedRun, Run, Schedule
 from chary.calls.schedules import ScheduledRun, ScheduleState
+from chary.charts import check_picture
 from chary.cli.asking.cells import lines_of
 from chary.cli.asking.opened import Opened, check_public_size
 from chary.cli.asking.options import BudgetOptions, Picture, QueryOptions
@@ -26,9 +27,8 @@ from chary.cli.output import console, errors, for_people, show_answer, show_tabl
 from chary.cli.verbosity import VERBOSE
 from chary.data import Count, RowTable
 from chary.errors import InvalidParameter, InvalidQuery, NoPrice, SchemaMismatch
-from chary.growing import CountsBox, draw_counts
+from chary.growth import CountsBox, draw_counts
 from chary.numbers import exact, plain, positive
-from chary.pictures.files import check_picture
 
 More = Annotated[
     list[Path] | None,

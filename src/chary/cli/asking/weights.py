@@ -9,6 +9,7 @@ import typer
 
 from chary.calls import Run, Weights
 from chary.calls.weights import WeightedAnswer, WeightsState
+from chary.charts import check_picture
 from chary.cli.asking.cells import listed_lines
 from chary.cli.asking.form_fields import FieldOption
 from chary.cli.asking.forms import Form
@@ -18,10 +19,9 @@ from chary.cli.asking.row_commands import Stated, of_form
 from chary.cli.commands import Found, Shown
 from chary.cli.output import console, narrow, show_answer, show_table
 from chary.errors import BudgetRefused
-from chary.growing.weights_plots import draw_answers
+from chary.growth.plots import draw_answers
 from chary.ledger import State
 from chary.numbers import exact
-from chary.pictures.files import check_picture
 
 Where = Annotated[
     list[str], typer.Option(help="Predicate, such as \"sex = 'f'\", or @FILE, one a line; may be given several times.")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from chary import audit
+from chary.charts import check_picture
 from chary.cli.attacks.attack_options import (
     Delta,
     Epsilon,
@@ -26,7 +27,6 @@ from chary.cli.output import show_pairs, show_table
 from chary.demo.panel import first_year
 from chary.errors import InvalidParameter
 from chary.numbers import percent, whole
-from chary.pictures.files import check_picture
 
 QUASI, SENSITIVE = "age,female,site,plan", "visits"
 File = Annotated[Path | None, typer.Argument(help="CSV, Parquet or DuckDB file, one person a row (default: built in).")]

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from chary import audit
+from chary.charts import check_picture
 from chary.cli.attacks.attack_options import Epsilons, Plot, Seed, Sessions, app, progress_of, results, short
 from chary.cli.commands import Found, plainly
-from chary.pictures.files import check_picture
 
 People = Annotated[int, typer.Option(help="People, each with a secret bit.")]
 Counts = Annotated[int | None, typer.Option(help="Counts of random groups (default: 4 for each of the people).")]

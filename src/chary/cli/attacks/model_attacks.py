@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chary.charts import check_picture
 from chary.cli.attacks.attack_options import (
     Delta,
     Epsilon,
@@ -21,7 +22,6 @@ from chary.cli.attacks.attack_options import (
 from chary.cli.commands import Found, plainly
 from chary.demo.panel import of_year, people
 from chary.errors import InvalidParameter
-from chary.pictures.files import check_picture
 
 Models = Annotated[int, typer.Option(help="Classifiers that are trained.")]
 OwnModels = Annotated[int, typer.Option("--shadows", help="Classifiers that the attacker trains on people of his own.")]

@@ -8,7 +8,7 @@ import typer
 from rich.progress import Progress
 
 from chary.audit import Audited, audit_kinds
-from chary.audit.worst_cases.all_cases import QUICK, named, worst_cases
+from chary.audit.auditor import QUICK, named, worst_cases
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.output import console, errors, show_table
 from chary.errors import InvalidParameter

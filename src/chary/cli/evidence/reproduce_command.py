@@ -13,8 +13,8 @@ from chary.cli.asking.options import AsJson
 from chary.cli.output import console, errors, show_json, show_table
 from chary.errors import InvalidParameter
 from chary.experiments import EXPERIMENTS, DataFolder, Experiment, Reproduced, experiment, reproduce, workers
-from chary.experiments.data_folder import ENVIRONMENT
-from chary.experiments.reproducing import check
+from chary.experiments.experiment import ENVIRONMENT
+from chary.experiments.reproduction import check
 
 # A trend that does not hold is no wrong usage, no refusal and nothing unforeseen.
 TREND_BROKEN: Final = 4

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from chary.pictures import Chart, Spot
+from chary.charts import Chart, Spot
 from chary.service.page.frame.vega_pictures import colours
 
 # Rows that can be read side by side; the largest are drawn, all stand in the table.

@@ -6,8 +6,8 @@ from typing import Any
 
 from chary.answers import Answer
 from chary.calls.run import run_kinds
+from chary.charts import Chart, Spot
 from chary.ledger import CallRecord
-from chary.pictures import Chart, Spot
 from chary.report.content import (
     USUAL,
     PublishedValue,

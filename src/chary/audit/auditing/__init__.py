@@ -1,1 +1,0 @@
-"""An auditor: samples transcripts on two neighbours and shows how private a call is at most."""

@@ -1,0 +1,1 @@
+"""Worst cases: neighbours and questions that show most of each kind of call."""

@@ -1,0 +1,208 @@
+"""Worst cases of choices among keys, options and databases, and among candidates that callers bring."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from chary.audit.cases.tests import even
+from chary.audit.transcripts import OpenedUnder, Script, Tables, WorstCase, renyi
+from chary.calls import (
+    MWEM,
+    Agreement,
+    Algorithm,
+    Choose,
+    ClearLabel,
+    Cover,
+    ExponentialMechanism,
+    Greedy,
+    InverseSensitivityMechanism,
+    Label,
+    Majority,
+    MostCommon,
+    NoisyMax,
+    Reselect,
+    ScoreFunction,
+    Select,
+    SmallDatabase,
+    Top,
+)
+from chary.data import Ballots, Rows, count
+from chary.filters import Budget
+from chary.session import Session
+
+# Worst-case neighbours of choices among keys, options and databases.
+
+PLACES = ["a", "b"]
+MOVED = Tables(
+    {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, relation="replace"
+)
+SELDOM = Tables(
+    {"unit": [1, 2, 3, 4, 5, 6], "place": ["b"] * 6},
+    {"unit": [1, 2, 3, 4, 5, 6], "place": ["a", *["b"] * 5]},
+    relation="replace",
+)
+# As far apart as bounds of 0 and 1 allow, either way round.
+FARTHEST = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
+ADDED = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2], "place": ["a", "b"]})
+CELL = Tables({"place": ["a"]}, {"place": ["b"]}, unit=None, relation="replace")
+UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}}
+# The errors of two queries move in opposite directions, so that the choice between them tells something too.
+EVEN = Tables({"place": [*"aabbb"]}, {"place": [*"aaabb"]}, unit=None, relation="replace")
+IN_A, IN_B = "place = 'a'", "place = 'b'"
+KEYED = count().by("place", PLACES, keep_per_unit=1)
+
+
+def votes(here: list[int], there: list[int]) -> Callable[[], tuple[Rows, Rows]]:
+    """Two polls that differ in one voter."""
+
+    def ballots(counts: list[int]) -> Ballots:
+        return Ballots(lambda question: np.array(counts), ["yes", "no"], voter="teacher")
+
+    return lambda: (ballots(here), ballots(there))
+
+
+# Few votes for the first option: where an outcome is rare, one vote makes nearly e^epsilon of it.
+FEW, CLOSE = votes([0, 12], [1, 11]), votes([6, 0], [5, 1])
+
+
+def small_database(k: int) -> SmallDatabase:
+    """One row that is in the cell which is asked for, or in one of more others: the choice moves to where it is not."""
+    return SmallDatabase(**UNIVERSE, queries=[IN_A], epsilon=k, rows=1, measure="databases")
+
+
+CHOICES = [
+    WorstCase("choose", lambda k: Choose(KEYED, epsilon=k), MOVED.opened),
+    WorstCase(
+        "choose by the exponential mechanism", lambda k: Choose(KEYED, epsilon=k, by="exponential"), SELDOM.opened
+    ),
+    WorstCase("most_common", lambda k: MostCommon("place", among=PLACES, epsilon=k), MOVED.opened),
+    WorstCase("majority", lambda k: Majority("place = 'a'", epsilon=k), MOVED.opened),
+    WorstCase("top", lambda k: Top(KEYED, k=1, epsilon=k), MOVED.opened),
+    WorstCase("select", lambda k: Select(["place = 'a'", "place = 'b'"], above=2, epsilon=k), MOVED.opened),
+    WorstCase(
+        "select by draws: a hit", lambda k: Select(["place = 'a'"], above=2, hits=4), ADDED.opened, renyi(), priced=True
+    ),
+    WorstCase("cover", lambda k: Cover(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1), ADDED.opened),
+    WorstCase(
+        "noisy_max_gaussian",
+        lambda k: NoisyMax(KEYED, low=0, high=1, epsilon=k),
+        FARTHEST.opened,
+        transcripts=4000,
+    ),
+    WorstCase("label", lambda k: Label(0, epsilon=k), FEW),
+    WorstCase("label of a guess", lambda k: Label(0, guess="yes", epsilon=k), FEW),
+    WorstCase("label_clear", lambda k: ClearLabel(0, epsilon=k), FEW),
+    WorstCase("agreement", lambda k: Agreement(0, above=6, expect="low", epsilon=k), CLOSE),
+    WorstCase("small_database", small_database, CELL.opened),
+    WorstCase("mwem", lambda k: MWEM(**UNIVERSE, queries=[IN_A, IN_B], rounds=1, epsilon=k), EVEN.opened),
+]
+
+# Worst-case neighbours of choices among candidates that callers bring, by scores, distances or private algorithms.
+
+# What is rarely chosen is e^epsilon times as likely with one unit more, or with one that is replaced.
+ONE_MORE = Tables({"unit": list(range(8)), "place": ["a", *["b"] * 7]}, {"unit": list(range(1, 8)), "place": ["b"] * 7})
+REPLACED = Tables(
+    {"unit": list(range(12)), "place": ["a", *["b"] * 11]},
+    {"unit": list(range(12)), "place": ["b"] * 12},
+    relation="replace",
+)
+TWO_OR_ONE = Tables({"unit": [0, 1]}, {"unit": [0]})
+# Whole sessions of two algorithms, which tell a bit each.
+SESSIONS = 1500
+CONDITIONS = [f"place = '{place}'" for place in PLACES]
+
+
+def in_places(rows: Any, candidates: Sequence[Any]) -> list[int]:
+    """How many rows are in each place: one that is replaced moves a score up and another down."""
+    places = rows["place"].to_pylist()
+    return [places.count(candidate) for candidate in candidates]
+
+
+def from_few(rows: Any, candidates: Sequence[Any]) -> list[int]:
+    """How many rows are missing to so many: one more moves distances in one direction."""
+    return [max(0, candidate - rows.num_rows) for candidate in candidates]
+
+
+def by_scores(k: int) -> ExponentialMechanism:
+    """Scores of the caller's own, of which chary knows the sensitivity alone."""
+    return ExponentialMechanism(PLACES, ScoreFunction("places", in_places), sensitivity=1, epsilon=k)
+
+
+def by_counts(k: int) -> ExponentialMechanism:
+    """Scores that chary counts, so that it knows that they move in one direction."""
+    return ExponentialMechanism(PLACES, [count(condition) for condition in CONDITIONS], epsilon=k)
+
+
+def by_distances(k: int) -> InverseSensitivityMechanism:
+    """Distances of the caller's own, which move in one direction."""
+    return InverseSensitivityMechanism([0, 8], ScoreFunction("few", from_few), monotone=True, epsilon=k)
+
+
+def one_bit(k: int, name: str, scores: tuple[int, int]) -> Algorithm:
+    """Whether the number of rows is odd, by randomized response, as a score: the first or the second."""
+    told = even(k)
+
+    def run(rows: Any, source: Any, chosen: Sequence[Any] = ()) -> list[Any]:
+        return [scores[told.run(rows, source) == "even"], "solution"]
+
+    return Algorithm(name, run, Fraction(k))
+
+
+def bits(k: int, *scores: tuple[int, int]) -> list[Algorithm]:
+    """Two of them tell two different bits of noise, and one unit changes both."""
+    return [one_bit(k, name, scores[place % len(scores)]) for place, name in enumerate(["first", "second"])]
+
+
+def in_turn(k: int) -> Script:
+    """Which of two were chosen, one after the other, each as often as one unit tells."""
+    asked = Greedy(bits(k, (2, 1)), above=2)
+
+    def script(session: Session) -> Any:
+        found = session.ask(asked)
+        return [found.tested, *(chosen.name for chosen in found.above)]
+
+    return script
+
+
+def by_the_best(k: int) -> Script:
+    """The better of two; where it has the lower score, so has the other."""
+    asked = Greedy(bits(k, (1, 2)), above=1, k=1, by="best")
+
+    def script(session: Session) -> Any:
+        return [[chosen.name, chosen.score] for chosen in session.ask(asked).above]
+
+    return script
+
+
+def reselected(k: int) -> Script:
+    """Scores that were published, and of the others those that were once the bar was lowered."""
+    asked = Select(bits(k, (2, 1)), above=2, room=64)
+
+    def script(session: Session) -> Any:
+        first = session.ask(asked)
+        second = session.ask(Reselect(first.call, above=1))
+        return [len(first.above), len(second.above), *(chosen.name for chosen in first.above)]
+
+    return script
+
+
+def twice(k: int) -> OpenedUnder:
+    """A budget that two algorithms spend."""
+    return OpenedUnder(Budget(2 * k))
+
+
+CANDIDATES = [
+    WorstCase("exponential_mechanism", by_counts, ONE_MORE.opened),
+    WorstCase("exponential_mechanism of a function", by_scores, REPLACED.opened),
+    WorstCase(
+        "inverse_sensitivity",
+        lambda k: InverseSensitivityMechanism([0, 14], count(), epsilon=k),
+        TWO_OR_ONE.opened,
+    ),
+    WorstCase("inverse_sensitivity of a function", by_distances, TWO_OR_ONE.opened),
+    WorstCase("greedy", in_turn, TWO_OR_ONE.opened, twice, whole=True, transcripts=SESSIONS),
+    WorstCase("greedy by rounds", by_the_best, TWO_OR_ONE.opened, twice, whole=True, transcripts=SESSIONS),
+    WorstCase("reselect", reselected, TWO_OR_ONE.opened, twice, transcripts=SESSIONS),
+]

@@ -1,0 +1,136 @@
+"""Worst cases of calls that release numbers, one or many together, and of the reports of every unit."""
+
+from typing import Any, Literal
+
+from chary.audit.transcripts import Tables, WorstCase, renyi
+from chary.calls import (
+    Histogram,
+    Marginal,
+    MatrixMechanism,
+    Mode,
+    PrincipalComponents,
+    Quantile,
+    Quantiles,
+    Randomized,
+    RandomizedValues,
+    Release,
+    ReleaseAll,
+    Share,
+)
+from chary.data import count
+
+# Worst-case neighbours of calls that tell numbers.
+
+PLACES = ["a", "b", "c"]
+# One unit more, whose only row is in one place.
+ONE_MORE = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2], "place": ["a", "b"]})
+# A unit in all places, or in none.
+EVERYWHERE = Tables({"unit": [1, 2, 3, 3, 3], "place": ["a", "b", *PLACES]}, {"unit": [1, 2], "place": ["a", "b"]})
+# A unit that moves from one place to another.
+MOVED = Tables(
+    {"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2, 3], "place": ["a", "b", "b"]}, relation="replace"
+)
+# Of which there are as many places above as below.
+HALF_WAY = 15
+
+
+def ages(*values: int) -> dict[str, list[int]]:
+    """One unit for each age."""
+    return {"unit": list(range(len(values))), "age": list(values)}
+
+
+MEDIAN = Tables(ages(*[0] * 4, *[1] * 3), ages(*[0] * 3, *[1] * 4), relation="replace")
+# One more at the lower end: what is above the other one gets farther from the lower quantiles, what is below it nearer.
+LOWER = Tables(ages(HALF_WAY), ages(0, HALF_WAY), relation="add/remove")
+OLDER = Tables(ages(0, 5, 5), ages(0, 5), relation="add/remove")
+AGES: dict[str, Any] = {"bounds": (0, 1), "rows_per_unit": 1}
+ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
+KEYED = count().by("place", PLACES, keep_per_unit=3)
+
+NUMBERS = [
+    WorstCase("release", lambda k: Release(count(), epsilon=k), ONE_MORE.opened),
+    WorstCase("release of keys", lambda k: Release(KEYED, rho=f"{k * k / 2}"), EVERYWHERE.opened, renyi(2)),
+    WorstCase("release by delta", lambda k: Release(count(), epsilon=k, delta="0.05"), ONE_MORE.opened, renyi(2)),
+    WorstCase("histogram", lambda k: Histogram("age", bins=[0, 4, 9], epsilon=k, keep_per_unit=1), OLDER.opened),
+    WorstCase("marginal", lambda k: Marginal({"place": PLACES}, epsilon=k, keep_per_unit=1), MOVED.opened),
+    WorstCase("quantile", lambda k: Quantile("age", 0.5, **AGES, epsilon=k), MEDIAN.opened),
+    WorstCase(
+        "quantiles",
+        lambda k: Quantiles("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), rows_per_unit=1, epsilon=3 * k),
+        LOWER.opened,
+        seen=lambda told: [place > HALF_WAY for place in told["places"]],
+    ),
+    WorstCase("mode", lambda k: Mode(count().by("place", PLACES[:2], keep_per_unit=1), epsilon=k), MOVED.opened),
+    WorstCase("fraction", lambda k: Share("place = 'a'", epsilon=k), MOVED.opened),
+    WorstCase("randomized", lambda k: Randomized("place = 'a'", epsilon=k), ONE_BIT.opened),
+]
+
+# Worst-case neighbours of many numbers that are told together, and of the reports of every unit.
+
+TWO_PLACES = ["a", "b"]
+CELLS = ["a", "b", "c", "d"]
+CONDITIONS = [f"place = '{place}'" for place in TWO_PLACES]
+# One unit more: in every place, in one cell of a grid, or in a corner.
+BOTH = Tables({"unit": [1, 2, 2], "place": ["a", "a", "b"]}, {"unit": [1], "place": ["a"]})
+ONE_CELL = Tables(
+    {"unit": [1, 2], "place": ["b", "a"], "half": ["y", "x"]}, {"unit": [1], "place": ["b"], "half": ["y"]}
+)
+CORNER = Tables({"unit": [1, 2], "long": [0, 1], "wide": [0, 1]}, {"unit": [1], "long": [0], "wide": [0]})
+# Each row is a unit, which leaves one group and enters another.
+GROUPS = Tables({"place": [*"aab"]}, {"place": [*"abb"]}, unit=None, relation="replace")
+ONE_VALUE = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, relation="replace")
+GRID = count().by(["place", "half"], [(place, half) for place in TWO_PLACES for half in ("x", "y")], keep_per_unit=1)
+COMPONENTS: dict[str, Any] = {"fineness": 10, "rows_per_unit": 1}
+# Numbers that are put together take a millisecond.
+OF_ESTIMATES = 8000
+
+
+def measured(k: int) -> MatrixMechanism:
+    """Cells, pairs of cells and all of them, of which one unit moves one each."""
+    cells = count().by("place", CELLS, keep_per_unit=1)
+    return MatrixMechanism(cells, "ranges", epsilon=k, strategy="hierarchy of 2")
+
+
+def marginals(**size: Any) -> MatrixMechanism:
+    """Marginals of a grid, each of which one unit moves in one number."""
+    return MatrixMechanism(GRID, [["place"], ["half"], []], strategy="marginals", **size)
+
+
+def components(*columns: str, **size: Any) -> PrincipalComponents:
+    """Moments of which a row at its upper bounds moves all as far as it can."""
+    return PrincipalComponents(dict.fromkeys(columns, (-1, 1)), **COMPONENTS, **size)
+
+
+def reported(k: int, form: Literal["category", "optimised", "symmetric"]) -> RandomizedValues:
+    """The report of one unit."""
+    return RandomizedValues("place", among=TWO_PLACES, epsilon=k, form=form)
+
+
+IN_EACH = [count(condition) for condition in CONDITIONS]
+SUMS = [
+    WorstCase("release_all", lambda k: ReleaseAll(IN_EACH, epsilon=k), BOTH.opened),
+    WorstCase("release_all of groups", lambda k: ReleaseAll([*IN_EACH, count()], epsilon=k), GROUPS.opened),
+    WorstCase("release_all by rho", lambda k: ReleaseAll(IN_EACH, rho=f"{k * k / 2}"), BOTH.opened, renyi(2)),
+    WorstCase("matrix_mechanism", measured, ONE_CELL.opened, transcripts=OF_ESTIMATES),
+    WorstCase(
+        "matrix_mechanism of marginals", lambda k: marginals(epsilon=k), ONE_CELL.opened, transcripts=OF_ESTIMATES
+    ),
+    WorstCase(
+        "matrix_mechanism by rho",
+        lambda k: marginals(rho=f"{k * k / 2}"),
+        ONE_CELL.opened,
+        renyi(2),
+        transcripts=OF_ESTIMATES,
+    ),
+    WorstCase("principal_components", lambda k: components("long", epsilon=k), CORNER.opened, transcripts=OF_ESTIMATES),
+    WorstCase(
+        "principal_components by rho",
+        lambda k: components("long", "wide", rho=f"{k * k / 2}"),
+        CORNER.opened,
+        renyi(2),
+        transcripts=OF_ESTIMATES,
+    ),
+    WorstCase("randomized_values", lambda k: reported(k, "category"), ONE_VALUE.opened),
+    WorstCase("randomized_values in the optimised form", lambda k: reported(k, "optimised"), ONE_VALUE.opened),
+    WorstCase("randomized_values in the symmetric form", lambda k: reported(k, "symmetric"), ONE_VALUE.opened),
+]

@@ -1,0 +1,241 @@
+"""Worst cases of runs asked in whole sessions, and of one register of a sketch."""
+
+from collections import defaultdict
+from fractions import Fraction
+from functools import partial
+from itertools import count as naturals
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from chary.accounting.schedules import Law
+from chary.audit.cases.tests import even
+from chary.audit.enumeration import Enumeration
+from chary.audit.enumeration import Law as Outcomes
+from chary.audit.transcripts import Begun, Chained, OpenedUnder, Script, Step, Tables, WorstCase, renyi
+from chary.calls import (
+    AboveThreshold,
+    BlackBox,
+    ContinualCount,
+    GrowingSparse,
+    Individual,
+    Race,
+    Schedule,
+    SelfReporting,
+    Sketch,
+    Weights,
+)
+from chary.calls.releases import AskRelease, Release
+from chary.calls.run import Kept
+from chary.calls.sketch import Line
+from chary.core.plan import Interaction
+from chary.data import Neighbouring, Query, count
+from chary.filters import Budget
+from chary.mechanisms.sketches import KEY_DIGITS, place_one, words
+from chary.noise.source import Words
+from chary.session import Session
+
+# Worst-case neighbours of runs, asked in whole sessions.
+
+PLACES = ["a", "b"]
+COUNTED = Tables({"unit": list(range(6))}, {"unit": list(range(5))})
+ROWS = Tables({"place": ["a"] * 3 + ["b"] * 2}, {"place": ["a"] * 2 + ["b"] * 3}, unit=None, relation="replace")
+UNIVERSE: dict[str, Any] = {"universe": {"place": PLACES}, "alpha": "0.1"}
+IN_A, IN_B = "place = 'a'", "place = 'b'"
+A, B = count(IN_A), count(IN_B)
+KEYS = 5
+# At this noise, as at half of it, a halt at the fourth key is nearly what the budget can pay.
+HALTING, RUN_NOISE = 3, 0.81
+# So often that what misses tell is told.
+ASKED = 24
+
+
+def halves(keys: int) -> Tables:
+    """One unit that is in the first so many keys, or in as many others."""
+    sides = (list(range(first, first + keys)) for first in (0, keys))
+    here, there = ({"unit": [0] * keys, "place": places} for places in sides)
+    return Tables(here, there, relation="replace")
+
+
+def halved(keys: int) -> Query:
+    """The count of each of them."""
+    return count().by("place", range(2 * keys), keep_per_unit=keys)
+
+
+# A unit at which two keys are above, which would be below without it.
+ABOVE = Tables(
+    {"unit": [1, 1], "place": PLACES}, {"unit": pa.array([], pa.int64()), "place": pa.array([], pa.string())}
+)
+# Two hits are nearly what the total can pay, at this noise and at half of it.
+HIT_NOISE = 0.85
+
+
+def growing_sparse(k: int) -> Chained:
+    """In which of some questions a round ended."""
+    opening = GrowingSparse(above="0.5", epsilon=k, rounds=1)
+    asked = [partial(_asked, query) for query in [A] * KEYS + [B] * KEYS]
+    return Chained(opening, (lambda run: run.question(), *asked))
+
+
+def _asked(query: Any, run: Kept[Any, Any]) -> Interaction:
+    question: Interaction = run.question(query, above="0.5")
+    return question
+
+
+def above_threshold(k: int) -> Script:
+    """At which key it halted, if the budget paid for so many: one unit moves all that did not hit down, and what hit
+    up, from bound to bound."""
+    opening = AboveThreshold(threshold=1, threshold_noise=f"{RUN_NOISE / k}", low=0, high=1)
+    asked = halved(HALTING)
+
+    def script(session: Session) -> Any:
+        found = session.start(opening).ask(asked)
+        return [found.value, found.tested]
+
+    return script
+
+
+def once(opening: Any, *question: Any, **options: Any) -> Chained:
+    """A run that is asked one question."""
+    return Chained(opening, (lambda run: run.question(*question, **options),))
+
+
+class HowMany(BlackBox):
+    """How many rows are in the first place, with Laplace noise."""
+
+    @property
+    def law(self) -> Law:
+        return Law(1, 1)
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        return AskRelease(Release(A, epsilon=epsilon), neighbouring)
+
+
+def scheduled(k: int) -> Chained:
+    """The first run of a schedule."""
+    return once(Schedule(HowMany(), epsilon=k, beta="0.05", growth=9))
+
+
+def continual(steps: int, **size: Any) -> Chained:
+    """All steps of a continual count, of rows that all came before the first."""
+    return Chained(ContinualCount("place = 'a'", steps=steps, **size), (lambda run: run.question(),) * steps)
+
+
+def individual(k: int) -> Chained:
+    """Answers of a stream, beyond the hits that one unit pays for."""
+    opening = Individual(hits=2, epsilon=Fraction(k, 2))
+    return Chained(opening, (lambda run: run.question(count(), above=6),) * ASKED)
+
+
+def self_reporting(k: int) -> Script:
+    """Two tests whose values one unit moves from one bound to the other, the bar half way between."""
+    bounds: dict[str, Any] = {"threshold": "0.5", "low": 0, "high": 1, "sensitivity": 1}
+    opening = SelfReporting(**bounds, threshold_noise=f"{HIT_NOISE / k}", epsilon=k)
+    query = count().by("place", PLACES, keep_per_unit=2)
+
+    def script(session: Session) -> Any:
+        found = session.start(opening).ask(query)
+        return [found.hits, *found.states()]
+
+    return script
+
+
+def pure(k: int) -> OpenedUnder:
+    """A budget of so much epsilon and no delta."""
+    return OpenedUnder(Budget(k))
+
+
+def race(k: int) -> Chained:
+    """Bits that are hit for one target or for the other, so that each counter rises now and then."""
+    priors = {"odd": "odd", "even": "even"}
+    return Chained(Race(list(priors)), (lambda run: run.question(even(k, 4), priors=priors),) * ASKED)
+
+
+RUNS = [
+    WorstCase("growing_sparse_test", growing_sparse, ROWS.opened, transcripts=10_000),
+    WorstCase(
+        "above_threshold_test",
+        above_threshold,
+        halves(HALTING).opened,
+        lambda k: OpenedUnder(Budget(2 * k)),
+        whole=True,
+    ),
+    WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
+    WorstCase("scheduled_run", scheduled, ROWS.opened),
+    WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
+    WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
+    WorstCase("individual_ask", individual, COUNTED.opened, renyi(16, "0.5"), priced=True, hits_only=True),
+    WorstCase("self_reporting_test", self_reporting, ABOVE.opened, pure, whole=True, transcripts=3000),
+    WorstCase("best_of_call", race, COUNTED.opened, renyi(2, "0.25"), priced=True),
+]
+
+# The worst case of a sketch: one register and the one element that falls into it, by exact laws.
+
+REGISTERS: Final = 16
+# With 15 phantoms and a least value of 4 a register tells ln(16/15) of an element, nearly all of this; with 7 and 3,
+# of twice this, ln(8/7).
+EPSILON: Final = 0.0668
+ELEMENT: Final = 1
+# Registers from here on are one outcome: a value is there with chance 1/128.
+HIGHEST: Final = 8
+ONE_OR_NONE = Tables({"unit": [ELEMENT]}, {"unit": pa.array([], pa.int64())})
+
+
+class OneRegister:
+    """A source of words for a sketch of this key, of which only what is drawn for one of its registers comes from
+    another source; all other registers draw their least value."""
+
+    def __init__(self, followed: Any, key: Words, register: int) -> None:
+        self._followed, self._key, self._register = followed, key, register
+
+    def words(self, count: int, bits: int) -> Words:
+        """For all registers, for the key, for the rest of one of the registers, or for a name."""
+        if count == 1:
+            drawn: Words = self._followed.words(1, bits)
+            return drawn
+        if count == len(self._key):
+            return self._key
+        given = np.zeros(count, dtype=np.uint64)
+        if count == REGISTERS:
+            given[self._register] = self._followed.words(1, bits)[0]
+        return given
+
+
+def register_law(begun: Begun, step: Step) -> Outcomes:
+    """The law of the register of the element once a question was asked, all registers from `HIGHEST` on being one.
+
+    Its value is geometric, since the hash is a random function: each value has a key under which the element has it.
+    All registers are independent, and the element falls into any. So all of them having one value is as much likelier
+    or rarer for the element as one register having it: what is found here the registers show together, which may be
+    published all (docs/sketches.md), and of their least value it is whether anything is published at a low bar.
+    """
+    law: Outcomes = defaultdict(float)
+    for value in range(1, HIGHEST + 1):
+        key, register = _key_of(value)
+
+        def run(source: Any, key: Words = key, register: int = register) -> int:
+            one = OneRegister(source, key, register)
+            ran = step.run(one, begun.opening.run(one, None).secret)
+            line = Line.load(ran.secrets[begun.number] or b"")
+            return min(line.sketch.registers[register], HIGHEST)
+
+        for outcome, chance in Enumeration(run).law().items():
+            law[outcome] += chance * 2.0 ** -min(value, HIGHEST - 1)
+    return dict(law)
+
+
+def _key_of(value: int) -> tuple[Words, int]:
+    """The words of the first key under which the element has this value, and its register."""
+    keys = (np.array([number] + [0] * (KEY_DIGITS // 16 - 1), dtype=np.uint64) for number in naturals())
+    placed = ((key, place_one(int(words(key.tobytes().hex(), [ELEMENT])[0]), REGISTERS)) for key in keys)
+    return next((key, register) for key, (register, found) in placed if found == value)
+
+
+def sketched(k: int) -> Chained:
+    """An estimate of nobody or of one unit, whatever it is."""
+    opening = Sketch(epsilon=EPSILON * k, registers=REGISTERS)
+    return Chained(opening, (lambda run: run.question(),))
+
+
+SKETCHES = [WorstCase("sketch_release_if", sketched, ONE_OR_NONE.opened, law=register_law)]

@@ -1,0 +1,250 @@
+"""Worst cases of tests, of calls that are paid by what comes out, and of sparse vectors."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from fractions import Fraction
+from functools import partial
+from typing import Any, Literal
+
+from chary.accounting import one_sided_noise
+from chary.audit.transcripts import Chained, Script, Tables, WorstCase, renyi
+from chary.calls import (
+    AgreedTests,
+    Algorithm,
+    Between,
+    Boundary,
+    Classify,
+    Compute,
+    Decide,
+    Extend,
+    PublishIf,
+    ReleaseIf,
+    Revise,
+    SparseVector,
+    SparseWeights,
+    Test,
+    Track,
+    Twice,
+    Watch,
+    When,
+)
+from chary.calls.run import Kept
+from chary.core.plan import Interaction
+from chary.data import count
+from chary.errors import BudgetRefused
+from chary.noise import discrete_laplace
+from chary.session import Session
+
+# Worst-case neighbours of tests, and of calls that are paid by what comes out.
+
+PLACES = ["a", "b"]
+MANY, FEWER = {"unit": list(range(6))}, {"unit": list(range(5))}
+COUNTED = Tables(MANY, FEWER)
+BOTH = Tables({"unit": [1, 2, 3, 3], "place": ["a", "b", "a", "b"]}, {"unit": [1, 2], "place": ["a", "b"]})
+# One unit more, which breaks a tie.
+LONGER = Tables({"unit": [1, 2, 3], "place": ["a", "b", "a"]}, {"unit": [1, 2], "place": ["a", "b"]})
+SELDOM = Tables(
+    {"unit": list(range(6)), "place": ["b"] * 6},
+    {"unit": list(range(6)), "place": ["a", *["b"] * 5]},
+    relation="replace",
+)
+KEYED = count().by("place", PLACES, keep_per_unit=2)
+SINGLE = count().by("place", PLACES, keep_per_unit=1)
+FAR = 10**6
+
+
+def noisy_size(epsilon: Fraction | int) -> Algorithm:
+    """An algorithm of somebody's own: how many rows there are, with noise."""
+
+    def run(rows: Any, source: Any) -> int:
+        size: int = rows.num_rows
+        return size + int(discrete_laplace(source, 1 / Fraction(epsilon), 1)[0])
+
+    return Algorithm("size", run, epsilon=epsilon)
+
+
+def even(k: int, parts: int = 1) -> Algorithm:
+    """Whether the number of rows is even, by randomized response of an epsilon of k/parts, and that law."""
+    odds = LIKELIER[parts] ** k
+    likely = odds / (1 + odds)
+
+    def law(rows: Any) -> list[Fraction]:
+        return [likely, 1 - likely] if rows.num_rows % 2 else [1 - likely, likely]
+
+    def run(rows: Any, source: Any) -> str:
+        return "odd" if int(source.words(1, 64)[0]) < law(rows)[0] * 2**64 else "even"
+
+    return Algorithm("even", run, Fraction(k, parts), outcomes=["odd", "even"], probabilities=law)
+
+
+# Just below e and its fourth root.
+LIKELIER = {1: Fraction(2718, 1000), 4: Fraction(1284, 1000)}
+SHARP: Any = COUNTED.opened, renyi()
+ZONES: dict[str, Any] = {"low": 6, "high": 8}
+SMALL = renyi(4, "0.25")
+AGREED = 8
+
+
+def revised(k: int) -> Script:
+    """A value that was held back, and is told once its bar is lowered."""
+
+    def script(session: Session) -> Any:
+        held = session.release_if(count(), above=7, epsilon=k)
+        if held.value is not None:
+            return [0, held.value]
+        return [1, session.ask(Revise(held.held, above=3)).value]
+
+    return script
+
+
+def extended(k: int) -> Script:
+    """An outcome that was held back, and is told where a wider condition holds."""
+
+    def script(session: Session) -> Any:
+        held = session.ask(PublishIf(noisy_size(k), when=When("seven", lambda size: size >= 7)))
+        if held.hit:
+            return [0, held.value]
+        return [1, session.ask(Extend(held.held, when=When("three", lambda size: size >= 3))).value]
+
+    return script
+
+
+def until_refused(ask: Callable[[], Any], most: int) -> list[Any]:
+    """What was answered, until the budget was spent."""
+    found: list[Any] = []
+    with suppress(BudgetRefused):
+        found.extend(ask() for _ in range(most))
+    return found
+
+
+def agreed(keyed: bool) -> Chained:
+    """Tests that were agreed on, each of a value half way."""
+    opening = AgreedTests(tests=AGREED, hits=4)
+    if keyed:
+        return Chained(opening, (lambda run: run.question(KEYED, above=2),) * (AGREED // 2))
+    return Chained(opening, (lambda run: run.question(count(), above=6),) * AGREED)
+
+
+THRESHOLDS = [
+    WorstCase("test", lambda k: Test(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase("test: a hit", lambda k: Test(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
+    WorstCase("sharp test: a hit", lambda k: Test(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True),
+    WorstCase("release_if", lambda k: ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase("revise", revised, COUNTED.opened),
+    WorstCase("watch", lambda k: Watch(KEYED, above=2, epsilon=k), BOTH.opened),
+    WorstCase("call", lambda k: Compute(noisy_size(k), prior=5), COUNTED.opened),
+    WorstCase("call_twice", lambda k: Twice(noisy_size(k)), COUNTED.opened),
+    WorstCase("boundary", lambda k: Boundary(even(k)), COUNTED.opened),
+    WorstCase("boundary: a hit", lambda k: Boundary(even(k, 4)), COUNTED.opened, SMALL, priced=True),
+    WorstCase("boundary of runs", lambda k: Boundary(even(k), runs=2), COUNTED.opened),
+    WorstCase("publish_if", lambda k: PublishIf(noisy_size(k), when=When("six", lambda s: s >= 6)), COUNTED.opened),
+    WorstCase("extend", extended, COUNTED.opened),
+    WorstCase("track", lambda k: Track(count(), step=2, epsilon=k), COUNTED.opened),
+    WorstCase("between", lambda k: Between(count(), **ZONES, epsilon=k), COUNTED.opened),
+    WorstCase("between: a hit", lambda k: Between(count(), **ZONES, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
+    WorstCase("decide", lambda k: Decide(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase("decide: a hit", lambda k: Decide(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
+    WorstCase("classify", lambda k: Classify(SINGLE, epsilon=k), SELDOM.opened),
+    WorstCase("classify: a hit", lambda k: Classify(SINGLE, epsilon=k / 4), SELDOM.opened, SMALL, priced=True),
+    WorstCase(
+        "between by draws: a hit", lambda k: Between(count(), **ZONES, hits=4), COUNTED.opened, renyi(), priced=True
+    ),
+    WorstCase(
+        "decide by draws: a hit", lambda k: Decide(count(), above=5, hits=4), COUNTED.opened, renyi(), priced=True
+    ),
+    WorstCase("classify by draws: a hit", lambda k: Classify(SINGLE, hits=4), LONGER.opened, renyi(), priced=True),
+    WorstCase("agreed_test", lambda k: agreed(False), COUNTED.opened, renyi(), priced=True),
+    WorstCase("agreed_watch", lambda k: agreed(True), BOTH.opened, renyi(), priced=True),
+]
+
+# Worst-case neighbours of sparse vectors: misses that move up, and a hit that moves down.
+
+# Below the bar is a key where the one unit is not, and where it is one is at the bar: it is in the last key, or in all
+# before it. Another unit is in every key.
+MISSED, AT = 2, 2
+EACH = list(range(MISSED + 1))
+CROSSING = Tables(
+    {"unit": [1] * len(EACH) + [0], "place": [*EACH, MISSED]},
+    {"unit": [1] * len(EACH) + [0] * MISSED, "place": [*EACH, *EACH[:MISSED]]},
+    relation="replace",
+)
+CROSSED_KEYS = count().by("place", EACH, keep_per_unit=len(EACH))
+# One unit that is in one of two keys.
+MOVED = Tables({"unit": [0], "place": [0]}, {"unit": [0], "place": [1]}, relation="replace")
+PAIRED = count().by("place", range(2), keep_per_unit=1)
+# A histogram that answers a quarter of the rows everywhere (a cell is for places that are not listed); up to so many of
+# 151 are as near to that as alpha says.
+EASY = 57
+WIDE: dict[str, Any] = {"universe": {"place": ["a", "b", "c"]}, "alpha": "0.2"}
+TIPPED = Tables(
+    {"place": ["a"] * EASY + ["b"] * 36 + ["c"] * (EASY + 1)},
+    {"place": ["a"] * (EASY + 1) + ["b"] * 36 + ["c"] * EASY},
+    unit=None,
+    relation="replace",
+)
+
+
+def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chained:
+    """Which of some keys is above, where one unit moves the first ones up and the last one down: that they miss and it
+    hits is what uses up the noise of the threshold and that of a test."""
+    opening = SparseVector(above=AT, hits=1, epsilon=2 * k, form=form, **options)
+    return Chained(opening, (lambda run: run.question(CROSSED_KEYS),))
+
+
+def last_is_high(told: Any) -> bool:
+    """Whether only the last key was above, with a value at the bar or higher, which uses up the noise of values too."""
+    found = told[1]
+    return bool(found["positions"] == [MISSED] and found["values"][0] >= AT)
+
+
+def one_sided(k: int, *, values: bool = False) -> Chained:
+    """Which of two keys is above with one-sided noise, the bar lowered to where both are: that the first is not and the
+    second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
+    lifted = one_sided_noise(epsilon=k, hits=1, tests=2, values=values).shift
+    opening = SparseVector(above=-lifted, hits=1, epsilon=k, tests=2, values=values)
+    return Chained(opening, (lambda run: run.question(PAIRED),))
+
+
+def sparse_weights(k: int) -> Chained:
+    """One round, which says how much it may spend of a budget that is kept for rounds of more rows: of the first
+    questions the count comes up beyond the most that is easy, of the last it comes down to it."""
+    asked = [partial(_weighed, place) for place in ["a"] * MISSED + ["c"]]
+    return Chained(SparseWeights(**WIDE, epsilon=18 * k, rounds=1), tuple(asked))
+
+
+def _weighed(place: str, run: Kept[Any, Any]) -> Interaction:
+    question: Interaction = run.question(f"place = '{place}'")
+    return question
+
+
+def last_is_hard(told: Any) -> bool:
+    """Whether only the last question was hard, with a count that is higher than any easy one."""
+    last = told[-1]
+    return bool(len(told) == MISSED + 2 and last["hard"] and last["count"] > EASY)
+
+
+def of_the_round(told: Any) -> float:
+    """The epsilon that its round says it has."""
+    return float(Fraction(told[1]["epsilon"]))
+
+
+SPARSE_VECTORS = [
+    WorstCase("sparse_test", one_sided, MOVED.opened),
+    WorstCase("sparse_watch", lambda k: one_sided(k, values=True), MOVED.opened),
+    WorstCase(
+        "sparse_watch in the tuned form with values",
+        lambda k: sparse(k, "tuned", values=True),
+        CROSSING.opened,
+        seen=last_is_high,
+    ),
+    WorstCase("sparse_watch in the published form", lambda k: sparse(k, "published"), CROSSING.opened),
+    WorstCase("sparse_watch in the tuned form", lambda k: sparse(k, "tuned"), CROSSING.opened),
+    WorstCase(
+        "sparse_weights_ask",
+        sparse_weights,
+        TIPPED.opened,
+        transcripts=8000,
+        seen=last_is_hard,
+        says=of_the_round,
+    ),
+]

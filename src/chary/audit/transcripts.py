@@ -1,0 +1,348 @@
+"""Transcripts of a call on one of two neighbours, again and again, on rows that are read once."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from chary import noise
+from chary.audit.enumeration import Law
+from chary.calls.call import Call
+from chary.calls.run import Kept, Opening, run_of
+from chary.core.plan import Interaction, Ran, Touched
+from chary.core.transaction import Spine
+from chary.data import Neighbouring, Reading, Rows, RowTable
+from chary.data.engines.protocol import ElementReading, LivingReading
+from chary.data.queries.ordered import Mark, Ordered
+from chary.data.queries.query import Query
+from chary.data.rows import ReadingPlan, Rooms
+from chary.errors import CharyError
+from chary.filters import Budget, Filter, Price
+from chary.session import Session, open_rows
+
+# Rows that never change and are read once, so that many transcripts cost one scan.
+
+
+@dataclass
+class KeptReading:
+    """A reading whose first result is returned ever after. Secret."""
+
+    reading: Any
+    found: list[Any] = field(default_factory=list, repr=False)
+
+    @property
+    def query(self) -> Any:
+        """What is asked."""
+        return self.reading.query
+
+    def run(self) -> Any:
+        """What was read the first time."""
+        if not self.found:
+            self.found.append(self.reading.run())
+        return self.found[0]
+
+
+class ReadOnce(RowTable):
+    """A table whose answers are kept, for simulated sessions only: rows that are appended change no kept answer."""
+
+    def prepare(self, query: Query) -> ReadingPlan:
+        return self._first(query, lambda: RowTable.prepare(self, query))
+
+    def snapshot(self, columns: Sequence[str] | None = None) -> Reading:
+        return self._first(
+            ("columns", columns if columns is None else tuple(columns)), lambda: RowTable.snapshot(self, columns)
+        )
+
+    def ordered(self, asked: Ordered) -> Reading:
+        return self._first(asked, lambda: RowTable.ordered(self, asked))
+
+    def _first(self, asked: Any, make: Callable[[], Any]) -> KeptReading:
+        readings: dict[Any, KeptReading] = self.__dict__.setdefault("_readings", {})
+        if asked not in readings:
+            readings[asked] = KeptReading(make())
+        return readings[asked]
+
+    def close(self) -> None:
+        """Sessions come and go; whoever opened the rows ends them with `end`."""
+
+    def end(self) -> None:
+        """Release the engine."""
+        super().close()
+
+
+@dataclass
+class KeptLiving:
+    """Living units whose answers are kept for as long as the same may take part. Secret."""
+
+    reading: LivingReading
+    rooms: Rooms | None = field(default=None, repr=False)
+    answered: list[Any] = field(default_factory=list, repr=False)
+    took: dict[tuple[int, ...], Any] = field(default_factory=dict, repr=False)
+
+    @contextmanager
+    def at(self, rooms: Rooms) -> Iterator["KeptLiving"]:
+        """What was read of these the first time."""
+        if self.rooms is not rooms:
+            with self.reading.at(rooms) as units:
+                self.answered, self.took = [units.answers()], {}
+            self.rooms = rooms
+        yield self
+
+    def answers(self) -> Any:
+        """The answers."""
+        return self.answered[0]
+
+    def of(self, positions: Sequence[int]) -> Any:
+        """Who took part in some."""
+        asked = tuple(positions)
+        if self.rooms is not None and asked not in self.took:
+            with self.reading.at(self.rooms) as units:
+                units.answers()
+                self.took[asked] = units.of(positions)
+        return self.took[asked]
+
+
+@dataclass
+class KeptElements:
+    """Elements whose words are kept for each key. Secret."""
+
+    reading: ElementReading
+    found: dict[tuple[str, Mark | None], Any] = field(default_factory=dict, repr=False)
+
+    def words(self, key: str, since: Mark | None = None) -> Any:
+        """What was read under this key the first time."""
+        if (key, since) not in self.found:
+            self.found[key, since] = self.reading.words(key, since)
+        return self.found[key, since]
+
+
+def kept(value: Any) -> Any:
+    """What a plan has read, so that it is read once also where what is read of it is known only later."""
+    if hasattr(value, "words"):
+        return KeptElements(value)
+    return KeptLiving(value) if hasattr(value, "at") else value
+
+
+# Transcripts on one of two neighbours: what the code of a call publishes, run again and again.
+
+# So large that no call of an audit is refused for it, and still counted in steps of 1e-15.
+PLENTY = Budget(1000)
+Script = Callable[[Session], Any]
+
+
+@dataclass(frozen=True)
+class OpenedUnder:
+    """Under which budget sessions are opened: `filter` and `grain` as in `chary.open`."""
+
+    budget: Budget = PLENTY
+    filter: str | None = None
+    grain: Any = None
+
+    def opened(self, rows: Rows, source: noise.Source) -> Session:
+        """A new session on rows that others close."""
+        return open_rows(
+            rows,
+            dataset="audited",
+            ledger=":memory:",
+            budget=self.budget,
+            filter=self.filter,
+            grain=self.grain,
+            unsafe_noise=source,
+        )
+
+
+@dataclass(frozen=True)
+class Chained:
+    """A run that is opened and asked some questions in turn, each made by `question` of what is known of the run, until
+    the run refuses one."""
+
+    opening: Opening[Any]
+    questions: tuple[Callable[[Kept[Any, Any]], Interaction], ...]
+
+
+Asked = Call[Any] | Chained | Script
+
+
+@dataclass(frozen=True)
+class Played:
+    """The outcomes of many transcripts, and what the first of them was charged, under the filter that charged it."""
+
+    outcomes: list[Any]
+    charged: int
+    failure: int
+    filter: Filter
+
+
+def played(asked: Asked, rows: Rows, under: OpenedUnder, source: noise.Source, times: int) -> Played:
+    """So many transcripts: of one call or one run, on what its plans read, or of whole sessions."""
+    session = under.opened(rows, source)
+    if isinstance(asked, Call):
+        return _calls(asked, session, times)
+    if isinstance(asked, Chained):
+        return _runs(asked, session, times)
+    outcomes = []
+    for _ in range(times):
+        session = under.opened(rows, source)
+        outcomes.append(asked(session))
+    spent = session.spent.amount
+    return Played(outcomes, spent.main, spent.delta, session.spine.filter)
+
+
+def _calls(call: Call[Any], session: Session, times: int) -> Played:
+    """The interaction of a call, run as the spine runs it, without the ledger."""
+    step = Step.of(call.bind(session.spine), session.spine)
+    worst, source = step.interaction.worst(step.price), session.spine.source
+    outcomes = [step.run(source, None).answer for _ in range(times)]
+    return Played(outcomes, worst.main, worst.delta, session.spine.filter)
+
+
+def _runs(chained: Chained, session: Session, times: int) -> Played:
+    """The interactions of a run, the secret state handed from each to the next, without the ledger."""
+    begun = Begun.of(chained.opening, session)
+    spine = session.spine
+    steps = [begun.step(question) for question in chained.questions]
+    outcomes = [_transcript(begun.opening, steps, begun.number, spine.source) for _ in range(times)]
+    worst = [step.interaction.worst(step.price) for step in (begun.opening, *steps)]
+    return Played(outcomes, sum(w.main for w in worst), sum(w.delta for w in worst), spine.filter)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run that was opened in a session: its opening, its number, and what is known of it."""
+
+    spine: Spine
+    opening: "Step"
+    number: int
+    kept: Kept[Any, Any]
+
+    @classmethod
+    def of(cls, opening: Opening[Any], session: Session) -> "Begun":
+        """Open it."""
+        spine = session.spine
+        step = Step.of(opening.bind(spine), spine)
+        number: int = session.start(opening).call
+        kept = run_of(opening.kind)(spine, number, step.interaction.body(), opening.brought())
+        return cls(spine, step, number, kept)
+
+    def step(self, question: Callable[[Kept[Any, Any]], Interaction]) -> "Step":
+        """One of its questions."""
+        return Step.of(question(self.kept), self.spine)
+
+
+def _transcript(opening: "Step", steps: Sequence["Step"], number: int, source: noise.Source) -> list[Any]:
+    """All that is published of one run."""
+    began = opening.run(source, None)
+    found, secret = [began.answer], began.secret
+    for step in steps:
+        try:
+            step.interaction.check(secret)
+        except CharyError:
+            break
+        ran = step.run(source, secret)
+        found.append(ran.answer)
+        secret = ran.secrets.get(number, secret)
+    return found
+
+
+@dataclass(frozen=True)
+class Step:
+    """An interaction with what its plans have read."""
+
+    interaction: Interaction
+    price: Price
+    values: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, interaction: Interaction, spine: Spine) -> "Step":
+        """Read once."""
+        values = tuple(kept(plan.run()) for plan in interaction.prepare(spine.rows))
+        return cls(interaction, interaction.price(spine.filter), values)
+
+    def run(self, source: noise.Source, secret: bytes | None) -> Ran:
+        """Run it, as the spine does."""
+        return self.interaction.run(Touched(self.values, source, secret, None, self.price))
+
+
+def opened_alike(here: Rows, there: Rows) -> bool:
+    """Whether everything public about the two is the same: columns, types, unit, relation."""
+    return here.fingerprint() == there.fingerprint()
+
+
+def ended(*pair: Rows) -> None:
+    """Release what was opened for an audit."""
+    for rows in pair:
+        (rows.end if isinstance(rows, ReadOnce) else rows.close)()
+
+
+# A kind of call with the neighbours and the question that show most of it.
+
+# The delta at which calls are audited that have no pure bound: the guarantee holds at every delta, and at a tiny one
+# no number of transcripts shows much.
+DELTA = Fraction(1, 20)
+# Calls and runs take microseconds, whole sessions and readings of tables milliseconds.
+OF_A_CALL, OF_A_SESSION = 10_000, 2_000
+Columns = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Two neighbouring tables by their columns. `unit=None` makes each row a unit."""
+
+    here: Columns
+    there: Columns
+    unit: str | None = "unit"
+    relation: str = "add/remove"
+
+    def opened(self) -> tuple[Rows, Rows]:
+        """Both, as rows that are read once."""
+        neighbouring = Neighbouring(self.relation, self.unit)
+        here, there = (ReadOnce.open(pa.table(dict(c)), neighbouring=neighbouring) for c in (self.here, self.there))
+        return here, there
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """How a kind is audited: `ask(k)` is its call, or what is done in a session, at k times the usual epsilon.
+
+    `terms(k)` opens the sessions in which that is asked. With `whole` sessions ask until they are refused, so that the
+    whole budget is claimed, whatever was charged; otherwise what was charged is. `priced` audits the price of a hit at
+    the filter's order, in log-moment, by exact laws; of a run, what is charged of all its transcripts, of which with
+    `hits_only` no more is looked at than which questions hit. `law` is the exact law of what a run makes of its one
+    question, by its own code, where only a part of its words needs to be followed. `seen` is what is looked at of a
+    sampled outcome, where it says too much to be learned from; `says` is the epsilon that an outcome says it may spend
+    of what was charged, where the rest is kept for what is not asked: that is claimed then.
+    """
+
+    kind: str
+    ask: Callable[[int], Asked]
+    pair: Callable[[], tuple[Rows, Rows]]
+    terms: Callable[[int], OpenedUnder] = field(default=lambda k: OpenedUnder())
+    whole: bool = False
+    priced: bool = False
+    hits_only: bool = False
+    law: Callable[[Begun, Step], Law] | None = None
+    seen: Callable[[Any], Any] | None = None
+    says: Callable[[Any], float] | None = None
+    transcripts: int = 0
+
+    @property
+    def usual(self) -> int:
+        """How many transcripts on each neighbour, unless said otherwise."""
+        return self.transcripts or (OF_A_CALL if isinstance(self.ask(1), (Call, Chained)) else OF_A_SESSION)
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Rows, Rows]]:
+        """Both databases, closed afterwards."""
+        pair = self.pair()
+        try:
+            yield pair
+        finally:
+            ended(*pair)
+
+
+def renyi(epsilon: int = 1, grain: Any = None) -> Callable[[int], OpenedUnder]:
+    """A budget of so many epsilons with the delta of audits."""
+    return lambda k: OpenedUnder(Budget(epsilon * k, DELTA), "renyi", None if grain is None else Fraction(grain) * k)

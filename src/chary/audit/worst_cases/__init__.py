@@ -1,1 +1,0 @@
-"""Neighbours and questions that show most of each kind of call."""

@@ -1,1 +1,0 @@
-"""Target charging: what so many hits cost by each bound."""

@@ -1,1 +1,0 @@
-"""Growing databases: the bounds of [GROW] beside what is measured."""

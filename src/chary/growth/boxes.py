@@ -1,0 +1,303 @@
+"""Black boxes for schedules on growing data: private algorithms, each with its accuracy bound."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from chary.accounting.schedules import Law
+from chary.accounting.synthesis import earlier_mwem_law, mwem_law
+from chary.calls.algorithm import Algorithm
+from chary.calls.compute import AskAlgorithm, Compute
+from chary.calls.fields import AskedQueries
+from chary.calls.quantiles import AskQuantiles, Quantiles
+from chary.calls.releases import AskRelease, Release
+from chary.calls.schedules import FIRST, BlackBox
+from chary.calls.synthesis import MWEM, AskMWEM, AskSmallDatabase, SmallDatabase, Workload
+from chary.core.plan import Interaction, Json
+from chary.data import Binned, Count, Neighbouring, Relation, Universe
+from chary.data.universe.axes import Axis
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.mechanisms.small_database import Measure
+from chary.numbers import Number, probability, whole
+
+# Black boxes for schedules: static private algorithms with the accuracy law of each.
+
+# The law of a box is one of its number of rows, which therefore must be public.
+_ROWS = Neighbouring(Relation.REPLACE, None)
+
+
+@dataclass(frozen=True)
+class AlgorithmBox(BlackBox):
+    """Any private algorithm of yours: `make(epsilon)` gives it at that size, `law` is (p, c) or a `Law`.
+
+    You vouch for the law: with probability 1 - beta the error is at most `c (ln(1/beta)/(epsilon n))^p` on n rows, for
+    every beta up to 1/2. The algorithm must be the same, with the same name and parameters, at every epsilon.
+
+    >>> def mean_age(rows, source, scale):
+    ...     noisy = sum(rows["age"].to_pylist()) + int(noise.discrete_laplace(source, scale, 1)[0])
+    ...     return noisy / max(1, rows.num_rows)
+    >>> from chary import noise
+    >>> AlgorithmBox(
+    ...     lambda epsilon: Algorithm("mean age", lambda r, s: mean_age(r, s, 120 / epsilon), epsilon, columns=["age"]),
+    ...     law=(1, 120),
+    ... ).law.body()
+    {'power': '1', 'factor': '120', 'choices': '1', 'log_power': '1'}
+    """
+
+    make: Callable[[Fraction], Algorithm] = field(repr=False)
+    declared: Law | Sequence[Number] = field(compare=False)
+
+    def __init__(self, make: Callable[[Fraction], Algorithm], *, law: Law | Sequence[Number]) -> None:
+        if not callable(make):
+            raise InvalidParameter(
+                "bring a function of epsilon, such as lambda epsilon: Algorithm(..., epsilon=epsilon)"
+            )
+        object.__setattr__(self, "make", make)
+        object.__setattr__(self, "declared", Law.of(law))
+
+    @property
+    def law(self) -> Law:
+        return Law.of(self.declared)
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        return AskAlgorithm(Compute(self.make(epsilon)), neighbouring)
+
+
+@dataclass(frozen=True)
+class CountsBox(BlackBox):
+    """The noisy counts of all keys of a count or a histogram: discrete Laplace, or with `gaussian` discrete Gaussian.
+
+    Law: the largest error of any count, as a fraction of all rows, with p = 1. Laplace: c is the L1 change D1 between
+    neighbours (2 with keys: a row leaves one and enters another). Gaussian, for schedules by rho: `c = D2 sqrt 2` with
+    the L2 change D2, and the root of the logarithm. There are twice as many choices as keys, since a noise exceeds t
+    either way with probability at most `2 e^(-t/scale)`, or `2 e^(-t^2/(2 sigma^2))`.
+
+    >>> from chary import count
+    >>> CountsBox(count().by("ward", ["a", "b"])).law.factor
+    Fraction(2, 1)
+    """
+
+    query: Count | Binned
+    gaussian: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, (Count, Binned)):
+            raise InvalidQuery("schedule counts, such as count().by('ward', ['a', 'b']), or chary.histogram(...)")
+
+    @cached_property
+    def law(self) -> Law:
+        keys, change = 1 if self.query.keys is None else len(self.query.keys), self.query.l1(_ROWS)
+        if not self.gaussian:
+            return Law(1, change, 2 * keys)
+        return Law(1, math.sqrt(2 * change * self.query.sensitivity(_ROWS)), 2 * keys, Fraction(1, 2))
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        if self.gaussian:
+            return AskRelease(Release(self.query, rho=epsilon**2 / 2), neighbouring)
+        return AskRelease(Release(self.query, epsilon=epsilon), neighbouring)
+
+
+@dataclass(frozen=True)
+class QuantilesBox(BlackBox):
+    """Quantiles of a column on the public grid between two bounds, by inverse sensitivity.
+
+    Law: the largest error of a rank, as a fraction of all rows, with p = 1 and c = 2 for one quantile; for several,
+    which are halved in r rounds, the errors along a path add up to at most c = 2 r (2 r - 1).
+
+    >>> QuantilesBox("age", [0.5], bounds=(0, 120)).law.body()
+    {'power': '1', 'factor': '2', 'choices': '121', 'log_power': '1'}
+    """
+
+    column: str
+    at: Sequence[Number]
+    bounds: tuple[Number, Number]
+    step: Number = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", tuple(probability(q, "a quantile") for q in self.at))
+        self.law  # noqa: B018 - refuses bounds that make no grid
+
+    @cached_property
+    def law(self) -> Law:
+        rounds, made = len(self.at).bit_length(), self.interaction(Fraction(1), _ROWS)
+        return Law(1, 2 * rounds * (2 * rounds - 1), len(self.at) * made.mechanism.grid(made.asked.points))
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> AskQuantiles:
+        asked = Quantiles(self.column, self.at, bounds=self.bounds, step=self.step, epsilon=epsilon)
+        return AskQuantiles(asked, neighbouring)
+
+
+# MWEM as a black box for schedules ([GROW] section 3; theory 6).
+
+# MWEM divides by the number of rows, so that must be public.
+_REPLACED = Neighbouring("replace", None)
+
+
+@dataclass(frozen=True)
+class MWEMBox(BlackBox):
+    """A synthetic histogram for a list of queries, made anew by each run; see `chary.calls.MWEM`.
+
+    `run.state.latest.answer` is a `SyntheticHistogram`. With `gaussian`, for schedules by rho, a run is
+    epsilon^2/2-zCDP, where noise grows with the root of the number of rounds.
+
+    Law: the largest error of any of the queries, with p = 1; its base is `sqrt(ln N/(2T))` for N cells and T rounds,
+    and its factor that of `chary.accounting.synthesis.mwem_law`. It takes for granted that every row
+    lies in a cell of the universe, and it is for the worst data: errors are mostly far smaller. It is meant for runs
+    of an epsilon of at most 1,024 times the number of rounds, or with `gaussian` its root.
+
+    Errors: those of `chary.calls.MWEM`.
+
+    >>> box = MWEMBox({"age": range(100), "smoker": [True, False]}, ["smoker", "age < 30"], rounds=10)
+    >>> box.law.body()["choices"], round(box.law.error(size=100_000, epsilon=1, beta="0.05"), 3)
+    ('27', 0.543)
+    """
+
+    call: MWEM
+    gaussian: bool = False
+
+    def __init__(
+        self,
+        universe: Universe | Mapping[str, Axis | Iterable[Any]],
+        queries: AskedQueries,
+        *,
+        rounds: int,
+        gaussian: bool = False,
+    ) -> None:
+        object.__setattr__(self, "call", MWEM(universe=universe, queries=queries, rounds=rounds, epsilon=1))
+        object.__setattr__(self, "gaussian", gaussian)
+        if type(gaussian) is not bool:
+            raise InvalidParameter("gaussian is True or False")
+
+    @cached_property
+    def law(self) -> Law:
+        return mwem_law(**self._sizes, gaussian=self.gaussian)
+
+    @property
+    def laws(self) -> Sequence[Law]:
+        return [self.law, earlier_mwem_law(**self._sizes, gaussian=self.gaussian)]
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        asked = AskMWEM(self.call, _REPLACED)
+        return {"cells": max(2, asked.universe.cells), "queries": len(asked.asked), "rounds": self.call.rounds}
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        rho = {"epsilon": None, "rho": epsilon**2 / 2}
+        return AskMWEM(replace(self.call, **(rho if self.gaussian else {"epsilon": epsilon})), neighbouring)
+
+
+# SmallDB as a black box for schedules: SmallDBG of [GROW] section 3.1.1.
+
+
+@dataclass(frozen=True)
+class SmallDatabaseBox(BlackBox):
+    """A small synthetic database for a list of queries, made anew by each run; see `chary.calls.SmallDatabase`.
+
+    `schema` is `session.schema`: the types by which conditions are read. `run.state.latest.answer` is a
+    `SyntheticDatabase`.
+
+    Law: the largest error of any query, with p = 1, c = 2, as many choices as there are candidates, and the coarseness
+    of so many rows as its base. `concentrated`, for schedules by rho, where a run need only be epsilon^2/2-zCDP: the
+    exponential mechanism of 2 epsilon is, so that c = 1. It takes for granted that every row lies in a cell of the
+    universe. Errors: those of `chary.calls.SmallDatabase`.
+
+    >>> box = SmallDatabaseBox({"smoker": [True, False]}, ["smoker"], rows=20, schema={"smoker": "boolean"})
+    >>> box.law.body()["choices"], round(box.law.error(size=10_000, epsilon="0.1", beta="0.05"), 3)
+    ('21', 0.037)
+    """
+
+    call: SmallDatabase
+    workload: Workload
+    concentrated: bool = False
+
+    def __init__(
+        self,
+        universe: Universe | Mapping[str, Axis | Iterable[Any]],
+        queries: AskedQueries,
+        *,
+        rows: int,
+        schema: Mapping[str, str],
+        measure: Measure = "classes",
+        concentrated: bool = False,
+    ) -> None:
+        if type(concentrated) is not bool:
+            raise InvalidParameter("concentrated is True or False")
+        made = SmallDatabase(universe=universe, queries=queries, epsilon=1, rows=whole(rows, "rows"), measure=measure)
+        object.__setattr__(self, "call", made)
+        object.__setattr__(self, "workload", Workload.of(universe, queries, dict(schema)))
+        object.__setattr__(self, "concentrated", concentrated)
+        self.interaction(Fraction(1), Neighbouring("replace", None))
+
+    @property
+    def rows(self) -> int:
+        """How many rows each database has."""
+        return self.call.rows or 0
+
+    @cached_property
+    def law(self) -> Law:
+        return self.workload.law(self.rows, self.call.measure, self.concentrated)
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        own = 2 * epsilon if self.concentrated else epsilon
+        sized = replace(self.call, epsilon=own)
+        return AskSmallDatabase(sized, neighbouring, self.workload, self.rows, self.concentrated)
+
+
+# A black box that changes as a schedule goes on ([GROW] sections 3 and 3.1.1): another algorithm, or other queries.
+
+
+@dataclass(frozen=True)
+class ChangingBox(BlackBox):
+    """One black box until a run, and another from that run on: `ChangingBox({0: first, 4: later})`.
+
+    Privacy is that of any schedule: each run has its own share of the budget, whatever it runs with it. Which box
+    serves which run is public and fixed at the opening; every one is checked then. `law` holds for all of them: its
+    factor, choices and base are the largest of theirs, so the growth that is chosen suits the worst; `state.table()`
+    tells the errors of each. Their laws must have the same powers.
+
+    Errors: `InvalidParameter` for no box for the first run, run 0, for what is no black box, and for other powers.
+
+    >>> from chary import count
+    >>> from chary.growth.boxes import CountsBox
+    >>> box = ChangingBox({0: CountsBox(count("age >= 65")), 4: CountsBox(count().by("ward", ["a", "b"]))})
+    >>> box.changes, box.of_run(3).law.choices, box.of_run(4).law.choices, box.law.choices
+    ((0, 4), Fraction(2, 1), Fraction(4, 1), Fraction(4, 1))
+    """
+
+    boxes: tuple[tuple[int, BlackBox], ...]
+
+    def __init__(self, boxes: Mapping[int, BlackBox]) -> None:
+        given = dict(boxes) if isinstance(boxes, Mapping) else {}
+        runs = sorted(whole(run, "a run", least=0) for run in given)
+        if runs[:1] != [FIRST]:
+            raise InvalidParameter("say which black box serves the first run: ChangingBox({0: box, 4: another})")
+        if not all(isinstance(box, BlackBox) and box.changes == (FIRST,) for box in given.values()):
+            raise InvalidParameter("change between black boxes, such as chary.growth.CountsBox(count())")
+        object.__setattr__(self, "boxes", tuple((run, given[run]) for run in runs))
+        laws = [box.law for _, box in self.boxes]
+        if len({(law.power, law.log_power, law.size_log, law.fall) for law in laws}) > 1:
+            raise InvalidParameter(
+                "the laws of these black boxes have other powers: one schedule cannot serve all of them"
+            )
+
+    @property
+    def changes(self) -> tuple[int, ...]:
+        return tuple(run for run, _ in self.boxes)
+
+    def of_run(self, run: int) -> BlackBox:
+        return next(box for first, box in reversed(self.boxes) if first <= run)
+
+    @property
+    def law(self) -> Law:
+        laws = [box.law for _, box in self.boxes]
+        worst = {name: max(Fraction(getattr(law, name)) for law in laws) for name in ("factor", "choices", "base")}
+        return replace(laws[0], **worst)
+
+    def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
+        return self.of_run(FIRST).interaction(epsilon, neighbouring)
+
+    def body(self, neighbouring: Neighbouring) -> Json:
+        return {"changing": [[run, box.body(neighbouring)] for run, box in self.boxes]}

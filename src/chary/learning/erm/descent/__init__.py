@@ -1,1 +1,0 @@
-"""Noisy descent: its steps, its sums, its noise."""

@@ -1,0 +1,352 @@
+"""A holdout that many adaptive questions do not wear out, and what they do to one that is simply reused."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from chary import noise
+from chary.accounting import Targeted
+from chary.answers import Spending
+from chary.calls import Algorithm, Compute
+from chary.charts import check_picture
+from chary.data import public_size
+from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter, InvalidQuery
+from chary.filters import Budget, largest_call, largest_call_left
+from chary.mechanisms import Laplace
+from chary.noise import Seeded
+from chary.numbers import Number, positive, probability, whole
+from chary.session import Session, open
+
+# A reusable holdout: means of functions are told as the training rows have them, for as long as the holdout agrees.
+
+Function = Callable[[pa.Table], Any]
+# What one row counts is rounded to 1/1000, and so is a mean that is told.
+GRID: Final = 1000
+AGREES: Final = "agrees"
+_PREFIX: Final = "holdout "
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What the holdout said of a function: `value` is the training mean where it `agrees`, else the holdout's, with
+    noise, in steps of 1/1000 from 0 to 1."""
+
+    name: str
+    value: float
+    training: float
+    agrees: bool
+    charged: Spending
+
+
+class ReusableHoldout:
+    """Answers adaptive questions about the mean of a function on rows that are held out, without wearing them out.
+
+    The analyst may look at the `training` rows at will. A question is a function of rows with values in [0, 1]; it is
+    told the training mean, unless the holdout's mean with noise is farther off than `tolerance`: then that noisy mean.
+    Only such disagreements are charged; an analyst who does not overfit can ask for ever. Here the training rows pay
+    for the holdout, as in Thresholdout, but with no noise on the threshold and a hit that brings its value.
+
+    Guarantee for the holdout rows: each question is one epsilon-DP call with the NotPrior target "disagrees" (theory
+    1.2), through the session, whose budget covers all of them together and everything else that is asked of it. It
+    needs of the analyst what an `Algorithm` needs: a function's value for a row follows from that row and from what is
+    public (so no ranks, no means over rows, and no error that depends on a row). Values are clipped and rounded to
+    1/1000; what is no number counts 0. The name identifies the function: one name, one function.
+
+    Guarantee for the population: see `within_population`. After `hits` disagreements it answers nothing more; unless
+    `epsilon` is said, it is as large as leaves room for so many in what is left of the budget now.
+
+    Errors: `InvalidQuery` unless each row is a unit that is replaced, so that the number of rows is public;
+    `InvalidParameter` where the session's filter cannot make agreement free at this epsilon (open it with `grain=`);
+    `BudgetRefused` after the last disagreement, or when the session's budget has no room; `AlgorithmFailed`, charged
+    as a disagreement, for a function that raises or has no value for each row.
+
+    Source: theory section 4; Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015, "The reusable holdout".
+
+    >>> import chary
+    >>> draw = np.random.default_rng(1)
+    >>> rows = pa.table({"old": draw.integers(0, 2, 4000), "ill": draw.integers(0, 2, 4000)})
+    >>> budget = chary.Budget(epsilon=1, delta=1e-6)
+    >>> session = chary.open(rows[2000:], privacy_unit=None, relation="replace", budget=budget, ledger=":memory:")
+    >>> holdout = ReusableHoldout(session, rows[:2000], tolerance="0.2", hits=5)
+    >>> same = holdout.ask("old = ill", lambda rows: np.equal(rows["old"], rows["ill"]))
+    >>> same.agrees, float(same.charged.share)
+    (True, 0.0)
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        training: Any,
+        *,
+        tolerance: Number,
+        hits: int,
+        epsilon: Number | None = None,
+        name: str = "",
+    ) -> None:
+        near = session.spine.rows.neighbouring
+        if near.unit is not None:
+            raise InvalidQuery("a holdout is of rows that are units of their own: open it with privacy_unit=None")
+        self.size = public_size(session.spine.rows)
+        self._session, self._training = session, _arrow(training)
+        self.tolerance, self.hits = probability(tolerance, "tolerance"), whole(hits, "hits")
+        self._name, spine = f"{_PREFIX}{name}:", session.spine
+        size = largest_call_left(spine.filter, spine.accounts(), self.hits) if epsilon is None else epsilon
+        self.epsilon = positive(size, "epsilon")
+        if not spine.filter.price(Targeted(self.epsilon)).free_miss:
+            raise InvalidParameter(
+                "agreement would not be free at this epsilon: open the session with a delta and with "
+                f"grain={float(self.epsilon):g}, or take a smaller epsilon"
+            )
+        told = (entry for entry in session.history if entry.kind == "call" and entry.hits)
+        self._hit = {entry.call for entry in told if str(entry.question.get("algorithm")).startswith(self._name)}
+        if not self.size or not self._training.num_rows:
+            raise InvalidParameter("a holdout needs rows, and so does training")
+
+    @property
+    def disagreements(self) -> int:
+        """How often the holdout disagreed so far, also in earlier sessions of the same ledger."""
+        return len(self._hit)
+
+    def ask(
+        self, name: str, function: Function, *, columns: Sequence[str] | None = None, request: str | None = None
+    ) -> HeldOut:
+        """The mean of the function: that of the training rows if the holdout agrees, and free; else the holdout's.
+
+        `function` takes an Arrow table of the `columns` (all without) and returns a value from 0 to 1 for each row.
+        """
+        if len(self._hit) >= self.hits:
+            raise BudgetRefused(f"the holdout disagreed {self.hits} times, as often as it was opened for")
+        kept = self._training if columns is None else self._training.select(list(columns))
+        training = sum(_steps(function(kept), kept.num_rows)) / (GRID * kept.num_rows)
+        known = {"training": training, "tolerance": float(self.tolerance), "scale": str(GRID / self.epsilon)}
+        algorithm = Algorithm(
+            self._name + name, partial(_told, function), self.epsilon, columns=columns, parameters=known
+        )
+        try:
+            outcome = self._session.ask(Compute(algorithm, prior=AGREES), request=request)
+        except AlgorithmFailed:
+            self._hit.add(-1 - len(self._hit))
+            raise
+        if outcome.hit:
+            self._hit.add(outcome.call)
+        agrees = outcome.value == AGREES
+        return HeldOut(name, training if agrees else outcome.value, training, agrees, outcome.charged)
+
+    def within(self, functions: int, confidence: Number = "0.95") -> float:
+        """How far so many answers are from the holdout's own means at most, all at once with this chance.
+
+        An answer that disagrees is nearer, by the tolerance; and a function whose training mean is within the tolerance
+        less as much of the holdout's never disagrees.
+        """
+        side = (1 - probability(confidence, "confidence")) / (2 * whole(functions, "functions"))
+        reach = self._noise.law().reach_up(side)
+        # Half a step for each row, and half a step for what is told.
+        return float(self.tolerance) + reach / (GRID * self.size) + 1 / GRID
+
+    def within_population(self, functions: int, confidence: Number = "0.95") -> float:
+        """How far so many answers are from the means of the population that the holdout was drawn from, all at once.
+
+        By the length of the description, not by privacy: what the analyst knows of the holdout is which questions
+        disagreed, `hits` of them at most, and one of 1,002 outcomes of each. So whatever the way questions are chosen,
+        no more than `functions` times as many can come up as there are such transcripts, N; each mean on n rows is
+        within `sqrt(ln(2 N functions / beta) / (2n))` of its expectation (Hoeffding). Half of the risk is the noise's.
+        It holds if the analyst learns of the holdout by these answers alone. Above 1 it says nothing.
+        """
+        beta = float(1 - probability(confidence, "confidence")) / 2
+        asked = whole(functions, "functions")
+        outcomes = math.log(GRID + 2)
+        logs = [_log_choose(asked, hits) + hits * outcomes for hits in range(min(self.hits, asked) + 1)]
+        transcripts = float(np.logaddexp.reduce(logs))
+        drawn = math.sqrt((transcripts + math.log(2 * asked / beta)) / (2 * self.size))
+        return self.within(functions, 1 - Fraction(beta)) + drawn
+
+    @property
+    def _noise(self) -> Laplace:
+        return Laplace.for_epsilon(self.epsilon, sensitivity=GRID)
+
+
+def _arrow(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if hasattr(rows, "to_arrow"):
+        return rows.to_arrow()
+    return pa.Table.from_pandas(rows, preserve_index=False)
+
+
+def _steps(values: Any, rows: int) -> list[int]:
+    """The values of all rows in whole steps."""
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != (rows,):
+        raise InvalidParameter("a function has one value for each row")
+    inside = np.clip(np.nan_to_num(found, nan=0.0), 0, 1)
+    steps: list[int] = np.rint(inside * GRID).astype(np.int64).tolist()
+    return steps
+
+
+def _told(
+    function: Function, rows: pa.Table, source: noise.Source, /, training: float, tolerance: float, scale: str
+) -> float | str:
+    """The algorithm: post-processing of the noisy sum, which one row moves by `GRID` at most."""
+    total = sum(_steps(function(rows), rows.num_rows))
+    noisy = total + int(noise.discrete_laplace(source, Fraction(scale), 1)[0])
+    mean: float = noisy / (GRID * rows.num_rows)
+    if abs(mean - training) <= tolerance:
+        return AGREES
+    return round(min(1.0, max(0.0, mean)) * GRID) / GRID
+
+
+def _log_choose(total: int, chosen: int) -> float:
+    return math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)
+
+
+# The experiment that shows what reusing a holdout does: labels that nothing predicts, and very many variables.
+
+Signs = NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Reused:
+    """Accuracies of a classifier of the `variables` that looked best: on the training rows, as the holdout told it, and
+    on fresh rows, which is the truth."""
+
+    variables: int
+    training: float
+    holdout: float
+    fresh: float
+
+
+@dataclass(frozen=True)
+class Overfitting:
+    """Both analyses of the same rows: with a holdout that is simply looked at, and with a reusable one, which cost
+    `share` of its budget for `disagreements`."""
+
+    naive: tuple[Reused, ...]
+    reusable: tuple[Reused, ...]
+    asked: int
+    disagreements: int
+    share: float
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Variables of 1 and -1 and labels of the same, each by a fair coin of its own."""
+
+    variables: Signs
+    labels: Signs
+
+    @classmethod
+    def drawn(cls, rows: int, variables: int, draw: np.random.Generator) -> "_Rows":
+        signs = draw.integers(0, 2, (rows, variables + 1), dtype=np.int8) * 2 - 1
+        return cls(signs[:, 1:], signs[:, 0])
+
+    def agreement(self) -> NDArray[np.float64]:
+        """For each variable the share of rows in which it is the label."""
+        found: NDArray[np.float64] = (self.variables == self.labels[:, None]).mean(axis=0)
+        return found
+
+    def table(self) -> pa.Table:
+        names = {f"x{k}": self.variables[:, k] for k in range(self.variables.shape[1])}
+        return pa.table(names | {"y": self.labels})
+
+
+def random_labels(
+    *,
+    rows: int = 5000,
+    variables: int = 1000,
+    chosen: Sequence[int] = (1, 10, 30, 100, 300),
+    budget: Budget,
+    tolerance: Number = "0.08",
+    seed: int = 0,
+) -> Overfitting:
+    """Choose the variables that predict random labels best, vote with them, and ask how good the vote is.
+
+    `rows` train, as many are held out, and ten times as many are fresh. The naive analyst takes the variables of which
+    training and holdout say the same, and judges the vote on the holdout; the other asks a `ReusableHoldout` for all
+    of it. No vote is right more often than every second time. For experiments: rows and noise follow from the seed.
+
+    >>> found = random_labels(rows=2000, variables=200, chosen=[100], budget=Budget(4, "1e-6"))
+    >>> found.naive[0].holdout > 0.55, abs(found.reusable[0].holdout - 0.5) < 0.05, found.asked
+    (True, True, 201)
+    """
+    draw = np.random.default_rng(seed)
+    size, width = whole(rows, "rows"), whole(variables, "variables")
+    training, held = (_Rows.drawn(size, width, draw) for _ in range(2))
+    fresh = _Rows.drawn(10 * size, width, draw)
+    near = training.agreement() - 0.5
+    naive = _picked(near, held.agreement() - 0.5, chosen)
+    told = [
+        Reused(len(picked), *(_accuracy(each, picked, near) for each in (training, held, fresh))) for picked in naive
+    ]
+    hits = len(chosen) + 3
+    given: dict[str, Any] = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:"}
+    given |= {"budget": budget, "grain": largest_call(budget, hits, "renyi"), "unsafe_noise": Seeded(seed + 1)}
+    with open(held.table(), **given) as session:
+        holdout = ReusableHoldout(session, training.table(), tolerance=tolerance, hits=hits)
+        seen = np.array([_asked(holdout, [k], np.ones(width)) for k in range(width)]) - 0.5
+        kept = []
+        for picked in _picked(near, seen, chosen):
+            answer = _asked(holdout, picked, near)
+            kept.append(Reused(len(picked), _accuracy(training, picked, near), answer, _accuracy(fresh, picked, near)))
+        share = float(session.spent.share)
+    return Overfitting(tuple(told), tuple(kept), width + len(kept), holdout.disagreements, share)
+
+
+def _picked(near: NDArray[np.float64], seen: NDArray[np.float64], chosen: Sequence[int]) -> list[list[int]]:
+    """For each number as many variables: those of which both say the same, the strongest first."""
+    strength = np.where(np.sign(near) == np.sign(seen), np.minimum(np.abs(near), np.abs(seen)), -1)
+    order = np.argsort(-strength, kind="stable")
+    return [[int(k) for k in order[: whole(number, "chosen")]] for number in chosen]
+
+
+def _accuracy(rows: _Rows, picked: Sequence[int], near: NDArray[np.float64]) -> float:
+    """Of the vote; an even one is right by half."""
+    votes = np.sign(rows.variables[:, picked] @ np.sign(near[picked]))
+    return float(np.where(votes == 0, 0.5, votes == rows.labels).mean())
+
+
+def _asked(holdout: ReusableHoldout, picked: Sequence[int], near: NDArray[np.float64]) -> float:
+    """What the holdout tells of a vote, or of one variable."""
+    names, signs = [f"x{k}" for k in picked], np.sign(near[list(picked)])
+
+    def right(rows: pa.Table) -> NDArray[np.float64]:
+        votes = np.sign(np.column_stack([rows[name].to_numpy() for name in names]) @ signs)
+        return np.where(votes == 0, 0.5, votes == rows["y"].to_numpy())
+
+    label = names[0] if len(names) == 1 else f"vote of {len(names)}"
+    return holdout.ask(label, right, columns=[*names, "y"]).value
+
+
+# The picture of reusing a holdout: what it told, beside the truth.
+
+
+def draw_reuse(found: Overfitting, path: Path | str) -> None:
+    """Left the holdout that is simply looked at, right the reusable one: accuracies by the number of variables.
+
+    Errors: `InvalidParameter` for what is no result of `random_labels`, another ending and a folder that is not there.
+    """
+    if not isinstance(found, Overfitting):
+        raise InvalidParameter('draw what random_labels found: draw_reuse(random_labels(...), "reuse.png")')
+    target = check_picture(path)
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, points, title in zip(
+        panels, (found.naive, found.reusable), ("holdout looked at", "reusable holdout"), strict=True
+    ):
+        counts = [point.variables for point in points]
+        panel.plot(counts, [point.training for point in points], "o:", color="tab:gray", label="training rows")
+        panel.plot(counts, [point.holdout for point in points], "o-", color="tab:red", label="as the holdout told")
+        panel.plot(counts, [point.fresh for point in points], "o--", color="tab:green", label="on fresh rows")
+        panel.set(title=title, xlabel="variables chosen", xscale="log")
+        panel.axhline(0.5, color="black", linewidth=0.6)
+    panels[0].set(ylabel="accuracy")
+    panels[0].legend()
+    figure.savefig(target, dpi=120)

@@ -1,0 +1,471 @@
+"""Private linear models as scikit-learn estimators: training, the guarantee, prediction."""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from chary.accounting import zero_concentrated_rho_down
+from chary.errors import InvalidParameter
+from chary.learning.algorithm import LinearAlgorithm
+from chary.learning.classifiers import checked_classes, matrix
+from chary.learning.descent import BallDescent, NoisyDescent
+from chary.learning.features import Column, Feature, clipped, floats, numbered, width
+from chary.learning.losses import (
+    Floats,
+    Hinge,
+    Logistic,
+    Loss,
+    Quantile,
+    SmoothedHinge,
+    SquaredError,
+    SquaredHinge,
+    root_up,
+)
+from chary.learning.optimum import Objective, Problem, audited_optimum, cells, gaussian_cells, grid_for
+from chary.noise import OperatingSystem, Source
+from chary.numbers import Number, failing, positive, probability, whole
+
+# What private linear models share: training, the guarantee, predicting.
+
+Json = dict[str, Any]
+
+# Clipped rows are too long by some d roundings of 2**-53 at most: 2**-30 holds that for eight million columns.
+ROUNDING: Final = 1 + Fraction(1, 2**30)
+# Products of three such sizes are still floats.
+LARGEST: Final = 10**50
+# For checks before the size is known: a model that could not be trained on a million rows is refused at once.
+TYPICAL_ROWS: Final = 1 << 20
+
+
+class PrivateLinear(BaseEstimator):  # type: ignore[misc]
+    """What private linear models share: weights that minimise `mean(loss) + lam/2 |w|^2`, released once.
+
+    Guarantee: `coef_` and `intercept_` are (epsilon, delta)-DP, or with `rho` in place of both rho-zCDP, when one row
+    with its label is replaced by any other; the number of rows is public. With `epsilon` alone the audited optimum gets
+    noise of density `exp(-epsilon |b| / sensitivity)`. With a delta or a rho:
+
+    - by default, gradient descent of `steps` steps gets discrete Gaussian noise in each of them;
+    - with `length`, a public bound on the weights (L2, the intercept among them), accelerated descent in that ball of
+      at most `steps` steps (`BallDescent`), the excess risk of which has a proven bound;
+    - with `steps=0`, the audited optimum gets Gaussian noise.
+
+    - `radius`: a public bound on the rows' length (L2). Longer rows are CLIPPED to it, in training and predicting.
+    - `lam`: the regularisation; it applies to the intercept, a column of ones, too. More of it needs less noise.
+    - `length`: also what `TrainingBox` compares an optimum with that gets noise, which it does not change.
+    - `unsafe_noise`: where noise comes from, in tests; None for the operating system.
+
+    Errors: `InvalidParameter` for parameters that cannot be right, arrays that do not fit together, no rows, and
+    numbers which are not finite; none shows a value. That a row was refused is not private. A descent takes at most
+    2^34 rows, with `length` 2^25, which is as many as it can sum up exactly.
+    """
+
+    epsilon: Number | None
+    delta: Number
+    lam: Number
+    radius: Number
+    fit_intercept: bool
+    steps: int
+    rho: Number | None
+    length: Number | None
+    unsafe_noise: Source | None
+
+    @property
+    @abstractmethod
+    def loss_function(self) -> Loss:
+        """The loss, which is public."""
+
+    @abstractmethod
+    def targets(self, labels: Any) -> Floats:
+        """Labels as targets of the loss, NaN for what is none."""
+
+    def problem(self, size: int, features: int) -> Problem:
+        """What is public about training on so many rows of so many numbers: bounds, tolerance, sensitivity."""
+        radius = positive(self.radius, "radius")
+        row = root_up(radius**2 + 1) if self.fit_intercept else radius
+        lam, rows = Fraction(float(positive(self.lam, "lam"))), whole(size, "the number of rows")
+        length = positive(self.length, "length") if self.length is not None and self.descends else None
+        return Problem(self.loss_function, row * ROUNDING, lam, rows, self._width(features), length)
+
+    @property
+    def descends(self) -> bool:
+        """Whether noise goes into the steps of a descent; otherwise an optimum gets it."""
+        return bool((self.rho is not None or failing(self.delta)) and self.steps)
+
+    @property
+    def concentrated(self) -> Fraction | None:
+        """The rho of its zCDP; None if it is epsilon-DP."""
+        if self.rho is not None:
+            return positive(self.rho, "rho")
+        delta = failing(self.delta)
+        epsilon = positive(self.epsilon or 0, "epsilon")
+        return zero_concentrated_rho_down(epsilon=epsilon, delta=delta) if delta else None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
+        """Train on rows (n x d, finite numbers) and one label each."""
+        self._checked()
+        rows = matrix(X, "X")
+        if not len(rows) or not rows.shape[1] or np.shape(y) != (len(rows),):
+            raise InvalidParameter("X needs at least one row and one column, and y one label for each row")
+        targets = self.targets(y)
+        if not np.isfinite(rows).all() or np.isnan(targets).any():
+            raise InvalidParameter("X must hold finite numbers, and y labels of the declared kind")
+        return self.restore(self.trained(rows, targets, self.unsafe_noise or OperatingSystem()))
+
+    def trained(self, rows: Floats, targets: Floats, source: Source) -> Json:
+        """What is learnt from rows and targets, in JSON. A row whose target is NaN counts as zeros."""
+        problem = self.problem(*rows.shape)
+        known = np.isfinite(targets)
+        inputs = np.where(known[:, None], self._inputs(rows), 0.0)
+        aims = np.where(known, targets, 0.0)
+        if self.descends:
+            weights = self._descent(problem).weights(inputs, aims, source)
+        else:
+            weights = self._perturbed(problem, audited_optimum(Objective(problem, inputs, aims)), source)
+        return {"weights": weights.tolist()}
+
+    def restore(self, state: Json) -> Self:
+        """Take over what a model with the same parameters learnt, such as a session's outcome."""
+        weights = np.array(state["weights"], dtype=np.float64)
+        self.coef_ = weights[:-1] if self.fit_intercept else weights
+        self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
+        self.n_features_in_ = len(self.coef_)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """The linear function of each row, clipped like those of training."""
+        check_is_fitted(self, "coef_")
+        rows = clipped(matrix(X, "X", self.n_features_in_), positive(self.radius, "radius"))
+        found: Floats = rows @ self.coef_ + self.intercept_
+        return found
+
+    def algorithm(
+        self,
+        *,
+        features: Sequence[Column | Feature],
+        label: str,
+        name: str = "linear model",
+        unit: str | None = None,
+        size: int | None = None,
+    ) -> LinearAlgorithm:
+        """The training as a call of a session: `model.restore(session.ask(Compute(model.algorithm(...))).value)`.
+
+        See `LinearAlgorithm` for `unit` and `size`, and `design_matrix` for what features become.
+        """
+        self._checked(TYPICAL_ROWS if size is None else whole(size, "size"), width(features))
+        return LinearAlgorithm.of(clone(self), features, label, name=name, unit=unit, size=size)
+
+    def body(self) -> Json:
+        """Its public parameters, in JSON; none that was left out."""
+        given = {name: value for name, value in self.get_params().items() if value is not None}
+        told = {name: value for name, value in given.items() if name not in ("unsafe_noise", "classes")}
+        plain = {name: value if isinstance(value, (bool, int)) else str(value) for name, value in told.items()}
+        return {"learner": type(self).__name__} | plain
+
+    def _perturbed(self, problem: Problem, optimum: Floats, source: Source) -> Floats:
+        rho, center = self.concentrated, [Fraction(weight) for weight in optimum.tolist()]
+        if rho is None:
+            scale = problem.sensitivity / positive(self.epsilon or 0, "epsilon")
+            found = cells(center, scale, grid := grid_for(scale), source)
+        else:
+            scale = root_up(problem.sensitivity**2 / (2 * rho))
+            found = gaussian_cells(center, scale, grid := grid_for(scale), source)
+        return np.array([float((cell + Fraction(1, 2)) * grid) for cell in found])
+
+    def _descent(self, problem: Problem) -> NoisyDescent | BallDescent:
+        rho = self.concentrated or Fraction(0)
+        if problem.length is None:
+            return NoisyDescent(problem, rho, self.steps)
+        return BallDescent(problem, rho, self.steps)
+
+    def _inputs(self, rows: Floats) -> Floats:
+        short = clipped(rows, positive(self.radius, "radius"))
+        return np.column_stack([short, np.ones(len(short))]) if self.fit_intercept else short
+
+    def _width(self, features: int) -> int:
+        return features + bool(self.fit_intercept)
+
+    def _checked(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
+        """Refuse what cannot be trained on so many rows of so many numbers, before anything is charged or read."""
+        if (self.epsilon is None) == (self.rho is None):
+            raise InvalidParameter("say how private the model is as one of epsilon= (with a delta=) and rho=")
+        for name in ("epsilon", "rho", "length", "lam", "radius", "label_bound", "smoothing"):
+            if (value := getattr(self, name, None)) is not None:
+                _in_range(value, name)
+        if failing(self.delta) and self.rho is not None:
+            raise InvalidParameter("a model with rho= has no delta")
+        whole(self.steps, "steps", least=int(self.concentrated is None))
+        problem = self.problem(rows, features)
+        if self.descends:
+            self._descent(problem).noisy  # noqa: B018 - refuses too small a rho, and too many rows
+
+
+def _in_range(value: Number, name: str) -> None:
+    if not Fraction(1, LARGEST) <= positive(value, name) <= LARGEST:
+        raise InvalidParameter(f"{name} must be between 1e-50 and 1e50: sizes beyond do not fit into float64")
+
+
+class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
+    """A private linear model of two public classes; the second one is where the linear function is positive."""
+
+    classes: Sequence[Hashable]
+
+    def restore(self, state: Json) -> Self:
+        self.classes_ = np.array(self.classes)
+        return super().restore(state)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
+        """The class of each row."""
+        second = self.decision_function(X) > 0
+        chosen: NDArray[Any] = self.classes_[second.astype(np.int64)]
+        return chosen
+
+    def body(self) -> Json:
+        return super().body() | {"classes": list(self.classes)}
+
+    def targets(self, labels: Any) -> Floats:
+        """-1 and 1 for the two classes, NaN for other labels."""
+        return np.array([np.nan, -1.0, 1.0])[numbered(labels, self.classes)]
+
+    def _checked(self, rows: int = TYPICAL_ROWS, features: int = 1) -> None:
+        super()._checked(rows, features)
+        if len(checked_classes(self.classes)) != 2:
+            raise InvalidParameter("classes must be the two labels, public: classes=['no', 'yes']")
+
+
+# Linear models trained privately, as scikit-learn estimators.
+
+LOSSES: Final[dict[str, type[SmoothedHinge] | type[SquaredHinge]]] = {
+    "smoothed_hinge": SmoothedHinge,
+    "squared_hinge": SquaredHinge,
+}
+# Up to here float64 errs by less than `Problem.float_error`: where it could not, no prediction comes near the corner.
+WIDEST: Final = Fraction(1, 2)
+
+
+class PrivateLogisticRegression(PrivateClassifier):
+    """Logistic regression with differential privacy. scikit-learn's `C` is `1 / (n lam)`.
+
+    Guarantee, parameters and errors: see `PrivateLinear`. Every other label than the two `classes` is refused.
+
+    >>> X = np.array([[0.1], [0.2], [0.8], [0.9]] * 5000)
+    >>> model = PrivateLogisticRegression(epsilon=1, lam="0.001", radius=1, classes=["low", "high"])
+    >>> model.fit(X, ["low", "low", "high", "high"] * 5000).predict([[0.0], [1.0]]).tolist()
+    ['low', 'high']
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number | None = None,
+        lam: Number,
+        radius: Number,
+        classes: Sequence[Hashable],
+        delta: Number = 0,
+        fit_intercept: bool = True,
+        steps: int = 80,
+        rho: Number | None = None,
+        length: Number | None = None,
+        unsafe_noise: Source | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.lam = lam
+        self.radius = radius
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.steps = steps
+        self.rho = rho
+        self.length = length
+        self.unsafe_noise = unsafe_noise
+        self._checked()
+
+    @property
+    def loss_function(self) -> Loss:
+        return Logistic()
+
+    def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """The probability of each of the two classes, for each row."""
+        found = self.decision_function(X)
+        return np.column_stack([expit(-found), expit(found)])
+
+
+class PrivateSVC(PrivateClassifier):
+    """A linear support vector classifier with differential privacy. scikit-learn's `C` is `1 / (n lam)`.
+
+    Guarantee, parameters and errors: see `PrivateLinear`. `loss` is "smoothed_hinge" (Huber's), "squared_hinge", that
+    of scikit-learn's `LinearSVC`, which needs far more noise: its slope is bounded at an optimum only; or "hinge", the
+    true one with its corner rounded off within `smoothing` (at most 1/2), which no loss exceeds by more than a quarter
+    of `smoothing`. `TrainingBox` promises the risk of the true hinge.
+
+    >>> model = PrivateSVC(epsilon=1, lam="0.001", radius=1, classes=[0, 1], delta=1e-6)
+    >>> X = np.array([[0.1], [0.2], [0.8], [0.9]] * 5000)
+    >>> model.fit(X, [0, 0, 1, 1] * 5000).predict([[0.0], [1.0]]).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number | None = None,
+        lam: Number,
+        radius: Number,
+        classes: Sequence[Hashable],
+        loss: str = "smoothed_hinge",
+        smoothing: Number | None = None,
+        delta: Number = 0,
+        fit_intercept: bool = True,
+        steps: int = 80,
+        rho: Number | None = None,
+        length: Number | None = None,
+        unsafe_noise: Source | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.lam = lam
+        self.radius = radius
+        self.classes = classes
+        self.loss = loss
+        self.smoothing = smoothing
+        self.fit_intercept = fit_intercept
+        self.steps = steps
+        self.rho = rho
+        self.length = length
+        self.unsafe_noise = unsafe_noise
+        self._checked()
+
+    @property
+    def loss_function(self) -> Loss:
+        if self.loss not in (*LOSSES, "hinge"):
+            told = ", ".join(map(repr, (*LOSSES, "hinge")))
+            raise InvalidParameter(f"loss must be one of {told}, got {self.loss!r}")
+        if (self.loss == "hinge") != (self.smoothing is not None):
+            raise InvalidParameter(
+                'loss="hinge" takes smoothing=, how far its corner is rounded off, and no other does: smoothing="0.1"; '
+                '"smoothed_hinge" is rounded off within 1/2'
+            )
+        if self.smoothing is not None:
+            return Hinge(_smoothing(self.smoothing, WIDEST))
+        return LOSSES[self.loss]()
+
+
+class PrivateRegressor(RegressorMixin, PrivateLinear):  # type: ignore[misc]
+    """What private regressions share: labels are numbers, clipped to a public bound; the linear function predicts."""
+
+    label_bound: Number
+
+    def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
+        """The label of each row, or the quantile of it that was asked for."""
+        return self.decision_function(X)
+
+    def targets(self, labels: Any) -> Floats:
+        """Numbers, clipped to the bound; NaN for what is none."""
+        most = float(positive(self.label_bound, "label_bound"))
+        found: Floats = np.clip(floats(labels), -most, most)
+        return found
+
+
+class PrivateRidge(PrivateRegressor):
+    """Least squares with a penalty, with differential privacy. scikit-learn's `alpha` is `n lam`.
+
+    Guarantee, parameters and errors: see `PrivateLinear`. `label_bound`: a public bound on the size of labels; larger
+    ones are CLIPPED to it.
+
+    >>> X = np.array([[0.1], [0.2], [0.8], [0.9]] * 5000)
+    >>> model = PrivateRidge(epsilon=10, lam="0.01", radius=1, label_bound=1, fit_intercept=False)
+    >>> model.fit(X, X[:, 0]).predict([[0.5]]).round(1).tolist()
+    [0.5]
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Number | None = None,
+        lam: Number,
+        radius: Number,
+        label_bound: Number,
+        delta: Number = 0,
+        fit_intercept: bool = True,
+        steps: int = 80,
+        rho: Number | None = None,
+        length: Number | None = None,
+        unsafe_noise: Source | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.lam = lam
+        self.radius = radius
+        self.label_bound = label_bound
+        self.fit_intercept = fit_intercept
+        self.steps = steps
+        self.rho = rho
+        self.length = length
+        self.unsafe_noise = unsafe_noise
+        self._checked()
+
+    @property
+    def loss_function(self) -> Loss:
+        return SquaredError(positive(self.label_bound, "label_bound"))
+
+
+class PrivateQuantileRegressor(PrivateRegressor):
+    """Quantile regression with differential privacy; `level` 1/2 is median regression, by least absolute errors.
+
+    Guarantee, parameters and errors: see `PrivateLinear`. A share `level` of labels lies below what is predicted.
+    `label_bound`: a public bound on the size of labels; larger ones are CLIPPED to it. `smoothing`: how far the loss's
+    corner is rounded off, in the unit of labels, at most `label_bound`; no loss falls short of the true one by more
+    than a quarter of it. Scores are coefficients of determination, as in scikit-learn.
+
+    >>> X = np.array([[0.1], [0.2], [0.8], [0.9]] * 500)
+    >>> terms = {"level": "0.5", "smoothing": "0.05", "label_bound": 1, "fit_intercept": False}
+    >>> model = PrivateQuantileRegressor(rho=1, lam="0.0001", radius=1, length=2, steps=100, **terms)
+    >>> model.fit(X, X[:, 0]).predict([[0.5]]).round(1).tolist()
+    [0.5]
+    """
+
+    def __init__(
+        self,
+        *,
+        level: Number,
+        smoothing: Number,
+        epsilon: Number | None = None,
+        lam: Number,
+        radius: Number,
+        label_bound: Number,
+        delta: Number = 0,
+        fit_intercept: bool = True,
+        steps: int = 80,
+        rho: Number | None = None,
+        length: Number | None = None,
+        unsafe_noise: Source | None = None,
+    ) -> None:
+        self.level = level
+        self.smoothing = smoothing
+        self.epsilon = epsilon
+        self.delta = delta
+        self.lam = lam
+        self.radius = radius
+        self.label_bound = label_bound
+        self.fit_intercept = fit_intercept
+        self.steps = steps
+        self.rho = rho
+        self.length = length
+        self.unsafe_noise = unsafe_noise
+        self._checked()
+
+    @property
+    def loss_function(self) -> Loss:
+        bound = positive(self.label_bound, "label_bound")
+        return Quantile(probability(self.level, "level"), bound, _smoothing(self.smoothing, bound))
+
+
+def _smoothing(width: Number, most: Fraction) -> Fraction:
+    if positive(width, "smoothing") > most:
+        raise InvalidParameter(f"smoothing must be at most {most}")
+    return Fraction(positive(width, "smoothing"))

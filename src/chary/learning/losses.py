@@ -1,0 +1,330 @@
+"""Convex losses of linear models, smooth or with rounded corners, and the bounds that privacy rests on."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Convex losses of linear models: what they cost, how they bend, and the bounds that privacy rests on.
+
+Floats = NDArray[np.float64]
+
+# Where the hinge's corner is rounded off: a wider parabola would bend less and be farther from the hinge.
+HALF_WIDTH: Final = 0.5
+# The largest p/(1 + e^p) is W(1/e) = 0.278464..., rounded up.
+LAMBERT_UP: Final = Fraction("0.27847")
+# exp(-700) is no longer told from 0 beside 1, and a normal float.
+FAR: Final = 700.0
+
+
+class Loss(ABC):
+    """A convex loss l(p, t) of the prediction p = w.x for a row whose target is t.
+
+    The objective is `mean(l) + lam/2 |w|^2`. Its optimum w* fulfils `lam |w*|^2 = mean(-l'(p) p)` and
+    `lam |w*| <= radius * mean |l'(p)|`, which is where the bounds on its length come from; they hold for all rows of
+    length at most `radius`, so they are public.
+    """
+
+    curvature: Fraction
+    "The most that the slope changes per unit of the prediction."
+    pull: Fraction
+    "The most that `-l'(p) p` can be."
+    bias = Fraction(0)
+    "How far it may be from the loss with corners that it stands for, always on one side."
+
+    @abstractmethod
+    def values(self, predictions: Floats, targets: Floats) -> Floats:
+        """The loss of each row."""
+
+    @abstractmethod
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        """Its derivative with respect to the prediction."""
+
+    @abstractmethod
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        """Its second derivative, where it has one."""
+
+    @property
+    @abstractmethod
+    def mean_slope(self) -> Fraction:
+        """The most that the mean of `|l'|` can be at an optimum."""
+
+    @abstractmethod
+    def slope_up(self, prediction: Fraction) -> Fraction:
+        """The most that `|l'|` can be where predictions are no larger than this."""
+
+    def norm_up(self, radius: Fraction, lam: Fraction) -> Fraction:
+        """The most that an optimum's length can be."""
+        return min(root_up(self.pull / lam), self.mean_slope * radius / lam)
+
+    def apart_up(self, norm: Fraction, radius: Fraction) -> Fraction:
+        """The most that the gradients of two rows can differ (L2) at the same weights, no longer than `norm`."""
+        return 2 * self.slope_up(norm * radius) * radius
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """`ln(1 + exp(-t p))`, targets -1 and 1.
+
+    >>> Logistic().slopes(np.array([0.0, 800.0]), np.array([1.0, -1.0])).tolist()
+    [-0.5, 1.0]
+    """
+
+    curvature = Fraction(1, 4)
+    pull = LAMBERT_UP
+    mean_slope = Fraction(1)
+
+    def values(self, predictions: Floats, targets: Floats) -> Floats:
+        found: Floats = np.logaddexp(0, -targets * predictions)
+        return found
+
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        return -targets * _shares(-targets * predictions)
+
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        return _shares(predictions) * _shares(-predictions)
+
+    def slope_up(self, prediction: Fraction) -> Fraction:
+        return Fraction(1)
+
+
+@dataclass(frozen=True)
+class SmoothedHinge(Loss):
+    """`max(0, 1 - t p)` with the corner rounded to a parabola within half of it (Huber), targets -1 and 1.
+
+    >>> SmoothedHinge().values(np.array([-1.0, 1.0, 1.5]), np.ones(3)).tolist()
+    [2.0, 0.125, 0.0]
+    """
+
+    curvature = Fraction(1)
+    pull = Fraction(9, 16)
+    mean_slope = Fraction(1)
+
+    def values(self, predictions: Floats, targets: Floats) -> Floats:
+        short = 1 - targets * predictions
+        bent = np.clip(short + HALF_WIDTH, 0, 1) ** 2 / 2
+        return np.where(short > HALF_WIDTH, short, bent)
+
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        found: Floats = -targets * np.clip(1 + HALF_WIDTH - targets * predictions, 0, 1)
+        return found
+
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        return (np.abs(1 - targets * predictions) <= HALF_WIDTH).astype(np.float64)
+
+    def slope_up(self, prediction: Fraction) -> Fraction:
+        return Fraction(1)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """`max(0, 1 - t p)^2`, targets -1 and 1.
+
+    >>> SquaredHinge().slopes(np.array([-1.0, 2.0]), np.ones(2)).tolist()
+    [-4.0, -0.0]
+    """
+
+    curvature = Fraction(2)
+    pull = Fraction(1, 2)
+    mean_slope = Fraction(2)
+
+    def values(self, predictions: Floats, targets: Floats) -> Floats:
+        found: Floats = np.maximum(0, 1 - targets * predictions) ** 2
+        return found
+
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        found: Floats = -2 * targets * np.maximum(0, 1 - targets * predictions)
+        return found
+
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        return np.where(targets * predictions < 1, 2.0, 0.0)
+
+    def slope_up(self, prediction: Fraction) -> Fraction:
+        return 2 * (1 + prediction)
+
+    def apart_up(self, norm: Fraction, radius: Fraction) -> Fraction:
+        """With v = t x: `2 v - 2 (w.v) v` less the same of v' is `2 (v - v')` less `2 (v v^T - v' v'^T) w`, and the
+        matrix, a difference of two that are positive, stretches by `radius^2` at most. If one row is without loss, the
+        other's gradient is all there is, and is shorter.
+        """
+        return 4 * radius + 2 * norm * radius**2
+
+
+@dataclass(frozen=True)
+class SquaredError(Loss):
+    """`(p - t)^2 / 2`, targets between -bound and bound.
+
+    >>> SquaredError(Fraction(2)).norm_up(Fraction(1), Fraction(4))
+    Fraction(1, 2)
+    """
+
+    bound: Fraction
+    curvature = Fraction(1)
+
+    @property
+    def pull(self) -> Fraction:  # type: ignore[override]
+        """`(t - p) p` is largest at half the target."""
+        return self.bound**2 / 4
+
+    @property
+    def mean_slope(self) -> Fraction:
+        return self.bound
+
+    def values(self, predictions: Floats, targets: Floats) -> Floats:
+        found: Floats = (predictions - targets) ** 2 / 2
+        return found
+
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        return predictions - targets
+
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        return np.ones_like(predictions)
+
+    def slope_up(self, prediction: Fraction) -> Fraction:
+        return self.bound + prediction
+
+    def apart_up(self, norm: Fraction, radius: Fraction) -> Fraction:
+        """`(x x^T - x' x'^T) w` less `t x - t' x'`, where the matrix stretches by `radius^2` at most."""
+        return norm * radius**2 + 2 * self.bound * radius
+
+
+def _shares(values: Floats) -> Floats:
+    """`1 / (1 + exp(-v))`, with a relative error of at most 16 units of roundoff."""
+    powers = np.exp(-np.minimum(np.abs(values), FAR))
+    found: Floats = np.where(values >= 0, 1.0, powers) / (1 + powers)
+    return found
+
+
+# Losses with corners, rounded off within a public width: hinge and quantile loss, with what the rounding adds.
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """`max(0, 1 - t p)` with the corner rounded to a parabola within `width` of it, targets -1 and 1.
+
+    Nowhere below the hinge, and above it by `width / 4` at most. Its slope is that of the hinge at most, so rounding
+    costs no privacy; it bends by `1/(2 width)`.
+
+    >>> Hinge(Fraction(1, 10)).values(np.array([-1.0, 1.0, 1.1]), np.ones(3)).round(6).tolist()
+    [2.0, 0.025, 0.0]
+    """
+
+    width: Fraction
+    mean_slope = Fraction(1)
+
+    @property
+    def curvature(self) -> Fraction:  # type: ignore[override]
+        return 1 / (2 * self.width)
+
+    @property
+    def pull(self) -> Fraction:  # type: ignore[override]
+        """`p (1 + width - p)/(2 width)` where the parabola is, p where the slope is 1: largest at one of three ends."""
+        middle = (1 + self.width) / 2
+        rounded = middle**2 / (2 * self.width) if abs(middle - 1) <= self.width else Fraction(0)
+        return max(rounded, 1 - self.width)
+
+    @property
+    def bias(self) -> Fraction:  # type: ignore[override]
+        return self.width / 4
+
+    def values(self, predictions: Floats, targets: Floats) -> Floats:
+        short, width = 1 - targets * predictions, float(self.width)
+        return np.where(short > width, short, np.clip(short + width, 0, 2 * width) ** 2 / (4 * width))
+
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        width = float(self.width)
+        found: Floats = -targets * np.clip((1 + width - targets * predictions) / (2 * width), 0, 1)
+        return found
+
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        width = float(self.width)
+        return np.where(np.abs(1 - targets * predictions) <= width, 1 / (2 * width), 0.0)
+
+    def slope_up(self, prediction: Fraction) -> Fraction:
+        return Fraction(1)
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """`level (t - p)` above the prediction and `(1 - level) (p - t)` below, targets between -bound and bound.
+
+    The corner is rounded to a parabola within `width` of it, as Moreau's envelope does: nowhere above the loss with
+    its corner, and below it by `width / 4` at most. The slope stays between `-level` and `1 - level`. Level 1/2 is half
+    of the absolute error, whose best constant is the median.
+
+    >>> loss = Quantile(Fraction(9, 10), Fraction(1), Fraction(1, 5))
+    >>> loss.values(np.zeros(3), np.array([1, 0, -1.0])).round(6).tolist()
+    [0.85, 0.0, 0.05]
+    """
+
+    level: Fraction
+    bound: Fraction
+    width: Fraction
+
+    @property
+    def mean_slope(self) -> Fraction:
+        return max(self.level, 1 - self.level)
+
+    @property
+    def curvature(self) -> Fraction:  # type: ignore[override]
+        return 1 / (2 * self.width)
+
+    @property
+    def pull(self) -> Fraction:  # type: ignore[override]
+        """`p ((bound - p)/(2 width) + level - 1/2)` where the parabola is, `level p` where the slope is all of it."""
+        middle = (self.bound + self.width * (2 * self.mean_slope - 1)) / 2
+        straight = self.bound - self.width
+        return middle**2 / (2 * self.width) if middle >= straight else straight * self.mean_slope
+
+    @property
+    def bias(self) -> Fraction:  # type: ignore[override]
+        return self.width / 4
+
+    def values(self, predictions: Floats, targets: Floats) -> Floats:
+        off, width = targets - predictions, float(self.width)
+        far = np.abs(off)
+        found: Floats = np.where(far <= width, off**2 / (4 * width), far / 2 - width / 4)
+        return found + float(self.level - Fraction(1, 2)) * off
+
+    def slopes(self, predictions: Floats, targets: Floats) -> Floats:
+        off = (targets - predictions) / float(self.width)
+        found: Floats = -np.clip(off, -1, 1) / 2 - float(self.level - Fraction(1, 2))
+        return found
+
+    def curvatures(self, predictions: Floats, targets: Floats) -> Floats:
+        width = float(self.width)
+        return np.where(np.abs(targets - predictions) <= width, 1 / (2 * width), 0.0)
+
+    def slope_up(self, prediction: Fraction) -> Fraction:
+        return self.mean_slope
+
+
+# Square roots of rationals between rationals.
+
+# 60 significant bits: above the root by less than a float's last digit.
+BITS: Final = 60
+
+
+def root_bounds(value: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Multiples of `2**-bits` next to the root of a number that is not negative: `low**2 <= value < high**2`.
+
+    >>> root_bounds(Fraction(2), 3)
+    (Fraction(11, 8), Fraction(3, 2))
+    """
+    whole = isqrt((value.numerator << 2 * bits) // value.denominator)
+    return Fraction(whole, 1 << bits), Fraction(whole + 1, 1 << bits)
+
+
+def root_up(value: Fraction) -> Fraction:
+    """A bound on the root from above, which is the root itself where that is a short number.
+
+    >>> root_up(Fraction(1, 4)), float(root_up(Fraction(2)))
+    (Fraction(1, 2), 1.414213562373095...)
+    """
+    bits = max(BITS, BITS + (value.denominator.bit_length() - value.numerator.bit_length()) // 2)
+    low, high = root_bounds(value, bits)
+    return low if low**2 == value else high

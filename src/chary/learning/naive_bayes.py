@@ -1,0 +1,164 @@
+"""Naive Bayes from noisy counts: exact integers and exact noise, and everything else is post-processing."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from chary.data import Relation
+from chary.errors import InvalidParameter
+from chary.learning.classifiers import checked_classes
+from chary.learning.features import Cells, Column, Feature, numbered, take
+from chary.mechanisms import Laplace
+from chary.noise import OperatingSystem, Source
+from chary.numbers import Number, exact, positive, whole
+
+Json = dict[str, Any]
+Floats = NDArray[np.float64]
+
+
+class CountingBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A naive Bayes classifier of columns with public cells, trained on counts with discrete Laplace noise.
+
+    Guarantee: when each privacy unit has at most one row, what `fit` learns is epsilon-DP under `relation`. A row adds
+    one to the count of its class and, for each of F features, one to the count of its cell within its class: F + 1
+    counts change by one under add/remove, twice as many at most under replace, and all of them get discrete Laplace
+    noise of that number over epsilon. Clipping at 0, smoothing and predicting are post-processing.
+
+    - `features`: the columns (`Span`, `Cuts`, `Categorical`); `use`: the names of those that count, None for all.
+    - `classes`: all labels there can be, public. Rows with another label are left out.
+    - `bins`: cells of a `Span`. `smoothing`: added to every count.
+    - `epsilon=None` adds no noise: NOT private. `source`: where noise comes from, None for the operating system.
+
+    Missing and unforeseen values have a cell of their own, so no row makes it fail. A row's prediction depends on the
+    noisy counts and on that row only. Errors: `InvalidParameter` for what cannot be right.
+
+    >>> from chary.learning.features import Categorical, Span
+    >>> rows = {"age": [20, 30, 60, 70] * 500, "sex": ["f", "m", "f", "m"] * 500}
+    >>> model = CountingBayes(
+    ...     [Span("age", 0, 100), Categorical("sex", ["f", "m"])], classes=["no", "yes"], epsilon=1, bins=4)
+    >>> model.fit(rows, ["no", "no", "yes", "yes"] * 500).predict({"age": [25, 65], "sex": ["m", None]})
+    array(['no', 'yes'], dtype='<U3')
+    """
+
+    def __init__(
+        self,
+        features: Sequence[Feature],
+        *,
+        classes: Sequence[Hashable],
+        epsilon: Number | None,
+        bins: int = 8,
+        smoothing: Number = 1,
+        use: Sequence[Column] | None = None,
+        relation: Relation | str = Relation.ADD_REMOVE,
+        source: Source | None = None,
+    ) -> None:
+        self.features = features
+        self.classes = classes
+        self.epsilon = epsilon
+        self.bins = bins
+        self.smoothing = smoothing
+        self.use = use
+        self.relation = relation
+        self.source = source
+        self._checked()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns it reads, apart from the labels."""
+        return tuple(feature.column for feature in self._used())
+
+    def fit(self, rows: Any, labels: ArrayLike) -> "CountingBayes":
+        """Count, add noise, clip; one row a privacy unit."""
+        self._checked()
+        classes, cells = numbered(labels, self.classes) - 1, self._cells(rows)
+        if any(len(column) != len(classes) for column in cells):
+            raise InvalidParameter("rows and labels must be equally many")
+        known = classes >= 0
+        counts = [np.bincount(classes[known], minlength=len(self.classes))]
+        for column, size in zip(cells, self._sizes(), strict=True):
+            places = classes[known] * size + column[known]
+            counts.append(np.bincount(places, minlength=size * len(self.classes)))
+        return self._learn(self._noisy(np.concatenate(counts)))
+
+    def state(self) -> Json:
+        """What was learnt, in JSON: the noisy counts."""
+        return {"counts": self.counts_.tolist()}
+
+    def restore(self, state: Json) -> "CountingBayes":
+        """Take over what a model with the same parameters learnt."""
+        return self._learn(np.array(state["counts"], dtype=np.int64))
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """The likeliest class for each row, the first of those that are level."""
+        chosen: NDArray[Any] = self.classes_[self.log_weights(rows).argmax(axis=0)]
+        return chosen
+
+    def log_weights(self, rows: Any) -> Floats:
+        """Log-probabilities of the classes, up to a constant for each row: classes by rows."""
+        cells = self._cells(rows)
+        weights = np.repeat(self.log_prior_[:, None], len(cells[0]), axis=1)
+        for column, table in zip(cells, self.log_tables_, strict=True):
+            weights += table[:, column]
+        return weights
+
+    def body(self) -> Json:
+        """All its public parameters, in JSON."""
+        return {
+            "learner": "counting Bayes",
+            "features": [feature.body() for feature in self._used()],
+            "classes": list(self.classes),
+            "bins": self.bins,
+            "smoothing": str(self.smoothing),
+        }
+
+    def _cells(self, rows: Any) -> list[Cells]:
+        return [feature.code(take(rows, feature.column), self.bins) for feature in self._used()]
+
+    def _sizes(self) -> list[int]:
+        return [feature.size(self.bins) for feature in self._used()]
+
+    def _used(self) -> list[Feature]:
+        return [feature for feature in self.features if self.use is None or feature.column in self.use]
+
+    def _noisy(self, counts: Cells) -> Cells:
+        if self.epsilon is None:
+            return counts
+        sides = 2 if self.relation == Relation.REPLACE else 1
+        times = sides * (1 + len(self._used()))
+        noisy = Laplace.for_epsilon(self.epsilon, sensitivity=1, times=times).apply(
+            counts, self.source or OperatingSystem()
+        )
+        return np.maximum(noisy, 0)
+
+    def _learn(self, counts: Cells) -> "CountingBayes":
+        size = len(self.classes)
+        ends = np.cumsum([size, *(size * cells for cells in self._sizes())])
+        if counts.shape != (ends[-1],):
+            raise InvalidParameter("these counts are of a model with other parameters")
+        prior, *tables = np.split(counts, ends[:-1])
+        self.counts_, self.classes_ = counts, np.array(self.classes)
+        self.log_prior_ = self._log_shares(prior)
+        self.log_tables_ = [self._log_shares(table.reshape(size, -1)) for table in tables]
+        return self
+
+    def _log_shares(self, counts: Cells) -> Floats:
+        smoothed = counts + float(exact(self.smoothing, "smoothing"))
+        shares: Floats = np.log(smoothed / smoothed.sum(axis=-1, keepdims=True))
+        return shares
+
+    def _checked(self) -> None:
+        checked_classes(self.classes)
+        if np.array(self.classes).tolist() != list(self.classes):
+            raise InvalidParameter("classes must be of one kind: all strings or all whole numbers")
+        names = [feature.column for feature in self.features]
+        if len(set(names)) < len(names) or not set(self.use or ()) <= set(names) or not self._used():
+            raise InvalidParameter("features have a column each, and `use` names at least one of those columns")
+        whole(self.bins, "bins")
+        positive(self.smoothing, "smoothing")
+        if self.epsilon is not None:
+            positive(self.epsilon, "epsilon")
+        if self.relation not in (Relation.ADD_REMOVE, Relation.REPLACE):
+            raise InvalidParameter(f"relation must be 'add/remove' or 'replace', got {self.relation!r}")

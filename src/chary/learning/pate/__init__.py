@@ -1,1 +1,0 @@
-"""Private labels from teachers on disjoint shards."""

@@ -1,0 +1,359 @@
+"""Labels by the votes of teachers: strategies, many points under one budget, a report of what was achieved."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.console import Console
+from rich.progress import track
+from sklearn.cluster import KMeans
+
+from chary.accounting import Event, Joint, Pure, Targeted, ZeroConcentrated
+from chary.answers import handed_out
+from chary.calls import Agreement, ClearLabel, Label
+from chary.calls.choices import Labelled, Level, Option, polled
+from chary.data import Ballots, Poll
+from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice
+from chary.learning.classifiers import checked_classes, matrix
+from chary.learning.confident_gnmax import checked_votes
+from chary.numbers import Number, plain, positive, whole
+from chary.session import Session
+
+# Ways to put one question to the teachers: what is published, and what of it is paid.
+
+
+class Strategy(Protocol):
+    """One question at a time, by calls of a session, each under a request key of its own."""
+
+    @property
+    def guided(self) -> bool:
+        """Whether it needs a guess, the student's prediction."""
+        ...
+
+    @property
+    def plain(self) -> Event:
+        """What a question that is answered would reveal if all of it were paid."""
+        ...
+
+    @property
+    def pure(self) -> Number:
+        """The epsilon of that."""
+        ...
+
+    def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
+        """The label, or why there is none; `BudgetRefused` when it does not fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Sized:
+    epsilon: Number
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "epsilon")
+
+    @property
+    def guided(self) -> bool:
+        """Most need no guess."""
+        return False
+
+    @property
+    def pure(self) -> Number:
+        """That of one choice."""
+        return self.epsilon
+
+    @property
+    def plain(self) -> Event:
+        """The exponential mechanism on votes (`chary.calls.choices`)."""
+        return ZeroConcentrated(positive(self.epsilon, "epsilon") ** 2 / 8)
+
+
+@dataclass(frozen=True)
+class EveryLabel(_Sized):
+    """A label for every point, every one paid; `flip` chooses by permute-and-flip, which suits a pure budget.
+
+    >>> EveryLabel("0.1").plain
+    ZeroConcentrated(rho=Fraction(1, 800))
+    """
+
+    flip: bool = False
+
+    @property
+    def plain(self) -> Event:
+        return Pure(self.epsilon) if self.flip else super().plain
+
+    def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
+        """See `chary.calls.Label`."""
+        return session.ask(Label(question, epsilon=self.epsilon, flip=self.flip), request=request)
+
+
+@dataclass(frozen=True)
+class ClearLabels(_Sized):
+    """A label where the vote is clear, free; "boundary" where it is not, paid.
+
+    With `low`, also where it is clear that no class has so many votes, nothing is paid and no label released.
+    """
+
+    low: int | None = None
+
+    def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
+        """See `chary.calls.ClearLabel`."""
+        return session.ask(ClearLabel(question, epsilon=self.epsilon, low=self.low), request=request)
+
+
+@dataclass(frozen=True)
+class AgreedLabels(_Sized):
+    """First a noisy test whether some class has at least `above` votes, then, if so, `ClearLabels`.
+
+    The test costs when it does not come out as expected: expect "high" where most points find agreement, which makes
+    their labels free altogether; expect "low" where few do, and every point that does is paid.
+    """
+
+    above: int
+    test_epsilon: Number
+    expect: Level = "high"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.test_epsilon, "test_epsilon")
+        whole(self.above, "above", least=0)
+
+    @property
+    def pure(self) -> Number:
+        return positive(self.epsilon, "epsilon") + positive(self.test_epsilon, "test_epsilon")
+
+    @property
+    def plain(self) -> Event:
+        return Joint((Pure(self.test_epsilon), super().plain))
+
+    def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
+        """See `chary.calls.Agreement` and `ClearLabel`."""
+        first, second = (None, None) if request is None else (f"{request}/agreement", f"{request}/label")
+        above, size = self.above, self.test_epsilon
+        agreed = session.ask(Agreement(question, above=above, epsilon=size, expect=self.expect), request=first)
+        tested = agreed.surprising or not session.spine.filter.price(Targeted(size)).free_miss
+        if not agreed:
+            return handed_out(Labelled(agreed.call, "low", None, tested), session.spine)
+        label = session.ask(ClearLabel(question, epsilon=self.epsilon), request=second)
+        both = Labelled(label.call, label.state, label.option, label.paid or tested, agreed=agreed.call)
+        return handed_out(both, session.spine)
+
+
+@dataclass(frozen=True)
+class Corrections(_Sized):
+    """A label for every point, paid where it differs from what the student predicts; it is trained as labels arrive."""
+
+    flip: bool = False
+
+    @property
+    def guided(self) -> bool:
+        """By the student."""
+        return True
+
+    @property
+    def plain(self) -> Event:
+        return Pure(self.epsilon) if self.flip else super().plain
+
+    def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
+        """See `chary.calls.Label` with a guess."""
+        return session.ask(Label(question, epsilon=self.epsilon, guess=guess, flip=self.flip), request=request)
+
+
+# Labels for many points, by one strategy, until there are no points or no budget left.
+
+Guess = Callable[[Mapping[int, Option]], Sequence[Option]]
+# Guesses are made anew at 8, 16, 32, ... labels: all trainings together cost at most twice the last.
+FIRST_ROUND = 8
+
+
+@dataclass(frozen=True)
+class Released:
+    """What a strategy published about the points it asked, in order.
+
+    `labels`: point to label. `asked`: how many points were answered in some way; `charged` of them were paid.
+    `halted`: whether the budget ended before the points did; the labels up to there are all there are.
+    """
+
+    labels: dict[int, Option]
+    asked: int
+    charged: int
+    halted: bool = False
+
+
+class TeacherVotes(Ballots):
+    """The votes of teachers as rows of a session: question k is row k of the counts, one voter is one teacher.
+
+    Every row adds up to the same number of teachers, at least two, which is public. Errors: `InvalidParameter`, before
+    anything is opened or charged, for counts that are not so, or not one for each class; classes are strings or whole
+    numbers.
+    `InvalidQuery`, nothing charged, for a question that is no row.
+
+    >>> rows = TeacherVotes([[7, 3], [5, 5]], ["cat", "dog"])
+    >>> rows, rows.prepare(rows.poll(0)).run().tolist()
+    (TeacherVotes(2 questions, 2 options, of each teacher), [7, 3])
+    """
+
+    def __init__(self, votes: ArrayLike, classes: Sequence[Hashable]) -> None:
+        counts = checked_votes(votes)
+        names = [name for name in checked_classes(classes) if isinstance(name, (str, int))]
+        if not len(names) == len(classes) == counts.shape[1] or any(isinstance(name, bool) for name in names):
+            raise InvalidParameter("votes need a column for each class, and classes that are strings or whole numbers")
+        teachers = set(counts.sum(axis=1).tolist())
+        if len(teachers) > 1 or min(teachers, default=2) < 2:
+            raise InvalidParameter("every teacher must vote once on every question, and there must be two at least")
+        super().__init__(lambda question: counts[question], names, voter="teacher")
+        self._questions = len(counts)
+
+    def poll(self, question: str | int) -> Poll:
+        if isinstance(question, str) or not 0 <= question < self._questions:
+            raise InvalidQuery(f"questions are numbered from 0 to {self._questions - 1}")
+        return super().poll(question)
+
+    def __repr__(self) -> str:
+        return f"TeacherVotes({self._questions} questions, {len(self.options)} options, of each teacher)"
+
+
+def label_points(
+    session: Session,
+    points: Iterable[int],
+    strategy: Strategy,
+    *,
+    guess: Guess | None = None,
+    request: str | None = None,
+    progress: bool = True,
+) -> Released:
+    """Ask for the label of each of the `points`, numbers of questions, in order.
+
+    Guarantee: that of the session, whose budget, quotas and ledger hold for every call. When a call is refused for
+    lack of budget, the labels so far are returned and `halted` is True; any other error is raised.
+
+    `guess`, for a strategy that is `guided`, gives a label for each question (all, by number) from the labels released
+    so far; it is asked before the first call and whenever the number of answers has doubled, from 8 on. `request` is
+    the beginning of request keys: run again on the same questions after an interruption, what was answered is read
+    from the ledger, free.
+
+    Errors: `InvalidQuery` for points that are no questions; `InvalidParameter` for points listed twice, a guided
+    strategy without `guess`, or a guess that leaves points out. All but the last are raised before anything is asked.
+    """
+    order = _checked(session, points)
+    if strategy.guided != (guess is not None):
+        raise InvalidParameter("give guess= to a strategy that corrects a student, and to no other")
+    labels: dict[int, Option] = {}
+    guesses: Sequence[Option] = ()
+    charged = retrain = 0
+    work = track(order, "labelling", console=Console(stderr=True), transient=True, disable=not progress)
+    for asked, point in enumerate(work):
+        if guess is not None and asked == retrain:
+            guesses, retrain = guess(labels), max(FIRST_ROUND, 2 * asked)
+            if len(guesses) <= max(order):
+                raise InvalidParameter("guess must return a label for each question, all of them, by number")
+        try:
+            label = strategy.ask(session, point, None if guess is None else guesses[point], _key(request, point))
+        except NoPrice:
+            raise
+        except BudgetRefused:
+            return Released(labels, asked, charged, halted=True)
+        charged += label.paid
+        if label.option is not None:
+            labels[point] = label.option
+    return Released(labels, len(order), charged)
+
+
+def _checked(session: Session, points: Iterable[int]) -> list[int]:
+    """The points, all of them questions of the session, so that the last cannot fail after the first was paid."""
+    order = list(points)
+    for point in order:
+        polled(session.spine.rows, point)
+    if len(set(order)) < len(order):
+        raise InvalidParameter("a point is listed twice: a second label of it would be paid as well")
+    return order
+
+
+def _key(request: str | None, point: int) -> str | None:
+    return None if request is None else f"{request}/{point}"
+
+
+# Which public points to ask about when only a few labels can be paid.
+
+
+def spread_points(points: ArrayLike, count: int, *, seed: int = 0) -> list[int]:
+    """The numbers of `count` different points, each the nearest of its cluster (k-means) to the centre.
+
+    The points are public and nothing else is used, so nothing is charged. Typical points are also those on which
+    teachers agree most, so a label buys more here than at a random point.
+
+    Errors: `InvalidParameter` for more than there are different points.
+
+    >>> sorted(spread_points([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]], 2))
+    [1, 4]
+    """
+    table = matrix(points, "points")
+    if not np.isfinite(table).all() or len(np.unique(table, axis=0)) < whole(count, "count"):
+        raise InvalidParameter("there are not so many different points, or some hold no finite numbers")
+    clusters = KMeans(count, n_init=4, random_state=seed).fit(table)
+    distances = clusters.transform(table)
+    members = [np.flatnonzero(clusters.labels_ == cluster) for cluster in range(count)]
+    return [int(inside[distances[inside, cluster].argmin()]) for cluster, inside in enumerate(members)]
+
+
+# What labelling achieved, beside what other ways would have.
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """The labels that a budget bought.
+
+    - `points`: how many there were; `labels`: released.
+    - `label_accuracy`, `student_accuracy`: against a test set, None where there was none. Neither is private by itself:
+      both need true labels, which only a public test set may show.
+    - `share`: of the budget, charged. `plain_share`: what the same labels take when each is paid for by ordinary
+      composition, above 1 where the budget would not do. `confident`: how many labels Confident-GNMax released on the
+      same votes at the same (epsilon, delta); None if it was not tried.
+
+    >>> print(LabelReport(points=400, labels=380, label_accuracy=0.93, student_accuracy=0.9, share=0.8,
+    ...     plain_share=21.0, confident=12))
+    380 labels of 400 points, 93 % right; the student is right on 90 %. 80 % of the budget is charged; plain
+    composition would take 2100 %. Confident-GNMax released 12 labels.
+    """
+
+    points: int
+    labels: int
+    label_accuracy: float | None
+    student_accuracy: float | None
+    share: float
+    plain_share: float
+    confident: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All figures by name."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        right = "" if self.label_accuracy is None else f", {_percent(self.label_accuracy)} right"
+        student = (
+            "" if self.student_accuracy is None else f"; the student is right on {_percent(self.student_accuracy)}"
+        )
+        confident = "" if self.confident is None else f" Confident-GNMax released {self.confident} labels."
+        return (
+            f"{self.labels} labels of {self.points} points{right}{student}. {_percent(self.share)} of the budget is "
+            f"charged; plain composition would take {_percent(self.plain_share)}.{confident}"
+        )
+
+
+def label_accuracy(released: Mapping[int, Hashable], truth: Sequence[Hashable]) -> float | None:
+    """The share of the released labels that are true; `released` maps positions in `truth` to labels; None if empty.
+
+    >>> label_accuracy({0: "yes", 2: "no"}, ["yes", "no", "yes"])
+    0.5
+    """
+    if any(not 0 <= position < len(truth) for position in released):
+        raise InvalidParameter("every released label needs its true one")
+    if not released:
+        return None
+    return float(sum(bool(truth[position] == label) for position, label in released.items()) / len(released))
+
+
+def _percent(share: float) -> str:
+    return f"{plain(100 * share)} %"

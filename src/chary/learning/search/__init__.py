@@ -1,1 +1,0 @@
-"""Private search of hyper-parameters."""
