@@ -1,6 +1,7 @@
 """Merges and moves: python tools/move/apply.py ROOT kernel.toml[,data.toml] [chary.accounting chary.noise ...]"""
 
 import io
+import re
 import subprocess
 import sys
 import tokenize
@@ -29,6 +30,18 @@ def strings_moved(text, house, where):
     return text
 
 
+def doors_moved(text, house):
+    """Commands that are named as `module:name` within `chary.cli`."""
+
+    def moved(match):
+        old, name = f"chary.cli.{match.group(1)}", match.group(2)
+        if old not in house.place:
+            return match.group(0)
+        return f'"{house.place[old].removeprefix("chary.cli.")}:{house.new_name.get((old, name), name)}"'
+
+    return re.sub(r'"([a-z_.]+):([a-z_]+)"', moved, text)
+
+
 def main():
     root = Path(sys.argv[1]).resolve()
     specs = [HERE / name for name in sys.argv[2].split(",")]
@@ -44,6 +57,8 @@ def main():
         path = source / Path(*target.split("."))
         path = path / "__init__.py" if package else path.with_suffix(".py")
         changed[path] = strings_moved(text, house, str(path))
+        if target.startswith("chary.cli"):
+            changed[path] = doors_moved(changed[path], house)
     for module in house.others:
         into = ".".join(module.path.relative_to(root).with_suffix("").parts)
         module.name = into

@@ -20,6 +20,7 @@ class Spec:
     renames: dict[tuple[str, str], str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     leave: set[str] = field(default_factory=set)
+    same: set[str] = field(default_factory=set)
 
     @classmethod
     def read(cls, paths, prefixes=()):
@@ -32,6 +33,7 @@ class Spec:
                     spec.modules[target] = sources
             spec.docs |= found.get("docs", {})
             spec.renames |= {tuple(k.split(":")): v for k, v in found.get("renames", {}).items()}
+            spec.same |= set(found.get("same", []))
             spec.leave |= set(found.get("leave_fronts", []))
             spec.files |= {
                 k: v
@@ -214,7 +216,7 @@ class House:
                         continue
                     if new in taken:
                         first = taken[new]
-                        if same(self.modules[first[0]].defs[first[1]], nodes):
+                        if f"{source}:{name}" in self.spec.same or same(self.modules[first[0]].defs[first[1]], nodes):
                             self.dropped.add((source, name))
                             self.notes.append(f"SAME TEXT {target}: {new} of {first[0]} and {source}")
                         else:
@@ -307,7 +309,7 @@ class House:
                 continue
             if alias.asname is None and name != alias.name:
                 found = self.origin(node.module, alias.name)
-                if found and found[1] is not None and renames is not None:
+                if found and renames is not None and (found[1] is not None or name not in every_name(module)):
                     renames[alias.name] = name
                     local = name
             plain = name == local and alias.asname is None
@@ -339,14 +341,16 @@ class House:
         if attribute is None or attribute == "":
             if source in self.place and self.place[source] != source:
                 home, _, last = self.place[source].rpartition(".")
-                return state.want(home, last, last, key_typed, ("module", self.place[source]))
+                local = last if local == source.rpartition(".")[2] else local
+                return state.want(home, last, local, key_typed, ("module", self.place[source]))
             return state.want_module(source, local, attribute == "", key_typed)
         home, name = self.resolve(into, source, attribute)
         if home == into:
             return name
         found = self.origin(source, attribute)
         if found and found[1] is None:
-            return state.want(home, name, name, key_typed, ("module", self.place.get(found[0], found[0])))
+            mine = name if local == attribute else local
+            return state.want(home, name, mine, key_typed, ("module", self.place.get(found[0], found[0])))
         if (module.name, local) in self.spec.renames:
             local = self.spec.renames[module.name, local]
             if local == name:
@@ -428,7 +432,7 @@ class House:
                         if found and found[0] in needs and found[0] != source:
                             needs[source].add(found[0])
         for source, name in list(self.dropped):
-            if source in needs:
+            if source in needs and not isinstance(self.modules[source].defs[name][0], ast.FunctionDef):
                 first = self.target_of[target][self.new_name[source, name]][0]
                 if first != source:
                     needs[source].add(first)
@@ -537,6 +541,16 @@ class Imports:
             lines.append("\nif TYPE_CHECKING:")
             lines += [f"    from {home} import {', '.join(names)}" for home, names in typing.items()]
         return "\n".join(lines) + "\n"
+
+
+def every_name(module):
+    found = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+    return found
 
 
 def own_names(node):
