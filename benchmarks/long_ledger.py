@@ -23,11 +23,11 @@ from chary.amounts import Amount
 from chary.ledger import SqlLedger
 from chary.ledger.entries import reserving, settling
 from chary.report.public_report import report
-from chary.service.api.application import application
-from chary.service.api.service_state import Service, service_with
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.served_datasets import Served, ServedDatasets
-from chary.service.serving.service_config import configured
+from chary.service.app import application
+from chary.service.config import configured
+from chary.service.core.datasets import Served, ServedDatasets
+from chary.service.state import Service, service_with
+from chary.service.store.store import ServiceStore
 
 ANALYSTS = [f"analyst {number}" for number in range(10)]
 # So many calls in one transaction.

@@ -26,9 +26,9 @@ from chary.errors import (
 if TYPE_CHECKING:
     from chary.accounting import plan
     from chary.calls.algorithm import Algorithm
+    from chary.client import connect as connect
     from chary.data import CSV, Ballots, Bins, Neighbouring, Relation, Universe, check, count, histogram, mean, total
     from chary.filters import Budget
-    from chary.service import connect as connect
     from chary.session import Session, open, open_rows, open_series, open_stream
 
 # In the order of their letters; the linter would have constants first and takes CSV for one.
@@ -87,7 +87,7 @@ _HOMES: Final = {
     "mean": "chary.data",
     "total": "chary.data",
     "Budget": "chary.filters",
-    "connect": "chary.service",
+    "connect": "chary.client",
     "Session": "chary.session",
     "open": "chary.session",
     "open_rows": "chary.session",
@@ -99,6 +99,7 @@ _ROOMS: Final = (
     "advise",
     "audit",
     "calls",
+    "client",
     "data",
     "experiments",
     "filters",

@@ -12,8 +12,8 @@ import httpx
 from pyarrow import csv
 
 from chary.demo.panel import first_year
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.keeping.service_store import ServiceStore
+from chary.service.auth.tokens import BearerTokens
+from chary.service.store.store import ServiceStore
 from tests.paths import ROOT
 from tests.service.kit import wait_for
 

@@ -30,8 +30,7 @@ from chary.calls.call import adapter, kinds
 from chary.calls.run import Opening
 from chary.errors import CharyError
 from chary.noise import Seeded
-from chary.service.serving.told_results import told_quote
-from chary.service.serving.wishes import words_of
+from chary.service.core.requests import told_quote, words_of
 from tests.calls.samples import AFTER, BROUGHT, OF_REPLACED, OF_ROWS, OF_VOTES, SAMPLES, answering
 from tests.session.kit import visits
 

@@ -12,7 +12,7 @@ import typer
 
 from chary.calls import kinds
 from chary.cli.app import app
-from chary.cli.asking.forms import WAYS
+from chary.cli.forms import WAYS
 from tests.cli.test_kinds import BUDGET, CALLS, CELLS, KEYED, PUBLIC, UNITS
 
 ROOT = typer.main.get_command(app)

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from chary.accounting.gaussian_noise import gaussian_delta
-from chary.cli import run
-from chary.cli.evidence import demo_command
+from chary.cli import demo, run
 from chary.demo import story
 from chary.demo.panel import INDICATORS, YEARS, alarms, indicators, of_year, people, true_counts
 from chary.demo.story import BAR, BUDGET, HITS, TESTS, Rivals
@@ -22,14 +21,14 @@ EXTREME = {"xage": 99, "female": 1, "mdvis": 99, "outpdol": 9999, "meddol": 9999
 
 def test_demo_tells_its_story_and_keeps_its_budget(tmp_path, capsys, monkeypatch):
     played = []
-    monkeypatch.setattr(demo_command, "run", lambda *asked: played.append(story.run(*asked)) or played[0])
+    monkeypatch.setattr(demo, "run", lambda *asked: played.append(story.run(*asked)) or played[0])
     assert run(["demo", "--output", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert all(text in told for text in ("signal 9", "test (interrupted)", "the lost request, asked again"))
     assert len(told.splitlines()) < 50
     [sentence] = [line for line in told.splitlines() if line.startswith(f"{TESTS:,} overlapping")]
     assert sentence in " ".join((ROOT / "README.md").read_text().replace("\n> ", " ").split())
-    monkeypatch.setattr(demo_command, "run", lambda *asked: played[0])
+    monkeypatch.setattr(demo, "run", lambda *asked: played[0])
     assert run(["demo", "--output", str(tmp_path), "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert (figures["calls"], figures["tests"]) == (11, TESTS + 3)

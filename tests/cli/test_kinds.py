@@ -52,9 +52,9 @@ from chary.calls import (
     Weights,
     kinds,
 )
+from chary.cli.answers import figures
 from chary.cli.app import app
-from chary.cli.asking.forms import BROUGHT, BY_HITS, forms
-from chary.cli.asking.shown_answers import figures
+from chary.cli.forms import BROUGHT, BY_HITS, forms
 from chary.cli.output import is_table
 from tests.cli.conftest import SECRET
 from tests.session.kit import WORDS_OF_ACCOUNTING

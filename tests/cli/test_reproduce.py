@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chary.cli.evidence import reproduce_command
+from chary.cli import reproduce
 from chary.experiments import EXPERIMENTS, Trend
 
 
@@ -33,13 +33,13 @@ def test_a_broken_trend_is_told_by_the_exit_code(call, monkeypatch):
     broken = [Trend("the moon is larger", False)]
     monkeypatch.setattr(EXPERIMENTS["loss-by-threshold"], "trends", lambda *_: broken)
     code, out, _ = call("reproduce loss-by-threshold --quick --jobs 1")
-    assert code == reproduce_command.TREND_BROKEN == 4
+    assert code == reproduce.TREND_BROKEN == 4
     assert "DOES NOT HOLD: the moon is larger" in out
 
 
 def test_absent_data_are_skipped_by_all_and_refused_by_name(call, monkeypatch):
     needing = {name: each for name, each in EXPERIMENTS.items() if each.needs}
-    monkeypatch.setattr(reproduce_command, "EXPERIMENTS", needing)
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", needing)
     code, out, _ = call("reproduce --all --quick --json")
     assert (code, json.loads(out)["experiments"]) == (0, [])
     assert json.loads(out)["skipped"] == {name: list(each.needs) for name, each in needing.items()}

@@ -7,7 +7,7 @@ import pytest
 
 import chary
 from chary.cli import run
-from chary.cli.asking.toml import KNOWN
+from chary.cli.config import KNOWN
 from tests.cli.conftest import SECRET
 
 TOML = """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from chary.service.serving.service_config import service_config
+from chary.service.config import service_config
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

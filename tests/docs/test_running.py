@@ -15,8 +15,8 @@ from prometheus_client import generate_latest
 
 import chary.errors
 from chary.cli.app import app
-from chary.service.api.figures_kept import Figures
-from chary.service.serving.service_config import configured
+from chary.service.config import configured
+from chary.service.state import Figures
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / name for name in ("running.md", "service.md", "first_hour.md")]

@@ -6,7 +6,7 @@ from chary.errors import InvalidParameter, LedgerBroken
 from chary.ledger import Amount, SqlLedger
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
 from chary.ledger.locations import move
-from chary.service.access.origins import asked_through
+from chary.service.core.audit_trail import asked_through
 
 from .kit import ANSWER, KINDS, QUESTION, make, opened, place, raw, terms
 

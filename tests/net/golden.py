@@ -25,11 +25,11 @@ from chary import Budget, count
 from chary.answers import Answer
 from chary.calls import GrowingSparse, Release, SparseVector, Test
 from chary.cli import run
+from chary.client.wire import in_typed
 from chary.data import Ballots
 from chary.errors import CharyError
 from chary.noise import Seeded
 from chary.report.public_report import report
-from chary.service.wire.typed_values import in_typed
 from chary.session import open_rows
 from tests.golden.make import told as told_of
 from tests.net import kept

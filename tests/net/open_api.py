@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from chary.service.api.application import application
+from chary.service.app import application
 from tests.service.kit import service_at
 
 

@@ -8,10 +8,9 @@ import pytest
 
 from chary import count
 from chary.answers import Answer
+from chary.client.wire import TAGS, in_typed, of_typed
 from chary.ledger import open_ledger
 from chary.noise import Seeded
-from chary.service.wire.tags import TAGS
-from chary.service.wire.typed_values import in_typed, of_typed
 from chary.session import Quote
 from tests.net import golden
 from tests.net.kept import differences, told

@@ -12,11 +12,11 @@ import uvicorn
 
 import chary
 from chary.amounts import Amount
-from chary.service.api.application import application
-from chary.service.api.service_state import service_with
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.served_datasets import Served, ServedDatasets
-from chary.service.serving.service_config import configured
+from chary.service.app import application
+from chary.service.config import configured
+from chary.service.core.datasets import Served, ServedDatasets
+from chary.service.state import service_with
+from chary.service.store.store import ServiceStore
 from tests.session.kit import USUAL, visits
 
 # As often as one likes, and no call becomes a job because the machine is slow.

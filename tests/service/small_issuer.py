@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from chary.service.access.openid_login import challenge
+from chary.service.auth.openid import challenge
 
 NOW = 1_800_000_000
 AUDIENCE, CLIENT, SECRET = "chary", "the-page", "a secret of ours"

@@ -12,12 +12,12 @@ from sqlalchemy import insert
 import chary
 from chary import BudgetRefused, UnknownHeld, count
 from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
+from chary.client.problems import Refusal
+from chary.client.remote import connect
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
 from chary.ledger import MemoryLedger
 from chary.report.public_report import report
-from chary.service import connect
-from chary.service.keeping.service_tables import REQUESTS
-from chary.service.wire.problems import Refusal
+from chary.service.store.tables import REQUESTS
 from tests.service.kit import serve_dataset, serve_visits, token_of
 from tests.session.kit import PUBLIC, USUAL, visits
 

@@ -7,10 +7,9 @@ from argon2 import PasswordHasher
 from sqlalchemy import select, update
 
 from chary.errors import InvalidParameter
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.access.roles import Role
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.keeping.service_tables import TOKENS
+from chary.service.auth.tokens import BearerTokens, Role
+from chary.service.store.store import ServiceStore
+from chary.service.store.tables import TOKENS
 
 GIVEN = {"roles": ["analyst"], "datasets": ["visits"], "days": 2}
 

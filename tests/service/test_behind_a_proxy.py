@@ -3,7 +3,7 @@
 import pytest
 
 from chary.errors import InvalidParameter
-from chary.service.serving.service_config import configured
+from chary.service.config import configured
 from tests.service.kit import bearing, client_of, listening, service_at
 
 WRONG = bearing("chary_0000000000000000_x")

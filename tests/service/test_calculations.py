@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 import chary.session.session
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.page.asking.form_fields import PREFIX
-from chary.service.serving.calculations import Deadlines
-from chary.service.wire.problems import Refusal
+from chary.client.problems import Refusal
+from chary.service.auth.tokens import BearerTokens
+from chary.service.core.calculations import Deadlines
+from chary.service.pages.fields import PREFIX
+from chary.service.store.store import ServiceStore
 from tests.paths import ROOT
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of, wait_for
 from tests.service.page_kit import Visitor
@@ -56,8 +56,8 @@ def test_what_ends_in_time_is_returned_and_its_errors_are_its_own():
 
 TRACED = """
 import sys
-from chary.service.serving.calculations import Deadlines
-from chary.service.wire.problems import Refusal
+from chary.service.core.calculations import Deadlines
+from chary.client.problems import Refusal
 from tests.service.test_calculations import endless, never
 
 def trace(frame, event, _):

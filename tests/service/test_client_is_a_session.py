@@ -6,9 +6,9 @@ import chary
 from chary import Budget, InvalidQuery, count
 from chary.answers import Answer
 from chary.calls import Run, SparseVector
+from chary.client.remote import connect
 from chary.data import Ballots
 from chary.noise import Seeded
-from chary.service import connect
 from chary.session import open_rows
 from tests.service.kit import serve_dataset, token_of
 from tests.session.kit import PUBLIC, visits

@@ -8,7 +8,7 @@ from chary import Budget
 from chary.calls.call import read
 from chary.calls.run import Opening
 from chary.errors import CharyError
-from chary.service.serving.wishes import readable_kinds
+from chary.service.core.requests import readable_kinds
 from tests.calls.samples import OF_ROWS, SAMPLES
 from tests.service.kit import serve_visits
 from tests.session.kit import shows_data

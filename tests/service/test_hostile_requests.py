@@ -8,8 +8,8 @@ import time
 import pytest
 from sqlalchemy import text
 
-from chary.service.access.rates import Rates
-from chary.service.keeping.service_store import ServiceStore
+from chary.service.auth.rate_limits import Rates
+from chary.service.store.store import ServiceStore
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of
 from tests.session.kit import shows_data
 

@@ -8,12 +8,12 @@ from sqlalchemy import event
 import chary
 from chary import Budget, count
 from chary.amounts import Amount
+from chary.client.remote import connect
 from chary.errors import LedgerBusy
 from chary.ledger import SqlLedger
 from chary.report.public_report import PublicReport
-from chary.service import connect
-from chary.service.serving import charges_so_far, reports_kept
-from chary.service.serving.charges_so_far import ChargesSoFar
+from chary.service.core import datasets
+from chary.service.core.datasets import ChargesSoFar
 from tests.ledger.long import lengthened
 from tests.service.kit import client_of, listening, serve_dataset, service_at, token_of
 from tests.service.page_kit import Visitor
@@ -210,7 +210,7 @@ def test_a_report_is_rendered_once_for_all_who_look(served, monkeypatch):
 
 
 def test_the_page_of_the_report_shows_a_part_and_leads_on(served, monkeypatch):
-    monkeypatch.setattr(reports_kept, "EACH", 5)
+    monkeypatch.setattr(datasets, "EACH", 5)
     keeper = token_of(served, "carol", ["custodian"])
     with listening(served) as address, client_of(address, keeper) as http:
         assert http.post("/v1/datasets/visits/report", json={}).status_code == 201
@@ -237,7 +237,7 @@ def test_runs_come_in_pages(served):
 
 
 def test_charges_that_are_taken_together_keep_their_sums_and_their_first_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(charges_so_far, "MOST", 10)
+    monkeypatch.setattr(datasets, "MOST", 10)
     ledger = ledger_of(tmp_path / "sums.ledger", 100)
     held = ledger.reserve("visits", "bob", "test", "{}", Amount(5))
     kept, plain = ChargesSoFar(_most=20), list(ledger.calls("visits"))

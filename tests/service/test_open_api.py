@@ -15,7 +15,7 @@ from hypothesis.errors import Unsatisfiable
 
 from chary.calls import kinds
 from chary.calls.fields import of_code
-from chary.service.api.application import ROUTERS, application
+from chary.service.app import ROUTERS, application
 from tests.service.kit import bearing, listening, serve_visits, service_at, token_of
 from tests.session.kit import shows_data
 

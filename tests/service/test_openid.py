@@ -10,14 +10,12 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from joserfc.jwk import RSAKey
 
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
-from chary.service.access.openid_issuer import answered, public_keys
-from chary.service.access.openid_tokens import OpenIdTokens, name_of
-from chary.service.access.roles import Role
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.openid_options import OpenIdOptions
-from chary.service.serving.service_config import configured
-from chary.service.wire.problems import Refusal
+from chary.service.auth.openid import OpenIdTokens, answered, name_of, public_keys
+from chary.service.auth.tokens import Role
+from chary.service.config import OpenIdOptions, configured
+from chary.service.store.store import ServiceStore
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at
 from tests.service.small_issuer import AUDIENCE, EC, NOW, OTHER, RSA, issuing, options
 

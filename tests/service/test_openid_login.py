@@ -4,14 +4,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
-from chary.service.access.openid_login import OpenIdLogIn, log_in_of
-from chary.service.access.openid_tokens import OpenIdTokens
-from chary.service.access.roles import Role
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.openid_options import OpenIdOptions
-from chary.service.serving.service_config import configured
-from chary.service.wire.problems import Refusal
+from chary.service.auth.openid import OpenIdLogIn, OpenIdTokens, log_in_of
+from chary.service.auth.tokens import Role
+from chary.service.config import OpenIdOptions, configured
+from chary.service.store.store import ServiceStore
 from tests.service.small_issuer import CLIENT, NOW, OTHER, REDIRECT, SECRET, issuing, options
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from chary.calls.call import read
 from chary.charts import Chart, Spot
-from chary.service.page.asking.answer_pictures import specification
-from chary.service.page.asking.call_forms import form_of, menu, texts_of
-from chary.service.page.asking.form_fields import PREFIX
-from chary.service.page.asking.replays import replays
-from chary.service.serving.wishes import readable_kinds
+from chary.service.core.requests import readable_kinds
+from chary.service.pages.charts import specification
+from chary.service.pages.fields import PREFIX
+from chary.service.pages.forms import form_of, menu, texts_of
+from chary.service.pages.history import replays
 from tests.calls.samples import SAMPLES
 from tests.service.kit import token_of
 from tests.service.page_kit import fields_of

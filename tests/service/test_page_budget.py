@@ -7,10 +7,9 @@ import pytest
 from chary import Budget, count
 from chary.amounts import Accounts, Amount
 from chary.calls import Release, Test
-from chary.service.api.places import Asking
-from chary.service.page.looking.budget_over_time import OTHERS, BudgetSoFar, budget_so_far
-from chary.service.page.looking.drawn_over_time import budget_spec
-from chary.service.serving.charges_so_far import Charge
+from chary.service.core.datasets import Charge
+from chary.service.http.admission import Asking
+from chary.service.pages.timelines import OTHERS, BudgetSoFar, budget_so_far, budget_spec
 from tests.service.kit import serve_visits, token_of
 
 PLACE = "/page/datasets/{}/budget"

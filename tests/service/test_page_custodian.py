@@ -8,11 +8,11 @@ import pytest
 
 import chary
 from chary import count
-from chary.service.access.roles import Role
-from chary.service.api.places import Asking
-from chary.service.page.frame.form_parts import form_parts
-from chary.service.page.looking.kept_datasets import analysts_capped, backup_commands
-from chary.service.serving.service_config import configured
+from chary.service.auth.tokens import Role
+from chary.service.config import configured
+from chary.service.http.admission import Asking
+from chary.service.pages.browser import form_parts
+from chary.service.pages.custodian import analysts_capped, backup_commands
 from tests.service.kit import serve_dataset, serve_visits, service_at, token_of
 from tests.service.page_kit import fields_of
 from tests.session.kit import PUBLIC, SECRET_NAME, USUAL

@@ -4,8 +4,7 @@ import pytest
 
 from chary.data.queries.keys import Written
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.service.page.asking.query_fields import query_said, query_told
-from chary.service.page.asking.said_values import columns_of, in_json, list_of, list_told, value_of
+from chary.service.pages.fields import columns_of, in_json, list_of, list_told, query_said, query_told, value_of
 
 AWKWARD = ["a,b", ' "quoted" ', "", " ends ", "1..3", "3", 3, 3.5, True, None, "true", "[x]", "{", "line\nbreak", "ünï"]
 

@@ -7,9 +7,8 @@ import pytest
 
 from chary import count
 from chary.charts import Chart, Spot
-from chary.service.page.asking.answer_pictures import specification
-from chary.service.page.asking.replays import newest
-from chary.service.page.frame.vega_pictures import drawable, drawn
+from chary.service.pages.charts import drawable, drawn, specification
+from chary.service.pages.history import newest
 from tests.service.kit import serve_visits, token_of
 from tests.session.kit import visits
 

@@ -5,12 +5,12 @@ import re
 import pytest
 from fastapi.routing import APIRoute
 
-from chary.service.access.rates import Rates
-from chary.service.access.roles import ACTIONS, Role
-from chary.service.page import overview_page, run_page
-from chary.service.page.frame.log_ins import LogIns
-from chary.service.page.frame.visiting import Logged, Visiting
-from chary.service.page.page_application import PAGES
+from chary.service.auth.rate_limits import Rates
+from chary.service.auth.tokens import ACTIONS, Role
+from chary.service.pages import overview, runs
+from chary.service.pages.application import PAGES
+from chary.service.pages.browser import LogIns
+from chary.service.pages.frame import Logged, Visiting
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of
 from tests.service.page_kit import Visitor
 
@@ -192,9 +192,7 @@ def guards_of(route):
     return [each.call.action for each in route.dependant.dependencies if isinstance(each.call, (Logged, Visiting))]
 
 
-@pytest.mark.parametrize(
-    "module", [overview_page, run_page, *PAGES], ids=lambda page: getattr(page, "place", str(page))
-)
+@pytest.mark.parametrize("module", [overview, runs, *PAGES], ids=lambda page: getattr(page, "place", str(page)))
 def test_every_route_of_every_page_has_one_guard(module):
     routes = [route for route in module.router.routes if isinstance(route, APIRoute)]
     assert routes

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from chary.service.access.rates import Rates
+from chary.service.auth.rate_limits import Rates
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of
 from tests.service.small_issuer import CLIENT, REDIRECT, SECRET, issuing, options
 

@@ -8,11 +8,10 @@ import pytest
 
 from chary import Budget, count
 from chary.calls import Release, ReleaseIf, SparseVector, Test, Watch
-from chary.service.access.roles import Role
-from chary.service.api.places import Asking
-from chary.service.page.looking.alarms_over_time import MOST, watched
-from chary.service.page.looking.drawn_over_time import MOST_KEYS, alarms_spec
-from chary.service.serving.wishes import Wish
+from chary.service.auth.tokens import Role
+from chary.service.core.requests import Wish
+from chary.service.http.admission import Asking
+from chary.service.pages.timelines import MOST, MOST_KEYS, alarms_spec, watched
 from tests.service.kit import UNPRICED, serve_visits, service_at, token_of
 from tests.service.page_kit import fields_of
 from tests.session.kit import CLINICS, PUBLIC, visits
@@ -260,7 +259,7 @@ def test_what_a_run_found_is_listed_and_drawn(made):
 
 
 def test_the_latest_are_listed(made, monkeypatch):
-    monkeypatch.setattr("chary.service.page.looking.alarms_over_time.MOST", 2)
+    monkeypatch.setattr("chary.service.pages.timelines.MOST", 2)
     assert MOST > 2
     stand(made, Test(count(), above=10, hits=50))
     grow(made, 3)

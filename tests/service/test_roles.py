@@ -3,10 +3,9 @@
 import pytest
 from fastapi.routing import APIRoute
 
-from chary.service.access.roles import ACTIONS, Role
-from chary.service.api.admission import May
-from chary.service.api.application import ROUTERS
-from chary.service.api.places import On
+from chary.service.app import ROUTERS
+from chary.service.auth.tokens import ACTIONS, Role
+from chary.service.http.admission import May, On
 from tests.service.kit import bearing, client_of, token_of
 
 UNTOKENED = {"/health", "/ready"}

@@ -17,11 +17,11 @@ import chary
 import chary.service
 from chary.cli import run
 from chary.errors import InvalidParameter
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.listening import bound
-from chary.service.serving.served_datasets import opened_datasets
-from chary.service.serving.service_config import service_config
+from chary.service.auth.tokens import BearerTokens
+from chary.service.config import service_config
+from chary.service.core.datasets import opened_datasets
+from chary.service.server import bound
+from chary.service.store.store import ServiceStore
 from tests.paths import ROOT
 from tests.service.kit import wait_for
 from tests.service.test_service_races import Killed, free_port

@@ -17,12 +17,12 @@ import pytest
 import chary
 from chary import Budget, BudgetRefused, count
 from chary.calls import Release
-from chary.service import connect, connect_async
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.access.open_streams import MOST
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.wishes import Wish
-from chary.service.wire.problems import Refusal
+from chary.client.problems import Refusal
+from chary.client.remote import connect, connect_async
+from chary.service.auth.rate_limits import MOST
+from chary.service.auth.tokens import BearerTokens
+from chary.service.core.requests import Wish
+from chary.service.store.store import ServiceStore
 from chary.session import open as open_session
 from tests.paths import ROOT
 from tests.service.kit import client_of, listening, serve_dataset, serve_visits, service_at, token_of, wait_for
@@ -155,7 +155,7 @@ def test_what_waits_when_a_service_stops_is_given_back(tmp_path):
 
 
 def test_a_client_waits_for_a_job_and_hears_its_steps(service, address, slow, monkeypatch):
-    monkeypatch.setattr("chary.service.client.transport._WAIT", 0)
+    monkeypatch.setattr("chary.client.transport._WAIT", 0)
     heard = []
     threading.Timer(1.0, slow.set).start()
     with connect(address, token_of(service), dataset="slow", on_step=heard.append) as session:
@@ -165,7 +165,7 @@ def test_a_client_waits_for_a_job_and_hears_its_steps(service, address, slow, mo
 
 def test_a_refusal_within_a_job_is_the_error_of_a_session(service, address, slow, monkeypatch):
     slow.set()
-    monkeypatch.setattr("chary.service.client.transport._WAIT", 0)
+    monkeypatch.setattr("chary.client.transport._WAIT", 0)
     with (
         connect(address, token_of(service), dataset="slow") as session,
         pytest.raises(BudgetRefused, match="would fit"),

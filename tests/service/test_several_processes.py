@@ -16,10 +16,10 @@ import pytest
 
 from chary import BudgetRefused, count
 from chary.calls import Release, Test
+from chary.client.remote import connect
 from chary.ledger import open_ledger
-from chary.service import connect
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.keeping.service_store import ServiceStore
+from chary.service.auth.tokens import BearerTokens
+from chary.service.store.store import ServiceStore
 from tests.children import Python
 from tests.servers.postgres import running
 from tests.servers.stored import stored

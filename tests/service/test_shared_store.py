@@ -8,16 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from chary.client.problems import Refusal
 from chary.errors import InvalidParameter
-from chary.service.access.audit_trail import AuditTrail
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.access.roles import Principal, Role
-from chary.service.access.shared_rates import SharedRates
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.jobs import Job, Jobs
-from chary.service.serving.wishes import Wish
-from chary.service.standing.standing_book import StandingBook
-from chary.service.wire.problems import Refusal
+from chary.service.auth.rate_limits import SharedRates
+from chary.service.auth.tokens import BearerTokens, Principal, Role
+from chary.service.core.alerts import StandingBook
+from chary.service.core.audit_trail import AuditTrail
+from chary.service.core.jobs import Job, Jobs
+from chary.service.core.requests import Wish
+from chary.service.store.store import ServiceStore
 from tests.service.kit import wait_for
 
 ALICE = Principal("1f", "alice", frozenset({Role.ANALYST}), frozenset({"*"}))

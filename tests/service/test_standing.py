@@ -16,20 +16,20 @@ import pytest
 import chary
 from chary import Budget, count
 from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
+from chary.client.remote import connect
+from chary.client.transport import check_webhook, signed
 from chary.core import transaction as spine
 from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
 from chary.noise import Seeded
-from chary.service import check_webhook, connect
-from chary.service.api.places import Asking
-from chary.service.api.standing_routes import stood
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.served_datasets import ServedDatasets
-from chary.service.serving.wishes import Wish
-from chary.service.standing import standing_book, standing_runner
-from chary.service.standing.standing_book import StandingBook
-from chary.service.standing.standing_runner import StandingRunner, lasting
-from chary.service.telling.signatures import signed
-from chary.service.telling.webhooks import Webhooks
+from chary.service.api.alerts import stood
+from chary.service.core import alerts, scheduler
+from chary.service.core.alerts import StandingBook
+from chary.service.core.datasets import ServedDatasets
+from chary.service.core.notifications import Webhooks
+from chary.service.core.requests import Wish
+from chary.service.core.scheduler import StandingRunner, lasting
+from chary.service.http.admission import Asking
+from chary.service.store.store import ServiceStore
 from tests.service.kit import (
     UNPRICED,
     client_of,
@@ -170,7 +170,7 @@ def test_a_time_that_never_comes_and_more_than_are_looked_at_are_refused(made, m
     service, _ = made
     with pytest.raises(InvalidParameter, match="never comes"):
         stand(service, every="0 0 31 2 *")
-    monkeypatch.setattr("chary.service.standing.standing_book.MOST", 2)
+    monkeypatch.setattr("chary.service.core.alerts.MOST", 2)
     standing = [stand(service) for _ in range(2)]
     with pytest.raises(InvalidParameter, match="at most 2"):
         stand(service)
@@ -463,8 +463,8 @@ def test_a_round_that_was_not_in_the_quote_is_not_begun(made, monkeypatch):
     price = run.quote(count()).most_charged
     stand_at(service, run, {"query": {"kind": "count"}, "above": 1}, share=str(0.5 * price))
     run.ask()
-    quoting = standing_runner.quote_of
-    monkeypatch.setattr(standing_runner, "quote_of", lambda *given: (quoting(*given), ended_by_another(run))[0])
+    quoting = scheduler.quote_of
+    monkeypatch.setattr(scheduler, "quote_of", lambda *given: (quoting(*given), ended_by_another(run))[0])
     grow(service)
     assert session.spent.share == pytest.approx(price)
     clock[0] += 10
@@ -722,7 +722,7 @@ def test_a_pause_skips_versions_and_goes_on_with_the_rows_of_then(made):
 
 def test_paused_ones_count_among_the_most(made, monkeypatch):
     service, _ = made
-    monkeypatch.setattr("chary.service.standing.standing_book.MOST", 1)
+    monkeypatch.setattr("chary.service.core.alerts.MOST", 1)
     service.standing.book.turn(stand(service).standing, "paused")
     with pytest.raises(InvalidParameter, match="at most 1"):
         stand(service)
@@ -730,7 +730,7 @@ def test_paused_ones_count_among_the_most(made, monkeypatch):
 
 def test_no_more_stand_however_many_are_sent_at_once(made, monkeypatch):
     service, _ = made
-    monkeypatch.setattr("chary.service.standing.standing_book.MOST", 3)
+    monkeypatch.setattr("chary.service.core.alerts.MOST", 3)
     who = service.tokens.recognise(token_of(service))
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
 
@@ -797,8 +797,8 @@ def test_the_next_time_is_worked_out_once(made, monkeypatch):
     service, clock = made
     clock[0] = 3e9
     worked_out = []
-    usual = standing_book.trigger_of
-    monkeypatch.setattr(standing_book, "trigger_of", lambda every: worked_out.append(every) or usual(every))
+    usual = alerts.trigger_of
+    monkeypatch.setattr(alerts, "trigger_of", lambda every: worked_out.append(every) or usual(every))
     for _ in range(3):
         stand(service, every="7 6 * * mon")
     for _ in range(9):
@@ -814,13 +814,13 @@ def test_a_dataset_that_takes_long_holds_up_no_other_one(made, monkeypatch):
     terms = {"every": "append", "share": 1, "tell": "hits", "webhook": None}
     service.standing.stand(service.datasets["slow"], who, Wish("ask", ALWAYS.body()), UNPRICED, **terms)
     stand(service)
-    free, usual = threading.Event(), standing_runner.quote_of
+    free, usual = threading.Event(), scheduler.quote_of
 
     def slow(served, *asked):
         assert served.name != "slow" or free.wait(60)
         return usual(served, *asked)
 
-    monkeypatch.setattr(standing_runner, "quote_of", slow)
+    monkeypatch.setattr(scheduler, "quote_of", slow)
     for name in ("slow", "visits"):
         service.datasets[name].session.append(visits().head(1))
     begun = service.standing.begin()

@@ -6,11 +6,10 @@ import pytest
 from sqlalchemy import Column, MetaData, String, Table, create_engine, inspect
 
 from chary.errors import LedgerError
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.keeping import service_layouts
-from chary.service.keeping.service_layouts import add_column
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.keeping.service_tables import LAYOUT, RATES, TOKENS
+from chary.service.auth.tokens import BearerTokens
+from chary.service.store import store as service_layouts
+from chary.service.store.store import ServiceStore, add_column
+from chary.service.store.tables import LAYOUT, RATES, TOKENS
 
 
 @pytest.fixture(params=["file", "server"])

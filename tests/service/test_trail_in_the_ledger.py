@@ -6,8 +6,8 @@ import pytest
 import chary
 from chary import count
 from chary.calls import Test
+from chary.client.remote import connect
 from chary.ledger import SqlLedger
-from chary.service import connect
 from tests.ledger.kit import raw
 from tests.service.kit import client_of, listening, serve_visits, service_at, token_of, wait_for
 from tests.session.kit import PUBLIC, visits

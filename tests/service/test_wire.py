@@ -11,11 +11,11 @@ import pytest
 import chary.errors
 from chary import BudgetRefused, LedgerBusy
 from chary.amounts import Amount
+from chary.client import wire
+from chary.client.problems import Refusal, error_of, problem, status_of
+from chary.client.wire import in_typed, of_typed
 from chary.errors import CharyError, InvalidInput, InvalidParameter
 from chary.ledger import CapReached
-from chary.service.wire import typed_values
-from chary.service.wire.problems import Refusal, error_of, problem, status_of
-from chary.service.wire.typed_values import in_typed, of_typed
 from chary.session import Spending
 
 ERRORS = [kind for kind in vars(chary.errors).values() if isinstance(kind, type) and issubclass(kind, CharyError)]
@@ -73,12 +73,12 @@ def test_code_and_secrets_have_no_form():
 
 
 def test_no_two_classes_of_public_values_have_one_name():
-    typed_values._classes()
+    wire._classes()
     found = defaultdict(set)
     for name, room in list(sys.modules.items()):
-        if ".".join(name.split(".")[:2]) in typed_values._ROOMS:
+        if ".".join(name.split(".")[:2]) in wire._ROOMS:
             for kind in vars(room).values():
-                if isinstance(kind, type) and kind.__module__.startswith("chary.") and typed_values._is_value(kind):
+                if isinstance(kind, type) and kind.__module__.startswith("chary.") and wire._is_value(kind):
                     found[kind.__name__].add(kind)
     assert [name for name, kinds in found.items() if len(kinds) > 1] == []
 

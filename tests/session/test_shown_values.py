@@ -9,7 +9,7 @@ from chary.accounting import LaplaceLaw, Publication, Support
 from chary.answers import Known, NoisyNumber, NoisyNumbers
 from chary.calls import Compute, Release
 from chary.charts import Chart, Spot
-from chary.cli.asking.shown_answers import figures
+from chary.cli.answers import figures
 from chary.noise import Seeded
 from chary.numbers import RAW
 from chary.report.content import PublishedValue

@@ -5,8 +5,7 @@ import inspect
 import pytest
 
 from chary.calls import kinds
-from chary.service.client.async_session import AsyncRemote, connect_async
-from chary.service.client.remote_session import Remote
+from chary.client.remote import AsyncRemote, Remote, connect_async
 from chary.session import Session
 from tests.calls.test_values import ordered
 

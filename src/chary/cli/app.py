@@ -1,4 +1,4 @@
-"""The `chary` command: one file a group, exit codes 0 fine, 2 usage or bad input, 3 budget refused, 4 trend broken."""
+"""The command: its groups, help, exit codes and errors."""
 
 import sys
 import warnings
@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from chary.cli.doors import Lazy, found, group_of
-from chary.cli.output import Unsaid, again, console, errors
-from chary.cli.verbosity import VERBOSE, Verbose
+from chary.cli.group import Lazy, found, group_of
+from chary.cli.output import VERBOSE, Unsaid, Verbose, again, console, errors
 from chary.errors import BudgetRefused, CharyError, OwnerWarning
 
 # 2 is what shells take for wrong usage; 1 is left to what nobody foresaw, so that it is never taken for a refusal.
@@ -18,54 +17,54 @@ OK, BAD_INPUT, REFUSED = 0, 2, 3
 DOORS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "First steps": {
         "demo": (
-            "evidence.demo_command:demo",
+            "demo:demo",
             "An alarm system on a growing panel, interrupted, reopened; ten seconds.",
         ),
-        "init": ("asking.configuring:init", "Write what every command on a file repeats into a chary.toml."),
-        "check": ("asking.checking:check", "What of the rows cannot be read: for who owns them, and not private."),
-        "config": ("asking.configuring:config", "Which options hold for a file, and where each comes from."),
-        "ask": ("asking.kinds:ask", "Ask any kind of call: chary ask FILE KIND."),
-        "resume": ("asking.runs:resume", "Ask what an earlier call left open, one question or many."),
+        "init": ("rows:init", "Write what every command on a file repeats into a chary.toml."),
+        "check": ("rows:check", "What of the rows cannot be read: for who owns them, and not private."),
+        "config": ("rows:config", "Which options hold for a file, and where each comes from."),
+        "ask": ("kinds:ask", "Ask any kind of call: chary ask FILE KIND."),
+        "resume": ("runs:resume", "Ask what an earlier call left open, one question or many."),
     },
     "Paid by hits": {
-        "watch": ("asking.kinds:watch", "Test every key or every row of a series; only hits are charged."),
-        "test": ("asking.kinds:test", "Is one number at or above a threshold? Yes is charged, no is free."),
-        "track": ("asking.kinds:track", "An answer that is charged again only when it has changed."),
-        "top": ("asking.kinds:top", "The best of many keys; only those that are told are charged."),
-        "cover": ("asking.kinds:cover", "Keys that cover many units together; only those told are charged."),
-        "between": ("asking.kinds:between", "Below, between or above two bars; only between is charged."),
-        "decide": ("asking.kinds:decide", "Yes or no; charged only where the number is near the bar."),
-        "classify": ("asking.kinds:classify", "The largest key; charged only where the two largest are near."),
-        "weights": ("asking.weights:weights", "Shares of rows from a public histogram; charged where it was off."),
-        "distinct": ("asking.runs:distinct", "How many distinct units or values; one sketch is charged once."),
-        "runs": ("asking.runs:reporting", "Keys or days above a bar by Gaussian noise, until a total is used up."),
-        "sparse": ("asking.runs:sparse", "Keys above a hidden threshold, until so many were; charged once."),
+        "watch": ("kinds:watch", "Test every key or every row of a series; only hits are charged."),
+        "test": ("kinds:test", "Is one number at or above a threshold? Yes is charged, no is free."),
+        "track": ("kinds:track", "An answer that is charged again only when it has changed."),
+        "top": ("kinds:top", "The best of many keys; only those that are told are charged."),
+        "cover": ("kinds:cover", "Keys that cover many units together; only those told are charged."),
+        "between": ("kinds:between", "Below, between or above two bars; only between is charged."),
+        "decide": ("kinds:decide", "Yes or no; charged only where the number is near the bar."),
+        "classify": ("kinds:classify", "The largest key; charged only where the two largest are near."),
+        "weights": ("runs:weights", "Shares of rows from a public histogram; charged where it was off."),
+        "distinct": ("runs:distinct", "How many distinct units or values; one sketch is charged once."),
+        "runs": ("runs:reporting", "Keys or days above a bar by Gaussian noise, until a total is used up."),
+        "sparse": ("runs:sparse", "Keys above a hidden threshold, until so many were; charged once."),
     },
     "Always charged": {
-        "release": ("asking.kinds:release", "A noisy count, total or mean, with keys or without."),
-        "choose": ("asking.kinds:choose", "The key with the largest value, without the value."),
-        "quantiles": ("asking.kinds:quantiles", "Quantiles of a column."),
-        "histogram": ("asking.kinds:histogram", "How many units are in each bin of a column."),
-        "grow": ("asking.grow:grow", "Counts of growing rows, told again as they grow; charged when it begins."),
+        "release": ("kinds:release", "A noisy count, total or mean, with keys or without."),
+        "choose": ("kinds:choose", "The key with the largest value, without the value."),
+        "quantiles": ("kinds:quantiles", "Quantiles of a column."),
+        "histogram": ("kinds:histogram", "How many units are in each bin of a column."),
+        "grow": ("grow:grow", "Counts of growing rows, told again as they grow; charged when it begins."),
     },
     "Before you ask": {
-        "plan": ("planning:plan", "What fits into a budget."),
-        "advise": ("advising:advise", "Every way to run so many threshold tests, best first."),
-        "quote": ("asking.kinds:quote", "What any kind of call would cost and how accurate it would be; free."),
-        "account": ("account.calculators:app", "Calculators of privacy accounting; they touch no data."),
+        "plan": ("advice:plan", "What fits into a budget."),
+        "advise": ("advice:advise", "Every way to run so many threshold tests, best first."),
+        "quote": ("kinds:quote", "What any kind of call would cost and how accurate it would be; free."),
+        "account": ("account:app", "Calculators of privacy accounting; they touch no data."),
     },
     "For many analysts": {
         "serve": ("chary.service.command:serve", "Let analysts ask over HTTP, each with a token, under one budget."),
         "token": ("chary.service.command:app", "Tokens of the service: made, listed, revoked."),
     },
     "Records and demonstrations": {
-        "findings": ("asking.runs:published", "All that was published, intervals that hold at once, alarms to act on."),
-        "ledger": ("ledger_commands:app", "The durable record of what was revealed."),
-        "report": ("report_command:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
-        "export": ("export:app", "What was published, as files."),
-        "attack": ("attacks.attack_doors:app", "Attacks on exact answers, and how far they get against a session."),
-        "reproduce": ("evidence.reproduce_command:reproduce_command", "The figures of the papers, computed again."),
-        "audit": ("evidence.audit_command:audit", "Tries to show that a kind of call is less private than it says."),
+        "findings": ("runs:published", "All that was published, intervals that hold at once, alarms to act on."),
+        "ledger": ("ledger:app", "The durable record of what was revealed."),
+        "report": ("report:report", "What was revealed, as a page for everybody: HTML, PDF, Markdown, CSV."),
+        "export": ("report:app", "What was published, as files."),
+        "attack": ("attacks:app", "Attacks on exact answers, and how far they get against a session."),
+        "reproduce": ("reproduce:reproduce_command", "The figures of the papers, computed again."),
+        "audit": ("audit:audit", "Tries to show that a kind of call is less private than it says."),
     },
 }
 

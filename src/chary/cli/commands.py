@@ -1,19 +1,22 @@
-"""The one place that makes a command: of its options, and of a hook that yields what is to be shown.
-
-Every command so made has --json and --csv-out; what a hook yields is shown at once, so that it may go on after that.
-"""
+"""Every command by name, and the options that many share."""
 
 import inspect
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import MISSING, fields
-from typing import Any, Final, NamedTuple, get_type_hints
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, get_type_hints
+from urllib.parse import urlsplit
 
 import typer
 from typer.models import ArgumentInfo
 
-from chary.cli.asking.options import OutputOptions
 from chary.cli.output import check_csv, show_json, show_tables, write_csv
+from chary.data.source import Folder, is_address
+
+# The one place that makes a command: of its options, and of a hook that yields what is to be shown.
+#
+# Every command so made has --json and --csv-out; what a hook yields is shown at once, so that it may go on after that.
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 EMPTY: Final = inspect.Parameter.empty
@@ -87,3 +90,176 @@ def extras(hook: Hook) -> list[inspect.Parameter]:
 def taken(group: Any, values: dict[str, Any]) -> Any:
     """A group of options, taken out of the values."""
     return group(**{field.name: values.pop(field.name) for field in fields(group)})
+
+
+# Groups of options that several commands share, each a dataclass whose fields are the options.
+
+Table = Annotated[str | None, typer.Option(help="Table of a DuckDB file or a server.")]
+Columns = Annotated[str | None, typer.Option(help="Types of a CSV's columns: age=BIGINT,cost=DOUBLE.")]
+InferTypes = Annotated[bool, typer.Option("--infer-types", help="Types of a CSV are public: find them.")]
+Dialect = Annotated[list[str] | None, typer.Option(help="How a CSV is written, such as delimiter=; (repeatable).")]
+
+
+@dataclass(kw_only=True)
+class SourceOptions:
+    """Which rows are asked, and what is protected in them."""
+
+    panel: ClassVar[str] = "Rows"
+    file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or postgresql://role@host/database.")]
+    unit: Annotated[str | None, typer.Option(help="Column naming the protected unit.")] = None
+    each_row: Annotated[bool, typer.Option("--each-row", help="Each row is a unit of its own.")] = False
+    relation: Annotated[str, typer.Option(help="Neighbours: add/remove or replace one unit.")] = "add/remove"
+    table: Table = None
+    engine: Annotated[str | None, typer.Option(help="Where rows are asked: spark, spark://HOST:PORT or sc://HOST.")] = (
+        None
+    )
+    unpivot: Annotated[str | None, typer.Option(help="Turn a wide table long: KEY,VALUE name the new columns.")] = None
+    columns: Columns = None
+    infer_types: InferTypes = False
+    csv: Dialect = None
+    series: Annotated[str | None, typer.Option(help="Column of already aggregated counts, one test a row.")] = None
+    sensitivity: Annotated[int | None, typer.Option(help="Most that one unit changes any count of the series.")] = None
+    order_by: Annotated[str | None, typer.Option(help="Column that orders the series.")] = None
+    labels: Annotated[str | None, typer.Option(help="Public column printed beside each value of the series.")] = None
+
+    @property
+    def on_server(self) -> bool:
+        """Whether the rows are in a table of a server."""
+        return is_address(self.file)
+
+    @property
+    def there(self) -> bool:
+        """Whether there are such files; of a server that is not asked yet."""
+        return self.on_server or Path(self.file).is_file() or Folder.named(self.file) is not None
+
+    @property
+    def shown(self) -> str:
+        """What is told of where the rows are: of a server no more than its database, since a URL may hold a password.
+
+        >>> SourceOptions(file="postgresql://ann:pw@db.example/clinic").shown, SourceOptions(file="visits.csv").shown
+        ('clinic', 'visits.csv')
+        """
+        return (urlsplit(self.file).path.strip("/") or "server") if self.on_server else self.file
+
+
+@dataclass(kw_only=True)
+class CheckedOptions:
+    """Which rows their owner looks at."""
+
+    panel: ClassVar[str] = "Rows"
+    file: Annotated[str, typer.Argument(help="CSV, Parquet or DuckDB file, or a folder of Parquet files.")]
+    table: Table = None
+    columns: Columns = None
+    infer_types: InferTypes = False
+    csv: Dialect = None
+
+
+@dataclass(kw_only=True)
+class LedgerOptions:
+    """Where the budget of the dataset is kept."""
+
+    panel: ClassVar[str] = "Budget"
+    ledger: Annotated[str | None, typer.Option(help="Ledger file, or its URL (default: FILE.ledger).")] = None
+    witness: Annotated[Path | None, typer.Option(help="File elsewhere that knows how far the ledger went.")] = None
+    analyst: Annotated[str, typer.Option(help="Who asks.")] = "analyst"
+
+
+@dataclass(kw_only=True)
+class BudgetOptions(LedgerOptions):
+    """The budget of the dataset and where it is kept."""
+
+    epsilon: Annotated[str | None, typer.Option(help="Total epsilon of the dataset, for its whole life.")] = None
+    delta: Annotated[str | None, typer.Option(help="Total delta of the dataset.")] = None
+    approximate_delta: Annotated[
+        str | None, typer.Option(help="Part of --delta set aside for calls with --delta-per-call.")
+    ] = None
+    filter: Annotated[str | None, typer.Option(help="Pricing: renyi, exact or pure.")] = None
+    request: Annotated[str | None, typer.Option(help="Key under which a repeated request is free.")] = None
+
+
+@dataclass(kw_only=True)
+class SizeOptions:
+    """How precise one call is."""
+
+    panel: ClassVar[str] = "Size"
+    epsilon_per_call: Annotated[str | None, typer.Option(help="Epsilon of this call (of each test of a watch).")] = None
+
+
+@dataclass(kw_only=True)
+class CallOptions(SizeOptions):
+    """How precise one call is, where what is left may be shared out among hits."""
+
+    hits: Annotated[int | None, typer.Option(help="Instead: the largest epsilon that pays for this many hits.")] = None
+
+
+@dataclass(kw_only=True)
+class SharpOptions(CallOptions):
+    """How precise one call is that tests against a bar: by sharp tests, unless an epsilon is said."""
+
+    hits: Annotated[
+        int | None,
+        typer.Option(
+            help="Instead: so many hits fit into the whole budget, by the sharpest tests; under the exact and pure "
+            "filters by Laplace noise, of the largest epsilon that pays for them."
+        ),
+    ] = None
+
+
+@dataclass(kw_only=True)
+class QueryOptions:
+    """The question."""
+
+    panel: ClassVar[str] = "Question"
+    count: Annotated[bool, typer.Option("--count", help="Count units.")] = False
+    total: Annotated[str | None, typer.Option(help="Sum this column.")] = None
+    mean: Annotated[str | None, typer.Option(help="Mean of this column.")] = None
+    bounds: Annotated[str | None, typer.Option(help="LOW,HIGH: each value is clipped to this.")] = None
+    grid: Annotated[str, typer.Option(help="Values are rounded to multiples of this.")] = "1"
+    rows_per_unit: Annotated[int | None, typer.Option(help="Keep at most this many rows of each unit.")] = None
+    missing: Annotated[str | None, typer.Option(help="The value, for a mean, of rows without one.")] = None
+    unit_total: Annotated[str | None, typer.Option(help="LOW,HIGH: each unit's sum is clipped to this.")] = None
+    where: Annotated[str | None, typer.Option(help='Predicate, such as "age >= 65 AND smoker".')] = None
+    by: Annotated[str | None, typer.Option(help="Key columns, comma between them.")] = None
+    keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Public keys: a,b,c or 1..6 or 2013-01-01..2013-01-31, or @FILE, one a line (@- is standard input)."
+        ),
+    ] = None
+    keep_per_unit: Annotated[int | None, typer.Option(help="chary keeps at most this many keys of each unit.")] = None
+    stated_per_unit: Annotated[int | None, typer.Option(help="You vouch that a unit is in at most this many.")] = None
+
+    @property
+    def named(self) -> bool:
+        """Whether any question is named."""
+        return self.count or self.total is not None or self.mean is not None
+
+
+@dataclass(kw_only=True)
+class SettingsOptions:
+    """Where the options stand that are not repeated."""
+
+    panel: ClassVar[str] = "Settings"
+    config: Annotated[Path | None, typer.Option(help="More options (default: chary.toml here or by FILE).")] = None
+    no_config: Annotated[bool, typer.Option("--no-config", help="Take no options from a chary.toml.")] = False
+
+
+@dataclass(kw_only=True)
+class OutputOptions:
+    """How the answer is told."""
+
+    panel: ClassVar[str] = "Output"
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    csv_out: Annotated[Path | None, typer.Option("--csv-out", help="Also write the answer to a CSV file.")] = None
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Cut = Annotated[list[str] | None, typer.Option("--bins", help="Public edges of a column: age=0,18,65,120.")]
+Listed = Annotated[list[str] | None, typer.Option("--values", help="Public values of a column: sex=f,m.")]
+Ranged = Annotated[list[str] | None, typer.Option("--range", help="Range of a column: age=0,90.")]
+NoMissing = Annotated[bool, typer.Option("--no-missing", help="Expect no NULL and no undeclared value.")]
+BelowMargin = Annotated[
+    bool, typer.Option("--below-margin", "--yes", help="Ask although mostly false alarms are to be expected.")
+]
+Picture = Annotated[Path | None, typer.Option(help="Draw it to a file (PNG, PDF or SVG).")]
+Above = Annotated[str | None, typer.Option(help="The threshold: at or above it is a hit.")]

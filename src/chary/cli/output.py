@@ -1,4 +1,4 @@
-"""Printing: one JSON object, or tables for people."""
+"""Output of commands: tables, JSON, progress, verbosity."""
 
 import csv
 import json
@@ -6,19 +6,25 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import date, datetime
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from chary.cli.verbosity import VERBOSE
 from chary.errors import InvalidParameter
 from chary.numbers import ACCOUNTANTS, percent, plain, priced
+
+# Printing: one JSON object, or tables for people.
 
 # Without highlighting: numbers and paths come out as they are, also where the output is kept.
 console = Console(highlight=False)
@@ -207,3 +213,44 @@ def _clean(value: Any) -> Any:
 
 def _cell(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+# `--verbose`, which every command takes: whether people are told the accounting as well.
+
+# Whether this command line asked for the accounting; the command itself starts each line with no.
+VERBOSE: Final[ContextVar[bool]] = ContextVar("verbose", default=False)
+HELP: Final = "Tell the accounting, too: epsilon of each call, orders, log-moments."
+
+
+def heard(said: bool) -> bool:
+    """What a command line said, at one place or another."""
+    VERBOSE.set(VERBOSE.get() or said)
+    return said
+
+
+Verbose = Annotated[
+    bool, typer.Option("--verbose", callback=heard, expose_value=False, help=HELP, rich_help_panel="Output")
+]
+
+
+@cache
+def option() -> Any:
+    """The option, as every command has it."""
+
+    def command(verbose: Verbose = False) -> None: ...
+
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    return typer.main.get_command(app).params[0]
+
+
+# A spinner on the terminal while something takes its time; nothing where there is no terminal.
+
+
+@contextmanager
+def spinning(description: str) -> Iterator[Callable[[str], None]]:
+    """Tells what is being done; what it yields changes that."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        task = progress.add_task(description, total=None)
+        yield lambda told: progress.update(task, description=told)

@@ -1,4 +1,4 @@
-"""`chary serve` and `chary token`: what an operator types."""
+"""The command that opens a service, and the data of its demonstration."""
 
 import json
 import logging
@@ -7,17 +7,20 @@ import tempfile
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
+from pyarrow import parquet
 
+from chary.demo.panel import first_year
 from chary.errors import InvalidParameter
-from chary.service.access.bearer_tokens import BearerTokens
-from chary.service.api.service_state import opened_service
-from chary.service.keeping.service_store import ServiceStore
-from chary.service.serving.demo_data import DAYS, NAME, demo_config
-from chary.service.serving.listening import listen, listen_together
-from chary.service.serving.service_config import ServiceConfig, service_config
+from chary.service.auth.tokens import BearerTokens
+from chary.service.config import ServiceConfig, configured, service_config
+from chary.service.server import listen, listen_together
+from chary.service.state import opened_service
+from chary.service.store.store import ServiceStore
+
+# `chary serve` and `chary token`: what an operator types.
 
 Config = Annotated[Path, typer.Option("--toml", help="The chary.toml that names the datasets.")]
 Demo = Annotated[bool, typer.Option("--demo", help="Serve built-in data of 5,638 people, with a token for a day.")]
@@ -130,3 +133,17 @@ def _log(quiet: bool) -> None:
     log = logging.getLogger("chary.service")
     log.addHandler(handler)
     log.setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+# The built-in data as a service serves them: the first year of a public panel, in a folder of its own.
+
+NAME: Final = "people"
+DAYS: Final = 1
+
+
+def demo_config(folder: Path, **service: object) -> ServiceConfig:
+    """A configuration that serves 5,638 people, each row one, with a budget of epsilon 1 and delta 1e-6."""
+    parquet.write_table(first_year(), folder / "people.parquet")
+    dataset = {"file": "people.parquet", "each-row": True, "relation": "replace", "epsilon": "1", "delta": "1e-6"}
+    said = {"folder": folder, "service": service, "dataset": {NAME: dataset}}
+    return configured(said, "the demonstration")

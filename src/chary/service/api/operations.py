@@ -1,4 +1,4 @@
-"""What operators look at: health, readiness, metrics; and what programs look at: the kinds of call."""
+"""Routes of operations: health, readiness, metrics."""
 
 from typing import Annotated
 
@@ -6,12 +6,12 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from chary.client.problems import Refusal
 from chary.errors import CharyError
-from chary.service.access.roles import Principal
-from chary.service.api.admission import May
-from chary.service.api.service_state import Service, Shared
-from chary.service.wire.call_schemas import call_schemas
-from chary.service.wire.problems import Refusal
+from chary.service.auth.tokens import Principal
+from chary.service.core.requests import call_schemas
+from chary.service.http.admission import May
+from chary.service.state import Service, Shared
 
 router = APIRouter(tags=["operations"])
 

@@ -1,1 +1,0 @@
-"""`chary account`: calculators of privacy and accuracy."""

@@ -1,1 +1,0 @@
-"""Attacks as demonstrations, at the shell."""

@@ -1,0 +1,101 @@
+"""The command of the demonstration."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chary.cli.commands import AsJson
+from chary.cli.output import console, show_json, show_table
+from chary.demo import Story, run
+from chary.demo.plot import draw
+from chary.demo.story import BAR, TESTS
+from chary.numbers import percent, priced
+from chary.session import Session
+from chary.session.statement import Entry
+
+Folder = Annotated[Path, typer.Option(help="Where the panel, the ledger and the picture go.")]
+
+
+def demo(output: Folder = Path("demo-output"), as_json: AsJson = False) -> None:
+    """An alarm system on a growing health-insurance panel, interrupted, reopened, plotted; about ten seconds."""
+    story = run(output, _quiet if as_json else lambda line: console.print(f"  {line}", soft_wrap=True))
+    with story.open() as session:
+        picture = output / "demo.png"
+        draw(story, picture)
+        if as_json:
+            show_json(_figures(story, session, picture))
+        else:
+            _show(story, session)
+            console.print(f"{story.seconds:.1f} s; picture: {picture}; ledger: {story.ledger}")
+
+
+def _quiet(line: str) -> None:
+    """With --json nothing but the object is printed."""
+
+
+def _show(story: Story, session: Session) -> None:
+    rows = [_row(*part) for part in _by_kind(session.history).items()]
+    show_table(["kind", "calls", "tests", "hits", "misses", "charged", "each charge"], rows, "Budget")
+    methods = [(each.name, f"{each.tests:,.0f}", f"{each.values:,.0f}") for each in story.methods]
+    columns = ["the same promise", "all tests are right up to", "each value is within"]
+    show_table(columns, methods, f"{TESTS:,} tests, 95 times in 100")
+    price = priced(session.spent.share, session.remaining.share)
+    console.print(_hits(story), headline(story), price, session.statement(), sep="\n", soft_wrap=True)
+
+
+def _hits(story: Story) -> str:
+    false, covered = sum(hit.false for hit in story.hits), sum(hit.covered for hit in story.hits)
+    return (
+        f"{len(story.hits)} hits: {covered} of {len(story.hits)} intervals hold the truth, {false} have a truth below "
+        f"{BAR:,} (these data are public); {story.overlooked} were overlooked that lie farther above than tests are off"
+    )
+
+
+def headline(story: Story) -> str:
+    """What the comparison comes to.
+
+    All in it follows from public numbers alone, so it is the same whenever it is told.
+    """
+    best, other = story.methods[0], story.methods[1]
+    return (
+        f"{TESTS:,} overlapping questions are right up to ±{best.tests:,.0f} people; to release all answers under the "
+        f"same promise would leave ±{story.methods[-1].tests:,.0f}, {story.times:.1f} times as much, and so precisely "
+        f"only {story.answers:,} could be released. The best sparse vector leaves ±{other.tests:,.0f}."
+    )
+
+
+def _by_kind(history: list[Entry]) -> dict[str, list[Entry]]:
+    kinds: dict[str, list[Entry]] = {}
+    for entry in history:
+        name = f"{entry.kind} (interrupted)" if entry.state == "reserved" else entry.kind
+        kinds.setdefault(name, []).append(entry)
+    return kinds
+
+
+def _row(kind: str, entries: list[Entry]) -> tuple[Any, ...]:
+    tests, hits = sum(entry.tests for entry in entries), sum(entry.hits for entry in entries)
+    charged = [entry.share for entry in entries if entry.share]
+    prices = (percent(sum(charged)), percent(max(charged))) if charged else ("free", "free")
+    return kind, len(entries), tests, hits, tests - hits, *prices
+
+
+def _figures(story: Story, session: Session, picture: Path) -> dict[str, Any]:
+    return {
+        "calls": len(session.history),
+        "tests": sum(entry.tests for entry in session.history),
+        "hits": len(story.hits),
+        "false_alarms": sum(hit.false for hit in story.hits),
+        "covered": sum(hit.covered for hit in story.hits),
+        "overlooked": story.overlooked,
+        "methods": [vars(method) for method in story.methods],
+        "times": story.times,
+        "released_as_precisely": story.answers,
+        "spent": session.spent.as_dict(),
+        "charged": session.spent.share,
+        "remaining": session.remaining.share,
+        "seconds": story.seconds,
+        "picture": str(picture),
+        "ledger": str(story.ledger),
+        "statement": session.statement(),
+    }

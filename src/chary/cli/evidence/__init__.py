@@ -1,1 +1,0 @@
-"""What is shown of the library itself: a demonstration, the papers' figures, audits of calls."""

@@ -1,0 +1,414 @@
+"""Forms of calls at a shell: an option for each field."""
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+
+import typer
+
+from chary.calls import Call, kinds
+from chary.calls import fields as typed
+from chary.calls.call import MEANINGS
+from chary.calls.fields import of_code
+from chary.calls.sharpness import HowSharply
+from chary.cli.commands import (
+    BelowMargin,
+    BudgetOptions,
+    CallOptions,
+    Cut,
+    Listed,
+    NoMissing,
+    QueryOptions,
+    Ranged,
+    SharpOptions,
+    SizeOptions,
+    SourceOptions,
+)
+from chary.cli.output import Unsaid
+from chary.cli.session import Opened, keys_of, listed, listed_lines, ranges, universe
+from chary.data.columns import classify
+from chary.errors import InvalidParameter
+
+# The fields of calls as options: what is typed for each type of field, and what the constructor takes for it.
+
+Typed = Mapping[str, Any]
+KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
+QUESTIONS: Final = ("query", "question", "candidates")
+# Options that mean something else for the dataset or the question have another name here.
+NAMES: Final = {
+    "by": "mechanism",
+    "epsilon": "epsilon_per_call",
+    "rho": "rho_per_call",
+    "delta": "delta_per_call",
+    "sensitivity": "query_sensitivity",
+    "value": "value_share",
+}
+# Quantiles have no default in a call; typed without --at they are the usual three.
+QUARTILES: Final = "0.25,0.5,0.75"
+
+
+class FieldOption(NamedTuple):
+    """A field of a call: the parameters of its command that state it, and what they say in a session."""
+
+    field: str
+    parameters: tuple[inspect.Parameter, ...]
+    read: Callable[[Typed, Opened], Any]
+
+
+def options(kind: type[Call[Any]], changed: Mapping[str, FieldOption]) -> list[FieldOption]:
+    """An option for each field, but for the question and epsilon, which all commands state in the same words.
+
+    What must be said comes first. Those that are changed are stated as they say, whatever their field is. A condition
+    is code, and has no option.
+    """
+    named = (field for field in declared(kind) if field.name not in (*QUESTIONS, "epsilon"))
+    own = [field for field in named if _unwrapped(field.type) != typed.Condition]
+    own.sort(key=lambda field: field.default is not MISSING)
+    return [changed.get(field.name) or _option(field) for field in own]
+
+
+def declared(kind: Any) -> tuple[Field[Any], ...]:
+    """The fields of a kind of call."""
+    return fields(kind)
+
+
+def flag(name: str) -> str:
+    """How an option is typed.
+
+    >>> flag("each_row")
+    '--each-row'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def typed_as(field: str) -> str:
+    """The name of the option that states a field of a call.
+
+    >>> typed_as("epsilon"), typed_as("within")
+    ('epsilon_per_call', 'within')
+    """
+    return NAMES.get(field, field)
+
+
+# A call, which is shown as it is, or what one says of a field.
+_SAID: Final = re.compile(
+    r"""[\w.]+\([^()]*\)|\b(?P<field>[a-z_]+)=(?P<value>\{[^{}]*\}|[\w.]+\([^()]*\)|["']?[\w-]*(?:[./]\w+)*["']?)"""
+)
+
+
+# A name with its value in a dictionary.
+_PAIRED: Final = re.compile(r"""["'](\w+)["']: *["']([^"']+)["']""")
+
+
+def spoken(told: str, options: Iterable[str]) -> str:
+    """A refusal of the library in the words of a command line that has these options.
+
+    >>> spoken("give tests= as well, such as tests=100, or epsilon=", ["tests", "epsilon", "epsilon_per_call"])
+    'give --tests as well, such as --tests 100, or --epsilon-per-call'
+    >>> spoken("declare columns={'age': 'BIGINT', 'day': 'DATE'}", ["columns"])
+    'declare --columns age=BIGINT,day=DATE'
+    """
+    known = frozenset(options)
+
+    def typed_out(said: re.Match[str]) -> str:
+        field = said["field"] or ""
+        name = typed_as(field) if typed_as(field) in known else field
+        if name not in known:
+            return said[0]
+        value = _PAIRED.sub(r"\1=\2", said["value"]).strip("\"'{}").replace(", ", ",")
+        return flag(name) if value in ("", "True") else f"{flag(name)} {value}"
+
+    return _SAID.sub(typed_out, told)
+
+
+def _option(field: Field[Any]) -> FieldOption:
+    if field.name in _SEVERAL:
+        return _SEVERAL[field.name]
+    kind = _unwrapped(field.type)
+    if kind == typed.Edges:
+        ends = tuple(stating(name, str, MEANINGS[name]) for name in ("low", "high"))
+        return FieldOption(field.name, ends, lambda said, _: (said["low"], said["high"]))
+    annotation, read = _stated(field, kind)
+    default = _default(field, kind)
+    name, shown = typed_as(field.name), annotation if default is not None else annotation | None
+    parameter = stating(name, shown, MEANINGS[field.name], default)
+    return FieldOption(field.name, (parameter,), lambda said, asked: read(said[name], said, asked))
+
+
+def _default(field: Field[Any], kind: Any) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    return QUARTILES if (field.name, kind) == ("at", typed.Numbers) else inspect.Parameter.empty
+
+
+def _stated(field: Field[Any], kind: Any) -> tuple[Any, Callable[[Any, Typed, Opened], Any]]:
+    """The type of what is typed for a field, and how it is read."""
+    if field.name == "among":
+        return str, lambda text, said, asked: _among(text, said["column"], asked)
+    if kind == typed.Numbers:
+        return str, lambda text, *_: _numbers(text, field.name)
+    if kind == typed.Conditions:
+        return list[str], lambda texts, *_: listed_lines(texts)
+    if get_origin(kind) is Literal:
+        return kind, lambda word, *_: word
+    known: Any = next((plain for found, plain in _PLAIN if kind == found), None)
+    if known is None:
+        raise TypeError(f"a command line has no words for the type of {field.name}")
+    return known, lambda value, *_: value
+
+
+def stating(name: str, annotation: Any, told: str, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """The parameter of a command that states a field."""
+    shown = str(default) if annotation is str and default not in (None, inspect.Parameter.empty) else default
+    return inspect.Parameter(name, KEYWORD, default=shown, annotation=Annotated[annotation, typer.Option(help=told)])
+
+
+def _unwrapped(kind: Any) -> Any:
+    """The type itself of one that may be None."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return next(part for part in get_args(kind) if part is not type(None))
+    return kind
+
+
+def _numbers(text: str, name: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise InvalidParameter(f"--{name} takes numbers with commas between them, such as --{name} 0.25,0.5,0.75")
+    return parts
+
+
+def _among(text: str, column: str, asked: Opened) -> list[Any]:
+    return keys_of(text, str(classify(asked.session.schema, column)), column)
+
+
+def _cells(said: Typed, asked: Opened) -> Any:
+    return universe(asked.session.schema, said["bins"] or [], said["values"] or [], said["no_missing"])
+
+
+def _columns(said: Typed, asked: Opened) -> Any:
+    return listed(asked.session.schema, said["values"] or [])
+
+
+_PLAIN: Final = [
+    (typed.Exact, str),
+    (typed.Positive, str),
+    (typed.Probability, str),
+    (typed.Name, str),
+    (typed.Where, str),
+    (typed.Whole, int),
+    (typed.Flag, bool),
+]
+_SEVERAL: Final = {
+    "below_margin": FieldOption(
+        "below_margin",
+        (inspect.Parameter("below_margin", KEYWORD, default=False, annotation=BelowMargin),),
+        lambda said, _: said["below_margin"] or None,
+    ),
+    "universe": FieldOption(
+        "universe",
+        (
+            inspect.Parameter("bins", KEYWORD, default=None, annotation=Cut),
+            inspect.Parameter("values", KEYWORD, default=None, annotation=Listed),
+            inspect.Parameter("no_missing", KEYWORD, default=False, annotation=NoMissing),
+        ),
+        _cells,
+    ),
+    "ranges": FieldOption(
+        "ranges",
+        (inspect.Parameter("ranges", KEYWORD, default=None, annotation=Ranged),),
+        lambda said, _: ranges(said["ranges"] or []),
+    ),
+    "columns": FieldOption(
+        "columns", (inspect.Parameter("values", KEYWORD, default=None, annotation=Listed),), _columns
+    ),
+}
+
+# A kind of call as a command line states it: which options its command has, and the call that they make.
+
+# What only a program can bring besides code of its own: names of targets, votes, a black box, several algorithms, or
+# several queries, a workload.
+BROUGHT: Final = frozenset(
+    {"agreement", "best_of", "greedy", "label", "label_clear", "reselect", "schedule"}
+    | {"exponential_mechanism", "inverse_sensitivity", "matrix_mechanism", "release_all"}
+    | {name for name, kind in kinds().items() if of_code(kind)}
+)
+# These may be as precise as leaves room for the hits that are to be paid for.
+BY_HITS: Final = frozenset(
+    {"between", "classify", "cover", "decide", "release_if", "select", "sketch", "test", "top", "track", "watch"}
+)
+# Fields that say what a call may cost, and an example of each.
+WAYS: Final = {
+    "hits": "--hits 20",
+    "price": "--price 0.05",
+    "within": "--within 100 --tests 1000",
+    "tests": "--tests 1000",
+    "epsilon": "--epsilon-per-call 0.02",
+    "rho": "--rho-per-call 0.001",
+    "noise": "--noise 100",
+}
+
+
+def said_ways(said: Typed, size: SizeOptions | None) -> list[str]:
+    """In which of these ways a command line says it, with its own options and those of the size."""
+    options = dict(said) | ({} if size is None else vars(size))
+    return [way for way in WAYS if options.get(typed_as(way)) is not None]
+
+
+def check_cost_said(name: str, ways: Iterable[str], said: Iterable[str]) -> None:
+    """Refuse a command line that says in none of these ways what a call may cost: there is no default for that."""
+    examples = [WAYS[way] for way in ways]
+    if examples and not set(ways) & set(said):
+        told = ", ".join(examples[:-1]) + (" or " if examples[1:] else "") + examples[-1]
+        raise Unsaid(f"a {name} has no usual cost: give {told}", examples[0])
+
+
+@dataclass(frozen=True)
+class Form:
+    """One kind of call with the options of its command.
+
+    `changed` has the options that this command has for some fields instead of the usual ones; `earlier` names an option
+    that goes on with a run, so that nothing else need be said; `keyed` is what requests call the opening of a run.
+    """
+
+    kind: type[Call[Any]]
+    changed: Mapping[str, FieldOption] = field(default_factory=dict)
+    earlier: str | None = None
+    keyed: str = "opening"
+    sized_by_hits: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of its command."""
+        return self.kind.kind.replace("_", "-")
+
+    @property
+    def told(self) -> str:
+        """The help of its command: the first paragraph of its docstring."""
+        paragraph = inspect.cleandoc(self.kind.__doc__ or "").split("\n\n")[0]
+        return " ".join(paragraph.split())
+
+    @property
+    def by_hits(self) -> bool:
+        """Whether its size may follow the hits that are to be paid for."""
+        return self.kind.kind in BY_HITS if self.sized_by_hits is None else self.sized_by_hits
+
+    @property
+    def groups(self) -> dict[str, type]:
+        """The groups of options of its command."""
+        size = SizeOptions if not self.by_hits else SharpOptions if issubclass(self.kind, HowSharply) else CallOptions
+        found: dict[str, type] = {"source": SourceOptions, "budget": BudgetOptions}
+        found |= {"size": size} if "epsilon" in self._names else {}
+        return found | ({"query": QueryOptions} if self._question else {})
+
+    @cached_property
+    def own(self) -> list[FieldOption]:
+        """Its own options; hits of a call that is sized by them are asked for with its size."""
+        found = options(self.kind, self.changed)
+        return [option for option in found if not (self.by_hits and option.field == "hits")]
+
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """Those of its own options, and the one that names an earlier run."""
+        found = [parameter for option in self.own for parameter in option.parameters]
+        if self.earlier is None:
+            return found
+        told = typer.Option(help=f"Go on with the {self.name} of that call.")
+        named = inspect.Parameter(
+            self.earlier, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[int | None, told]
+        )
+        return [*map(_optional, found), named]
+
+    @property
+    def sizes(self) -> list[str]:
+        """The options that an earlier run was opened with."""
+        return [parameter.name for option in self.own for parameter in option.parameters] + ["epsilon_per_call", "hits"]
+
+    def size(self, given: SizeOptions | None, said: Typed) -> CallOptions:
+        """How precise the call is to be, as far as that was said; `Unsaid` or `InvalidParameter` where it must be."""
+        made = CallOptions() if given is None else CallOptions(**vars(given))
+        self._check_said(said)
+        check_cost_said(self.name, self.ways, said_ways(said, given))
+        return made
+
+    def read(self, asked: Opened, said: Typed) -> dict[str, Any]:
+        """The fields of the call that its own options state."""
+        return {option.field: option.read(said, asked) for option in self.own}
+
+    def call(self, asked: Opened, size: CallOptions, said: Typed, brought: dict[str, Any]) -> Call[Any]:
+        """The call that the options state; what is brought stands in for what was said."""
+        made = self.read(asked, said)
+        if self._question:
+            made[self._question] = asked.question
+        sharp = any(made.get(way) is not None for way in ("price", "within"))
+        if sharp and size.hits is not None and issubclass(self.kind, HowSharply):
+            made["hits"] = size.hits  # for the constructor to refuse
+        if not sharp and size.epsilon_per_call is None and self._tested_sharply(made, asked):
+            made["hits"], sharp = asked.hits, True
+        if "epsilon" not in brought and ((self.by_hits and not sharp) or size.epsilon_per_call is not None):
+            made["epsilon"] = asked.epsilon
+        return self.kind(**made | brought)
+
+    def _tested_sharply(self, made: dict[str, Any], asked: Opened) -> bool:
+        """Whether hits are those of sharp tests, as in a program: under the filter that has prices for them, or where
+        something was said that only they have."""
+        said = any(made.get(term) is not None for term in ("tests", "value"))
+        return issubclass(self.kind, HowSharply) and (said or (asked.sharp and self.kind.usually_sharp))
+
+    def _check_said(self, said: Typed) -> None:
+        """What an earlier run makes superfluous is needed without one."""
+        needed = [p.name for option in self.own for p in option.parameters if p.default is inspect.Parameter.empty]
+        missing = [name for name in needed if said[name] is None]
+        if missing == ["hits"]:
+            raise Unsaid(f"a new {self.name} ends after so many hits, which are paid when it is opened", WAYS["hits"])
+        if missing:
+            raise InvalidParameter(f"a new {self.name} needs {flag(missing[0])}, see --help")
+
+    @property
+    def ways(self) -> list[str]:
+        """The fields by one of which it must be said what it may cost; none where all that it takes must be said."""
+        fields = {field.name: field.default for field in declared(self.kind)}
+        free = {name for name, usual in fields.items() if usual is None}
+        free -= {name for name, option in self.changed.items() if not option.parameters}
+        if self.by_hits:
+            free |= {"hits", "epsilon"}
+        elif fields.get("epsilon") is MISSING:
+            return ["epsilon"]
+        if "within" in fields or "price" not in fields:
+            free.discard("tests")  # alone it says what a call may cost only where how near follows from alpha
+        return [way for way in WAYS if way in free]
+
+    @property
+    def asks_all(self) -> bool:
+        """Whether it counts everything if no question is named."""
+        return any(field.name == self._question and field.default is None for field in declared(self.kind))
+
+    @property
+    def _names(self) -> list[str]:
+        return [field.name for field in declared(self.kind)]
+
+    @property
+    def _question(self) -> str | None:
+        return next((name for name in self._names if name in QUESTIONS), None)
+
+
+# Only with an algorithm, which no command line brings, may a step be left out.
+_STATED: Final[dict[str, dict[str, FieldOption]]] = {
+    "track": {"step": FieldOption("step", (stating("step", str, MEANINGS["step"]),), lambda said, _: said["step"])}
+}
+
+
+def forms() -> list[Form]:
+    """Every kind of call that a command line can state, by its name."""
+    return [Form(kind, _STATED.get(name, {})) for name, kind in sorted(kinds().items()) if name not in BROUGHT]
+
+
+def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
+    """An option that may be left out."""
+    if parameter.default is not inspect.Parameter.empty:
+        return parameter
+    plain, told = get_args(parameter.annotation)
+    return parameter.replace(default=None, annotation=Annotated[plain | None, told])

@@ -1,0 +1,201 @@
+"""The command of schedules on growing data."""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chary.calls import NoisyNumbers, PlannedRun, Run, Schedule
+from chary.calls.schedules import ScheduledRun, ScheduleState
+from chary.charts import check_picture
+from chary.cli.commands import BudgetOptions, Found, Picture, QueryOptions, Shown
+from chary.cli.output import VERBOSE, console, errors, for_people, show_answer, show_table
+from chary.cli.rows import ROWS, Stated, on_rows
+from chary.cli.session import Opened, check_public_size, lines_of
+from chary.data import Count, RowTable
+from chary.errors import InvalidParameter, InvalidQuery, NoPrice, SchemaMismatch
+from chary.growth import CountsBox, draw_counts
+from chary.numbers import exact, plain, positive
+
+More = Annotated[
+    list[Path] | None,
+    typer.Option("--append", help="Rows that arrive, one file after another; - reads names of files as they come."),
+]
+Again = Annotated[
+    str | None,
+    typer.Option(help="Append files that came before once more; KEY names this time, so that it is repeatable."),
+]
+All = Annotated[str | None, typer.Option("--schedule-epsilon", help="Epsilon of all runs together, for ever.")]
+Rho = Annotated[str | None, typer.Option("--schedule-rho", help="Instead: their zCDP, with Gaussian noise.")]
+Beta = Annotated[str | None, typer.Option(help="How often any error may ever be larger than told (default: 0.05).")]
+Growth = Annotated[str | None, typer.Option(help="Rerun after growth by this share (default: least error).")]
+Exponent = Annotated[str | None, typer.Option(help="Instead, with rho: rerun at every size, such as 0.1.")]
+Earlier = Annotated[int | None, typer.Option("--schedule", help="Go on with the schedule of that call.")]
+# Five runs ahead fit a terminal; one in twenty is what error bars mean everywhere else.
+AHEAD, BETA = 5, "1/20"
+STDIN = Path("-")
+Step = tuple[ScheduledRun | None, dict[str, Any] | None]
+NAMES = {"epsilon": "--schedule-epsilon", "rho": "--schedule-rho", "growth": "--growth"}
+NAMES |= {"exponent": "--exponent", "beta": "--beta"}
+NO_DELTA = "--schedule-rho is for budgets with a --delta above 0: give one, or --schedule-epsilon"
+
+
+def _grow(
+    stated: Stated,
+    *,
+    append: More = None,
+    append_again: Again = None,
+    schedule_epsilon: All = None,
+    schedule_rho: Rho = None,
+    beta: Beta = None,
+    growth: Growth = None,
+    exponent: Exponent = None,
+    schedule: Earlier = None,
+    plot: Picture = None,
+) -> Found:
+    """Counts of growing rows, told again as they grow; all of it is charged once, when it begins.
+
+    The number of rows must be public: --each-row --relation replace. The same options go on with the same schedule.
+
+    Example: chary grow visits.csv --each-row --relation replace --epsilon 1 --delta 1e-6 --schedule-rho 0.005
+    --count --by sex --keys f,m --append tuesday.csv
+    """
+    check_public_size(stated.source)
+    said = {"epsilon": schedule_epsilon, "rho": schedule_rho, "growth": growth, "exponent": exponent, "beta": beta}
+    terms = _terms(said, stated.budget, schedule)
+    if plot is not None:
+        check_picture(plot)
+    follow = append == [STDIN]
+    arriving = _keyed(map(Path, lines_of("-")) if follow else append or [], append_again)
+    arriving = arriving if follow else iter(list(arriving))
+    asked = stated.asked
+    if not isinstance(asked.question, Count):
+        raise InvalidQuery("a schedule tells counts: ask --count, with --by and --keys for several")
+    made = _opened(asked, asked.question, terms, stated.request)
+    steps = _steps(asked, made, arriving)
+    for part in ([step] for step in steps) if follow else [list(steps)]:
+        figures = _figures(made, [run for run, _ in part if run is not None])
+        figures |= {"appended": [batch for _, batch in part if batch is not None]}
+        yield Shown(figures | stated.charged(None, made.spent), _show)
+        if plot is not None and made.state.results:
+            draw_counts(made.state.results, plot)
+
+
+def _steps(asked: Opened, made: Run[Any, ScheduleState], arriving: Iterator[tuple[Path, str]]) -> Iterator[Step]:
+    """What is due now, and after each batch that arrives."""
+    yield made.ask(), None
+    for file, key in arriving:
+        batch = _append(asked, file, key)
+        yield made.ask(), batch
+
+
+def _terms(said: dict[str, str | None], budget: BudgetOptions, schedule: int | None) -> dict[str, Any]:
+    """The options of a schedule as exact numbers, however they were written; or the call of an earlier one."""
+    terms = {name: None if text is None else str(positive(text, NAMES[name])) for name, text in said.items()}
+    if schedule is None:
+        if (terms["epsilon"] is None) == (terms["rho"] is None):
+            raise InvalidParameter("say what all runs together may cost: give --schedule-epsilon or --schedule-rho")
+        if terms["rho"] is not None and budget.epsilon is not None and not exact(budget.delta or 0, "--delta"):
+            raise InvalidParameter(NO_DELTA)
+        if terms["exponent"] is not None and (terms["rho"] is None or terms["growth"] is not None):
+            raise InvalidParameter("--exponent goes with --schedule-rho, and without --growth")
+        return terms | {"beta": terms["beta"] or BETA}
+    if any(term is not None for term in (budget.request, *terms.values())):
+        raise InvalidParameter("a schedule keeps what it was opened with: give --schedule alone")
+    return dict.fromkeys(terms) | {"call": schedule}
+
+
+def _opened(asked: Opened, question: Count, terms: dict[str, Any], request: str | None) -> Run[Any, ScheduleState]:
+    """A new schedule, with Gaussian noise for rho, or the one that the same words opened; or that of an earlier call,
+    whose terms tell which noise it has."""
+    spine, number = asked.session.spine, terms.get("call") or 0
+    opened = spine.ledger.calls(spine.dataset, after=number - 1, before=number + 1)
+    gaussian = terms["rho"] is not None or any("rho" in json.loads(call.body) for call in opened)
+    box = CountsBox(question, gaussian)
+    if "call" not in terms:
+        told = json.dumps([box.body(asked.session.spine.rows.neighbouring), terms])
+        key = request or f"chary grow {hashlib.sha256(told.encode()).hexdigest()}"
+    try:
+        if "call" in terms:
+            return asked.session.resume(terms["call"], bring=box)
+        return asked.session.start(Schedule(box, **terms), request=key)
+    except NoPrice:
+        if gaussian and not asked.session.spine.filter.budget.exact[1]:
+            raise InvalidParameter(NO_DELTA) from None
+        raise
+
+
+def _keyed(files: Iterable[Path], again: str | None) -> Iterator[tuple[Path, str]]:
+    """Each file with the key of its batch. The place is part of it: two days may well have brought the same rows."""
+    before: Counter[tuple[str, str]] = Counter()
+    for file in files:
+        if not file.is_file() or not os.access(file, os.R_OK):
+            raise InvalidParameter(f"there is no file {file} to append, or none that can be read")
+        with file.open("rb") as opened:
+            contents = hashlib.file_digest(opened, "sha256").hexdigest()
+        place = str(file.resolve())
+        told = json.dumps([place, contents, before[place, contents], again])
+        before[place, contents] += 1
+        yield file, f"chary grow {hashlib.sha256(told.encode()).hexdigest()}"
+
+
+def _append(asked: Opened, file: Path, key: str) -> dict[str, Any]:
+    rows, last = asked.session.spine.rows, asked.session.versions[-1].number
+    kept = isinstance(rows, RowTable) and rows.keeps_batches
+    try:
+        version = asked.session.append(str(file), request=key if kept else None)
+    except SchemaMismatch as mismatch:
+        raise SchemaMismatch(f"{file}: {mismatch}") from None
+    return {"file": str(file), "version": version, "new": version > last}
+
+
+def _figures(schedule: Run[Any, ScheduleState], done: list[ScheduledRun]) -> dict[str, Any]:
+    latest = schedule.state.latest
+    first = 0 if latest is None else latest.run + 1
+    return {
+        "schedule": schedule.call,
+        "done": [_told(run) for run in done],
+        "latest": None if latest is None else _told(latest),
+        "next": [_planned(run) for run in schedule.state.table(AHEAD, first=first)],
+    }
+
+
+def _told(run: ScheduledRun) -> dict[str, Any]:
+    answer = run.answer
+    several = isinstance(answer, NoisyNumbers)
+    keys = [list(key) for key in answer.keys] if several else None
+    values = list(answer.values) if several else [answer.value]
+    told = {"run": run.run, "size": run.size, "epsilon": float(run.epsilon), "values": values}
+    return told | {"keys": keys, "error_bar": answer.error_bar}
+
+
+def _planned(run: PlannedRun) -> dict[str, Any]:
+    names = ("run", "size", "epsilon", "error", "staleness")
+    return {name: getattr(run, name) for name in names}
+
+
+def _show(figures: dict[str, Any]) -> None:
+    if not figures["done"]:
+        console.print("No run is due; these are the latest answers.")
+    for run in figures["done"] or [figures["latest"]]:
+        size = f", epsilon {plain(run['epsilon'])}" if VERBOSE.get() else ""
+        console.print(f"Run {run['run']}, at {run['size']} rows{size}")
+        keys = ["all"] if run["keys"] is None else [", ".join(map(str, key)) for key in run["keys"]]
+        bars = [run["error_bar"]] * len(keys)
+        show_table(["key", "noisy count", "error bar"], zip(keys, run["values"], bars, strict=True))
+    ahead = [for_people(run) for run in figures["next"]]
+    show_table(list(ahead[0]), [list(run.values()) for run in ahead], "Next runs")
+    if old := [batch for batch in figures["appended"] if not batch["new"]]:
+        names = ", ".join(f"{batch['file']} (version {batch['version']})" for batch in old)
+        errors.print(
+            f"appended before: {names}; --append-again KEY appends them once more", soft_wrap=True, markup=False
+        )
+    show_answer({name: figures[name] for name in ("schedule", "charged", "remaining", "spent")})
+
+
+grow = on_rows(_grow, ROWS | {"query": QueryOptions}, "grow")

@@ -1,0 +1,200 @@
+"""A command for each kind of call, with its quote."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Final, cast
+
+import typer
+
+from chary.answers import NoisyNumbers
+from chary.calls import Call, Choose, Individual, NoisyMax, Release, ReleaseIf, Test, Watch
+from chary.cli.answers import check_drawn, draw_answer
+from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
+from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways, typed_as
+from chary.cli.group import DoorGroup, Lazy, group_of
+from chary.cli.output import VERBOSE, console, show_answer
+from chary.cli.rows import ROWS, Stated, of_form, on_rows, paid_for
+from chary.core.quote import warns
+from chary.data import Query
+from chary.errors import InvalidParameter
+from chary.session import Quote
+
+Distance = Annotated[str | None, typer.Option(help="How far from the bar a value might be (default: the error bar).")]
+Truth = Annotated[str | None, typer.Option(help="What ordinary truths are at most (default: 0 for counts).")]
+Over = Annotated[int | None, typer.Option(help="Over how many tests (default: the keys, or those that are named).")]
+Expected = Annotated[int | None, typer.Option(help="At the price of how many hits others are compared.")]
+Value = Annotated[bool, typer.Option("--value", help="Also publish the noisy value of a hit, within its price.")]
+Each = Annotated[
+    int | None, typer.Option(help="Charge each unit by itself: so many hits of each, paid once, whatever is asked.")
+]
+Gaussian = Annotated[bool, typer.Option("--gaussian", help="By Gaussian noise on values within --low and --high.")]
+Least = Annotated[str | None, typer.Option(help="Smaller values count as this (with --gaussian).")]
+Largest = Annotated[str | None, typer.Option(help="Larger values count as this (with --gaussian).")]
+DEFAULT: Final = "question"
+CHOICE: Final = Form(Choose)
+TEST: Final = Form(Test)
+# The part of the price of a hit that its value takes: as usual.
+USUAL_SHARE: Final = FieldOption("value", (), lambda *_: None)
+
+
+class KindGroup(DoorGroup):
+    """Commands that are named after the file: FILE KIND is read as KIND FILE."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The rest of the command line, its kind first."""
+        return super().parse_args(ctx, self._ordered(ctx, args))
+
+    def _ordered(self, ctx: Any, args: list[str]) -> list[str]:
+        names = [arg.replace("_", "-") for arg in args[:2]]
+        if len(names) > 1 and names[1] in self.doors:
+            return [names[1], args[0], *args[2:]]
+        if not names or args[0] in ctx.help_option_names or ctx.resilient_parsing:
+            return args
+        if names[0] in self.doors:
+            return [names[0], *args[1:]]
+        if DEFAULT in self.doors:
+            return [DEFAULT, *args]
+        told = "a kind comes after the file, as in: chary ask FILE test --count --above 500"
+        if len(args) > 1 and not args[1].startswith("-"):
+            told = f"there is no kind of call named {args[1]!r}; chary ask --help lists all"
+        raise typer.BadParameter(told)
+
+
+def asked(stated: Stated, *, plot: Picture = None) -> Found:
+    """Ask the call that is stated."""
+    call = stated.call()
+    if plot is not None:
+        check_drawn(call, plot)
+    stated.warn(call)
+    answer = stated.session.ask(call, request=stated.request)
+    yield Shown(stated.told(answer) | stated.charged(getattr(call, "epsilon", None), paid_for(answer)))
+    if plot is not None:
+        draw_answer(answer, plot, stated.asked.labels, getattr(call, "above", None))
+
+
+def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> Found:
+    """Ask by itself, or ask the analyst's stream of that size, which is opened and charged if there is none."""
+    if individual is None:
+        yield from asked(stated, plot=plot)
+        return
+    if stated.given.hits is not None:
+        raise InvalidParameter("--individual says how many hits each unit pays for: leave --hits out")
+    check_cost_said("stream", Form(Individual).ways, said_ways(stated.said, stated.given))
+    call = stated.call()
+    if plot is not None:
+        check_drawn(call, plot)
+    stated.session.quote(call)  # refused before a stream is paid
+    terms = {name: said for name, said in call.ways.items() if name != "below_margin"}
+    how = " ".join(f"{flag(typed_as(name))} {said}" for name, said in terms.items())
+    stream = stated.session.start(
+        Individual(hits=individual, **terms), request=f"watch --individual {individual} {how}"
+    )
+    question = cast("Query[NoisyNumbers]", stated.asked.question)
+    answer = stream.ask(question, above=call.above, request=stated.request)
+    yield Shown(stated.told(answer) | stated.charged(call.epsilon, stream.spent))
+    if plot is not None:
+        draw_answer(answer, plot, None, call.above)
+
+
+def _test(stated: Stated, *, value: Value = False) -> Found:
+    """Ask whether it is above the bar, or for the value if it is."""
+    if value:
+        stated.form = replace(TEST, kind=ReleaseIf, changed={"value": USUAL_SHARE})
+    yield from asked(stated)
+
+
+def _choose(stated: Stated, *, gaussian: Gaussian = False, low: Least = None, high: Largest = None) -> Found:
+    """Choose by the best mechanism, the one that is named, or Gaussian noise."""
+    if gaussian != (low is not None and high is not None) or (not gaussian and (low, high) != (None, None)):
+        raise InvalidParameter("--gaussian takes the bounds of the values: --gaussian --low 0 --high 5000")
+    if gaussian:
+        if stated.said["mechanism"] is not None:
+            raise InvalidParameter("--gaussian is a mechanism of its own: leave --mechanism out")
+        said = {"low": low, "high": high, "noise": None}
+        changed = {name: FieldOption(name, (), lambda *_, value=value: value) for name, value in said.items()}
+        stated.form = replace(CHOICE, kind=NoisyMax, changed=changed)
+    yield from asked(stated)
+
+
+def quoted(
+    stated: Stated, *, distance: Distance = None, truth: Truth = None, over: Over = None, expected: Expected = None
+) -> Found:
+    """Price the call that is stated."""
+    terms: dict[str, Any] = {"distance": distance, "truth": truth, "tests": over, "hits": expected}
+    yield _quote(stated.session.quote(stated.call(), **terms))
+
+
+def question(
+    stated: Stated,
+    *,
+    above: Above = None,
+    distance: Distance = None,
+    truth: Truth = None,
+    over: Over = None,
+    expected: Expected = None,
+) -> Found:
+    """What a question would cost and how accurate it would be; free, nothing is read."""
+    stated.targets = above is not None
+    ways = ["epsilon"] if above is None else ["hits", "epsilon"]
+    check_cost_said("question", ways, said_ways({}, stated.given))
+    terms: dict[str, Any] = {"distance": distance, "truth": truth, "tests": over, "hits": expected}
+    yield _quote(stated.session.quote(_priced(stated, above), **terms))
+
+
+def _priced(stated: Stated, above: str | None) -> Call[Any]:
+    """The call that a quote is for: a test or a watch of a bar, or a release."""
+    asked = stated.asked
+    if above is None:
+        return Release(asked.question, epsilon=asked.epsilon)
+    kind = Test if asked.question.keys is None else Watch
+    if asked.sharp and stated.size.epsilon_per_call is None:
+        return kind(asked.question, above=above, hits=asked.hits)
+    return kind(asked.question, above=above, epsilon=asked.epsilon)
+
+
+def _quote(found: Quote) -> Shown:
+    """The figures of a quote, and for people sentences; red is what is paid for nothing."""
+
+    def people(figures: dict[str, Any]) -> None:
+        if VERBOSE.get():
+            show_answer(
+                {name: figure for name, figure in figures.items() if not isinstance(figure, (dict, list, type(None)))}
+            )
+        for line in [*found.lines(), *found.compared_lines()]:
+            console.print(line, style="red" if warns(line) else None, soft_wrap=True, markup=False)
+
+    return Shown(found.as_dict(), people)
+
+
+def _group(command: Callable[[Form], Callable[..., None]], told: str, *more: Lazy) -> typer.Typer:
+    """A command with one for each kind."""
+    doors = [Lazy(form.name, form.told, form.kind.subject.capitalize(), partial(command, form)) for form in forms()]
+    kind = group_of([*more, *doors], KindGroup)
+    return typer.Typer(cls=kind, help=told, subcommand_metavar="FILE KIND [OPTIONS]", callback=lambda: None)
+
+
+def _quoting(form: Form) -> Callable[..., None]:
+    return of_form(form, quoted, f"What this would cost and how accurate it would be, free: {form.told}")
+
+
+def __getattr__(name: str) -> Any:
+    """The short form of a kind: `chary top` is `chary ask FILE top`."""
+    for form in forms():
+        if form.kind.kind == name:
+            return of_form(form, asked)
+    raise AttributeError(f"there is no kind of call {name!r}")
+
+
+_sized: dict[str, type] = {"size": CallOptions, "query": QueryOptions}
+_any = Lazy(DEFAULT, "A question, of any kind of call.", "Commands", lambda: on_rows(question, ROWS | _sized, DEFAULT))
+ask = _group(partial(of_form, hook=asked), "Ask any kind of call: chary ask FILE KIND.")
+quote = _group(_quoting, "What a question, or any kind of call, would cost and how accurate it would be; free.", _any)
+choose = of_form(CHOICE, _choose)
+test = of_form(TEST, _test, "Is one number at or above a threshold? Yes is charged, no is free.")
+watch = of_form(
+    Form(Watch),
+    _watch,
+    "Test every key (or every row of a series) against a threshold; only hits are charged.\n\n"
+    "With --individual the analyst's stream of that size goes on, or is opened and charged; then nothing more is.",
+)

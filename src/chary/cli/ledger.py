@@ -1,0 +1,170 @@
+"""Commands on ledgers: audit, back-up, move."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import Progress
+
+from chary.answers import Spending
+from chary.cli.commands import AsJson, Found, Shown, plainly
+from chary.cli.config import ledger_at
+from chary.cli.output import console, errors, moment, show_json, show_table
+from chary.core.charges import spent_of
+from chary.errors import InvalidParameter, LedgerBroken
+from chary.filters import Budget
+from chary.ledger import Head, Terms, Verification, ledger_exists, open_ledger, whereabouts
+from chary.ledger.locations import back_up
+from chary.ledger.locations import move as moving
+from chary.ledger.postgresql.connection import Address
+from chary.ledger.postgresql.schema import role_statements
+from chary.ledger.sql.ledger import KeptLedger
+from chary.numbers import counted, percent, priced
+from chary.session import Entry
+from chary.session.opening import held_filter
+from chary.session.statement import entries
+
+app = typer.Typer(no_args_is_help=True, help="The durable record of what was revealed.")
+File = Annotated[str, typer.Argument(help="Ledger file, postgresql://user@host/database?schema=name, or the rows.")]
+Dataset = Annotated[str | None, typer.Option(help="One dataset of the ledger (default: all).")]
+Seen = Annotated[str | None, typer.Option(help="HASH:COUNT as `chary ledger head` printed it: must be held.")]
+Witness = Annotated[Path | None, typer.Option(help="Make a new witness there that knows this ledger as it is.")]
+Copy = Annotated[Path, typer.Argument(help="Where the copy goes; a file that is there is never replaced.")]
+To = Annotated[str, typer.Argument(help="A new place: a file, or the URL of a schema.")]
+WithOpen = Annotated[bool, typer.Option("--with-open-calls", help="Calls not settled yet stay charged for ever.")]
+Url = Annotated[str, typer.Argument(help="postgresql://user@host/database?schema=name")]
+Analysts = Annotated[list[str], typer.Argument(help="Names of analysts.")]
+# That of bad input: a script that checks a ledger must not take a broken one for a refused budget, which is 3.
+BROKEN = 2
+# Asked once: the bar would fill a log file with its frames.
+QUIET = not errors.is_terminal
+
+
+@app.command()
+@plainly
+def show(file: File, dataset: Dataset = None) -> Found:
+    """What every dataset has spent, and every call."""
+    with closing(_open(file)) as ledger:
+        found = [_dataset(ledger, terms) for terms in ledger.datasets() if dataset in (None, terms.name)]
+
+    def people(_: Any) -> None:
+        for name, budget, spent, calls in found:
+            title = f"{name}: {priced(spent.share, 1 - spent.share)} of {budget}"
+            show_table(
+                ["call", "time", "analyst", "kind", "state", "tests", "hits", "charged"], map(_row, calls), title
+            )
+
+    yield Shown([_summary(*part) for part in found], people)
+
+
+@app.command()
+@plainly
+def verify(file: File, head: Seen = None) -> Found:
+    """Recompute the hash chain and every total; exit code 2 if anything is wrong, or with --head, missing."""
+    verdict = _verdict(file, None if head is None else Head.parse(head))
+
+    def people(_: Any) -> None:
+        console.print(
+            f"{counted(verdict.entries, 'entry', 'entries')}, " + ("all in order" if verdict.ok else "BROKEN")
+        )
+        for problem in verdict.problems:
+            console.print(f"  {problem}", markup=False)
+
+    yield Shown({"ok": verdict.ok, "entries": verdict.entries, "problems": verdict.problems}, people)
+    if not verdict.ok:
+        raise typer.Exit(BROKEN)
+
+
+@app.command()
+@plainly
+def head(file: File, witness: Witness = None) -> Found:
+    """The hash of the last entry and the number of entries: keep it elsewhere, for `verify --head`."""
+    with closing(_open(file)) as ledger:
+        yield _head(ledger.head() if witness is None else ledger.witness(witness))
+
+
+@app.command()
+@plainly
+def backup(file: File, to: Copy) -> Found:
+    """Copy a ledger, in a file or on a server, into a new file while sessions go on, and print the head of the copy."""
+    yield _head(back_up(ledger_at(file), to))
+
+
+@app.command()
+@plainly
+def move(source: File, to: To, with_open_calls: WithOpen = False) -> Found:
+    """Move a ledger between a file and a server; the old one is marked, and nothing is charged there any more.
+
+    Example: chary ledger move visits.ledger postgresql://owner@db.example/privacy?schema=visits
+    """
+    yield _head(moving(ledger_at(source), whereabouts(to), with_open_calls=with_open_calls))
+
+
+@app.command()
+@plainly
+def roles(url: Url, analysts: Analysts) -> Found:
+    """SQL by which its owner lets analysts use a ledger in PostgreSQL, each under a role of the same name.
+
+    Example: chary ledger roles postgresql://owner@db.example/privacy?schema=visits ann bob | psql privacy
+    """
+    text = role_statements(Address.parse(url).schema, analysts)
+    yield Shown({"sql": text}, lambda _: console.print(text, soft_wrap=True, markup=False, highlight=False))
+
+
+@app.command()
+def export(file: File, dataset: Dataset = None, as_json: AsJson = False) -> None:
+    """The chain, public part only, one JSON object a line (with --json: one array)."""
+    with closing(_open(file)) as ledger:
+        names = [terms.name for terms in ledger.datasets() if dataset in (None, terms.name)]
+        lines = (entry for name in names for entry in ledger.export(name))
+        for shown in [list(lines)] if as_json else lines:
+            show_json(shown)
+
+
+def _open(file: str) -> KeptLedger:
+    place = ledger_at(file)
+    if not ledger_exists(place):
+        raise InvalidParameter("there is no ledger at this URL" if "://" in file else f"there is no ledger {place}")
+    return open_ledger(place)
+
+
+def _verdict(file: str, seen: Head | None) -> Verification:
+    """What a verification finds; a ledger that is too damaged to be opened has its problem too."""
+    try:
+        with closing(_open(file)) as ledger, Progress(console=errors, transient=True, disable=QUIET) as progress:
+            task = progress.add_task("checking entries", total=None)
+            verdict = ledger.verify(lambda done, total: progress.update(task, completed=done, total=total))
+            if seen is not None and not ledger.holds(seen):
+                told = f"it does not hold entry {seen.entries} with that hash: it is an older copy, or another ledger"
+                verdict = Verification(verdict.entries, [told, *verdict.problems])
+            return verdict
+    except LedgerBroken as error:
+        return Verification(0, [str(error)])
+
+
+def _head(found: Head) -> Shown:
+    figures = {"head": str(found), "hash": found.hash, "entries": found.entries}
+    return Shown(figures, lambda _: console.print(str(found), soft_wrap=True))
+
+
+def _dataset(ledger: KeptLedger, terms: Terms) -> tuple[str, Budget, Spending, list[Entry]]:
+    filter_ = held_filter(terms)
+    spent = spent_of(ledger, terms.name, filter_)
+    return terms.name, filter_.budget, spent, list(entries(ledger, terms.name))
+
+
+def _row(entry: Entry) -> tuple[Any, ...]:
+    told = entry.call, moment(entry.time), entry.analyst, entry.kind, "damaged" if entry.damage else entry.state
+    return *told, entry.tests, entry.hits, percent(entry.share)
+
+
+def _summary(name: str, budget: Any, spent: Any, calls: list[Entry]) -> dict[str, Any]:
+    epsilon, delta = (float(part) for part in budget.exact)
+    return {
+        "dataset": name,
+        "epsilon": epsilon,
+        "delta": delta,
+        "spent": spent.as_dict(),
+        "calls": [vars(c) for c in calls],
+    }

@@ -1,0 +1,376 @@
+"""Commands of runs: individual streams, sparse vectors, private multiplicative weights."""
+
+import hashlib
+import inspect
+import json
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from fractions import Fraction
+from functools import cache
+from typing import Annotated, Any, Final, cast
+
+import typer
+
+from chary.accounting import Findings, Procedure
+from chary.calls import Run, SelfReporting, Sketch, SparseVector, Weights
+from chary.calls.sparse_vector import AskSparseKeys
+from chary.calls.weights import WeightedAnswer, WeightsState
+from chary.charts import check_picture
+from chary.cli.answers import plain
+from chary.cli.commands import Above, Found, Picture, QueryOptions, Shown, SizeOptions, parameters_of, signed
+from chary.cli.config import is_ledger, one_dataset
+from chary.cli.forms import KEYWORD, FieldOption, Form, stating
+from chary.cli.output import console, narrow, show_answer, show_table
+from chary.cli.rows import ROWS, Stated, of_form, on_rows
+from chary.cli.session import Opened, check_public_size, lines_of, listed_lines, question, sized
+from chary.data import Query
+from chary.errors import BudgetRefused, InvalidParameter
+from chary.growth.plots import draw_answers
+from chary.ledger import State, open_ledger, whereabouts
+from chary.numbers import exact
+from chary.report.content import findings_in
+from chary.session import findings
+
+# `chary sparse`, `chary runs`, `chary distinct`, `chary resume`: what stays open, opened and asked, or asked again.
+
+Since = Annotated[str | None, typer.Option(help="The first day: its label or position (default: the first new one).")]
+Published = Annotated[bool, typer.Option("--published", help="The published noise instead of the one-sided one.")]
+Bar = Annotated[str, typer.Option(help="Publish the estimate if it is at or above this; below is free.")]
+Number = Annotated[int, typer.Argument(help="The run: the number that its opening told.")]
+Lines = Annotated[
+    str | None, typer.Option(help="Many questions: a file with the options of one a line, - for standard input.")
+]
+OfRun = Annotated[int | None, typer.Option(help="Of the questions to this run alone (default: of all calls).")]
+Sure = Annotated[str, typer.Option(help="How sure the intervals are.")]
+Most = Annotated[int | None, typer.Option(help="At most so many tests were agreed beforehand (default: nobody knows).")]
+Rate = Annotated[str | None, typer.Option(help="Which to act on, so that at most this share is false: 0.1, say.")]
+Dataset = Annotated[str | None, typer.Option(help="One dataset of a ledger, if it has several.")]
+How = Annotated[str | None, typer.Option(help="How: online, spending, e-values or benjamini-hochberg.")]
+ASKED: Final = ("query", "where")
+
+
+def _moved(asked: Opened) -> tuple[Any, Any]:
+    """The sensitivity and the grid of the question, as the opening declares them."""
+    if not isinstance(asked.question, Query):
+        return 1, 1
+    step = asked.question.grid
+    return asked.question.sensitivity(asked.session.spine.rows.neighbouring) * step, step
+
+
+def _planned(asked: Opened) -> int | None:
+    """One test for each key."""
+    keys = asked.question.keys if isinstance(asked.question, Query) else None
+    return len(keys) if keys else None
+
+
+def _sparse(stated: Stated) -> Found:
+    """Open one, or go on, and make one pass over the keys."""
+    rows, asked = stated.session.spine.rows, stated.asked
+    if stated.earlier is None:
+        # Opening is what is charged: only for a question that can be asked.
+        opening = stated.call().bind(stated.session.spine)
+        AskSparseKeys(0, opening, asked.question, opening.above).prepare(rows)  # type: ignore[arg-type]
+    run = stated.run()
+    found = run.ask(asked.question, request=stated.request)
+    more = {"error": run.state.accuracy(tests=len(found.keys)).error, "call": run.call}
+    size = asked.epsilon if stated.earlier is None else None
+    yield Shown(stated.told(found) | more | stated.charged(size, run.spent), _show_hits)
+
+
+def _reporting(stated: Stated, *, since: Since = None) -> Found:
+    """Open runs, or go on, and test each key, or each day of a series that was not tested yet."""
+    if since is not None and stated.source.series is None:
+        raise InvalidParameter("--since names a day of a series: leave it out")
+    run = stated.run()
+    query: Any = stated.asked.question
+    if stated.source.series is not None:
+        query = query.since(_position(since, stated.asked.labels, run.state.day))
+    found = run.ask(query, request=stated.request)
+    more = {"run": run.call, "loss": run.state.loss, "told": run.state.told}
+    yield Shown(stated.told(found, "self_reporting") | more | stated.charged(None, run.spent))
+
+
+def _position(day: str | None, labels: tuple[Any, ...] | None, usual: int) -> int:
+    """The position of a day that is named by its label, or by its position."""
+    named = [str(label) for label in labels or ()]
+    if day is None or day in named:
+        return usual if day is None else named.index(day)
+    if not day.isdecimal():
+        raise InvalidParameter("--since names a day by its label (see --labels) or its position, such as --since 0")
+    return int(day)
+
+
+def _show_hits(figures: dict[str, Any]) -> None:
+    rows = [_hit(hit) for hit in figures["above"]]
+    show_table(["key", "noisy value", "low", "high", "caution"], rows, "Above the threshold")
+    show_answer({name: value for name, value in figures.items() if name != "above"})
+
+
+def _hit(hit: dict[str, Any]) -> list[Any]:
+    key = hit["key"] if isinstance(hit["key"], list) else [hit["key"]]
+    return [hit.get("label", ", ".join(map(str, key))), *map(hit.get, ("value", "low", "high", "caution"))]
+
+
+def _distinct(stated: Stated, *, above: Bar = "0") -> Found:
+    """Open a sketch, or go on with one, and publish its estimate if it is at or above a bar."""
+    run = stated.run()
+    found = run.ask(above=above, request=stated.request)
+    low, high = found.interval or (None, None)
+    ends = {} if found.interval is None else {"low": low, "high": high}
+    known = (
+        {"distinct": found.value, "error_bar": found.error_bar} | ends | {"sketch": run.call, "paid": run.state.paid}
+    )
+    yield Shown(known | {"interval_says": found.interval_says} | stated.charged(None, run.spent))
+
+
+def _resume(stated: Stated, *, run: Number, above: Above = None, questions: Lines = None) -> Found:
+    """Ask what stays open, such as a sparse vector that `chary ask FILE sparse-vector` opened.
+
+    Example: chary resume visits.csv 1 --unit patient --count --where "age >= 65"
+    """
+    query = stated.query
+    asked: Iterable[tuple[QueryOptions, str | None, str | None]]
+    if questions is None:
+        asked = [(query, above, stated.request)]
+    elif query.named or above is not None:
+        raise InvalidParameter("each line of --questions says what is asked: leave --count and --above out")
+    else:
+        asked = _asked(stated, questions)
+    if not query.named:
+        stated.words = QueryOptions(count=True)
+    opened = stated.session.resume(run)
+    for words, bar, request in asked:
+        named = words.named or stated.source.series is not None
+        _check(opened, named, bar)
+        said = [question(stated.session, stated.source, words)] if named else []
+        answer = opened.ask(*said, **({} if bar is None else {"above": bar}), request=request)
+        yield Shown(stated.told(answer, opened.kind) | stated.charged(None, answer.charged))
+
+
+def _findings(
+    stated: Stated,
+    *,
+    run: OfRun = None,
+    confidence: Sure = "0.95",
+    tests: Most = None,
+    fdr: Rate = None,
+    procedure: How = None,
+    dataset: Dataset = None,
+) -> Found:
+    """All values that were published so far, with intervals that hold at once, and which alarms to act on; free.
+
+    The file is that of the rows, or the ledger, which is enough.
+
+    Example: chary findings visits.csv.ledger --fdr 0.1
+    """
+    found, labels = _published(stated, run, dataset)
+    together = found.intervals(confidence, simultaneous=True, tests=tests)
+    rows = [
+        {name: plain(value) for name, value in row.items()} | {"low_together": ends.low, "high_together": ends.high}
+        for row, ends in zip(found.rows(confidence), together, strict=True)
+    ]
+    if labels is not None:
+        rows = [row | {"label": labels[row["key"]]} if isinstance(row["key"], int) else row for row in rows]
+    hits = sum(p_value is not None for p_value in found.p_values)
+    known: dict[str, Any] = {"tests": found.made, "values": len(found), "hits": hits}
+    if fdr is not None:
+        alarms = found.list(fdr=fdr, procedure=cast("Procedure | None", procedure))
+        acts = [None if finding.p_value is None else finding in alarms for finding in found]
+        rows = [row | {"act_on": act} for row, act in zip(rows, acts, strict=True)]
+        known |= {"alarms": len(alarms), "procedure": alarms.procedure, "guarantee": alarms.guarantee}
+    yield Shown({"findings": rows} | known)
+
+
+def _published(stated: Stated, run: int | None, dataset: str | None) -> tuple[Findings, tuple[Any, ...] | None]:
+    """What was published, and the labels of a series, which only its rows have."""
+    if is_ledger(stated.source.file):
+        with closing(open_ledger(whereabouts(stated.source.file))) as ledger:
+            return findings_in(ledger, one_dataset(ledger, dataset), run), None
+    if dataset is not None:
+        raise InvalidParameter("--dataset is for ledgers: leave it out, or name the ledger instead of the rows")
+    return findings(stated.session, run=run), stated.asked.labels
+
+
+def _check(opened: Run[Any, Any], named: bool, above: str | None) -> None:
+    """Refuse what the run does not ask for, and what it needs and was not told."""
+    word = next((opened.words[name] for name in ASKED if name in opened.words), None)
+    if named and word is None:
+        raise InvalidParameter(f"a {opened.kind} knows its question: leave --count, --total and --mean out")
+    if not named and word is not None and word.default is word.empty:
+        raise InvalidParameter(f"say what to ask the {opened.kind}, such as --count")
+    bar = opened.words.get("above")
+    if above is not None and bar is None:
+        raise InvalidParameter(f"a {opened.kind} has no bar for each question: leave --above out")
+    if above is None and bar is not None and bar.default is bar.empty:
+        raise InvalidParameter(f"a question to the {opened.kind} has a bar, such as --above 500")
+
+
+def _asked(stated: Stated, place: str) -> Iterator[tuple[QueryOptions, str | None, str | None]]:
+    """The questions of the lines, each with a key of its own."""
+    for number, line in enumerate(lines_of(place), 1):
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            raise InvalidParameter(f"question {number} has a quote that does not end") from None
+        said = _line().main(args=words, prog_name=f"question {number}", standalone_mode=False)
+        above = said.pop("above")
+        yield QueryOptions(**stated.settings.keyed(said)), above, stated.part(str(number))
+
+
+@cache
+def _line() -> Any:
+    """What reads one line: a command of the options of a question, that has them."""
+    bar = inspect.Parameter("above", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Above)
+    app = typer.Typer(add_completion=False)
+    app.command()(signed(lambda **said: said, [*parameters_of(QueryOptions), bar], "question", ""))
+    return typer.main.get_command(app)
+
+
+SPARSE: Final = {
+    "hits": FieldOption("hits", (stating("hits", int, "It ends at this many."),), lambda said, _: said["hits"]),
+    "form": FieldOption(
+        "form",
+        (inspect.Parameter("published", KEYWORD, default=False, annotation=Published),),
+        lambda said, _: "published" if said["published"] else None,
+    ),
+    "tests": FieldOption("tests", (), lambda said, asked: None if said["published"] else _planned(asked)),
+    "sensitivity": FieldOption("sensitivity", (), lambda _, asked: _moved(asked)[0]),
+    "grid": FieldOption("grid", (), lambda _, asked: _moved(asked)[1]),
+}
+sparse = on_rows(
+    _sparse,
+    ROWS | {"size": SizeOptions, "query": QueryOptions},
+    "sparse",
+    "Which keys are above a hidden threshold, until --hits were; --epsilon-per-call covers the whole pass.",
+    Form(SparseVector, SPARSE, earlier="call"),
+)
+reporting = on_rows(
+    _reporting,
+    ROWS | {"size": SizeOptions, "query": QueryOptions},
+    "runs",
+    "Which keys, or days of a series, are above a bar with Gaussian noise, until --epsilon-per-call is used up; with "
+    "--run the runs of that call go on with the days that are new.",
+    Form(SelfReporting, {"sensitivity": SPARSE["sensitivity"]}, earlier="run"),
+)
+distinct = of_form(
+    Form(Sketch, earlier="sketch", keyed="sketch"),
+    _distinct,
+    "How many distinct units or values there are; all answers of one sketch are charged once.",
+    "distinct",
+)
+published = on_rows(_findings, ROWS, "findings", of_ledgers=True)
+resume = on_rows(_resume, ROWS | {"query": QueryOptions}, "resume")
+
+# `chary weights`: shares of rows from a public histogram that is corrected where it is off.
+
+Where = Annotated[
+    list[str], typer.Option(help="Predicate, such as \"sex = 'f'\", or @FILE, one a line; may be given several times.")
+]
+Verify = Annotated[bool, typer.Option("--must-verify", help="Refuse what could only be answered unverified.")]
+# Fields that came after the first ledgers: they are part of the key of an opening only where they say something else.
+LATER: Final = {"follow_size": True, "update": "projected", "mixing": "0.1"}
+
+# Ledgers hold keys of openings from when hits that were not said were so many.
+_USUAL_THEN: Final = 10
+# What only sharp tests are asked with.
+SHARP: Final = ("price", "tests", "sure", "value")
+
+
+def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot: Picture = None) -> Found:
+    """Shares of rows from a public histogram; charged where it was off. The same options go on with the same one.
+
+    Calls are of --epsilon-per-call, or as large as pays for --hits when the histogram is opened. With --price, --tests
+    or --value-share hard is told from easy by the sharpest tests, and --hits of them fit.
+
+    Example: chary weights visits.csv --columns age=BIGINT --each-row --relation replace --epsilon 1 --delta 1e-6
+    --hits 20 --alpha 0.1 --bins age=0,18,65,120 --values sex=f,m --where "sex = 'f'"
+    """
+    check_public_size(stated.source)
+    if plot is not None:
+        check_picture(plot)
+    conditions = listed_lines(where)
+    run = _opened(stated)
+    for condition in conditions:
+        run.state.estimate(condition)  # one that is refused later would take paid answers along
+    answers, refused = _answers(run, conditions, must_verify)
+    if refused is not None and not answers:
+        raise refused
+    paid = stated.charged(None, *(answer.charged for _, answer in answers))
+    yield Shown({"answers": [_row(*answer) for answer in answers]} | _figures(run) | paid, _show_weights)
+    if plot is not None:
+        draw_answers(run.state, answers, plot)
+    if refused is not None:
+        raise refused
+
+
+def _answers(
+    run: Run[WeightedAnswer, WeightsState], where: list[str], must_verify: bool
+) -> tuple[list[tuple[str, WeightedAnswer]], BudgetRefused | None]:
+    """The answers up to the first that is refused, since they are paid; and why it is."""
+    answers: list[tuple[str, WeightedAnswer]] = []
+    for condition in where:
+        try:
+            answers.append((condition, run.ask(condition, must_verify=must_verify)))
+        except BudgetRefused as refused:
+            return answers, refused
+    return answers, None
+
+
+def _figures(run: Run[WeightedAnswer, WeightsState]) -> dict[str, Any]:
+    stands = run.state.standing()
+    return {"call": run.call, "hard_left": stands.hard_left, "epsilon_per_call": stands.epsilon}
+
+
+def _show_weights(figures: dict[str, Any]) -> None:
+    rows, told = figures["answers"], narrow(figures["answers"])
+    columns = [column.replace("_", " ") for column in told[0]] if told else ["where"]
+    show_table(columns, [tuple(row.values()) for row in told])
+    if not all(row["verified"] for row in rows):
+        console.print("unverified: no hit fits into what is left, so the histogram answered alone", soft_wrap=True)
+    show_answer({name: value for name, value in figures.items() if name != "answers"})
+
+
+def _row(condition: str, answer: WeightedAnswer) -> dict[str, Any]:
+    low, high = answer.interval or (None, None)
+    known = {"where": condition, "share": answer.share, "hard": answer.hard, "verified": answer.verified}
+    return known | {"low": low, "high": high, "error_bar": answer.error_bar}
+
+
+def _opened(stated: Stated) -> Run[WeightedAnswer, WeightsState]:
+    """The histogram that was opened with the same options, or a new one."""
+    asked, size, said = stated.asked, sized(stated.size), FORM.read(stated.asked, stated.said)
+    told = [said["universe"].body(), str(exact(said["alpha"], "alpha")), _size(asked.hits, size)]
+    other = {name: str(said[name]) for name, usual in LATER.items() if said[name] != usual}
+    if other | (sharp := {name: str(exact(said[name], name)) for name in SHARP if said[name] is not None}):
+        told.append(other | sharp)
+    # Ledgers hold the name that the command had when their histograms were opened.
+    key = f"chary ask {hashlib.sha256(json.dumps(told).encode()).hexdigest()}"
+    return stated.session.start(_call(stated, key, sharply=bool(sharp)), request=key)
+
+
+def _call(stated: Stated, key: str, *, sharply: bool) -> Weights:
+    """The opening; one by Laplace noise is of the size that it was opened with."""
+    if sharply:
+        call: Weights = stated.call(epsilon=stated.given.epsilon_per_call, hits=stated.given.hits)
+        return call
+    call = stated.call(epsilon=_earlier(stated, key) or stated.asked.epsilon)
+    return call
+
+
+def _size(hits: int | None, size: Fraction | None) -> Any:
+    return {"hits": _USUAL_THEN if hits is None else hits} if size is None else str(size)
+
+
+def _earlier(stated: Stated, key: str) -> Fraction | None:
+    """The size of the opening under this key, also of one that was interrupted: what is left is another by now."""
+    spine = stated.session.spine
+    for call in spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=key):
+        if call.request == key and call.state != State.VOIDED:
+            return Fraction(json.loads(call.body)["epsilon_per_call"])
+    return None
+
+
+# --hits is a size here, as everywhere: the field of that name would follow what is left whenever it is repeated.
+FORM: Final = Form(Weights, {"hits": FieldOption("hits", (), lambda *_: None)}, sized_by_hits=True)
+weights = of_form(FORM, _weights, _weights.__doc__, "weights")

@@ -1,0 +1,291 @@
+"""Sessions of a command, opened by its options; cells of tables as text."""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
+from chary.cli.output import Unsaid
+from chary.core.plan import Question
+from chary.data import CSV, Bins, Count, Mean, Relation, Series, Total, Universe, count, mean, parse_keys, total
+from chary.data.columns import classify
+from chary.data.queries.keys import key_text
+from chary.data.source import DUCKDB
+from chary.errors import InvalidParameter
+from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, largest_call_left
+from chary.ledger import ledger_exists, whereabouts
+from chary.numbers import positive
+from chary.session import Session, open, open_series
+from chary.session.opening import usual_ledger
+
+# From options to an open session, a question and the size of a call.
+
+# An example of what a new ledger needs.
+_BUDGET: Final = "--epsilon 1 --delta 1e-6"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open session, the question and the size of the call: its epsilon, or how many hits it is to leave room for.
+
+    Neither is there where nothing is asked by size, or another option says what a hit may cost.
+    """
+
+    session: Session
+    question: Question
+    size: Fraction | None
+    hits: int | None
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """That of the call; `BudgetRefused` where it follows what is left, and nothing is."""
+        assert self.size is not None or self.hits is not None
+        return self.size or largest_call_left(self.session.spine.filter, self.session.spine.accounts(), self.hits or 1)
+
+    @property
+    def sharp(self) -> bool:
+        """Whether so many hits are those of sharp tests, as in a program: whether the filter has prices for them."""
+        return isinstance(self.session.spine.filter, RenyiFilter)
+
+    @property
+    def labels(self) -> tuple[Any, ...] | None:
+        """What is printed beside the positions of a series."""
+        rows = self.session.spine.rows
+        return rows.labels if isinstance(rows, Series) else None
+
+
+def ask(
+    source: SourceOptions, budget: BudgetOptions, call: CallOptions, query: QueryOptions, *, targets: bool
+) -> Opened:
+    """Open the session and build the question; everything is validated before anything is charged.
+
+    With `targets`, a new filter is tuned for calls of the size that is said.
+    """
+    if call.epsilon_per_call is not None and call.hits is not None:
+        raise InvalidParameter("give one of --epsilon-per-call and --hits")
+    limit = None if budget.epsilon is None else Budget(budget.epsilon, budget.delta or 0)
+    file = ledger_of(source, budget)
+    there = ledger_exists(file)
+    if limit is None and source.there and not there:
+        raise Unsaid("a new ledger needs a budget", _BUDGET)
+    size = sized(call)
+    first = size if there or limit is None else size or _first_size(limit, budget.filter, call.hits)
+    grain = first if targets and not there else None
+    if budget.filter == "exact" and not there and grain is None:
+        raise InvalidParameter("--filter exact is for calls of one size: begin with one that tests, such as a watch")
+    session = _open(source, budget, limit, file, grain)
+    try:
+        return Opened(session, question(session, source, query), first, call.hits)
+    except BaseException:
+        session.close()
+        raise
+
+
+def budget_unsaid(source: SourceOptions, budget: BudgetOptions) -> str:
+    """The options of a budget that a new ledger needs and that were not said, as they may be typed."""
+    if budget.epsilon is not None or not source.there or (source.on_server and budget.ledger is None):
+        return ""
+    return "" if ledger_exists(ledger_of(source, budget)) else _BUDGET
+
+
+def ledger_of(source: SourceOptions, budget: LedgerOptions) -> str | Path:
+    """Where the ledger is: beside the file, if it is not said; `InvalidParameter` where there is no file."""
+    if budget.ledger is None and source.on_server:
+        raise InvalidParameter(
+            "beside a server there is no place for a ledger: say where it is, --ledger visits.ledger"
+        )
+    return whereabouts(budget.ledger or usual_ledger(source.file))
+
+
+def sized(call: CallOptions) -> Fraction | None:
+    """The epsilon that the options name."""
+    return None if call.epsilon_per_call is None else positive(call.epsilon_per_call, "--epsilon-per-call")
+
+
+def declared(columns: str | None) -> dict[str, str] | None:
+    """The types of `--columns`.
+
+    >>> declared("age=BIGINT,cost=DECIMAL(8,2)")
+    {'age': 'BIGINT', 'cost': 'DECIMAL(8,2)'}
+    """
+    # A comma within parentheses belongs to a type.
+    parts = [part.partition("=") for part in re.split(r",(?![^(]*\))", columns)] if columns is not None else []
+    if not all(name and kind for name, _, kind in parts):
+        raise InvalidParameter("--columns names types, such as --columns age=BIGINT,cost=DOUBLE")
+    return {name.strip(): kind.strip() for name, _, kind in parts} or None
+
+
+def dialect(said: list[str] | None) -> CSV | None:
+    """The dialect that `--csv` options say.
+
+    >>> dialect(["delimiter=;", "header=no"])
+    CSV(delimiter=';', quote='"', escape='"', header=False, null='', decimal='.', date_format=None,
+        timestamp_format=None, encoding='utf-8')
+    """
+    if not said:
+        return None
+    parts = dict(option.partition("=")[::2] for option in said)
+    known = {each.name for each in fields(CSV)}
+    if unknown := [name for name in parts if name not in known]:
+        raise InvalidParameter(f"--csv has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, as in --csv null=NA")
+    values: dict[str, Any] = dict(parts)
+    values |= {"header": parts["header"] != "no"} if "header" in parts else {}
+    values |= {"quote": None} if parts.get("quote") == "" else {}
+    return CSV(**values)
+
+
+def check_public_size(source: SourceOptions) -> None:
+    """Refuse, before a ledger is made for it, a session in which the number of rows is secret."""
+    if source.series is None and not (source.each_row and source.relation == Relation.REPLACE):
+        raise InvalidParameter(
+            "the number of rows is secret unless each row is a unit and neighbours replace one: "
+            "give --each-row --relation replace"
+        )
+
+
+def _first_size(limit: Budget, kind: str | None, hits: int | None) -> Fraction | None:
+    if hits is None:
+        return None
+    chosen = kind or ("renyi" if limit.exact[1] else "pure")
+    return exact_filter_for(limit, hits).grain if chosen == "exact" else largest_call(limit, hits, chosen)
+
+
+def _open(
+    source: SourceOptions, budget: BudgetOptions, limit: Budget | None, file: str | Path, grain: Fraction | None
+) -> Session:
+    common: dict[str, Any] = {"ledger": file, "budget": limit, "filter": budget.filter}
+    common |= {"grain": grain, "analyst": budget.analyst, "witness": budget.witness}
+    common |= {"approximate_delta": budget.approximate_delta or 0}
+    if source.series is not None:
+        if source.sensitivity is None:
+            raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
+        common |= {"order_by": source.order_by, "labels": source.labels, "csv": dialect(source.csv)}
+        return open_series(
+            source.file, column=source.series, sensitivity=source.sensitivity, table=source.table, **common
+        )
+    if (source.unit is None) != source.each_row:
+        raise InvalidParameter("say what is protected: --unit COLUMN, or --each-row if every row is a unit of its own")
+    if source.there and (source.table is not None) != (source.on_server or source.file.lower().endswith(DUCKDB)):
+        raise InvalidParameter("name the table of a DuckDB file or a server, and of no other, by --table NAME")
+    common |= {"table": source.table, "relation": source.relation, "infer_types": source.infer_types}
+    common["engine"] = source.engine
+    common |= {"columns": declared(source.columns), "csv": dialect(source.csv)}
+    common["unpivot"] = None if source.unpivot is None else _pair(source.unpivot, "--unpivot", "day,kwh")
+    return open(source.file, privacy_unit=source.unit, **common)
+
+
+def question(session: Session, source: SourceOptions, query: QueryOptions) -> Question:
+    """The question that options state; `InvalidParameter` where they state none, or several."""
+    if source.series is not None:
+        return session.series()
+    named = [query.count, query.total is not None, query.mean is not None]
+    if sum(named) != 1:
+        raise InvalidParameter("ask one thing: --count, or --total COLUMN or --mean COLUMN with --bounds LOW,HIGH")
+    asked: Count | Total | Mean = count(query.where) if query.count else _bounded(query)
+    if query.by is None:
+        return asked
+    columns = query.by.split(",")
+    if not query.keys or len(query.keys) != len(columns):
+        raise InvalidParameter("keys are public: list them, one --keys for each column, as in --by clinic --keys a,b,c")
+    lists = [_keys(session, column, text) for column, text in zip(columns, query.keys, strict=True)]
+    keep, stated = query.keep_per_unit, query.stated_per_unit
+    return asked.by(columns, list(product(*lists)), keep_per_unit=keep, stated_per_unit=stated)
+
+
+def _bounded(query: QueryOptions) -> Total | Mean:
+    if query.bounds is None:
+        raise InvalidParameter("values must be clipped to something: --bounds 0,5000")
+    low, high = _pair(query.bounds, "--bounds", "0,5000")
+    common: dict[str, Any] = {"bounds": (low, high), "grid": query.grid, "where": query.where}
+    common["rows_per_unit"] = query.rows_per_unit
+    if query.mean is not None:
+        return mean(query.mean, missing=query.missing, **common)
+    if query.missing is not None:
+        raise InvalidParameter("--missing is for means: of a total, rows without a value are 0")
+    unit_total = None if query.unit_total is None else _pair(query.unit_total, "--unit-total", "0,9000")
+    return total(str(query.total), unit_total=unit_total, **common)
+
+
+def _keys(session: Session, column: str, text: str) -> list[Any]:
+    schema = session.schema
+    if column not in schema:
+        raise InvalidParameter(f"there is no column {column!r}; there are {', '.join(schema)}")
+    return keys_of(text, schema[column], column)
+
+
+def _pair(text: str, option: str, example: str) -> tuple[str, str]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise InvalidParameter(f"{option} takes two values, such as {option} {example}")
+    return parts[0], parts[1]
+
+
+# Public columns, their keys and their cells, as options say them.
+
+
+def universe(schema: Mapping[str, str], bins: Sequence[str], values: Sequence[str], no_missing: bool) -> Universe:
+    """The universe of `--bins` and `--values` options."""
+    columns: dict[str, Any] = {name: Bins([edge.strip() for edge in text.split(",")]) for name, text in _cut(bins)}
+    columns |= listed(schema, values)
+    if not columns or len(columns) < len(bins) + len(values):
+        raise InvalidParameter("name every column once, by --bins age=0,18,65,120 or by --values sex=f,m")
+    return Universe(columns, missing=not no_missing)
+
+
+def listed(schema: Mapping[str, str], values: Sequence[str]) -> dict[str, list[Any]]:
+    """The columns of `--values` options with their public values."""
+    split = [_split(option, "--values sex=f,m") for option in values]
+    return {name: keys_of(text, str(classify(dict(schema), name)), name) for name, text in split}
+
+
+def ranges(texts: Sequence[str]) -> dict[str, list[str]]:
+    """The columns of `--range` options with their two ends."""
+    split = [_split(option, "--range age=0,90") for option in texts]
+    found = {name: [end.strip() for end in text.split(",")] for name, text in split}
+    if not found or len(found) < len(split):
+        raise InvalidParameter("name every column once, by --range age=0,90")
+    return found
+
+
+def lines_of(place: str) -> Iterator[str]:
+    """The lines of a file that are not empty, as they come; `-` is the standard input.
+
+    Errors: `InvalidParameter` for a file that is no text; the message tells nothing that is in it.
+    """
+    try:
+        with nullcontext(sys.stdin) if place == "-" else Path(place).open(encoding="utf-8") as opened:
+            yield from filter(None, map(str.strip, opened))
+    except UnicodeDecodeError:
+        raise InvalidParameter(f"{place} is no text in UTF-8") from None
+
+
+def listed_lines(texts: Sequence[str]) -> list[str]:
+    """Texts as they were typed, where @FILE stands for the lines of a file."""
+    return [line for text in texts for line in (lines_of(text[1:]) if text[:1] == "@" else [text])]
+
+
+def keys_of(text: str, type: str, column: str) -> list[Any]:
+    """The public keys of an option for a column: a list, a range, or those of a file, one a line."""
+    if not text.startswith("@"):
+        return list(parse_keys(text, type, column))
+    # A line is one key, commas and all, and not a list.
+    quoted = (line if line.startswith('"') else key_text(line) for line in lines_of(text[1:]))
+    return [key for line in quoted for key in parse_keys(line, type, column)]
+
+
+def _cut(bins: Sequence[str]) -> list[tuple[str, str]]:
+    return [_split(option, "--bins age=0,18,65,120") for option in bins]
+
+
+def _split(option: str, example: str) -> tuple[str, str]:
+    name, equals, text = option.partition("=")
+    if not equals:
+        raise InvalidParameter(f"write {example}")
+    return name.strip(), text

@@ -1,0 +1,472 @@
+"""Remote sessions and runs, synchronous and asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
+from urllib.parse import quote as in_path
+
+import httpx
+
+from chary.answers import Answer, Spending, handed_out
+from chary.calls.answers import Conditional
+from chary.calls.call import AnswerT, Call
+from chary.calls.run import Opening, OpenRun, Run
+from chary.calls.thresholds import Revise
+from chary.client.transport import Transport, call_said, sent_rows, words_said
+from chary.client.wire import of_typed
+from chary.core.quote import Alternative, compared_with
+from chary.data.queries.bodies import query_of
+from chary.errors import InvalidParameter, InvalidQuery
+from chary.numbers import Number
+from chary.report.public_report import PublicReport
+from chary.session import Entry, Quote, Version
+from chary.session.session import Verbs
+
+# What a service tells of a dataset, as a session tells it.
+
+
+@dataclass(frozen=True)
+class RemoteFigures:
+    """What is public of one dataset of a service: everything that is read and nothing that is asked."""
+
+    _transport: Transport = field(repr=False)
+    dataset: str
+
+    def series(self) -> Any:
+        """The question for all values of a series; only datasets that are series have one."""
+        body = self._transport.read(self._at())["series"]
+        if body is None:
+            raise InvalidQuery("this session asks a table: use count, total or mean")
+        return query_of(body)
+
+    @property
+    def size(self) -> int:
+        """How many rows there are; `InvalidQuery` where that is secret."""
+        size = self._transport.read(self._at())["size"]
+        if size is None:
+            raise InvalidQuery("the number of rows of this dataset is secret")
+        return int(size)
+
+    @property
+    def versions(self) -> list[Version]:
+        """Every batch in order of arrival."""
+        return [Version(**each) for each in self._transport.pages(self._at("versions"))]
+
+    @property
+    def schema(self) -> dict[str, str]:
+        """Column names and types."""
+        found: dict[str, str] = self._transport.read(self._at("schema"))["schema"]
+        return found
+
+    @property
+    def spent(self) -> Spending:
+        """What is spent by all analysts together."""
+        return self._budget("spent")
+
+    @property
+    def remaining(self) -> Spending:
+        """What the token's analyst could still spend."""
+        return self._budget("left")
+
+    @property
+    def free_misses_ended(self) -> bool:
+        """Whether every call is charged its epsilon by now, hit or miss; False from a service that does not say so."""
+        return bool(self._transport.read(self._at("budget")).get("free_misses_ended"))
+
+    @property
+    def history(self) -> list[Entry]:
+        """The calls that are shown to this token, oldest first."""
+        return [Entry(**each) for each in self._transport.pages(self._at("calls"))]
+
+    def statement(self) -> str:
+        """One paragraph that says what was guaranteed so far."""
+        return str(self._transport.read(self._at("statement"))["statement"])
+
+    def report(self, *, draft: bool = False) -> PublicReport:
+        """The report that was published last; for custodians, the `draft` of now."""
+        place = "report/draft" if draft else "report"
+        found: PublicReport = of_typed(self._transport.read(self._at(place), form="typed"))
+        return found
+
+    @property
+    def standing(self) -> list[dict[str, Any]]:
+        """The standing questions that are shown to this token, oldest first, with what they cost so far."""
+        return self._transport.pages(self._at("standing"))
+
+    @property
+    def news(self) -> list[dict[str, Any]]:
+        """What standing questions found, oldest first: of each hit the call, whose answer is in `history`."""
+        return self._transport.pages(self._at("feed"))
+
+    def _at(self, path: str = "") -> str:
+        place = f"/v1/datasets/{in_path(self.dataset, safe='')}"
+        return f"{place}/{path}" if path else place
+
+    def _budget(self, name: str) -> Spending:
+        found: Spending = of_typed(self._transport.read(self._at("budget"), typed="true")["typed"][name])
+        return found
+
+
+# A run of a service: asked in the same words as one of a session.
+
+
+class RunAsker(Protocol):
+    """What a run needs of the session that opened it."""
+
+    def question(self, run: int, body: Mapping[str, Any], request: str | None) -> Answer:
+        """Ask a run."""
+
+    def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
+        """Quote a question."""
+
+    def told_run(self, run: int) -> dict[str, Any]:
+        """What is public of a run now."""
+
+
+class RemoteRun(Run[Any, Any]):
+    """An open run: made by `Remote.start`, and again by `Remote.resume`. It is asked, quoted and closed as any run.
+
+    `state` has the figures of what is public of it, by name; `words` are the names of what a question says.
+    """
+
+    def __init__(self, session: RunAsker, told: Mapping[str, Any]) -> None:
+        """Use `Remote.start` or `Remote.resume`."""
+        self.call, self.kind, self._session, self._closed = int(told["run"]), str(told["kind"]), session, False
+        self._words = tuple(told["words"])
+
+    def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
+        """As for any run. Without `request` it has a key of its own, so that trying again pays nothing twice."""
+        self._open()
+        return self._session.question(self.call, words_said(self._words, question, options), request)
+
+    def quote(self, *question: Any, **options: Any) -> Quote:
+        """What a question would cost now, and how accurate it would be; nothing is charged or read."""
+        self._open()
+        return self._session.quoted(f"runs/{self.call}/quotes", words_said(self._words, question, options))
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The figures of what is public of the run now."""
+        return MappingProxyType(self._session.told_run(self.call)["state"])
+
+    @property
+    def words(self) -> Any:
+        """The names of what a question to the run may say."""
+        return self._words
+
+    @property
+    def spent(self) -> Spending:
+        """What the opening and all questions of the run were charged together."""
+        spent: Spending = of_typed(self._session.told_run(self.call)["price"]["charged"])
+        return spent
+
+    def follow(self) -> Callable[[], object]:
+        """A service asks again by standing questions: `InvalidParameter`."""
+        raise InvalidParameter("a service asks again by itself where a question stands: leave follow= out")
+
+
+# A session whose rows and ledger are elsewhere: the same questions, the same answers.
+
+PATIENCE: Final = 60.0
+
+
+def connect(
+    url: str,
+    token: str,
+    *,
+    dataset: str | None = None,
+    patience: float = PATIENCE,
+    on_step: Callable[[str], None] | None = None,
+    client: httpx.Client | None = None,
+) -> Remote:
+    """Ask a service: `chary.connect("http://127.0.0.1:8321", token).ask(call)`, as a session is asked.
+
+    `dataset` is needed where the token is for several. A request is sent again for `patience` seconds while the service
+    does not answer; since each goes under a request key, nothing is paid twice. `on_step` is told the steps of calls
+    that take long. `client` is an `httpx.Client` of yours, with the address, for proxies and certificates.
+
+    Errors: those of sessions; `CharyError` for a token that is not valid.
+    """
+    transport = Transport(url, token, patience=patience, on_step=on_step or _quiet, client=client)
+    try:
+        return Remote(
+            transport, _chosen([each["dataset"] for each in transport.read("/v1/datasets")["items"]], dataset)
+        )
+    except BaseException:
+        transport.close()
+        raise
+
+
+@dataclass(frozen=True)
+class Remote(Verbs, RemoteFigures):
+    """Questions to one dataset of a service; made by `chary.connect`.
+
+    What is asked, quoted, started and resumed, and every answer, is as in a `Session` by the name of the token's
+    analyst; see there. A call without `request` has a key of its own. Calls that bring code, such as algorithms, are
+    for sessions alone (`InvalidQuery`).
+    """
+
+    def ask(self, call: Call[AnswerT], *, request: str | None = None) -> AnswerT:
+        """Ask any call; as `Session.ask`."""
+        if isinstance(call, Opening):
+            raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...)")
+        answer: AnswerT = self._answered(self._transport.asked(self._at("calls"), call_said(call), request))
+        return answer
+
+    def quote(
+        self,
+        call: Call[Any],
+        *,
+        distance: Number | None = None,
+        tests: int | None = None,
+        truth: Number | None = None,
+        hits: int | None = None,
+        confidence: Number = "0.95",
+    ) -> Quote:
+        """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
+        numbers = {"distance": distance, "truth": truth, "confidence": confidence}
+        said = {name: None if value is None else str(value) for name, value in numbers.items()}
+        body = {"call": call_said(call), "tests": tests, "hits": hits} | said
+        return compared_with(self.quoted("quotes", body), partial(self._alternatives, body))
+
+    def start(self, opening: Opening[Any], *, request: str | None = None, follow: bool = False) -> RemoteRun:
+        """Open what stays open; as `Session.start`, but that nothing follows."""
+        if follow:
+            raise InvalidParameter("a service asks again by itself where a question stands: leave follow= out")
+        if not isinstance(opening, Opening):
+            raise InvalidQuery("start what stays open, such as chary.calls.SparseVector(...); ask other calls")
+        return RemoteRun(self, self._transport.asked(self._at("runs"), call_said(opening), request))
+
+    def resume(self, call: int) -> RemoteRun:
+        """Go on with a run; `UnknownHeld` for a call that opened none, or one that is not yours."""
+        return RemoteRun(self, self.told_run(call))
+
+    @property
+    def runs(self) -> list[OpenRun]:
+        """The runs that can be gone on with, oldest first."""
+        found = self._transport.pages(self._at("runs"))
+        return [OpenRun(each["run"], each["kind"]) for each in found]
+
+    def stand(
+        self,
+        call: Call[Any] | None = None,
+        *,
+        run: RemoteRun | None = None,
+        question: Mapping[str, Any] | None = None,
+        every: str,
+        share: Number,
+        tell: str = "hits",
+        webhook: str | None = None,
+        request: str | None = None,
+    ) -> dict[str, Any]:
+        """Let the service ask by itself: a call, or a `question` (its words) to a `run`; what stands then, as figures.
+
+        `every` is "append" or a crontab in UTC, such as "0 6 * * mon". It is asked once about each version of the rows,
+        and all its calls together are charged at most `share` of the budget. `tell="all"` tells of misses too. What it
+        finds is in `news`, and is sent to a `webhook` that the service's chary.toml names. Under a `request` that came
+        before, nothing is made: what stands under it is told again.
+        """
+        said: dict[str, Any] = {"every": every, "share": str(share), "tell": tell, "webhook": webhook}
+        if call is not None:
+            said["call"] = call_said(call)
+        if run is not None:
+            said |= {"run": run.call, "question": words_said(run.words, (), question or {})}
+        found: dict[str, Any] = self._transport.keyed(self._at("standing"), request, json=said)
+        return found
+
+    def end(self, standing: str) -> None:
+        """End a standing question of your own."""
+        self._transport.send("DELETE", self._at(f"standing/{in_path(standing, safe='')}"), None)
+
+    def append(self, rows: Any, *, request: str | None = None) -> int:
+        """Add a batch of rows: a frame, an Arrow table, a CSV or Parquet files, which are read here and sent.
+
+        Its version. For custodians; as `Session.append`.
+        """
+        content, media = sent_rows(rows)
+        body = {"content": content, "headers": {"Content-Type": media}}
+        return int(self._transport.keyed(self._at("appends"), request, **body)["version"])
+
+    def set_share(self, analyst: str, share: Number) -> None:
+        """Cap one analyst at a share of the budget. For custodians."""
+        self._transport.once("PUT", self._at(f"shares/{in_path(analyst, safe='')}"), {"share": str(share)})
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
+    def question(self, run: int, body: Mapping[str, Any], request: str | None) -> Any:
+        """Ask a run: `RemoteRun.ask`."""
+        return self._answered(self._transport.asked(self._at(f"runs/{run}/questions"), body, request))
+
+    def quoted(self, path: str, body: Mapping[str, Any]) -> Quote:
+        """A quote, of a call without what else would do."""
+        found: Quote = of_typed(self._transport.once("POST", self._at(path), body)["typed"])
+        return found
+
+    def told_run(self, run: int) -> dict[str, Any]:
+        """What is public of a run now."""
+        told: dict[str, Any] = self._transport.read(self._at(f"runs/{run}"), typed="true")
+        return told
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _answered(self, told: Mapping[str, Any]) -> Any:
+        answer = of_typed(told["typed"])
+        if isinstance(answer, Conditional):
+            object.__setattr__(answer, "reviser", self._revised)
+        return handed_out(answer, _RemoteCashier(of_typed(told["price"]["charged"]), self))
+
+    def _revised(self, held: int, *, above: Number, request: str | None = None) -> Conditional:
+        return self.ask(Revise(held, above=above), request=request)
+
+    def _alternatives(self, body: Mapping[str, Any]) -> list[Alternative]:
+        """What else would do, asked for when it is wanted; there is nothing else for a question to a run."""
+        told = self._transport.once("POST", self._at("quotes"), dict(body) | {"alternatives": True})
+        return [Alternative(**each) for each in told["alternatives"]]
+
+
+@dataclass(frozen=True)
+class _RemoteCashier:
+    """Knows what an answer was charged, and asks what is left."""
+
+    paid: Spending
+    session: Remote
+
+    def charged(self, calls: Sequence[int]) -> Spending:
+        """What was told with the answer: it never changes."""
+        return self.paid
+
+    def remaining(self) -> Spending:
+        """What is left now."""
+        return self.session.remaining
+
+    @property
+    def free_misses_ended(self) -> bool:
+        """Whether every call is charged its epsilon by now, hit or miss."""
+        return self.session.free_misses_ended
+
+
+def _chosen(known: list[str], dataset: str | None) -> str:
+    if dataset is None and len(known) == 1:
+        return known[0]
+    if dataset not in known:
+        raise InvalidParameter(f"name a dataset of this token: {', '.join(known) or 'it has none'}")
+    return dataset
+
+
+def _quiet(step: str) -> None:
+    """Nobody wants to know."""
+
+
+# The client for programs that wait for many things at once: every question is awaited.
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+async def connect_async(
+    url: str,
+    token: str,
+    *,
+    dataset: str | None = None,
+    patience: float = PATIENCE,
+    on_step: Callable[[str], None] | None = None,
+    client: httpx.Client | None = None,
+) -> AsyncRemote:
+    """As `chary.connect`, awaited: `session = await connect_async(url, token)`."""
+    made = partial(connect, url, token, dataset=dataset, patience=patience, on_step=on_step, client=client)
+    return AsyncRemote(await asyncio.to_thread(made))
+
+
+@dataclass(frozen=True)
+class AsyncRemote:
+    """Questions to one dataset of a service, each awaited; see `Remote`.
+
+    Requests run in threads: many may be under way at once, and one that is cancelled goes on in the service, where its
+    request key finds the answer.
+    """
+
+    session: Remote
+
+    async def ask(self, call: Call[AnswerT], *, request: str | None = None) -> AnswerT:
+        """Ask any call."""
+        answer: AnswerT = await self._done(self.session.ask, call, request=request)
+        return answer
+
+    async def quote(
+        self,
+        call: Call[Any],
+        *,
+        distance: Number | None = None,
+        tests: int | None = None,
+        truth: Number | None = None,
+        hits: int | None = None,
+        confidence: Number = "0.95",
+    ) -> Quote:
+        """What a call would cost and how accurate it would be; terms and figures as in `Session.quote`."""
+        quote = partial(self.session.quote, call, distance=distance, tests=tests, truth=truth, hits=hits)
+        return await self._done(quote, confidence=confidence)
+
+    async def start(self, opening: Opening[Any], *, request: str | None = None) -> AsyncRun:
+        """Open what stays open."""
+        return AsyncRun(await self._done(self.session.start, opening, request=request))
+
+    async def resume(self, call: int) -> AsyncRun:
+        """Go on with a run."""
+        return AsyncRun(await self._done(self.session.resume, call))
+
+    async def append(self, rows: Any, *, request: str | None = None) -> int:
+        """Add a batch of rows; its version."""
+        return await self._done(self.session.append, rows, request=request)
+
+    async def history(self) -> list[Entry]:
+        """The calls that are shown to this token."""
+        return await asyncio.to_thread(lambda: self.session.history)
+
+    async def remaining(self) -> Spending:
+        """What the token's analyst could still spend."""
+        return await asyncio.to_thread(lambda: self.session.remaining)
+
+    async def statement(self) -> str:
+        """One paragraph that says what was guaranteed so far."""
+        return await self._done(self.session.statement)
+
+    async def report(self, *, draft: bool = False) -> PublicReport:
+        """The report that was published last."""
+        return await self._done(self.session.report, draft=draft)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.session.close)
+
+    async def _done(self, work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
+        return await asyncio.to_thread(work, *arguments, **options)
+
+
+@dataclass(frozen=True)
+class AsyncRun:
+    """An open run, each question awaited; see `RemoteRun`."""
+
+    run: RemoteRun
+
+    async def ask(self, *question: Any, request: str | None = None, **options: Any) -> Any:
+        """As for any run."""
+        return await asyncio.to_thread(partial(self.run.ask, *question, request=request, **options))
+
+    async def quote(self, *question: Any, **options: Any) -> Quote:
+        """What a question would cost now."""
+        return await asyncio.to_thread(partial(self.run.quote, *question, **options))

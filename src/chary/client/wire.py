@@ -1,0 +1,321 @@
+"""Typed values on the wire: their tags, and how answers are written and read."""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from chary.accounting.findings import Finding, Findings
+from chary.accounting.intervals import Combination, LargestOf, Publication, Silence, Support
+from chary.accounting.menu_curve import MenuCall
+from chary.accounting.noise_laws import GaussianLaw, LaplaceLaw
+from chary.accounting.sharp_tests import SharpTable, SharpTails, SharpTest
+from chary.accounting.sparse_vector import OneSidedNoise, SparseTails
+from chary.amounts import Amount
+from chary.answers import Known, NoisyNumber, NoisyNumbers, Spending
+from chary.calls.agreed_tests import AgreedTest, AgreedWatch
+from chary.calls.answers import (
+    AboveOrNot,
+    Chosen,
+    ChosenKey,
+    Classified,
+    Conditional,
+    Coverage,
+    Gathered,
+    NumberOrNothing,
+    Outcome,
+    Pair,
+    RaceOutcome,
+    Ranking,
+    Selected,
+    Tracked,
+    WatchResult,
+    YesOrNo,
+)
+from chary.calls.boundaries import Decided, Zoned
+from chary.calls.choices import Agreed, Labelled, Winner
+from chary.calls.compute import Disclosure
+from chary.calls.continual import RunningCount, RunningCounts
+from chary.calls.gaussian_runs import AllAbove, FirstAbove
+from chary.calls.growing_tests import GrowingRound, GrowingTest
+from chary.calls.individual import LivingCount
+from chary.calls.linear import Components, LinearAnswers
+from chary.calls.local_reports import RandomizedCounts, RandomizedTable
+from chary.calls.quantiles import QuantileAnswer, QuantileAnswers
+from chary.calls.releases import MeanNoise, NoisyAnswers, NoisyMean, NoisyMeans
+from chary.calls.schedules import ScheduledRun
+from chary.calls.sketch import DistinctEstimate
+from chary.calls.sparse_vector import SparseTest, SparseWatch
+from chary.calls.synthesis import MeasuredQuery, SyntheticDatabase, SyntheticHistogram
+from chary.calls.thresholds import Tested
+from chary.calls.weights import WeightedAnswer
+from chary.core.plan import Outlook, Within
+from chary.core.quote import Alternative, Quote
+from chary.data import Predicate, Universe
+from chary.data.neighbors import Neighbouring, Relation
+from chary.data.queries.histogram import Bin
+from chary.data.queries.moments import SecondMoments
+from chary.errors import InvalidParameter
+from chary.filters.exact import ExactFilter
+from chary.filters.filter import Budget, PureFilter, RenyiFilter
+from chary.mechanisms.additive import Gaussian, Laplace
+from chary.mechanisms.local_reports import (
+    CategoryReports,
+    HashedReports,
+    OneHotReports,
+    RandomizedResponse,
+    RepeatedReports,
+)
+from chary.mechanisms.mwem import Exponents
+from chary.mechanisms.workloads import MomentNoise
+from chary.report.content import PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit
+from chary.report.public_report import PublicReport
+
+# What each class of public values is called on the wire and in the service's own database, for ever.
+#
+# Answers that were published are kept there in these words, so a tag stays when its class is renamed or moves.
+
+TAGS: Final[Mapping[str, type[Any]]] = {
+    "AboveOrNot": AboveOrNot,
+    "Agreed": Agreed,
+    "AgreedTest": AgreedTest,
+    "AgreedWatch": AgreedWatch,
+    "AllAbove": AllAbove,
+    "Alternative": Alternative,
+    "Amount": Amount,
+    "Bin": Bin,
+    "Budget": Budget,
+    "CategoryReports": CategoryReports,
+    "Chosen": Chosen,
+    "ChosenKey": ChosenKey,
+    "Classified": Classified,
+    "Combination": Combination,
+    "Components": Components,
+    "Conditional": Conditional,
+    "Coverage": Coverage,
+    "Decided": Decided,
+    "Disclosure": Disclosure,
+    "DistinctEstimate": DistinctEstimate,
+    "ExactFilter": ExactFilter,
+    "Exponents": Exponents,
+    "Finding": Finding,
+    "Findings": Findings,
+    "FirstAbove": FirstAbove,
+    "Gathered": Gathered,
+    "Gaussian": Gaussian,
+    "GaussianLaw": GaussianLaw,
+    "GrowingRound": GrowingRound,
+    "GrowingTest": GrowingTest,
+    "HashedReports": HashedReports,
+    "Known": Known,
+    "Labelled": Labelled,
+    "Laplace": Laplace,
+    "LaplaceLaw": LaplaceLaw,
+    "LargestOf": LargestOf,
+    "LinearAnswers": LinearAnswers,
+    "LivingCount": LivingCount,
+    "MeanNoise": MeanNoise,
+    "MeasuredQuery": MeasuredQuery,
+    "MenuCall": MenuCall,
+    "MomentNoise": MomentNoise,
+    "Neighbouring": Neighbouring,
+    "NoisyAnswers": NoisyAnswers,
+    "NoisyMean": NoisyMean,
+    "NoisyMeans": NoisyMeans,
+    "NoisyNumber": NoisyNumber,
+    "NoisyNumbers": NoisyNumbers,
+    "NumberOrNothing": NumberOrNothing,
+    "OneHotReports": OneHotReports,
+    "OneSidedNoise": OneSidedNoise,
+    "Outcome": Outcome,
+    "Outlook": Outlook,
+    "Pair": Pair,
+    "PublicReport": PublicReport,
+    "Publication": Publication,
+    "PublishedValue": PublishedValue,
+    "PureFilter": PureFilter,
+    "QuantileAnswer": QuantileAnswer,
+    "QuantileAnswers": QuantileAnswers,
+    "Quote": Quote,
+    "RaceOutcome": RaceOutcome,
+    "RandomizedCounts": RandomizedCounts,
+    "RandomizedResponse": RandomizedResponse,
+    "RandomizedTable": RandomizedTable,
+    "Ranking": Ranking,
+    "Relation": Relation,
+    "RenyiFilter": RenyiFilter,
+    "RepeatedReports": RepeatedReports,
+    "ReportedCall": ReportedCall,
+    "ReportedDataset": ReportedDataset,
+    "RunningCount": RunningCount,
+    "RunningCounts": RunningCounts,
+    "ScheduledRun": ScheduledRun,
+    "SecondMoments": SecondMoments,
+    "Selected": Selected,
+    "SharpTable": SharpTable,
+    "SharpTails": SharpTails,
+    "SharpTest": SharpTest,
+    "Silence": Silence,
+    "SimultaneousHit": SimultaneousHit,
+    "SparseTails": SparseTails,
+    "SparseTest": SparseTest,
+    "SparseWatch": SparseWatch,
+    "Spending": Spending,
+    "Support": Support,
+    "SyntheticDatabase": SyntheticDatabase,
+    "SyntheticHistogram": SyntheticHistogram,
+    "Tested": Tested,
+    "Tracked": Tracked,
+    "WatchResult": WatchResult,
+    "WeightedAnswer": WeightedAnswer,
+    "Winner": Winner,
+    "Within": Within,
+    "YesOrNo": YesOrNo,
+    "Zoned": Zoned,
+}
+
+# Answers and other public values as JSON from which equal ones are made: types are kept, sessions are not.
+#
+# What JSON has is itself; everything else is an object with one name:
+#
+# | object | value |
+# |---|---|
+# | `{"list": [...]}`, `{"dict": [[name, value], ...]}` | a list, a dictionary; a plain array is a tuple |
+# | `{"ratio": "1/3"}`, `{"real": "inf"}` | an exact number, a float that is not finite |
+# | `{"date": ...}`, `{"time": ...}`, `{"decimal": ...}` | dates, timestamps, decimals as texts |
+# | `{"predicate": ...}`, `{"universe": ...}` | what a question was made of, by its own text |
+# | `{"of": "NoisyNumber", "fields": {...}}` | a frozen value of the class with that tag, made by its constructor |
+#
+# Tags are those of `tags`; a class that has none there goes by its own name. Only the classes of public values are
+# made, whatever a text says. What is code, such as how an answer is revised, stays behind.
+
+# Where the classes of public values are: all of them hold figures and texts alone.
+_ROOMS: Final = (
+    "chary.accounting",
+    "chary.amounts",
+    "chary.answers",
+    "chary.calls",
+    "chary.data",
+    "chary.filters",
+    "chary.mechanisms",
+    "chary.session",
+    "chary.core",
+)
+_LEFT_OUT: Final = frozenset({"_cashier"})
+_TEXTS: Final[tuple[tuple[str, type, Callable[[Any], str], Callable[[str], Any]], ...]] = (
+    ("ratio", Fraction, str, Fraction),
+    ("decimal", Decimal, str, Decimal),
+    ("time", datetime, datetime.isoformat, datetime.fromisoformat),
+    ("date", date, date.isoformat, date.fromisoformat),
+    ("predicate", Predicate, lambda predicate: predicate.text, Predicate.parse),
+    (
+        "universe",
+        Universe,
+        lambda universe: json.dumps(universe.body()),
+        lambda text: Universe.of_body(json.loads(text)),
+    ),
+)
+
+_TAG_OF: Final[Mapping[type, str]] = {kind: tag for tag, kind in TAGS.items()}
+_READERS: Final = {name: read for name, _, _, read in _TEXTS}
+
+
+def in_typed(value: Any) -> Any:
+    """A public value as JSON.
+
+    >>> in_typed((1, Fraction(1, 3), {"a": [2.5]}))
+    [1, {'ratio': '1/3'}, {'dict': [['a', {'list': [2.5]}]]}]
+    """
+    if isinstance(value, Enum):
+        return {"of": _tag(type(value)), "fields": {"value": value.value}}
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"real": str(value)}
+    if isinstance(value, np.generic):
+        return in_typed(value.item())
+    for name, kind, write, _ in _TEXTS:
+        if isinstance(value, kind):
+            return {name: write(value)}
+    return _composed(value)
+
+
+def of_typed(written: Any) -> Any:
+    """The value that was written; `InvalidParameter` for what `in_typed` does not write.
+
+    >>> of_typed(in_typed({("a", 1): Fraction(1, 3)}))
+    {('a', 1): Fraction(1, 3)}
+    """
+    if isinstance(written, list):
+        return tuple(map(of_typed, written))
+    if not isinstance(written, dict):
+        return written
+    try:
+        return _read(written)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidParameter("this is no value of chary: do the service and the client have one version?") from None
+
+
+def _composed(value: Any) -> Any:
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        return {"of": _tag(type(value)), "fields": {name: _field(value, name) for name in _made_of(type(value))}}
+    if isinstance(value, tuple):
+        return [in_typed(inner) for inner in value]
+    if isinstance(value, Mapping):
+        return {"dict": [[in_typed(name), in_typed(inner)] for name, inner in value.items()]}
+    if isinstance(value, (list, np.ndarray)):
+        return {"list": [in_typed(inner) for inner in value]}
+    raise InvalidParameter(f"a {type(value).__name__} is no public value")
+
+
+def _field(value: Any, name: str) -> Any:
+    found = getattr(value, name)
+    return None if callable(found) and not is_dataclass(found) else in_typed(found)
+
+
+def _made_of(kind: Any) -> list[str]:
+    if is_dataclass(kind):
+        return [each.name for each in fields(kind) if each.init and each.name not in _LEFT_OUT]
+    return list(kind._fields)
+
+
+def _read(written: dict[str, Any]) -> Any:
+    if written.keys() == {"of", "fields"}:
+        kind = _classes()[written["of"]]
+        return kind(**{name: of_typed(inner) for name, inner in written["fields"].items()})
+    ((name, inner),) = written.items()
+    if name == "list":
+        return [of_typed(each) for each in inner]
+    if name == "dict":
+        return {of_typed(key): of_typed(value) for key, value in inner}
+    return float(inner) if name == "real" else _READERS[name](inner)
+
+
+def _tag(kind: type) -> str:
+    """What a class is called on the wire."""
+    return _TAG_OF.get(kind, kind.__name__)
+
+
+@cache
+def _classes() -> Mapping[str, Any]:
+    """The classes of public values by tag; no two in the house have the same."""
+    import_module("chary.calls"), import_module("chary.session")
+    rooms = [sys.modules[name] for name in sorted(sys.modules) if ".".join(name.split(".")[:2]) in _ROOMS]
+    found = [kind for room in rooms for kind in vars(room).values() if isinstance(kind, type)]
+    return {_tag(kind): kind for kind in found if kind.__module__.startswith(_ROOMS) and _is_value(kind)}
+
+
+def _is_value(kind: Any) -> bool:
+    made: Any = kind
+    frozen = is_dataclass(kind) and made.__dataclass_params__.frozen
+    return frozen or issubclass(kind, Enum) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))

@@ -1,1 +1,0 @@
-"""Who may what: tokens, roles, rates, the audit trail."""

@@ -1,0 +1,174 @@
+"""Routes of calls, quotes and runs."""
+
+import asyncio
+import re
+from itertools import islice
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse
+
+from chary.calls.run import run_kinds
+from chary.core.history import openings
+from chary.errors import InvalidParameter
+from chary.service.core.jobs import Job
+from chary.service.core.requests import (
+    Wish,
+    calls_schema,
+    run_shown,
+    shown_call,
+    told_quote,
+    told_result,
+    told_run,
+    words_of,
+)
+from chary.service.http.admission import (
+    After,
+    Asking,
+    Limit,
+    Number,
+    On,
+    Typed,
+    header,
+    key_header,
+    paged,
+    request_key,
+    strict_body,
+)
+from chary.service.http.json import check_fields
+from chary.service.state import Service, Shared
+
+router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["calls"])
+Body = Annotated[dict[str, Any], Depends(strict_body)]
+Asker = Annotated[Asking, Depends(On("ask"))]
+_LONGEST_WAIT: Final = 60
+_TERMS: Final = ("distance", "tests", "truth", "hits", "confidence")
+
+
+def in_json_body(schema: dict[str, Any]) -> dict[str, Any]:
+    """The body of a route, for OpenAPI."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+_CALL: Final = calls_schema(openings=False)
+_OPENING: Final = calls_schema(openings=True)
+_WORDS: Final = {"type": "object", "description": "The words of a question to the run, such as query and above."}
+_QUOTED: Final = {
+    "type": "object",
+    "required": ["call"],
+    "additionalProperties": False,
+    "properties": {
+        "call": {"oneOf": [*_CALL["oneOf"], *_OPENING["oneOf"]]},
+        "alternatives": {"type": "boolean", "description": "Also what else would do at that price; takes a second."},
+        **{name: {"type": ["number", "string", "null"]} for name in _TERMS},
+    },
+}
+
+
+@router.post("/calls", openapi_extra=in_json_body(_CALL))
+async def ask(request: Request, on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+    """Ask a call. Under an `Idempotency-Key` that came before, the stored answer, for free.
+
+    What takes longer than a second, or than `Prefer: wait=N` says, answers with status 202 and becomes a job.
+    """
+    return await answered(request, service, on, Wish("ask", body), typed)
+
+
+@router.post("/runs", openapi_extra=in_json_body(_OPENING))
+async def start(request: Request, on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+    """Open a run: what stays open and is asked again and again."""
+    return await answered(request, service, on, Wish("start", body), typed)
+
+
+@router.post("/runs/{number}/questions", openapi_extra=in_json_body(_WORDS))
+async def question(
+    request: Request, on: Asker, number: Number, body: Body, service: Shared, typed: Typed = False
+) -> JSONResponse:
+    """Ask a run; its `words` say how."""
+    return await answered(request, service, on, Wish("question", body, number), typed)
+
+
+@router.get("/runs")
+def runs(request: Request, on: Asker, after: After = 0, limit: Limit = 100) -> JSONResponse:
+    """The runs that can be asked, oldest first."""
+    spine, analyst = on.served.session.spine, on.served.shown_of(on.who)
+    found = list(islice(openings(spine, *run_kinds(), analyst=analyst, after=after), limit + 1))
+    last = found[limit - 1].number if len(found) > limit else None
+    return paged(request, [{"run": run.number, "kind": run.kind} for run in found[:limit]], last)
+
+
+@router.get("/runs/{number}")
+def run(on: Asker, number: Number, typed: Typed = False) -> JSONResponse:
+    """A run: how it is asked and what is public of it."""
+    session = on.served.asked_by(on.who.analyst)
+    return JSONResponse(told_run(run_shown(on.served, on.who, session, number), session, typed=typed))
+
+
+@router.post("/quotes", openapi_extra=in_json_body(_QUOTED))
+async def quote(on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+    """What a call would cost and how accurate it would be; nothing is charged, read or written.
+
+    What takes longer than `quote-seconds` to work out is a problem with status 503.
+    """
+    call, terms, alternatives = _quoted(body)
+
+    def told() -> JSONResponse:
+        session = on.served.asked_by(on.who.analyst)
+        found = session.quote(shown_call(on.served, on.who, session, call), **terms)
+        return JSONResponse(told_quote(found, alternatives=alternatives, typed=typed))
+
+    return await service.calculations.of(on.who.analyst, told)
+
+
+@router.post("/runs/{number}/quotes", openapi_extra=in_json_body(_WORDS))
+async def quote_question(on: Asker, number: Number, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+    """What a question to a run would cost now."""
+
+    def told() -> JSONResponse:
+        asked = run_shown(on.served, on.who, on.served.asked_by(on.who.analyst), number)
+        return JSONResponse(told_quote(asked.quote(**words_of(asked, body)), alternatives=False, typed=typed))
+
+    return await service.calculations.of(on.who.analyst, told)
+
+
+async def answered(request: Request, service: Service, on: Asking, wish: Wish, typed: bool) -> JSONResponse:
+    """Do what was asked, after it is in the trail; a job where it takes longer than its asker waits."""
+    key, patience = request_key(request), _patience(request, service)
+    job = await begun(service, on, wish, key)
+    headers = {"Idempotency-Key": key_header(key)}
+    if not await service.jobs.settled(job, patience):
+        place = f"/v1/jobs/{job.name}"
+        told = {"job": job.name, "state": "running", "step": job.step, "events": f"{place}/events"}
+        return JSONResponse(told, 202, headers | {"Location": place})
+    return JSONResponse(await asyncio.to_thread(_told, job, typed), headers=headers)
+
+
+async def begun(service: Service, on: Asking, wish: Wish, key: str) -> Job:
+    """Begin what was asked, after it is in the trail."""
+    await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
+    service.figures.calls.labels(on.served.name, wish.kind).inc()
+    return service.jobs.start(on.who, on.served, wish, key)
+
+
+def _told(job: Job, typed: bool) -> dict[str, Any]:
+    found = job.future.result()
+    return told_result(found, job.served.asked_by(job.who.analyst), typed=typed)
+
+
+def _patience(request: Request, service: Service) -> float:
+    """How long somebody waits for an answer, in seconds: `Prefer` says (RFC 7240)."""
+    said = header(request, "prefer").lower()
+    waits = re.search(r"(?:^|[,\s])wait=(\d{1,4})(?:$|[,\s])", said)
+    if waits:
+        return float(min(int(waits[1]), _LONGEST_WAIT))
+    return 0.0 if "respond-async" in said else service.config.service.patience
+
+
+def _quoted(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """The call, the terms under which it is quoted, and whether alternatives are asked for."""
+    call, alternatives = body.get("call"), body.get("alternatives", False)
+    told = f"a quote is of a call, with {', '.join(_TERMS)}, alternatives or none of them"
+    check_fields(body, ["call", "alternatives", *_TERMS], told)
+    if not isinstance(call, dict) or type(alternatives) is not bool:
+        raise InvalidParameter(told)
+    return call, {name: body[name] for name in _TERMS if body.get(name) is not None}, alternatives

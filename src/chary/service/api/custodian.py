@@ -1,0 +1,265 @@
+"""Routes of custodians: rows that are uploaded, appended batches, reports."""
+
+import asyncio
+import gzip
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import pyarrow as pa
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import JSONResponse, Response
+from sqlalchemy import insert, select
+
+from chary.client.problems import Refusal
+from chary.client.wire import in_typed, of_typed
+from chary.data.predicates.conditions import read_date, read_timestamp
+from chary.errors import InvalidParameter, SchemaMismatch
+from chary.ledger.entries import head_of, now
+from chary.report.public_report import PublicReport, report
+from chary.service.core.datasets import ReportInPages, rows_of
+from chary.service.http.admission import JSON, Asking, On, header, media_of, read_body, request_key, strict_body
+from chary.service.http.json import check_fields, finite, parsed_body
+from chary.service.state import Service, Shared
+from chary.service.store.tables import PUBLISHED
+
+# Rows that a custodian sends: an Arrow stream, JSON objects, a CSV. What is wrong with them is told without them.
+
+ARROW: Final = "application/vnd.apache.arrow.stream"
+CSV_TEXT: Final = "text/csv"
+TSV_TEXT: Final = "text/tab-separated-values"
+# Of a dataset of which no dialect was said, the name of a batch tells whether tabs part its cells.
+_FILES: Final = {CSV_TEXT: "rows.csv", TSV_TEXT: "rows.tsv"}
+# What JSON has no word for comes as text.
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {"date": read_date, "timestamp": read_timestamp}
+
+
+@contextmanager
+def brought_rows(media: str, raw: bytes, schema: Mapping[str, str]) -> Iterator[pa.Table | str]:
+    """The rows of a body, as what a session appends; `SchemaMismatch` for what is no table of these columns.
+
+    A CSV is a file of this user alone while the block runs, and the session reads it as it reads every CSV: by the
+    types and the dialect that its dataset was opened with.
+
+    >>> with brought_rows("application/json", b'{"rows": [{"age": 70}]}', {"age": "int64"}) as rows:
+    ...     rows.num_rows
+    1
+    """
+    if media not in _FILES:
+        yield _of_arrow(raw) if media == ARROW else _of_json(raw, schema)
+        return
+    with tempfile.TemporaryDirectory(prefix="chary-rows-") as folder:
+        place = Path(folder) / _FILES[media]
+        place.write_bytes(raw)
+        yield str(place)
+
+
+def _of_arrow(raw: bytes) -> pa.Table:
+    try:
+        with pa.ipc.open_stream(raw) as stream:
+            table: pa.Table = stream.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError):
+        table = None
+    if table is None:
+        raise SchemaMismatch("the body is no Arrow stream of one table")
+    return table
+
+
+def _of_json(raw: bytes, schema: Mapping[str, str]) -> pa.Table:
+    body = parsed_body(raw)
+    rows = body.get("rows")
+    check_fields(body, ["rows"], 'rows are sent as {"rows": [{...}, ...]}')
+    if not isinstance(rows, list) or not rows:
+        raise SchemaMismatch('rows are sent as {"rows": [{...}, ...]}')
+    if not all(isinstance(row, dict) and row.keys() == schema.keys() for row in rows):
+        raise SchemaMismatch(f"each row has the columns {', '.join(schema)}, and no other")
+    try:
+        table = pa.table({name: [_cell(row[name], kind) for row in rows] for name, kind in schema.items()})
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        table = None
+    if table is None:
+        raise SchemaMismatch("a column of these rows has values of several types, or of another one than declared")
+    return table
+
+
+def _cell(value: Any, kind: str) -> Any:
+    read = _READ.get(kind)
+    if read is None or value is None:
+        return value
+    if (found := read(value)) is None:
+        raise ValueError
+    return found
+
+
+# What a custodian does: rows that arrive, shares of the budget, the report; and the report for everybody.
+
+router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["custodians"])
+Form = Annotated[Literal["json", "html", "markdown", "csv", "typed"], Query()]
+# The page needs nothing from elsewhere, and is given nothing.
+_ALONE: Final = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"}
+_TEXTS: Final = ("html", "markdown", "csv")
+# So long an append waits for standing questions, and for appends through other processes.
+_PATIENCE: Final = 60.0
+_ROWS: Final = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {"schema": {"type": "object", "required": ["rows"], "properties": {"rows": {"type": "array"}}}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+            CSV_TEXT: {"schema": {"type": "string"}},
+            TSV_TEXT: {"schema": {"type": "string"}},
+        },
+    }
+}
+
+
+@router.post("/appends", openapi_extra=_ROWS)
+async def append(request: Request, on: Annotated[Asking, Depends(On("append"))], service: Shared) -> JSONResponse:
+    """Add a batch of rows; its version. Under an `Idempotency-Key` that came before, nothing is added.
+
+    Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
+    takes any.
+    """
+    media = media_of(request, [JSON, ARROW, CSV_TEXT, TSV_TEXT])
+    raw, key = await read_body(request, service.config.service.rows_bytes), request_key(request)
+    return JSONResponse({"version": await appended(service, on, media, raw, key)})
+
+
+@router.put("/shares/{analyst}")
+def share(
+    analyst: str,
+    on: Annotated[Asking, Depends(On("cap"))],
+    body: Annotated[dict[str, Any], Depends(strict_body)],
+    service: Shared,
+) -> JSONResponse:
+    """Cap an analyst at a share of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
+    told = 'a share is said as {"share": "0.5"}'
+    check_fields(body, ["share"], told)
+    if "share" not in body:
+        raise InvalidParameter(told)
+    capped(service, on, analyst, body["share"])
+    return JSONResponse({"analyst": analyst, "share": str(body["share"])})
+
+
+@router.get("/report/draft")
+def draft(
+    request: Request, on: Annotated[Asking, Depends(On("publish"))], service: Shared, form: Form = "json"
+) -> Response:
+    """What would be published now."""
+    head = head_of(on.served.session.spine.ledger)
+    made = partial(report, on.served.session)
+    if head is None:
+        return _sent(request, gzip.compress(_written(made(), form).encode()), form)
+    key = on.served.name, f"draft {head}", form
+    return _sent(request, service.reports.text(key, lambda: _written(made(), form)), form)
+
+
+@router.post("/report", status_code=201)
+def publish(on: Annotated[Asking, Depends(On("publish"))], service: Shared) -> JSONResponse:
+    """Publish the report of now: from then on, whoever has a token for the dataset may read it."""
+    made = published_now(service, on)
+    return JSONResponse({"made": made.made, "head": made.head}, 201)
+
+
+@router.get("/report")
+def published(
+    request: Request, on: Annotated[Asking, Depends(On("look"))], service: Shared, form: Form = "json"
+) -> Response:
+    """The report that was published last."""
+    return published_text(request, on, service, form)
+
+
+def published_text(request: Request, on: Asking, service: Service, form: str) -> Response:
+    """The report that was published last in one of its forms; each is made once."""
+    number = _last_number(service, on)
+    text = service.reports.text((on.served.name, str(number), form), lambda: _written(_numbered(service, number), form))
+    return _sent(request, text, form)
+
+
+async def appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
+    """Add the rows of a body, and let what stands be asked about them; their version. In the trail.
+
+    Errors: `Refusal` with status 409 where several processes share no rows; those of `Session.append`.
+    """
+    if service.config.service.workers > 1 and not service.config.shared(on.served.name):
+        told = "the processes of this service share no rows: keep them on a server, or append through a single process"
+        raise Refusal(409, told)
+    version = await asyncio.to_thread(_appended, service, on, media, raw, key)
+    service.woken.set()
+    return version
+
+
+def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
+    with brought_rows(media, raw, on.served.session.schema) as rows:
+        # How many rows came may be secret, so the trail says that some came, and under which key.
+        service.trail.add(on.who, on.served.name, "append", {}, key)
+        with on.served.growing, service.store.held(rows_of(on.served.name), _PATIENCE):
+            return on.served.acting(on.who).append(rows, request=key)
+
+
+def capped(service: Service, on: Asking, analyst: str, share: Any) -> None:
+    """Cap an analyst at a share of the budget; in the trail."""
+    service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(share)}, None)
+    on.served.acting(on.who).set_share(analyst, share)
+
+
+def published_now(service: Service, on: Asking) -> PublicReport:
+    """Publish the report of now; in the trail."""
+    made = report(on.served.session)
+    service.trail.add(on.who, on.served.name, "publish", {"head": made.head}, None)
+    row = {"dataset": on.served.name, "time": now(), "report": json.dumps(in_typed(made))}
+    service.store.change(insert(PUBLISHED).values(**row))
+    return made
+
+
+def last_report(service: Service, on: Asking) -> ReportInPages:
+    """The report that was published last; `Refusal` with status 404 where none was."""
+    number = _last_number(service, on)
+    return service.reports.in_pages((on.served.name, str(number)), lambda: _numbered(service, number))
+
+
+def _last_number(service: Service, on: Asking) -> int:
+    here = PUBLISHED.c.dataset == on.served.name
+    found = service.store.rows(select(PUBLISHED.c.number).where(here).order_by(PUBLISHED.c.number.desc()).limit(1))
+    if not found:
+        raise Refusal(404, "no report of this dataset was published")
+    number: int = found[0].number
+    return number
+
+
+def _numbered(service: Service, number: int) -> PublicReport:
+    (found,) = service.store.rows(select(PUBLISHED.c.report).where(PUBLISHED.c.number == number))
+    made: PublicReport = of_typed(json.loads(found.report))
+    return made
+
+
+def _written(made: PublicReport, form: str) -> str:
+    if form in _TEXTS:
+        return str(getattr(made, form)())
+    told = in_typed(made) if form == "typed" else finite(made.to_dict())
+    return json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _sent(request: Request, text: bytes, form: str) -> Response:
+    """A compressed text, as it is to whoever takes it so."""
+    media = f"text/{form}; charset=utf-8" if form in _TEXTS else JSON
+    headers = {"Vary": "Accept-Encoding"} | (_ALONE if form == "html" else {})
+    if _takes_gzip(header(request, "accept-encoding")):
+        return Response(text, headers=headers | {"Content-Encoding": "gzip"}, media_type=media)
+    return Response(gzip.decompress(text), headers=headers, media_type=media)
+
+
+def _takes_gzip(said: str) -> bool:
+    """Whether `Accept-Encoding` names gzip, and not with a weight of 0.
+
+    >>> _takes_gzip("br, GZIP;q=0.5"), _takes_gzip("gzip; q=0.0, br"), _takes_gzip("")
+    (True, False, False)
+    """
+    weights = dict(part.replace(" ", "").partition(";")[::2] for part in said.lower().split(","))
+    return not re.fullmatch(r"q=0(\.0*)?", weights.get("gzip", "q=0"))

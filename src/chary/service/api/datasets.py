@@ -1,0 +1,118 @@
+"""Routes of datasets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from chary.client.wire import in_typed
+from chary.core.charges import accounts_of
+from chary.core.history import numbered
+from chary.data import Series, has_public_size
+from chary.errors import UnknownHeld
+from chary.service.auth.tokens import Principal
+from chary.service.http.admission import After, Asking, Followed, Limit, May, Number, On, Typed, looks, paged
+from chary.service.http.json import finite
+from chary.service.state import Shared
+from chary.session.statement import Entry, entry_of
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+Looker = Annotated[Asking, Depends(On("look"))]
+Historian = Annotated[Asking, Depends(On("history"))]
+LOOK_EVERY: Final = 0.5
+
+
+@router.get("")
+def datasets(who: Annotated[Principal, Depends(May("look"))], service: Shared) -> JSONResponse:
+    """The datasets of this token."""
+    return JSONResponse({"items": [{"dataset": name} for name in sorted(service.datasets) if who.sees(name)]})
+
+
+@router.get("/{dataset}")
+def dataset(on: Looker, typed: Typed = False) -> JSONResponse:
+    """What is public of a dataset: its promise, its budget, its columns."""
+    session = on.served.session
+    epsilon, delta = session.spine.filter.budget.exact
+    neighbouring = session.spine.rows.neighbouring
+    told = {"dataset": on.served.name, "epsilon": float(epsilon), "delta": float(delta)}
+    told |= {"relation": str(neighbouring.relation), "unit": neighbouring.unit, "schema": session.schema}
+    told |= {"accounting": session.spine.filter.describe(), "answers_shared": on.served.shared}
+    told |= {"you": on.who.analyst, "roles": sorted(on.who.roles), "version": len(session.versions)}
+    told["size"] = session.size if has_public_size(neighbouring) else None
+    told["series"] = session.series().body() if isinstance(session.spine.rows, Series) else None
+    return JSONResponse(told | budget_of(on, typed))
+
+
+@router.get("/{dataset}/schema")
+def schema(on: Looker) -> JSONResponse:
+    """Column names and types."""
+    return JSONResponse({"schema": on.served.session.schema})
+
+
+@router.get("/{dataset}/statement")
+def statement(on: Looker) -> JSONResponse:
+    """One paragraph: what was guaranteed so far, to whom, under which assumptions."""
+    return JSONResponse({"statement": on.served.session.statement()})
+
+
+@router.get("/{dataset}/versions")
+def versions(request: Request, on: Looker, after: After = 0, limit: Limit = 100) -> JSONResponse:
+    """The batches by which the dataset grew."""
+    found = [version for version in on.served.session.versions if version.number > after]
+    last = found[limit - 1].number if len(found) > limit else None
+    return paged(request, [asdict(version) for version in found[:limit]], last)
+
+
+@router.get("/{dataset}/budget")
+def budget(on: Looker, typed: Typed = False) -> JSONResponse:
+    """What is spent by all together, and what this token's analyst could still spend."""
+    return JSONResponse(budget_of(on, typed))
+
+
+@router.get("/{dataset}/budget/events", response_class=EventSourceResponse)
+async def budget_events(on: Looker, service: Shared, _: Followed) -> AsyncIterator[ServerSentEvent]:
+    """The budget whenever it changed, as `budget` events."""
+    told: dict[str, Any] = {}
+    async for _ in looks(service, on.who.token, LOOK_EVERY):
+        now = await asyncio.to_thread(budget_of, on, False)
+        if now != told:
+            told = now
+            yield ServerSentEvent(event="budget", data=now)
+
+
+@router.get("/{dataset}/calls")
+def history(request: Request, on: Historian, after: After = 0, limit: Limit = 100) -> JSONResponse:
+    """The calls that are shown to this token, oldest first: one's own; all of them where answers are shared."""
+    found = list(_shown(on, after, limit + 1))
+    last = found[limit - 1].call if len(found) > limit else None
+    return paged(request, [asdict(entry) for entry in found[:limit]], last)
+
+
+@router.get("/{dataset}/calls/{number}")
+def call(on: Historian, number: Number) -> JSONResponse:
+    """One call; one that is not shown is not there."""
+    spine = on.served.session.spine
+    record = numbered(spine, number)
+    if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
+        raise UnknownHeld("there is no call of that number")
+    return JSONResponse(finite(asdict(entry_of(record, accounts_of(spine.ledger, spine.dataset)))))
+
+
+def budget_of(on: Asking, typed: bool) -> dict[str, Any]:
+    """What is spent and what is left, as shares of the budget."""
+    session = on.served.asked_by(on.who.analyst)
+    spent, left = session.spent, session.remaining
+    told: dict[str, Any] = {"spent": spent.share, "left": left.share}
+    told["free_misses_ended"] = session.spine.free_misses_ended
+    return told | ({"typed": {"spent": in_typed(spent), "left": in_typed(left)}} if typed else {})
+
+
+def _shown(on: Asking, after: int, limit: int) -> Iterator[Entry]:
+    spine = on.served.session.spine
+    accounts = accounts_of(spine.ledger, spine.dataset)
+    for record in spine.ledger.calls(spine.dataset, after, limit, analyst=on.served.shown_of(on.who)):
+        yield entry_of(record, accounts)

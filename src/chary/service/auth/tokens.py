@@ -1,0 +1,232 @@
+"""Roles, and bearer tokens that are kept as hashes."""
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from sqlalchemy import insert, select, update
+
+from chary.errors import InvalidParameter
+from chary.ledger.records import label
+from chary.numbers import whole
+from chary.service.store.store import ServiceStore
+from chary.service.store.tables import TOKENS
+
+# Who may what: three roles, and for each action the roles that may do it.
+
+
+class Role(StrEnum):
+    """What somebody is to a dataset.
+
+    >>> [str(role) for role in Role]
+    ['custodian', 'analyst', 'reader']
+    """
+
+    CUSTODIAN = "custodian"
+    ANALYST = "analyst"
+    READER = "reader"
+
+
+EVERYBODY: Final = frozenset(Role)
+_CUSTODIAN: Final = frozenset({Role.CUSTODIAN})
+_ANALYST: Final = frozenset({Role.ANALYST})
+# Asking is the analyst's alone: a custodian who may ask holds a token with both roles, and the trail says so.
+ACTIONS: Final[Mapping[str, frozenset[Role]]] = {
+    "look": EVERYBODY,
+    "history": EVERYBODY,
+    "ask": _ANALYST,
+    "stand": _ANALYST,
+    "append": _CUSTODIAN,
+    "cap": _CUSTODIAN,
+    "publish": _CUSTODIAN,
+    "tokens": _CUSTODIAN,
+    "trail": _CUSTODIAN,
+    "metrics": frozenset({Role.CUSTODIAN, Role.READER}),
+}
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who a token stands for: the analyst's name in the ledger, roles, and datasets ("*" is all of them).
+
+    >>> alice = Principal("1f", "alice", frozenset({Role.ANALYST}), frozenset({"visits"}))
+    >>> alice.may("ask"), alice.may("append"), alice.sees("visits"), alice.sees("votes")
+    (True, False, True, False)
+    """
+
+    token: str
+    analyst: str
+    roles: frozenset[Role]
+    datasets: frozenset[str]
+
+    def may(self, action: str) -> bool:
+        """Whether one of the roles may do this."""
+        return bool(self.roles & ACTIONS[action])
+
+    def sees(self, dataset: str) -> bool:
+        """Whether the token is for this dataset."""
+        return "*" in self.datasets or dataset in self.datasets
+
+    @property
+    def origin(self) -> str:
+        """What the ledger says of entries that this token made: its name, never its secret."""
+        return f"token {self.token}"
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the token is for all datasets."""
+        return "*" in self.datasets
+
+    @property
+    def custodian(self) -> bool:
+        """Whether everything that was asked is shown."""
+        return Role.CUSTODIAN in self.roles
+
+
+def roles_of(names: object) -> frozenset[Role]:
+    """Roles from their names; `InvalidParameter` for others and for none.
+
+    >>> sorted(roles_of(["reader", "analyst"]))
+    [<Role.ANALYST: 'analyst'>, <Role.READER: 'reader'>]
+    """
+    known = {role.value: role for role in Role}
+    if not isinstance(names, (list, tuple)) or not names or any(name not in known for name in map(str, names)):
+        raise InvalidParameter(f"roles are some of {', '.join(known)}")
+    return frozenset(known[str(name)] for name in names)
+
+
+# Tokens: shown once, kept as digests, expiring, revocable, for some datasets.
+
+PREFIX: Final = "chary"
+_DAY: Final = 86_400
+_LONGEST_DAYS: Final = 3_650
+_SECRET_BYTES: Final = 32
+_NAME_BYTES: Final = 8
+_NAME: Final = re.compile(rf"[0-9a-f]{{{2 * _NAME_BYTES}}}")
+# A secret of 256 random bits cannot be guessed however fast its digest is. It is fast, so that a right token is
+# recognised at once, whoever sends wrong ones meanwhile.
+_DIGEST: Final = "sha256:"
+# Earlier versions kept slow hashes; a token of theirs has a digest from its first use on.
+_HASHER: Final = PasswordHasher()
+
+
+@dataclass(frozen=True)
+class TokenRecord:
+    """What is known of a token: everything but its secret. Times are seconds since 1970."""
+
+    token: str
+    analyst: str
+    roles: tuple[str, ...]
+    datasets: tuple[str, ...]
+    created: float
+    expires: float
+    revoked: float | None
+
+
+class BearerTokens:
+    """Makes, lists, revokes and recognises tokens.
+
+    A token reads `chary_NAME_SECRET`; its name is public, its secret is shown once and nowhere kept. Guarantee: a
+    token that is unknown, expired, revoked or has another secret is nobody's, and how long that takes tells nothing of
+    a secret.
+    """
+
+    def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
+        self._store, self._clock = store, clock or store.now
+
+    def make(self, analyst: str, *, roles: Any, datasets: Iterable[str], days: int) -> str:
+        """A new token; the only time that it is shown. `datasets` may hold "*"."""
+        label(analyst, "analyst")
+        kept = sorted({label(name, "dataset") for name in datasets})
+        if not kept:
+            raise InvalidParameter('a token is for some datasets, such as datasets=["visits"]')
+        if whole(days, "days") > _LONGEST_DAYS:
+            raise InvalidParameter(f"days are at most {_LONGEST_DAYS}")
+        name, secret, now = secrets.token_hex(_NAME_BYTES), secrets.token_urlsafe(_SECRET_BYTES), self._clock()
+        row = {"token": name, "hashed": _digest(secret), "analyst": analyst, "created": now}
+        row |= {"roles": json.dumps(sorted(roles_of(roles))), "datasets": json.dumps(kept)}
+        self._store.change(insert(TOKENS).values(**row, expires=now + days * _DAY))
+        return f"{PREFIX}_{name}_{secret}"
+
+    def recognise(self, token: str) -> Principal | None:
+        """Who a token stands for now; None for nobody."""
+        name, secret = _parts(token)
+        found = self._found(name)
+        if found is None or not self._genuine(secret, found) or not self._valid(found):
+            return None
+        return _principal(found)
+
+    def tried(self, token: str) -> str | None:
+        """The name of the token that somebody tried, rightly or not; None where none of that name was made here."""
+        name, _ = _parts(token)
+        return name if self.keeps(name) else None
+
+    def all(self) -> list[TokenRecord]:
+        """Every token that was made, oldest first."""
+        return [_record(row) for row in self._store.rows(select(TOKENS).order_by(TOKENS.c.created, TOKENS.c.token))]
+
+    def holder(self, name: str) -> Principal | None:
+        """Who the token of that name stands for, while it is valid."""
+        found = self._found(name)
+        if found is None or not self._valid(found):
+            return None
+        return _principal(found)
+
+    def keeps(self, name: str) -> bool:
+        """Whether a token of that name was made here, whatever became of it."""
+        return self._found(name) is not None
+
+    def revoke(self, name: str) -> bool:
+        """End a token now; whether there was one."""
+        statement = update(TOKENS).where(TOKENS.c.token == name, TOKENS.c.revoked.is_(None))
+        return self._store.change(statement.values(revoked=self._clock())) > 0
+
+    def _found(self, name: str) -> Any:
+        found = self._store.rows(select(TOKENS).where(TOKENS.c.token == name)) if _NAME.fullmatch(name) else []
+        return found[0] if found else None
+
+    def _valid(self, found: Any) -> bool:
+        return found.revoked is None and self._clock() < found.expires
+
+    def _genuine(self, secret: str, found: Any) -> bool:
+        """Whether the secret is that of the token."""
+        digest = _digest(secret)
+        if found.hashed.startswith(_DIGEST):
+            return hmac.compare_digest(found.hashed, digest)
+        try:
+            _HASHER.verify(found.hashed, secret)
+        except (VerificationError, InvalidHashError):
+            return False
+        same = TOKENS.c.token == found.token, TOKENS.c.hashed == found.hashed
+        self._store.change(update(TOKENS).where(*same).values(hashed=digest))
+        return True
+
+
+def _parts(token: str) -> tuple[str, str]:
+    """The name and the secret in a token, both empty in what is none."""
+    prefix, _, rest = token.partition("_")
+    name, _, secret = rest.partition("_")
+    return (name, secret) if prefix == PREFIX else ("", "")
+
+
+def _digest(secret: str) -> str:
+    return _DIGEST + hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _principal(row: Any) -> Principal:
+    return Principal(row.token, row.analyst, roles_of(json.loads(row.roles)), frozenset(json.loads(row.datasets)))
+
+
+def _record(row: Any) -> TokenRecord:
+    roles = tuple(str(Role(role)) for role in json.loads(row.roles))
+    return TokenRecord(
+        row.token, row.analyst, roles, tuple(json.loads(row.datasets)), row.created, row.expires, row.revoked
+    )

@@ -1,0 +1,1 @@
+"""What a service does behind its routes and pages."""

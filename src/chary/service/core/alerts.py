@@ -1,0 +1,256 @@
+"""Alerts: questions that are asked again on new data, as they are kept and shown."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+from apscheduler.triggers.cron import CronTrigger
+from sqlalchemy import Insert, Select, func, insert, literal, select, update
+
+from chary.errors import InvalidParameter
+from chary.numbers import exact
+from chary.service.auth.tokens import Principal
+from chary.service.core.requests import Wish
+from chary.service.store.store import ServiceStore
+from chary.service.store.tables import STANDING
+
+APPEND: Final = "append"
+# The version of one that was asked about none yet.
+NEVER: Final = -1
+ACTIVE, PAUSED, ENDED = "active", "paused", "ended"
+TELL: Final = ("hits", "all")
+# Whoever asks a standing question has so long before another process may take it for dead.
+_LEASE: Final = 300.0
+# All of them are looked at again and again, so nobody has more on one dataset.
+MOST: Final = 100
+LONGEST_CRONTAB: Final = 100
+# So many next times are kept: one for each standing question of a large service.
+KEPT: Final = 10_000
+
+
+@dataclass(frozen=True)
+class StandingQuestion:
+    """One standing question. `every` is "append" or the five fields of a crontab, in UTC; `share` the most that all its
+    calls may be charged together; `version` the last one of the dataset about which it was asked, or `NEVER`."""
+
+    standing: str
+    analyst: str
+    token: str
+    dataset: str
+    wish: Wish
+    every: str
+    share: Fraction
+    tell: str
+    webhook: str | None
+    created: float
+    state: str
+    version: int
+    looked: float
+    charged: float
+    hits: int
+    runs: int
+
+    def came(self, now: float) -> bool:
+        """Whether its time has come since somebody last looked; that of an append always has."""
+        if self.every == APPEND:
+            return True
+        coming = next_time(self.every, self.looked)
+        return coming is not None and coming <= now
+
+    def due(self, version: int, now: float) -> bool:
+        """Whether it is asked now: at a time that has come, about rows that it was not asked about."""
+        return self.state == ACTIVE and version > self.version and self.came(now)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that is told of it."""
+        told = {name: value for name, value in vars(self).items() if name not in ("wish", "share", "token")}
+        return told | {"asked": self.wish.written(), "share": str(self.share)}
+
+
+class StandingBook:
+    """Keeps standing questions in the service's database, so that they outlive it."""
+
+    def __init__(self, store: ServiceStore, clock: Callable[[], float] | None = None) -> None:
+        self._store, self.clock = store, clock or store.now
+
+    def add(
+        self,
+        who: Principal,
+        dataset: str,
+        wish: Wish,
+        version: int,
+        *,
+        every: str,
+        share: Any,
+        tell: str,
+        webhook: str | None,
+        key: str | None = None,
+    ) -> StandingQuestion:
+        """A new one, as if it had been asked about this version; under a key that came before, the one that it made.
+
+        Errors: `InvalidParameter` for what is no time, no share, or nothing to be told, above `MOST`, and for a key
+        under which something else stands.
+        """
+        part = exact(share, "share")
+        if not 0 < part <= 1:
+            raise InvalidParameter("share must lie between 0 and 1, such as 0.1")
+        if tell not in TELL:
+            raise InvalidParameter(f"tell is one of {', '.join(TELL)}")
+        name, now = named(who, dataset, secrets.token_hex(16) if key is None else key), self.clock()
+        check_every(every, now)
+        row: dict[str, Any] = {"standing": name, "analyst": who.analyst, "token": who.token, "dataset": dataset}
+        row |= {"asked": json.dumps(wish.written()), "every": every, "share": str(part), "tell": tell}
+        row |= {"webhook": webhook, "created": now, "state": ACTIVE, "version": version, "looked": now}
+        self._store.add_once(_unless_too_many(row | {"charged": 0.0, "hits": 0, "runs": 0, "busy": 0.0}), "standing")
+        rows = self._store.rows(_row_of(name))
+        if not rows:
+            raise InvalidParameter(f"an analyst has at most {MOST} standing questions on a dataset: end one")
+        return _same(_standing(rows[0]), wish, every=every, share=part, tell=tell, webhook=webhook)
+
+    def under(
+        self, who: Principal, dataset: str, wish: Wish, *, share: Any, key: str, **said: Any
+    ) -> StandingQuestion | None:
+        """What stands under a key, whatever became of it; None for nothing, `InvalidParameter` for something else."""
+        rows = self._store.rows(_row_of(named(who, dataset, key)))
+        return _same(_standing(rows[0]), wish, share=exact(share, "share"), **said) if rows else None
+
+    def found(self, name: str) -> StandingQuestion:
+        """The standing question of that name, which there is."""
+        return _standing(self._store.rows(_row_of(name))[0])
+
+    def named(self, name: str) -> StandingQuestion | None:
+        """The standing question of that name, if there is one."""
+        rows = self._store.rows(_row_of(name))
+        return _standing(rows[0]) if rows else None
+
+    def all(
+        self,
+        dataset: str | None = None,
+        *,
+        active: bool = False,
+        analyst: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+    ) -> list[StandingQuestion]:
+        """All of them, oldest first: on one dataset, of one analyst, if one is named; after so many, so many."""
+        statement = select(STANDING).order_by(STANDING.c.created, STANDING.c.standing).offset(after).limit(limit)
+        if dataset is not None:
+            statement = statement.where(STANDING.c.dataset == dataset)
+        if analyst is not None:
+            statement = statement.where(STANDING.c.analyst == analyst)
+        if active:
+            statement = statement.where(STANDING.c.state == ACTIVE)
+        return [_standing(row) for row in self._store.rows(statement)]
+
+    def held(self, rows: str) -> AbstractContextManager[None]:
+        """Hold the rows of a dataset against all processes, if nobody has them; `Refusal` where somebody does."""
+        return self._store.held(rows, 0)
+
+    def take(self, name: str) -> StandingQuestion | None:
+        """Take one to ask it, as it is now; None while somebody else has it.
+
+        On a server nobody else has one while its rows are held: whoever had it is dead, and need not be waited for.
+        """
+        now = self.clock()
+        free = update(STANDING).where(STANDING.c.standing == name)
+        if not self._store.on_server:
+            free = free.where(STANDING.c.busy < now)
+        return self.found(name) if self._store.change(free.values(busy=now + _LEASE)) else None
+
+    def look(self, standing: StandingQuestion, now: float) -> None:
+        """Its time has come and nothing was new: it waits for its next time. Whoever has it keeps it."""
+        if standing.every != APPEND:
+            self._store.change(update(STANDING).where(STANDING.c.standing == standing.standing).values(looked=now))
+
+    def turn(self, name: str, state: str) -> StandingQuestion:
+        """Pause one, let it go on, or end it; whoever asks it now goes on asking.
+
+        One that goes on is asked about the rows of then, not about versions that came meanwhile. Errors:
+        `InvalidParameter` for another state, and for one that ended.
+        """
+        here = update(STANDING).where(STANDING.c.standing == name, STANDING.c.state != ENDED)
+        if not self._store.change(here.values(state=state_of(state))):
+            raise InvalidParameter("this standing question has ended: let a new one stand")
+        return self.found(name)
+
+    def keep(self, name: str, **changed: Any) -> None:
+        """Write down what became of one, and let it go."""
+        self._store.change(update(STANDING).where(STANDING.c.standing == name).values(busy=0.0, **changed))
+
+
+def state_of(said: str) -> str:
+    """What may become of a standing question; `InvalidParameter` for anything else."""
+    if said not in (ACTIVE, PAUSED, ENDED):
+        raise InvalidParameter(f"a standing question is {ACTIVE}, {PAUSED} or {ENDED}")
+    return said
+
+
+def check_every(every: str, now: float) -> None:
+    """Refuse what is no time, and one that never comes, such as 31 February."""
+    if len(every) > LONGEST_CRONTAB:
+        raise InvalidParameter(f"every is longer than the {LONGEST_CRONTAB} characters that a crontab may have")
+    if every != APPEND and next_time(every, now) is None:
+        raise InvalidParameter("every is a time that never comes")
+
+
+@lru_cache(maxsize=KEPT)
+def next_time(every: str, looked: float) -> float | None:
+    """When a crontab comes next after somebody looked, in seconds since 1970; None for one that never does.
+
+    It takes a while to work out, and is asked for at every look.
+
+    >>> next_time("0 0 * * *", 0.0)
+    86400.0
+    """
+    after = datetime.fromtimestamp(looked, UTC) + timedelta(microseconds=1)
+    coming = trigger_of(every).get_next_fire_time(None, after)
+    return None if coming is None else coming.timestamp()
+
+
+def trigger_of(every: str) -> CronTrigger:
+    """The times of a crontab, in UTC; `InvalidParameter` for what is none.
+
+    >>> str(trigger_of("0 6 * * mon"))
+    "cron[month='*', day='*', day_of_week='mon', hour='6', minute='0']"
+    """
+    try:
+        return CronTrigger.from_crontab(every, timezone=UTC)
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise InvalidParameter('every is "append", or the five fields of a crontab, such as "0 6 * * mon"')
+
+
+def _row_of(name: str) -> Select[Any]:
+    return select(STANDING).where(STANDING.c.standing == name)
+
+
+def _unless_too_many(row: dict[str, Any]) -> Insert:
+    """Insert it, unless `MOST` of its analyst stand on its dataset; to count and to insert is one statement."""
+    own = [STANDING.c[name] == row[name] for name in ("analyst", "dataset")]
+    standing = select(func.count()).select_from(STANDING).where(*own, STANDING.c.state != ENDED).scalar_subquery()
+    values = [literal(value, STANDING.c[name].type) for name, value in row.items()]
+    return insert(STANDING).from_select(list(row), select(*values).where(standing < MOST))
+
+
+def named(who: Principal, dataset: str, key: str) -> str:
+    """The name of what somebody lets stand under a key."""
+    return hashlib.sha256(json.dumps([who.analyst, dataset, key]).encode()).hexdigest()[:16]
+
+
+def _same(standing: StandingQuestion, wish: Wish, **said: Any) -> StandingQuestion:
+    kept = Wish.of_written(json.dumps(wish.written()))
+    if standing.wish == kept and all(getattr(standing, name) == value for name, value in said.items()):
+        return standing
+    raise InvalidParameter("something else stands under this request key: give it another one")
+
+
+def _standing(row: Any) -> StandingQuestion:
+    said = {name: value for name, value in row._mapping.items() if name not in ("asked", "share", "busy")}
+    return StandingQuestion(**said, wish=Wish.of_written(row.asked), share=Fraction(row.share))

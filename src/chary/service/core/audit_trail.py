@@ -1,0 +1,157 @@
+"""The audit log of a service: hash-chained records of who did what, and from where."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from typing import Any, Final, cast
+
+from sqlalchemy import insert, select
+
+from chary.ledger import Ledger
+from chary.ledger.entries import now
+from chary.service.auth.tokens import Principal
+from chary.service.store.store import ServiceStore
+from chary.service.store.tables import TRAIL
+
+# The audit trail: who asked what, from which token, before it was asked; each entry sealed with the one before it.
+
+_FIRST: Final = "0" * 64
+
+
+@dataclass(frozen=True)
+class TrailEntry:
+    """One thing that somebody asked to be done. `request` is the key under which the ledger has the call, if any."""
+
+    number: int
+    time: str
+    token: str
+    analyst: str
+    dataset: str
+    action: str
+    request: str | None
+    asked: str
+    sealed: str
+
+
+class AuditTrail:
+    """An entry for every request that could change anything, written before it is done.
+
+    Together with the ledger it says what became of each: the ledger has the calls by analyst and request key.
+    Guarantee: an entry that was changed, removed or moved afterwards is found by `broken`, unless all that follow were
+    made anew.
+    """
+
+    def __init__(self, store: ServiceStore) -> None:
+        self._store = store
+        self._waiting: list[tuple[dict[str, Any], Future[int]]] = []
+        self._queue, self._writing = threading.Lock(), threading.Lock()
+
+    def add(self, who: Principal, dataset: str, action: str, asked: Mapping[str, Any], request: str | None) -> int:
+        """Write one; returns its number. What several threads add at once is written in one transaction."""
+        entry: dict[str, Any] = {
+            "time": now(),
+            "token": who.token,
+            "analyst": who.analyst,
+            "dataset": dataset,
+            "action": action,
+            "request": request,
+            "asked": json.dumps(asked, sort_keys=True),
+        }
+        mine: Future[int] = Future()
+        with self._queue:
+            self._waiting.append((entry, mine))
+        with self._writing:
+            if not mine.done():
+                self._write()
+        return mine.result()
+
+    def _write(self) -> None:
+        with self._queue:
+            taken, self._waiting = self._waiting, []
+        try:
+            numbers = self._written([entry for entry, _ in taken])
+        except BaseException as error:  # each of them hears of it, and none was written
+            for _, each in taken:
+                each.set_exception(error)
+        else:
+            for number, (_, each) in zip(numbers, taken, strict=True):
+                each.set_result(number)
+
+    def _written(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[int]:
+        last = select(TRAIL.c.number, TRAIL.c.sealed).order_by(TRAIL.c.number.desc()).limit(1)
+        with self._store.transaction("trail") as connection:
+            found = connection.execute(last).first()
+            first, before = (found.number + 1, found.sealed) if found else (1, _FIRST)
+            rows = []
+            for number, entry in enumerate(entries, first):
+                row = dict(entry) | {"number": number}
+                before = _sealed(row, before)
+                rows.append(row | {"sealed": before})
+            connection.execute(insert(TRAIL), rows)
+        return range(first, first + len(rows))
+
+    def entries(self, after: int = 0, limit: int = 100) -> list[TrailEntry]:
+        """So many entries from that number on, oldest first."""
+        found = self._store.rows(select(TRAIL).where(TRAIL.c.number > after).order_by(TRAIL.c.number).limit(limit))
+        return [TrailEntry(**row._mapping) for row in found]
+
+    def done(self, dataset: str, action: str) -> list[TrailEntry]:
+        """All entries of one action on one dataset, oldest first."""
+        here = select(TRAIL).where(TRAIL.c.dataset == dataset, TRAIL.c.action == action).order_by(TRAIL.c.number)
+        return [TrailEntry(**row._mapping) for row in self._store.rows(here)]
+
+    def broken(self) -> int | None:
+        """The number of the first entry that is not as it was written; None if all are."""
+        before = _FIRST
+        for expected, entry in enumerate(self.entries(limit=2**31), 1):
+            row = {name: value for name, value in asdict(entry).items() if name != "sealed"}
+            if entry.number != expected or entry.sealed != _sealed(row, before):
+                return expected
+            before = entry.sealed
+        return None
+
+
+def _sealed(row: Mapping[str, Any], before: str) -> str:
+    written = json.dumps([before, dict(row)], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(written.encode()).hexdigest()
+
+
+# What entries were asked through: a ledger whose writes all say so.
+
+_MARKED: Final = frozenset({"reserve", "set_share", "note"})
+
+
+def asked_through(ledger: Ledger, origin: str) -> Ledger:
+    """The same ledger; what is reserved, capped or noted through it has this origin in its entry, and so in the chain.
+
+    An origin is public: the name of a token, never its secret.
+
+    >>> from chary.ledger import Amount, MemoryLedger, Terms
+    >>> ledger = MemoryLedger()
+    >>> ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
+    >>> call = asked_through(ledger, "token 1f").reserve("visits", "ann", "count", "{}", Amount(4))
+    >>> ledger.call(call.call).origin
+    'token 1f'
+    """
+    return cast("Ledger", _AskedThrough(ledger, origin))
+
+
+class _AskedThrough:
+    def __init__(self, ledger: Ledger, origin: str) -> None:
+        self._ledger, self._origin = ledger, origin
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._ledger, name)
+        if name not in _MARKED:
+            return found
+        return lambda *arguments, **options: found(*arguments, **options, origin=self._origin)
+
+    def __repr__(self) -> str:
+        return repr(self._ledger)

@@ -1,0 +1,280 @@
+"""Calculations off the event loop, with a fair queue among analysts."""
+
+import asyncio
+import ctypes
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from chary.client.problems import Refusal
+
+# What waits to be done: of each analyst in order, of all analysts in turn, and of none too much.
+
+_Item = TypeVar("_Item")
+# So many may wait for each thread before further ones are sent away, whosever they are.
+WAITING: Final = 32
+# Long enough that some of them have ended by then.
+_AGAIN: Final = "2"
+
+
+class Turns(Generic[_Item]):
+    """Things that wait, and how many of each analyst are there, waiting or under way. Not locked.
+
+    Guarantee: who has few of them waits for at most one of each other analyst between two of his own; `most` are there
+    at once, of one analyst `each`.
+
+    >>> turns = Turns[str](most=5, each=3)
+    >>> for analyst, item in [("ann", "a1"), ("ann", "a2"), ("ann", "a3"), ("bob", "b1")]:
+    ...     turns.add(analyst, item)
+    >>> [turns.next() for _ in range(5)]
+    ['a1', 'b1', 'a2', 'a3', None]
+    """
+
+    def __init__(self, most: int, each: int) -> None:
+        self._most, self._each = most, each
+        self._waiting: dict[str, deque[_Item]] = {}
+        self._there: Counter[str] = Counter()
+
+    def add(self, analyst: str, item: _Item) -> None:
+        """One more; `Refusal` with status 429 above `each`, with 503 above `most`."""
+        if self._there[analyst] >= self._each:
+            told = f"{self._each} calls of this analyst wait or run already: ask again when some of them have ended"
+            raise Refusal(429, told, Retry_After=_AGAIN)
+        if self._there.total() >= self._most:
+            raise Refusal(503, "too many calls wait already; ask again later under the same key", Retry_After=_AGAIN)
+        self._there[analyst] += 1
+        self._waiting.setdefault(analyst, deque()).append(item)
+
+    def next(self) -> _Item | None:
+        """The first one of whoever's turn it is, which waits no more; None where nothing waits."""
+        if not self._waiting:
+            return None
+        analyst = next(iter(self._waiting))
+        items = self._waiting.pop(analyst)
+        item = items.popleft()
+        if items:
+            self._waiting[analyst] = items  # behind all others
+        return item
+
+    def ended(self, analyst: str) -> None:
+        """One of them is not there any more."""
+        self._there[analyst] -= 1
+        self._there += Counter()  # names without any are forgotten
+
+    def all(self) -> list[_Item]:
+        """Everything that waits, which waits no more."""
+        found = [item for items in self._waiting.values() for item in items]
+        self._waiting.clear()
+        return found
+
+
+# Calculations such as quotes: of all analysts in turn, none too many, and stopped where they take too long.
+#
+# A quote reads nothing, charges nothing and writes nothing, so nothing is lost when it is cut off. It is cut off in its
+# own thread, by an exception that Python raises there between two instructions.
+
+_Found = TypeVar("_Found")
+# How often the clock is looked at, and how long after one exception the next is raised, should code have caught it.
+_LOOK: Final = 0.05
+_TRIED_AGAIN: Final = 1.0
+# So long what is under way may go on when the service stops.
+_LAST: Final = 2.0
+# Code that may be between taking a lock, or half of a record, and the block that gives it back: it is never cut off.
+_WHOLE: Final = (
+    "chary.data.engines",
+    "chary.ledger",
+    "chary.service.store",
+    "chary.session.opening",
+    "concurrent.futures",
+    "duckdb",
+    "importlib",
+    "logging",
+    "psycopg",
+    "queue",
+    "sqlalchemy",
+    "sqlite3",
+    "threading",
+)
+_raise_in: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+
+class Overdue(BaseException):
+    """Raised in a thread whose calculation takes too long; no `except Exception` on the way holds it up."""
+
+
+class _Settled(BaseException):
+    """Takes the place of what was to be raised in a thread, and is caught there at once."""
+
+
+@dataclass(eq=False)
+class _Running:
+    """A calculation under way: in which thread, until when, when it may be cut off again, whether it has ended."""
+
+    thread: int
+    until: float
+    again: float = 0.0
+    over: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def end(self) -> None:
+        """From here on nobody cuts it off, and what was to be raised is not; called in its own thread."""
+        with self.lock:
+            self.over = True
+        if self.again:
+            _settle(self.thread)
+
+    def cut(self, now: float) -> None:
+        """Raise in its thread, unless it has ended or is in code that must be left whole."""
+        with self.lock:
+            if not self.over and now >= self.again and not _whole(sys._current_frames().get(self.thread)):
+                self.again = now + _TRIED_AGAIN
+                _raise_in(ctypes.c_ulong(self.thread), ctypes.py_object(Overdue))
+
+
+class Deadlines:
+    """Cuts calculations off that take longer than so many seconds.
+
+    Guarantee: `within` returns what the work found, or raises `Refusal` with status 503 soon after its time, where the
+    work is Python code whose single operations are short, as those on numbers of limited size are. What is in the midst
+    of a ledger, a database or an import goes on until it has left that. When the service stops, all have two seconds.
+
+    >>> Deadlines(lambda: False).within(5, lambda: 6 * 7)
+    42
+    """
+
+    def __init__(self, stopping: Callable[[], bool]) -> None:
+        self._stopping, self._stops = stopping, float("inf")
+        self._running: set[_Running] = set()
+        self._begun = threading.Event()
+        self._lock = threading.Lock()
+        self._watching = False
+
+    def within(self, seconds: float, work: Callable[[], _Found]) -> _Found:
+        """Do the work in this thread."""
+        running = _Running(threading.get_ident(), time.monotonic() + seconds)
+        try:
+            try:
+                self._watch(running)
+                return work()
+            finally:
+                running.end()
+        except Overdue:
+            running.end()
+        finally:
+            with self._lock:
+                self._running.discard(running)
+        raise Refusal(503, f"this takes longer than {seconds:g} seconds: ask for less at once", Retry_After="60")
+
+    def _watch(self, running: _Running) -> None:
+        with self._lock:
+            self._running.add(running)
+            if not self._watching:
+                self._watching = True
+                threading.Thread(target=self._look, name="chary-deadlines", daemon=True).start()
+        self._begun.set()
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(_LOOK)
+            now = time.monotonic()
+            with self._lock:
+                running = list(self._running)
+                if not running:
+                    self._begun.clear()
+            if self._stopping():
+                self._stops = min(self._stops, now + _LAST)
+            for each in running:
+                if now > min(each.until, self._stops):
+                    each.cut(now)
+            self._begun.wait()
+
+
+class _Waiting(NamedTuple):
+    analyst: str
+    work: Callable[[], Any]
+    future: "Future[Any]"
+
+
+class Calculations:
+    """Works out what is asked of public figures alone, so much at once, for all analysts in turn.
+
+    Guarantee: that of `Turns` and of `Deadlines`. Errors: `Refusal` with status 429 for more than one analyst may have
+    under way, 503 for more than may wait, for what takes too long, and when the service stops.
+    """
+
+    def __init__(self, threads: int, each: int, seconds: float, stopping: Callable[[], bool]) -> None:
+        self.deadlines, self.seconds = Deadlines(lambda: self._closed or stopping()), seconds
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="chary-quote")
+        self._turns = Turns[_Waiting](threads * (WAITING + 1), each)
+        self._lock, self._closed = threading.Lock(), False
+
+    async def of(self, analyst: str, work: Callable[[], _Found]) -> _Found:
+        """What the work finds."""
+        future: Future[_Found] = Future()
+        with self._lock:
+            if self._closed:
+                raise Refusal(503, "the service stops", Retry_After="2")
+            self._turns.add(analyst, _Waiting(analyst, work, future))
+            self._pool.submit(self._turn)
+        return await asyncio.wrap_future(future)
+
+    def now(self, work: Callable[[], _Found]) -> _Found:
+        """What the work finds, at once and in this thread: for what the service does by itself."""
+        return self.deadlines.within(self.seconds, work)
+
+    def close(self) -> None:
+        """Begin nothing more, and cut off what is under way."""
+        with self._lock:
+            self._closed = True
+            waiting = self._turns.all()
+        for each in waiting:
+            if each.future.set_running_or_notify_cancel():
+                each.future.set_exception(Refusal(503, "the service stops", Retry_After="2"))
+        self._pool.shutdown(wait=False)
+
+    def _turn(self) -> None:
+        with self._lock:
+            waiting = self._turns.next()
+        if waiting is None:
+            return  # what waited was given back, since the service stops
+        try:
+            if waiting.future.set_running_or_notify_cancel():
+                self._do(waiting)
+        finally:
+            with self._lock:
+                self._turns.ended(waiting.analyst)
+
+    def _do(self, waiting: _Waiting) -> None:
+        try:
+            found = self.deadlines.within(self.seconds, waiting.work)
+        except BaseException as error:
+            waiting.future.set_exception(error)
+        else:
+            waiting.future.set_result(found)
+
+
+def _settle(thread: int) -> None:
+    """Drop what is to be raised in this thread. To raise nothing would not do: the interpreter would go on looking for
+    what it was told of at every call, and never get further where calls are traced."""
+    try:
+        _raise_in(ctypes.c_ulong(thread), ctypes.py_object(_Settled))
+        while True:
+            pass
+    except _Settled:
+        return
+
+
+def _whole(frame: FrameType | None) -> bool:
+    """Whether code that must be left whole is among what a calculation is in; what called it is not looked at."""
+    while frame is not None and frame.f_code is not Deadlines.within.__code__:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith(_WHOLE):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,382 @@
+"""Datasets of a service: sessions, what they are charged, answers that are shared, reports."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import and_, insert, select
+
+from chary.amounts import Amount
+from chary.answers import Answer, handed_out
+from chary.calls.call import Call
+from chary.client.problems import Refusal
+from chary.client.wire import in_typed, of_typed
+from chary.core.history import numbered
+from chary.core.plan import Interaction
+from chary.core.transaction import Spine
+from chary.data import CSV
+from chary.errors import InvalidParameter, RequestConflict, UnknownHeld
+from chary.filters import Budget
+from chary.ledger import CallRecord, Ledger, State
+from chary.report.content import ReportedCall
+from chary.report.public_report import PublicReport
+from chary.service.auth.tokens import Principal
+from chary.service.config import DatasetOptions, ServiceConfig
+from chary.service.core.audit_trail import asked_through
+from chary.service.store.store import ServiceStore
+from chary.service.store.tables import REQUESTS
+from chary.session import Session, open, open_series
+
+# What the calls of a dataset took so far, kept between looks at its ledger.
+
+# So many are kept at least before neighbours in time are taken together: a picture has fewer steps.
+MOST: Final = 1_000
+
+
+class Charge(NamedTuple):
+    """What calls of one analyst and one kind took of the budget: one call, or several that followed one another.
+
+    `time` is when the last of them was asked, `basic` what they added to the basic account.
+    """
+
+    time: str
+    analyst: str
+    kind: str
+    tests: int
+    hits: int
+    charged: Amount
+    basic: int
+    calls: int = 1
+
+
+@dataclass
+class ChargesSoFar:
+    """Only what came since the last look is read; calls that were under way are looked at again, one by one.
+
+    However long the ledger is, there are about `MOST` charges at most, or one for each analyst and kind.
+    """
+
+    _after: int = 0
+    _waiting: tuple[int, ...] = ()
+    _done: list[Charge] = field(default_factory=list)
+    _most: int = 2 * MOST
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def all(self, ledger: Ledger, dataset: str) -> list[Charge]:
+        """In the order of their times. A look that fails leaves nothing behind, so that each call counts once."""
+        with self._lock:
+            after, waiting, done = self._after, list[CallRecord](), list[CallRecord]()
+            for record in chain(map(ledger.call, self._waiting), ledger.calls(dataset, after=after)):
+                after = max(after, record.number)
+                (waiting if record.state == State.RESERVED else done).append(record)
+            self._add([_charge(record) for record in done])
+            self._after, self._waiting = after, tuple(record.number for record in waiting)
+            found = [*self._done, *(_charge(record) for record in waiting)]
+        return sorted(found, key=lambda charge: charge.time)
+
+    def _add(self, charges: list[Charge]) -> None:
+        for charge in charges:
+            self._done.append(charge)
+            if len(self._done) > self._most:
+                self._done = _fewer(self._done)
+                self._most = 2 * max(MOST, len(self._done))
+
+
+def _charge(record: CallRecord) -> Charge:
+    tests, hits = record.tests or 0, record.hits or 0
+    return Charge(record.created, record.analyst, record.kind, tests, hits, record.charged, record.basic)
+
+
+def _fewer(charges: list[Charge]) -> list[Charge]:
+    """At most `MOST` charges, if there are not more analysts and kinds. The first that took anything stays as it is,
+    since rates are told from its time on."""
+    first = next((place for place, charge in enumerate(charges) if charge.charged != Amount(0)), len(charges))
+    before, alone, rest = charges[:first], charges[first : first + 1], charges[first + 1 :]
+    size, found = 2, charges
+    while len(found) > MOST and size < 2 * len(charges):
+        found = [*_together(before, size), *alone, *_together(rest, size)]
+        size *= 2
+    return found
+
+
+def _together(charges: list[Charge], size: int) -> list[Charge]:
+    """Of each so many charges those of one analyst and kind together."""
+    found = []
+    for start in range(0, len(charges), size):
+        sums: dict[tuple[str, str], Charge] = {}
+        for charge in charges[start : start + size]:
+            before = sums.get((charge.analyst, charge.kind))
+            sums[charge.analyst, charge.kind] = charge if before is None else _sum(before, charge)
+        found += sorted(sums.values(), key=lambda charge: charge.time)
+    return found
+
+
+def _sum(first: Charge, then: Charge) -> Charge:
+    tests, hits, charged = first.tests + then.tests, first.hits + then.hits, first.charged + then.charged
+    time, basic, calls = max(first.time, then.time), first.basic + then.basic, first.calls + then.calls
+    return Charge(time, first.analyst, first.kind, tests, hits, charged, basic, calls)
+
+
+# Datasets that are served: each opened once, asked by many analysts in sessions that share its rows and ledger.
+
+
+@dataclass(frozen=True)
+class Served:
+    """One dataset: the session that opened it, and whether its answers are shared among analysts.
+
+    `growing` guards appends: one at a time. It is held together with `rows_of` in the service's database.
+    """
+
+    name: str
+    session: Session
+    shared: bool
+    growing: threading.Lock
+    charges: ChargesSoFar = field(default_factory=ChargesSoFar, repr=False, compare=False)
+
+    def asked_by(self, analyst: str, on_step: Callable[[str], None] | None = None) -> Session:
+        """A session of one analyst on the same rows and the same ledger; it is not closed."""
+        spine = self.session.spine
+        return Session(replace(spine, analyst=analyst, on_step=on_step or spine.on_step))
+
+    def acting(self, who: Principal, on_step: Callable[[str], None] | None = None) -> Session:
+        """The same for whatever is written: what it charges, caps or appends names the token in the ledger."""
+        spine = self.asked_by(who.analyst, on_step).spine
+        return Session(replace(spine, ledger=asked_through(spine.ledger, who.origin)))
+
+    def replaying(self, analyst: str) -> Session:
+        """The same, which tells what the ledger has under request keys, and asks nothing."""
+        return Session(replace(self.session.spine, analyst=analyst, replays=True))
+
+    def shown_of(self, who: Principal) -> str | None:
+        """The analyst whose calls alone somebody is shown; None for whoever is shown those of all."""
+        return None if self.shared or who.custodian else who.analyst
+
+    def shows(self, who: Principal, analyst: str) -> bool:
+        """Whether somebody is shown the questions and answers of an analyst."""
+        return self.shown_of(who) in (None, analyst)
+
+
+class ServedDatasets(Mapping[str, Served]):
+    """The datasets by name."""
+
+    def __init__(self, served: Mapping[str, Served]) -> None:
+        self._served = dict(served)
+
+    def __getitem__(self, name: str) -> Served:
+        return self._served[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._served)
+
+    def __len__(self) -> int:
+        return len(self._served)
+
+    def for_(self, who: Principal, name: str) -> Served:
+        """The dataset, for somebody whose token is for it; any other is not there, whether it exists or not."""
+        if name not in self._served or not who.sees(name):
+            raise Refusal(404, "this token is for no dataset of that name")
+        return self._served[name]
+
+    def close(self) -> None:
+        """Close rows and ledgers; everything can be reopened."""
+        for served in self._served.values():
+            served.session.close()
+
+
+def rows_of(dataset: str) -> str:
+    """The name that a process holds while the rows of a dataset must not change, or while it changes them."""
+    return f"rows of {dataset}"
+
+
+def opened_datasets(config: ServiceConfig) -> ServedDatasets:
+    """Open every dataset of a chary.toml, and set the shares it names of analysts without a cap; all or none."""
+    with ExitStack() as undo:
+        served = {}
+        for name, options in config.dataset.items():
+            session = _opened(config, name, options)
+            undo.callback(session.close)
+            for analyst, share in options.shares.items():
+                # Whoever has a cap keeps it: a custodian may have changed it since.
+                if session.spine.ledger.analyst_balance(session.spine.dataset, analyst).capacity is None:
+                    session.set_share(analyst, share)
+            served[name] = Served(name, session, options.share_answers, threading.Lock())
+        undo.pop_all()
+    return ServedDatasets(served)
+
+
+def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
+    budget = None if said.epsilon is None else Budget(said.epsilon, said.delta)
+    common: dict[str, Any] = {"ledger": config.place(config.ledger(name)), "budget": budget, "dataset": name}
+    common |= {"filter": said.filter, "grain": said.grain, "approximate_delta": said.approximate_delta}
+    common |= {"witness": None if said.witness is None else config.place(said.witness)}
+    common |= {"csv": None if said.csv is None else CSV(**said.csv)}
+    file = config.place(said.file)
+    if said.series is not None:
+        return _series(file, said, common)
+    if (said.unit is None) != said.each_row:
+        raise InvalidParameter(f"dataset {name!r}: say what is protected: unit, or each-row = true")
+    common |= {"table": said.table, "relation": said.relation, "infer_types": said.infer_types}
+    columns = None if said.columns is None else dict(said.columns)
+    return open(file, privacy_unit=said.unit, columns=columns, unpivot=said.unpivot, **common)
+
+
+def _series(file: str, said: DatasetOptions, common: dict[str, Any]) -> Session:
+    if said.sensitivity is None or said.series is None:
+        raise InvalidParameter("a series needs the most that one unit changes a count, such as sensitivity = 1")
+    ordered = common | {"order_by": said.order_by, "labels": said.labels}
+    return open_series(file, column=said.series, sensitivity=said.sensitivity, **ordered)
+
+
+# Answers that analysts share: a question that somebody asked about the rows of now is told again, for free.
+
+_UNKNOWN: Final = object()
+
+
+class SharedAnswers:
+    """Which answers are told again.
+
+    Guarantee: a request key has one answer. Whether it is that of its own call, or that of a call of somebody else, is
+    written down before either is asked or told, and stays so whatever is asked or appended later, in every process.
+    """
+
+    def __init__(self, store: ServiceStore) -> None:
+        self._store = store
+
+    def told(self, session: Session, call: Call[Any], request: str) -> Answer | None:
+        """What somebody was answered to this very question, about the rows of now: it is public, and telling is free.
+
+        None where nobody asked it since the rows last changed, where the key was asked by a call of its own, and for
+        what is several calls, or goes on with an outcome that was held. Errors: `RequestConflict` for a key that came
+        before with another question.
+        """
+        spine = session.spine
+        if type(call).perform is not Call.perform:
+            return None
+        bound = call.bind(spine)
+        number = None if bound.held is not None else self._number(spine, bound, request)
+        if number is None:
+            return None
+        found = _call(spine, number)
+        # A ledger that was restored to an older state may have no or another call under the number by now.
+        asked = spine.dataset, bound.kind, bound.text(), State.SETTLED
+        if found is None or (found.dataset, found.kind, found.body, found.state) != asked:
+            raise RequestConflict("this request key was used before with another question")
+        told: Answer = handed_out(bound.present(found.outcome, number), spine)
+        return told
+
+    def _number(self, spine: Spine, bound: Interaction, request: str) -> int | None:
+        """The call whose answer the key has; None for its own."""
+        key = {"dataset": spine.dataset, "analyst": spine.analyst, "request": request}
+        kept = self._kept(key)
+        if kept is _UNKNOWN and spine.replays:
+            return None
+        if kept is _UNKNOWN:
+            own = spine.ledger.replay(spine.dataset, spine.analyst, request, bound.kind, bound.text())
+            kept = self._keep(key, _latest(spine, bound) if own is None else None)
+        number: int | None = kept
+        return number
+
+    def _kept(self, key: dict[str, str]) -> Any:
+        here = and_(*(REQUESTS.c[name] == value for name, value in key.items()))
+        rows = self._store.rows(select(REQUESTS.c.call).where(here))
+        return rows[0].call if rows else _UNKNOWN
+
+    def _keep(self, key: dict[str, str], number: int | None) -> Any:
+        """Write it down, unless somebody else did; what is kept."""
+        return number if self._store.add_once(insert(REQUESTS).values(**key, call=number)) else self._kept(key)
+
+
+def _call(spine: Spine, number: int) -> CallRecord | None:
+    try:
+        return numbered(spine, number)
+    except UnknownHeld:
+        return None
+
+
+def _latest(spine: Spine, bound: Interaction) -> int | None:
+    """The call that asked this last, if it did so after the rows last changed; by their order, whatever clocks say."""
+    found = spine.ledger.last_settled(spine.dataset, bound.kind, bound.text())
+    note = None if found is None else spine.ledger.last_note(spine.dataset)
+    return None if found is None or (note is not None and found.number < note.entry) else found.number
+
+
+# Reports as they are shown: made once in a process, and kept until another is published or the ledger goes on.
+
+# Of all datasets together; those that nobody has looked at for longest go first.
+_KEPT: Final = 16
+EACH: Final = 50
+# A page has so many hits at most; the report by itself has all.
+MOST_HITS: Final = 100
+
+
+@dataclass(frozen=True)
+class ReportInPages:
+    """A report of which pages show a part: `front` has its first hits and no calls, `sums` are those of all calls."""
+
+    front: PublicReport
+    sums: dict[str, int]
+    pages: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, report: PublicReport) -> ReportInPages:
+        """Of the only dataset of a report."""
+        (found,) = report.datasets
+        sums = {"calls": len(found.calls), "found": len(found.hits)}
+        sums |= {name: sum(getattr(call, name) for call in found.calls) for name in ("tests", "hits")}
+        pages = tuple(_packed(found.calls[place : place + EACH]) for place in range(0, len(found.calls), EACH))
+        shown = replace(found, calls=(), hits=found.hits[:MOST_HITS])
+        return cls(replace(report, datasets=(shown,)), sums, pages)
+
+    def calls(self, page: int) -> tuple[ReportedCall, ...]:
+        """Those of a page, counted from 1; none beyond the last."""
+        found: tuple[ReportedCall, ...] = ()
+        if page <= len(self.pages):
+            found = of_typed(json.loads(gzip.decompress(self.pages[page - 1])))
+        return found
+
+
+class ReportsKept:
+    """What was made of reports, by what it was made of: whoever asks for it again waits for the first one."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, ...], Future[Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def text(self, key: tuple[str, ...], make: Callable[[], str]) -> bytes:
+        """A text, compressed by gzip."""
+        found: bytes = self._once(("text", *key), lambda: gzip.compress(make().encode(), mtime=0))
+        return found
+
+    def in_pages(self, key: tuple[str, ...], make: Callable[[], PublicReport]) -> ReportInPages:
+        """A report of which pages show a part."""
+        found: ReportInPages = self._once(("pages", *key), lambda: ReportInPages.of(make()))
+        return found
+
+    def _once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        with self._lock:
+            first = key not in self._kept
+            made = self._kept.setdefault(key, Future())
+            self._kept.move_to_end(key)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        if first:
+            try:
+                made.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    self._kept.pop(key, None)
+                made.set_exception(error)
+        return made.result()
+
+
+def _packed(calls: tuple[ReportedCall, ...]) -> bytes:
+    return gzip.compress(json.dumps(in_typed(calls)).encode(), mtime=0)

@@ -1,0 +1,182 @@
+"""Jobs: questions that are answered later, and followed until then."""
+
+import asyncio
+import json
+import secrets
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from sqlalchemy import delete, insert, select, update
+
+from chary.client.problems import Refusal, problem
+from chary.errors import BudgetRefused, InvalidInput, RequestConflict
+from chary.ledger import RequestUnanswered
+from chary.service.auth.tokens import Principal
+from chary.service.core.calculations import WAITING, Turns
+from chary.service.core.datasets import Served, SharedAnswers
+from chary.service.core.requests import Wish, fulfilled
+from chary.service.store.store import ServiceStore
+from chary.service.store.tables import JOBS
+
+# A process says so often that its jobs live; one that was silent three times is gone.
+BEAT: Final = 5.0
+_FORGOTTEN: Final = 86_400.0
+# What is raised where the ledger has no answer: it may lack the run, too, or have another one in its place.
+_UNANSWERED: Final = (RequestUnanswered, RequestConflict, BudgetRefused, InvalidInput)
+_STOPS: Final = "the service stops; ask again later under the same key"
+
+
+@dataclass
+class Job:
+    """One call under way: its name, whose it is, what is asked, how far it is."""
+
+    name: str
+    who: Principal
+    served: Served
+    wish: Wish
+    request: str
+    step: str = "waiting"
+    future: "Future[Any]" = field(default_factory=Future, repr=False)
+
+    def reached(self, step: str) -> None:
+        """What the spine tells of its progress."""
+        self.step = step
+
+
+@dataclass(frozen=True)
+class JobState:
+    """What is told of a job: "running", "done", "failed" or "interrupted"."""
+
+    name: str
+    dataset: str
+    state: str
+    step: str
+    wish: Wish
+    request: str
+    problem: dict[str, Any] | None
+
+
+class Jobs:
+    """Runs calls, so many at once, those of all analysts in turn.
+
+    Guarantee: a call that has begun goes on when its client is gone; nothing is kept of an answer but what the ledger
+    keeps. Errors: `Refusal` with status 429 for more calls than one analyst may have, 503 for more than may wait.
+    """
+
+    def __init__(self, store: ServiceStore, threads: int, each: int) -> None:
+        self._store, self._closed = store, False
+        self.answers = SharedAnswers(store)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="chary-call")
+        self._turns = Turns[Job](threads * (WAITING + 1), each)
+        self._running: dict[str, Job] = {}
+        self._kept: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, who: Principal, served: Served, wish: Wish, request: str) -> Job:
+        """Begin a call."""
+        job = Job(secrets.token_hex(8), who, served, wish, request)
+        job.future.set_running_or_notify_cancel()  # from now on nobody who waits for it can call it off
+        job.future.add_done_callback(lambda _: self._ended(job))
+        with self._lock:
+            if self._closed:
+                raise Refusal(503, _STOPS, Retry_After="2")
+            self._turns.add(who.analyst, job)
+            self._running[job.name] = job
+            self._pool.submit(self._turn)
+        return job
+
+    async def settled(self, job: Job, seconds: float) -> bool:
+        """Wait so long; whether it ended. A job that did not can be found by its name from now on."""
+        waiting = asyncio.wrap_future(job.future)
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait({waiting}, timeout=seconds)
+        if not done:
+            await asyncio.to_thread(self._keep, job)
+        return bool(done)
+
+    def found(self, name: str, who: Principal) -> JobState:
+        """A job of this analyst's, of a dataset that the token is for; `Refusal` with status 404 for any other."""
+        rows = self._store.rows(select(JOBS).where(JOBS.c.job == name, JOBS.c.analyst == who.analyst))
+        if not rows or not who.sees(rows[0].dataset):
+            raise Refusal(404, "there is no job of that name")
+        row, here = rows[0], self._kept.get(name)
+        lost = here is None and row.state == "running" and self._store.now() - row.touched > 3 * BEAT
+        state = "interrupted" if lost else row.state
+        step = row.step if here is None else here.step
+        told = None if row.problem is None else json.loads(row.problem)
+        return JobState(name, row.dataset, state, step, Wish.of_written(row.asked), row.request, told)
+
+    def replayed(self, state: JobState, served: Served, who: Principal) -> tuple[JobState, Any]:
+        """A job that ended, with its answer as the ledger has it; "interrupted" where the ledger has none.
+
+        Guarantee: nothing is asked or charged, whichever of the ledger and this database was restored to an older
+        state. Errors: those of reading the ledger.
+        """
+        if state.state not in ("done", "interrupted"):
+            return state, None
+        try:
+            found = fulfilled(self.answers, served, who, served.replaying(who.analyst), state.wish, state.request)
+        except _UNANSWERED:
+            return replace(state, state="interrupted"), None
+        return replace(state, state="done"), found
+
+    def beat(self) -> None:
+        """Say that the jobs of this process live, and forget those that ended a day ago."""
+        for job in list(self._kept.values()):
+            self._told(job, step=job.step)
+        self._store.change(delete(JOBS).where(JOBS.c.touched < self._store.now() - _FORGOTTEN))
+
+    def close(self, seconds: float) -> int:
+        """Begin nothing more and wait so long for what runs; returns how many calls are still running."""
+        with self._lock:
+            self._closed = True
+            waiting = self._turns.all()
+        for job in waiting:
+            job.future.set_exception(Refusal(503, _STOPS, Retry_After="2"))
+        self._pool.shutdown(wait=False)
+        with self._lock:
+            futures = [job.future for job in self._running.values()]
+        return len(wait(futures, timeout=seconds).not_done)
+
+    def _turn(self) -> None:
+        with self._lock:
+            job = self._turns.next()
+        if job is None:
+            return  # what waited was given back, since the service stops
+        try:
+            found = self._run(job)
+        except BaseException as error:
+            job.future.set_exception(error)
+        else:
+            job.future.set_result(found)
+
+    def _run(self, job: Job) -> Any:
+        session = job.served.acting(job.who, job.reached)
+        return fulfilled(self.answers, job.served, job.who, session, job.wish, job.request)
+
+    def _keep(self, job: Job) -> None:
+        row = {"job": job.name, "analyst": job.who.analyst, "dataset": job.served.name, "request": job.request}
+        row |= {"asked": json.dumps(job.wish.written()), "state": "running", "step": job.step}
+        self._store.change(insert(JOBS).values(**row, touched=self._store.now()))
+        with self._lock:
+            self._kept[job.name] = job
+        if job.future.done():
+            self._ended(job)
+
+    def _ended(self, job: Job) -> None:
+        with self._lock:
+            if self._running.pop(job.name, None) is not None:
+                self._turns.ended(job.who.analyst)
+            kept = self._kept.pop(job.name, None)
+        if kept is None:
+            return
+        error = job.future.exception()
+        given_back = isinstance(error, Refusal) and self._closed
+        told = json.dumps(problem(error)) if isinstance(error, Exception) and not given_back else None
+        state = "interrupted" if given_back else "done" if error is None else "failed"
+        self._told(job, state=state, step=job.step, problem=told)
+
+    def _told(self, job: Job, **row: Any) -> None:
+        self._store.change(update(JOBS).where(JOBS.c.job == job.name).values(**row, touched=self._store.now()))

@@ -1,0 +1,226 @@
+"""Requests of a service: calls read from JSON, their schemas, and results as JSON."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from chary.answers import Answer
+from chary.calls.call import Call, adapter, kinds, read
+from chary.calls.fields import of_code
+from chary.calls.run import Opening, Run
+from chary.client.wire import in_typed
+from chary.core.history import numbered
+from chary.data.queries.bodies import query_of
+from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
+from chary.service.auth.tokens import Principal
+from chary.service.core.datasets import Served, SharedAnswers
+from chary.service.http.json import check_fields, finite
+from chary.session import Quote, Session
+
+# What is asked through the service, as JSON that can be kept and asked again: a call, a run, a question to a run.
+
+Action = Literal["ask", "start", "question"]
+# What a run is told beside its question.
+_BESIDE: Final = {"multiplicative_weights": ("must_verify",), "sparse_weights": ("must_verify",)}
+_FLAGS: Final = frozenset({"must_verify", "only_new"})
+_OBJECTS: Final = frozenset({"priors", "targets"})
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Something to be asked: `body` is a call, or the words of a question to the run of that number.
+
+    >>> Wish("ask", {"kind": "test", "query": {"kind": "count"}, "above": 5, "epsilon": "0.1"}).kind
+    'test'
+    """
+
+    action: Action
+    body: Mapping[str, Any]
+    run: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """Its kind, as metrics count it; unknown kinds have one name."""
+        if self.action == "question":
+            return "question"
+        named = self.body.get("kind")
+        return named if isinstance(named, str) and named in kinds() else "unknown"
+
+    def written(self) -> dict[str, Any]:
+        """As JSON, from which `of_written` makes an equal one."""
+        return {"action": self.action, "body": dict(self.body), "run": self.run}
+
+    @classmethod
+    def of_written(cls, written: str) -> "Wish":
+        """The wish that was kept."""
+        said = json.loads(written)
+        return cls(said["action"], said["body"], said["run"])
+
+
+def fulfilled(
+    answers: SharedAnswers,
+    served: Served,
+    who: Principal,
+    session: Session,
+    wish: Wish,
+    request: str,
+    *,
+    begins: int | None = None,
+) -> Any:
+    """The answer, or the run that was opened; under a request key that came before the stored one, for free. With
+    `begins` a question begins so many rounds of a growing sparse vector at most.
+
+    Errors: those of the call, of `shown_call`, and of `run_shown` for a run.
+    """
+    if wish.action == "question":
+        run = run_shown(served, who, session, wish.run or 0)
+        limit = {} if begins is None or run.kind != "growing_sparse_vector" else {"begins": begins}
+        return run.ask(**words_of(run, wish.body), **limit, request=request)
+    call = shown_call(served, who, session, wish.body)
+    if wish.action == "start":
+        return session.start(opening(call), request=request)
+    if isinstance(call, Opening):
+        raise InvalidQuery("this opens a run: start it")
+    told = answers.told(session, call, request) if served.shared else None
+    return session.ask(call, request=request) if told is None else told
+
+
+def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
+    """The call of a body. `UnknownHeld` where it goes on with a call that is not shown to somebody, as for one that is
+    not there: nobody learns, takes or publishes what another analyst's call held back."""
+    call = read(body)
+    held = getattr(call, "held", None)
+    if held is not None and not served.shows(who, numbered(session.spine, held).analyst):
+        raise UnknownHeld("there is no call of that number")
+    return call
+
+
+def opening(call: Call[Any]) -> Opening[Any]:
+    """The call, if it opens a run."""
+    if not isinstance(call, Opening):
+        raise InvalidQuery("this opens no run: ask it")
+    return call
+
+
+def readable_kinds() -> dict[str, type[Call[Any]]]:
+    """The kinds of call that JSON can say: all but those that bring code of their author's."""
+    return {
+        name: kind
+        for name, kind in sorted(kinds().items())
+        if not of_code(kind) and getattr(kind, "brought", Opening.brought) is Opening.brought
+    }
+
+
+def run_shown(served: Served, who: Principal, session: Session, number: int) -> Run[Any, Any]:
+    """The run of that number; `UnknownHeld` for one that is not shown to somebody, as for one that is not there."""
+    try:
+        record = numbered(session.spine, number)
+    except UnknownHeld:
+        record = None
+    if record is None or record.dataset != session.spine.dataset or not served.shows(who, record.analyst):
+        raise UnknownHeld(f"call {number} opened no run of this dataset")
+    return session.resume(number)
+
+
+def words_of(run: Run[Any, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """The words of a question to a run, from JSON; `InvalidParameter` for others than it knows and for missing ones."""
+    known = run.words
+    allowed = [*known, *_BESIDE.get(run.kind, ())]
+    missing = [name for name, word in known.items() if word.default is inspect.Parameter.empty and name not in said]
+    told = f"a {run.kind} is asked with {', '.join(allowed) or 'no words'}"
+    check_fields(said, allowed, told)
+    if missing:
+        raise InvalidParameter(f"{told}; {missing[0]} is missing")
+    return {name: _word(name, value) for name, value in said.items()}
+
+
+def _word(name: str, value: Any) -> Any:
+    if name in _FLAGS and type(value) is not bool:
+        raise InvalidParameter(f"{name} is true or false")
+    if name in _OBJECTS and not isinstance(value, dict):
+        raise InvalidParameter(f"{name} is an object with an entry for each target")
+    if name == "query" and not isinstance(value, dict):
+        raise InvalidQuery('query is the body of a query, such as {"kind": "count"}')
+    if name == "algorithm":
+        return read(value)
+    return query_of(value) if name in ("query", "where") and isinstance(value, dict) else value
+
+
+# The bodies of calls as JSON schemas, made from their declarations: a new kind of call appears by itself.
+
+_PLACE: Final = "#/components/schemas/{model}"
+
+
+def call_schemas() -> dict[str, dict[str, Any]]:
+    """A schema for each kind that JSON can say, by the name of its class, and those that they share."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, kind in readable_kinds().items():
+        schema = adapter(kind).json_schema(ref_template=_PLACE, mode="validation")
+        found |= schema.pop("$defs", {})
+        schema["properties"] = {"kind": {"const": name}} | schema.get("properties", {})
+        schema["required"] = ["kind", *schema.get("required", [])]
+        told = (inspect.getdoc(kind) or "").partition("\n\n")[0]
+        found[kind.__name__] = schema | {"description": told, "additionalProperties": False}
+    return found
+
+
+def calls_schema(*, openings: bool) -> dict[str, Any]:
+    """The schema of a body: one of the calls that open runs, or one of all others."""
+    named = {name: kind for name, kind in readable_kinds().items() if issubclass(kind, Opening) == openings}
+    places = {name: _PLACE.format(model=kind.__name__) for name, kind in named.items()}
+    return {
+        "oneOf": [{"$ref": place} for place in places.values()],
+        "discriminator": {"propertyName": "kind", "mapping": places},
+    }
+
+
+# Answers, runs and quotes as a service tells them: figures for everybody, and for chary's own client typed values.
+
+
+def told_result(found: Any, session: Session, *, typed: bool) -> dict[str, Any]:
+    """What was answered or opened, with its price; `typed` adds what the client makes an equal answer of."""
+    if isinstance(found, Run):
+        return told_run(found, session, typed=typed)
+    if not isinstance(found, Answer):
+        return {"answer": finite(found)}
+    told: dict[str, Any] = finite(found.to_dict()) | {"charged_in": found.charged.unit}
+    return told | ({"typed": in_typed(found), "price": _typed_price(found.charged, session)} if typed else {})
+
+
+def told_run(run: Run[Any, Any], session: Session, *, typed: bool) -> dict[str, Any]:
+    """A run: its number, how it is asked, what is public of it."""
+    spent = run.spent
+    told: dict[str, Any] = {"run": run.call, "kind": run.kind, "charged": spent.share}
+    told |= {"words": list(run.words), "left": session.remaining.share, "state": told_state(run)}
+    return told | ({"price": _typed_price(spent, session)} if typed else {})
+
+
+def told_state(run: Run[Any, Any]) -> dict[str, Any]:
+    """The figures among what is public of a run: numbers, texts and truths, by name."""
+    state = run.state
+    names = [name for name in dir(type(state)) if not name.startswith("_") and _is_figure(state, name)]
+    names += [name for name in vars(state) if not name.startswith("_")] if hasattr(state, "__dict__") else []
+    found = {name: getattr(state, name) for name in names}
+    return {name: finite(value) for name, value in found.items() if isinstance(value, (bool, int, float, str))}
+
+
+def told_quote(found: Quote, *, alternatives: bool, typed: bool) -> dict[str, Any]:
+    """The figures of a quote; what else would do only where it was asked for, since that takes a second."""
+    plain = found if alternatives else _alone(found)
+    told: dict[str, Any] = finite(plain.as_dict()) | {"says": plain.lines()}
+    return told | ({"typed": in_typed(found)} if typed else {})
+
+
+def _alone(found: Quote) -> Quote:
+    return Quote(**{**vars(found), "compared": None})
+
+
+def _is_figure(state: Any, name: str) -> bool:
+    kind = getattr(type(state), name)
+    return isinstance(kind, property) or type(kind).__name__ in ("cached_property", "_tuplegetter", "member_descriptor")
+
+
+def _typed_price(charged: Any, session: Session) -> dict[str, Any]:
+    return {"charged": in_typed(charged), "left": in_typed(session.remaining)}

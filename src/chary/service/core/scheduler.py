@@ -1,0 +1,288 @@
+"""The scheduler of alerts: which question is due, who asks it, and what becomes of it."""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+from chary.amounts import Amount
+from chary.answers import Answer
+from chary.calls.call import read
+from chary.calls.run import Opening
+from chary.calls.weights import WeightedAnswer
+from chary.client.problems import Refusal
+from chary.core.charges import charged_in
+from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
+from chary.ledger import State
+from chary.numbers import exact
+from chary.service.auth.tokens import BearerTokens, Principal
+from chary.service.core.alerts import APPEND, ENDED, NEVER, StandingBook, StandingQuestion
+from chary.service.core.calculations import Calculations
+from chary.service.core.datasets import Served, ServedDatasets, SharedAnswers, rows_of
+from chary.service.core.notifications import Feed, News
+from chary.service.core.requests import Wish, fulfilled, run_shown, shown_call, words_of
+from chary.session import Quote, Session
+
+LOG: Final = logging.getLogger("chary.service")
+WEEK: Final = 7 * 86_400.0
+# It says that it runs out when so many weeks are left at the rate so far, which takes some hits and an hour to be one.
+WARNING_WEEKS: Final = 8.0
+_HITS_FOR_RATE: Final = 3
+_SECONDS_FOR_RATE: Final = 3_600.0
+# Seconds: so long at most until one that failed is asked again. It is told from so many failures in a row on.
+_LONGEST_PAUSE: Final = 600.0
+_FAILURES_TOLD: Final = 3
+# The questions of so many datasets are asked at once.
+_DATASETS: Final = 64
+_LOOK: Final = 0.05
+_ALONE: Final = (
+    "the histogram answers alone: no answer can be checked or charged now, and nothing is told of it until one can"
+)
+
+
+class Failures(NamedTuple):
+    """How often in a row a question could not be asked, and before when it is not tried again."""
+
+    times: int
+    until: float
+
+
+_NO_FAILURE: Final = Failures(0, 0.0)
+
+
+@dataclass(frozen=True)
+class StandingRunner:
+    """Asks what is due.
+
+    Guarantee: under a request key made of the question and the version, so that two processes, or one that was killed
+    in between, ask and pay once; and what it found is told once. It never takes more than the share of the question:
+    what could cost more ends it. What calls were charged that failed or were killed counts: the ledger tells.
+    """
+
+    datasets: ServedDatasets
+    tokens: BearerTokens
+    book: StandingBook
+    feed: Feed
+    answers: SharedAnswers
+    calculations: Calculations
+    failures: dict[str, Failures] = field(default_factory=dict)
+    asking: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_DATASETS), repr=False)
+
+    def stand(self, served: Served, who: Principal, wish: Wish, quoted: Quote, **said: Any) -> StandingQuestion:
+        """A new standing question: at appends about every version after the one of now, at times also about that.
+
+        Errors: `InvalidParameter` where not even one answer fits into its share, and for a token of an issuer.
+        """
+        if not self.tokens.keeps(who.token):
+            raise InvalidParameter(
+                "a standing question lives as long as its token, and one of an issuer ends within minutes: let it "
+                "stand with one that a custodian made here"
+            )
+        if wish.action == "ask":
+            read_asked(wish)
+        share = max(Fraction(0), exact(said["share"], "share"))
+        if not _within(served.session, share, quoted, (Amount(0), 0)):
+            raise InvalidParameter("one answer could cost more than this share: give it a larger one")
+        known = version_of(served) if said["every"] == APPEND else NEVER
+        return self.book.add(who, served.name, wish, known, **said)
+
+    def tick(self) -> int:
+        """Ask everything that is due; returns how many were asked."""
+        return sum(future.result() for future in self.begin())
+
+    def begin(self) -> "list[Future[int]]":
+        """Begin to ask everything that is due, each dataset by itself: one that takes long holds no other one up.
+
+        A dataset whose questions are still being asked is left alone. Returns how many were asked, of each dataset.
+        """
+        due: dict[str, list[StandingQuestion]] = defaultdict(list)
+        for each in self.book.all(active=True):
+            due[each.dataset].append(each)
+        with self.lock:
+            free = [dataset for dataset in due if dataset not in self.asking]
+            self.asking.update(free)
+            return [self.pool.submit(self._asked_in_turn, dataset, due[dataset]) for dataset in free]
+
+    def close(self, seconds: float) -> int:
+        """Begin nothing more and wait so long for what runs; returns how many datasets are still being asked."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        until = time.monotonic() + seconds
+        while self.asking and time.monotonic() < until:
+            time.sleep(_LOOK)
+        return len(self.asking)
+
+    def _asked_in_turn(self, dataset: str, questions: list[StandingQuestion]) -> int:
+        try:
+            return sum(self._tried(each) for each in questions)
+        finally:
+            with self.lock:
+                self.asking.discard(dataset)
+
+    def _tried(self, standing: StandingQuestion) -> bool:
+        """What goes wrong with one holds up no other one."""
+        try:
+            return self._asked(standing)
+        except Exception as error:
+            LOG.error('{"event": "standing", "error": "%s"}', type(error).__name__)
+            return False
+
+    def _asked(self, standing: StandingQuestion) -> bool:
+        served = self.datasets.get(standing.dataset)
+        now = self.book.clock()
+        if served is None or not standing.came(now) or now < self.failures.get(standing.standing, _NO_FAILURE).until:
+            return False
+        if not standing.due(version_of(served), now):
+            self.book.look(standing, now)
+            return False
+        try:
+            # No rows arrive meanwhile: it is asked about the version under which it is written down.
+            with served.growing, self.book.held(rows_of(served.name)):
+                return self._asked_about(served, standing, version_of(served))
+        except Refusal:
+            return False  # another process asks, or adds rows: with the next tick
+
+    def _asked_about(self, served: Served, standing: StandingQuestion, version: int) -> bool:
+        taken = self.book.take(standing.standing)
+        if taken is None:
+            return False
+        if not taken.due(version, self.book.clock()):
+            self.book.keep(taken.standing)
+            return False
+        try:
+            self._ask(served, taken, version)
+        except Exception as error:  # the next ones have their turn
+            self._failed(taken, version, error)
+        else:
+            self.failures.pop(taken.standing, None)
+        return True
+
+    def _ask(self, served: Served, standing: StandingQuestion, version: int) -> None:
+        who = self.tokens.holder(standing.token)
+        if who is None or not who.may("stand") or not who.sees(served.name):
+            self._end(standing, version, "its token is not valid any more")
+            return
+        session = served.acting(who)
+        try:
+            quoted = self.calculations.now(lambda: quote_of(served, who, session, standing.wish))
+            if not _within(session, standing.share, quoted, self._charged(session, standing, version)):
+                self._end(standing, version, "the next answer could cost more than is left of its share")
+                return
+            key = key_of(standing, version)
+            begins = int(quoted.most != Amount(0))  # what is open when it is quoted may have ended when it is asked
+            answer = fulfilled(self.answers, served, who, session, standing.wish, key, begins=begins)
+        except (BudgetRefused, InvalidInput) as error:
+            self._end(standing, version, str(error))
+        else:
+            spine = session.spine
+            charged = charged_in(spine.ledger, spine.dataset, spine.filter, *self._charged(session, standing)).share
+            self._answered(replace(standing, charged=charged), version, answer, quoted)
+
+    def _failed(self, standing: StandingQuestion, version: int, error: Exception) -> None:
+        """It is asked again, each time after twice as long, and soon says so. Of an error that chary did not raise on
+        purpose only its kind is told."""
+        LOG.error('{"event": "standing", "error": "%s"}', type(error).__name__)
+        before = self.failures.get(standing.standing, _NO_FAILURE)
+        failed = Failures(before.times + 1, self.book.clock() + min(_LONGEST_PAUSE, 2.0**before.times))
+        self.failures[standing.standing] = failed
+        if failed.times >= _FAILURES_TOLD:
+            why = str(error) if isinstance(error, CharyError) else type(error).__name__
+            self.feed.add(standing, News("failing", version, None, f"it cannot be asked, and is tried again: {why}"))
+        self.book.keep(standing.standing)
+
+    def _charged(self, session: Session, standing: StandingQuestion, about: int | None = None) -> tuple[Amount, int]:
+        """What the ledger charged for it, also where a call failed or was killed, and what that added to the basic
+        account; without the answer about a version, which is told again for free. Rounds that were begun for it are
+        not: they may be over."""
+        spine = session.spine
+        found = spine.ledger.charged_under(spine.dataset, spine.analyst, key_of(standing, ""))
+        charged, basic = found.spent, 0 if found.basic is None else found.basic.spent
+        if about is not None:
+            key = key_of(standing, about)
+            for call in spine.ledger.calls(spine.dataset, analyst=spine.analyst, keys=key):
+                if call.request == key and call.state == State.SETTLED:
+                    charged, basic = charged - call.charged, basic - call.basic
+        return charged, basic
+
+    def _answered(self, standing: StandingQuestion, version: int, answer: Answer, quoted: Quote) -> None:
+        """`standing` has what it was charged by now. What a histogram says alone is under no call of its own."""
+        alone = isinstance(answer, WeightedAnswer) and not answer.verified
+        if alone:
+            self.feed.add(standing, News("unverified", 0, None, _ALONE))
+        elif answer.hit or standing.tell == "all":
+            kind = "hit" if answer.hit else "answer"
+            self.feed.add(standing, News(kind, version, answer.call, ""))
+        hits = standing.hits + answer.hit
+        left = None if quoted.hits_left is None else quoted.hits_left - 1
+        if told := running_out(replace(standing, hits=hits), replace(quoted, hits_left=left), self.book.clock()):
+            self.feed.add(standing, News("running out", 0, None, told))
+        done: dict[str, Any] = {"charged": standing.charged, "hits": hits, "runs": standing.runs + (not alone)}
+        self.book.keep(standing.standing, version=version, looked=self.book.clock(), **done)
+
+    def _end(self, standing: StandingQuestion, version: int, why: str) -> None:
+        self.feed.add(standing, News("ended", version, None, why))
+        self.book.keep(standing.standing, state=ENDED)
+
+
+def _within(session: Session, share: Fraction, quoted: Quote, charged: tuple[Amount, int]) -> bool:
+    """Whether the next answer stays within the share of a question whatever comes out: of each account that counts."""
+    accounts, (amount, basic) = session.spine.accounts(), charged
+    if quoted.ends_free_misses:
+        accounts = accounts.told_alone()
+    return accounts.within(share, amount + quoted.most, basic + quoted.basic)
+
+
+def read_asked(wish: Wish) -> None:
+    """Refuse a call that opens a run: what stands is asked again and again."""
+    if isinstance(read(wish.body), Opening):
+        raise InvalidParameter("this opens a run: start it, and let a question to it stand")
+
+
+def version_of(served: Served) -> int:
+    """The version of the rows; 0 where they never grew, and their size is secret."""
+    versions = served.session.versions
+    return versions[-1].number if versions else 0
+
+
+def key_of(standing: StandingQuestion, version: int | str) -> str:
+    """The request key under which it is asked about a version of its rows; without one, how all of them begin."""
+    return f"standing {standing.standing} at {version}"
+
+
+def quote_of(served: Served, who: Principal, session: Session, wish: Wish) -> Quote:
+    """What it would cost to ask it now; what cannot be asked is refused as if it were."""
+    if wish.action == "question":
+        run = run_shown(served, who, session, wish.run or 0)
+        return run.quote(**words_of(run, wish.body))
+    return session.quote(shown_call(served, who, session, wish.body))
+
+
+class Lasting(NamedTuple):
+    """How many hits are left of a standing question, and how many weeks they last at the rate so far."""
+
+    hits: int
+    weeks: float | None
+
+
+def lasting(standing: StandingQuestion, quoted: Quote, now: float) -> Lasting | None:
+    """How long it lasts; None for one whose hits are free."""
+    if not quoted.price_if_hit:
+        return None
+    own = int((float(standing.share) - standing.charged) / quoted.price_if_hit)
+    left = max(0, own if quoted.hits_left is None else min(own, quoted.hits_left))
+    passed = now - standing.created
+    known = standing.hits >= _HITS_FOR_RATE and passed >= _SECONDS_FOR_RATE
+    return Lasting(left, left * passed / WEEK / standing.hits if known else None)
+
+
+def running_out(standing: StandingQuestion, quoted: Quote, now: float) -> str:
+    """What is said of a question that will run out within weeks at the rate so far; empty for one that will not."""
+    last = lasting(standing, quoted, now)
+    if last is None or last.weeks is None or last.weeks > WARNING_WEEKS:
+        return ""
+    return f"{last.hits} hits are left, which last {last.weeks:.3g} weeks at the rate so far"

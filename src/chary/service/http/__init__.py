@@ -1,0 +1,1 @@
+"""HTTP: admission of requests, strict JSON, middleware."""

@@ -1,0 +1,261 @@
+"""Admission of requests: who asks, for which dataset, under which limits; event streams."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from fastapi import Depends, Path, Query, Request
+from fastapi.responses import JSONResponse
+
+from chary.client.problems import Refusal
+from chary.errors import InvalidParameter
+from chary.service.auth.tokens import ACTIONS, Principal
+from chary.service.core.datasets import Served
+from chary.service.http.json import finite, parsed_body
+from chary.service.state import Service, Shared, service_of
+
+# What stands before every route: whose token it is, what it may do, how often; and the body, read strictly.
+
+JSON: Final = "application/json"
+# Those of an issuer hold claims; longer headers are refused before.
+_LONGEST_TOKEN: Final = 8192
+_HOW: Final = "send a token, as in Authorization: Bearer chary_..."
+
+
+@dataclass(frozen=True)
+class May:
+    """A dependency of a route: the principal, if its token may do this action.
+
+    Guarantee: no route of the interface runs without one; the table of actions says which roles that takes. Errors:
+    `Refusal` with status 401 for no token or one that is not valid, 403 for one that may not, 429 for coming too often.
+    """
+
+    action: str
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise InvalidParameter(f"actions are {', '.join(ACTIONS)}")
+
+    def __call__(self, request: Request) -> Principal:
+        return admitted(request, _bearer(request), self.action)
+
+
+def admitted(request: Request, who: Principal, action: str) -> Principal:
+    """Somebody who is known, if the token may do this now; `Refusal` with status 429 or 403 otherwise."""
+    if wait := service_of(request).rates.wait(who.token):
+        raise Refusal(429, "this token comes too often", Retry_After=str(ceil(wait)))
+    if not who.may(action):
+        raise Refusal(403, f"this takes one of the roles {', '.join(sorted(ACTIONS[action]))}")
+    request.state.token = who.token
+    return who
+
+
+def recognised(request: Request, token: str) -> Principal:
+    """Whose token it is; `Refusal` with status 401 for nobody's, 429 where too many wrong ones came before.
+
+    Guarantee: a right token is never refused because of wrong ones. Those count by the token whose name they have, and
+    by the address they came from where no token has it.
+    """
+    tokens = service_of(request).tokens
+    if not token.isascii() or len(token) > _LONGEST_TOKEN:
+        raise _nobody(_HOW)
+    who = tokens.recognise(token)
+    if who is None:
+        tried = tokens.tried(token)
+        whose = f"address {_address(request)}" if tried is None else f"token {tried}"
+        _not_too_often(service_of(request).failures.wait(whose), "too many wrong tokens came before this one")
+        raise _nobody("this token is not valid: unknown, expired or revoked")
+    return who
+
+
+@contextmanager
+def log_in_tried(request: Request) -> Iterator[None]:
+    """A log-in that asks somebody else: `Refusal` with status 429 after too many in vain, since each takes seconds.
+
+    They count by the address they came from, and apart from wrong tokens.
+    """
+    failures, whose = service_of(request).failures, f"log-in {_address(request)}"
+    _not_too_often(failures.blocked(whose), "too many log-ins failed from this address")
+    try:
+        yield
+    except Refusal:
+        failures.wait(whose)
+        raise
+
+
+def _not_too_often(wait: float, told: str) -> None:
+    if wait:
+        raise Refusal(429, told, Retry_After=str(ceil(wait)))
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+async def strict_body(request: Request) -> dict[str, Any]:
+    """The JSON object of a body."""
+    _check_media(request, [JSON])
+    return parsed_body(await read_body(request, service_of(request).config.service.body_bytes))
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """A body of at most so many bytes that comes in time; `Refusal` with status 413 or 408 otherwise."""
+    length = request.headers.get("content-length", "0")
+    if not length.isascii() or not length.isdigit():
+        raise Refusal(400, "the length of the body is no number")
+    if int(length) > most:
+        raise Refusal(413, f"the body is larger than {most} bytes")
+    found = bytearray()
+    try:
+        async with asyncio.timeout(service_of(request).config.service.body_seconds):
+            async for part in request.stream():
+                found += part
+                if len(found) > most:
+                    raise Refusal(413, f"the body is larger than {most} bytes")
+    except TimeoutError:
+        raise Refusal(408, "the body came too slowly", Connection="close") from None
+    return bytes(found)
+
+
+def media_of(request: Request, known: Iterable[str]) -> str:
+    """The media type of a body, one of those known; `Refusal` with status 415 for any other."""
+    return _check_media(request, list(known))
+
+
+def _check_media(request: Request, known: list[str]) -> str:
+    media, _, charset = _single(request, "content-type").partition(";")
+    plain = charset.strip().lower() in ("", "charset=utf-8")
+    if media.strip().lower() not in known or not plain:
+        raise Refusal(415, f"send the body as {' or '.join(known)}")
+    return media.strip().lower()
+
+
+def _single(request: Request, name: str) -> str:
+    """A header that comes once; of several, readers would take different ones."""
+    found = request.headers.getlist(name)
+    if len(found) > 1:
+        raise Refusal(400, f"the header {name} comes {len(found)} times")
+    return found[0] if found else ""
+
+
+def header(request: Request, name: str) -> str:
+    """A header that comes at most once, empty where it does not come."""
+    return _single(request, name)
+
+
+def _bearer(request: Request) -> Principal:
+    scheme, _, token = _single(request, "authorization").partition(" ")
+    if scheme.lower() != "bearer":
+        raise _nobody(_HOW)
+    return recognised(request, token)
+
+
+def _nobody(told: str) -> Refusal:
+    return Refusal(401, told, WWW_Authenticate='Bearer realm="chary"')
+
+
+# Parts of requests that several routes read: the dataset with who asks it, numbers, pages, request keys.
+
+# Beyond this, JavaScript's numbers are no longer those that were sent.
+_MOST: Final = 2**53
+_LONGEST_KEY: Final = 500
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
+
+DatasetName = Annotated[str, Path(max_length=200, description="The name of a dataset.")]
+Number = Annotated[int, Path(ge=1, le=_MOST, description="The number of a call in the ledger.")]
+After = Annotated[int, Query(ge=0, le=_MOST, description="Only what comes after this number.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
+Typed = Annotated[bool, Query(description="Also the values from which chary's client makes an equal answer.")]
+
+
+class Asking(NamedTuple):
+    """Who asks, of which dataset."""
+
+    who: Principal
+    served: Served
+
+
+@dataclass(frozen=True)
+class On:
+    """A dependency of a route: who asks and the dataset of the path, if the token may do this action there."""
+
+    action: str
+
+    def __call__(self, request: Request, dataset: DatasetName) -> Asking:
+        who = May(self.action)(request)
+        return Asking(who, service_of(request).datasets.for_(who, dataset))
+
+
+def request_key(request: Request) -> str:
+    """The key of `Idempotency-Key`, plain or as a quoted string, in UTF-8; a new one where there is none.
+
+    Errors: `Refusal` with status 400 for one that is empty, longer than 500 characters or not printable.
+    """
+    said = header(request, "idempotency-key")
+    if not request.headers.getlist("idempotency-key"):
+        return f"service {secrets.token_hex(16)}"
+    try:
+        text = said.encode("latin-1").decode("utf-8").strip()
+    except UnicodeError:
+        text = ""
+    quoted = _QUOTED.fullmatch(text)
+    key = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
+    if not key.isprintable() or not 0 < len(key) <= _LONGEST_KEY:
+        raise Refusal(400, f"an Idempotency-Key is a printable text of at most {_LONGEST_KEY} characters in UTF-8")
+    return key
+
+
+def key_header(key: str) -> str:
+    """A request key as `Idempotency-Key` says it, in the characters that a header has.
+
+    >>> key_header('a "b"')
+    '"a \\\\"b\\\\""'
+    """
+    quoted = re.sub(r'(["\\])', r"\\\1", key)
+    return f'"{quoted}"'.encode().decode("latin-1")
+
+
+def paged(request: Request, items: list[dict[str, Any]], last: int | None) -> JSONResponse:
+    """One page; `last` is the number after which the next one begins, None where there is none."""
+    headers = {}
+    if last is not None:
+        following = request.url.include_query_params(after=last)
+        # Names of datasets are in any script, and headers are not.
+        headers["Link"] = f'<{quote(request.scope["path"])}?{following.query}>; rel="next"'
+    return JSONResponse(finite({"items": items, "next": last}), headers=headers)
+
+
+# Event streams: for so long, and no longer than the token is valid.
+
+# A stream ends after so many seconds, and whoever follows it comes again.
+LONGEST: Final = 600.0
+
+
+async def _followed(request: Request, service: Shared) -> AsyncIterator[None]:
+    token: str = request.state.token
+    service.streams.begin(token)
+    try:
+        yield
+    finally:
+        service.streams.end(token)
+
+
+# Behind the guard of a route, which knows the token.
+Followed = Annotated[None, Depends(_followed)]
+
+
+async def looks(service: Service, token: str, every: float) -> AsyncIterator[None]:
+    """When to look whether there is something new: until the service stops, the token ends, or `LONGEST` is over."""
+    for _ in range(int(LONGEST / every)):
+        yield
+        if service.stopping.is_set():
+            return
+        await asyncio.sleep(every)
+        if await asyncio.to_thread(service.tokens.holder, token) is None:
+            return

@@ -1,0 +1,119 @@
+"""Middleware: logs, metrics and problems of all requests."""
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from chary.client.problems import MEDIA, Refusal, problem
+from chary.errors import CharyError, InvalidParameter
+from chary.service.state import Service
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Scope]]
+_Send = Callable[[_Scope], Awaitable[None]]
+LOG: Final = logging.getLogger("chary.service")
+_HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+
+
+@dataclass(frozen=True)
+class Observing:
+    """Middleware: refuses other hosts, answers what nobody foresaw with a problem that tells nothing, counts and logs.
+
+    A line of the log says the route, never the path; the status, never the body; the kind of an error, never its words.
+    """
+
+    app: Any
+    service: Service
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        watched, began = _Watched(send), time.perf_counter()
+        try:
+            await self._handled(scope, receive, watched)
+        except Exception as error:  # nothing of it is told but its kind
+            LOG.error(_line(event="unforeseen", error=type(error).__name__, route=_route(scope)))
+            if not watched.status:
+                await problem_response(error)(scope, receive, watched.send)
+        self._told(scope, watched.status, time.perf_counter() - began)
+
+    async def _handled(self, scope: _Scope, receive: _Receive, watched: "_Watched") -> None:
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        known = len(hosts) == 1 and _host(hosts[0]) in self.service.config.service.hosts
+        if not known:
+            refused = Refusal(421, "this service does not answer for that host")
+            await problem_response(refused)(scope, receive, watched.send)
+            return
+        await self.app(scope, receive, watched.send)
+
+    def _told(self, scope: _Scope, status: int, seconds: float) -> None:
+        route, method = _route(scope), str(scope["method"]) if scope.get("route") else "other"
+        self.service.figures.seconds.labels(method, route).observe(seconds)
+        token = scope.get("state", {}).get("token")
+        LOG.info(_line(event="request", method=method, route=route, status=status, ms=int(seconds * 1000), token=token))
+
+
+class _Watched:
+    """What is sent, with the headers of every answer, and its status once it began."""
+
+    def __init__(self, send: _Send) -> None:
+        self._send, self.status = send, 0
+
+    async def send(self, message: _Scope) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+        await self._send(message)
+
+
+def problem_response(error: Exception) -> JSONResponse:
+    """The answer that tells of an error."""
+    told = problem(error)
+    headers = error.headers if isinstance(error, Refusal) else {}
+    if told["status"] == 503:
+        headers = {"Retry-After": "1"} | headers
+    return JSONResponse(told, told["status"], headers, media_type=MEDIA)
+
+
+def foreseen(error: Exception) -> CharyError:
+    """What a route raised, as an error of chary's; what nobody foresaw is raised again."""
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        return InvalidParameter(f"{'.'.join(map(str, first['loc']))}: {str(first['msg']).lower()}")
+    if isinstance(error, HTTPException):
+        return Refusal(error.status_code, "there is no such thing here", **dict(error.headers or {}))
+    if not isinstance(error, CharyError):
+        raise error
+    return error
+
+
+async def told_problem(request: Request, error: Exception) -> JSONResponse:
+    """What a route raised, as a problem."""
+    error = foreseen(error)
+    response = problem_response(error)
+    found: Service = request.app.state.service
+    found.figures.refusals.labels(problem(error)["type"].rpartition(":")[2]).inc()
+    return response
+
+
+def _line(**said: Any) -> str:
+    known = {name: value for name, value in said.items() if value is not None}
+    return json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())} | known)
+
+
+def _route(scope: _Scope) -> str:
+    return str(getattr(scope.get("route"), "path", "none"))
+
+
+def _host(said: str) -> str:
+    host, _, port = said.rpartition(":") if not said.endswith("]") else (said, "", "")
+    return (host if host and port.isdigit() else said).lower()

@@ -1,1 +1,0 @@
-"""What the service keeps beside the ledgers: its own small database."""

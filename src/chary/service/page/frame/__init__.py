@@ -1,1 +1,0 @@
-"""What every page stands in: who came, forms that are read, the layout."""

@@ -1,0 +1,1 @@
+"""The page of a service: forms, charts and figures for people."""

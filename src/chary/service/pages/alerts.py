@@ -1,0 +1,145 @@
+"""The page of alerts and their forms."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import RedirectResponse, Response
+
+from chary.client.problems import Refusal, problem, status_of
+from chary.errors import CharyError
+from chary.service.api.alerts import Name, stood, turned, wish_of
+from chary.service.core.alerts import APPEND
+from chary.service.core.scheduler import quote_of
+from chary.service.http.admission import Asking, Number
+from chary.service.http.json import parsed_body
+from chary.service.pages.ask import once, page_key
+from chary.service.pages.browser import Form, Posted
+from chary.service.pages.charts import drawn
+from chary.service.pages.forms import form_of, question_of, run_fields, run_of, texts_of
+from chary.service.pages.frame import Historian, Page, Visiting, place_of, shown
+from chary.service.pages.timelines import alarms_spec, asked_told, lasts, watched
+from chary.service.state import Service, Shared
+
+# Standing questions: what they found over time, how long they last; making, pausing and stopping one.
+
+router = APIRouter(prefix="/datasets/{dataset}/standing")
+PAGE: Final = Page("standing", "Standing", "history", router)
+Stander = Annotated[Asking, Depends(Visiting("stand"))]
+
+
+@router.get("")
+async def standing(request: Request, on: Historian, service: Shared) -> Response:
+    """The standing questions that are shown to a token."""
+    return await _page(request, on, service)
+
+
+@router.post("")
+async def stand(request: Request, on: Stander, service: Shared, form: Form) -> Response:
+    """Let a question stand."""
+    try:
+        body = standing_body(form)
+        await stood(service, on, body, page_key(form.text("once"), body))
+    except CharyError as error:
+        told = {"problem": problem(error), "about": field_about(error)}
+        return await _page(request, on, service, status_of(error), said={**USUAL, **form.fields}, **told)
+    return RedirectResponse(place_of(on.served.name, "standing"), 303)
+
+
+@router.post("/new")
+async def begin(request: Request, on: Stander, service: Shared, form: Form) -> Response:
+    """What the form of a call says, to be left standing: when, and for how much, is asked next."""
+    texts, schema = texts_of(form.fields), on.served.session.schema
+    body = await asyncio.to_thread(form_of(form.text("kind")).body, texts, schema)
+    return await _begun(request, on, service, {"call": body})
+
+
+@router.post("/new/{number}")
+async def begin_question(request: Request, number: Number, on: Stander, service: Shared, form: Form) -> Response:
+    """What the form of a run says, to be left standing."""
+    run = await asyncio.to_thread(run_of, on, number)
+    body = question_of(run_fields(run), texts_of(form.fields), on.served.session.schema)
+    return await _begun(request, on, service, {"run": number, "question": body})
+
+
+@router.post("/{name}")
+def turn(name: Name, on: Stander, service: Shared, form: Form) -> Response:
+    """Pause a standing question of one's own, let it go on, or stop it."""
+    turned(service, on, name, form.text("state"))
+    return RedirectResponse(place_of(on.served.name, "standing"), 303)
+
+
+@router.get("/{name}/picture.svg")
+async def picture(name: Name, on: Historian, service: Shared, dark: bool = False) -> Response:
+    """What a standing question found, drawn."""
+    for each in await service.calculations.of(on.who.analyst, lambda: watched(service, on)):
+        if each.standing.standing == name:
+            return await asyncio.to_thread(drawn, alarms_spec(each), dark=dark)
+    raise Refusal(404, "there is no standing question of that name")
+
+
+async def _begun(request: Request, on: Asking, service: Service, asked: dict[str, Any]) -> Response:
+    return await _page(request, on, service, said={**USUAL, "asked": json.dumps(asked, ensure_ascii=False)})
+
+
+async def _page(request: Request, on: Asking, service: Service, status: int = 200, **context: Any) -> Response:
+    """The page, which quotes what stands."""
+    return await service.calculations.of(on.who.analyst, lambda: _shown(request, on, service, status, context))
+
+
+def _shown(request: Request, on: Asking, service: Service, status: int, context: dict[str, Any]) -> Response:
+    told: dict[str, Any] = {"problem": None, "about": "", "said": USUAL} | context
+    told |= {"found": watched(service, on), "lasts": lasts, "once": told["said"].get("once") or once()}
+    asked, refused = told_now(on, told["said"]["asked"])
+    told |= {"asked": asked, "problem": told["problem"] or refused}
+    return shown(request, "standing", status, **told, webhooks=sorted(service.config.service.webhook))
+
+
+# The form by which a question is left standing: its fields as the body that the interface takes.
+
+USUAL: Final[Mapping[str, str]] = {
+    "asked": "",
+    "every": APPEND,
+    "at": "",
+    "share": "0.1",
+    "tell": "hits",
+    "webhook": "",
+}
+# Words of an error that tell which field it is about, the first that fits.
+_ABOUT: Final[tuple[tuple[str, str], ...]] = (
+    ("what stands", "asked"),
+    ("crontab", "at"),
+    ("never comes", "at"),
+    ("share", "share"),
+    ("webhook", "webhook"),
+)
+
+
+def standing_body(form: Posted) -> dict[str, Any]:
+    """The body of a standing question, as `POST /standing` takes it; `InvalidParameter` for what is no JSON."""
+    every = APPEND if form.text("every") == APPEND else form.text("at")
+    told = parsed_body(form.text("asked").encode()) | {"every": every, "share": form.text("share")}
+    return told | {"tell": form.text("tell") or "hits", "webhook": form.text("webhook") or None}
+
+
+def field_about(error: CharyError) -> str:
+    """The field that an error is about.
+
+    >>> field_about(CharyError("share must lie between 0 and 1")), field_about(CharyError("unknown column"))
+    ('share', 'asked')
+    """
+    return next((field for word, field in _ABOUT if word in str(error)), "asked")
+
+
+def told_now(on: Asking, asked: str) -> tuple[list[str], dict[str, Any] | None]:
+    """What is to stand in words with what it would cost if it were asked now; and why it cannot be asked, if so."""
+    if not asked:
+        return [], None
+    try:
+        wish = wish_of(parsed_body(asked.encode()))
+        quoted = quote_of(on.served, on.who, on.served.asked_by(on.who.analyst), wish)
+    except CharyError as error:
+        return [], problem(error)
+    return [asked_told(wish), *quoted.lines()], None

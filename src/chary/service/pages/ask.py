@@ -1,0 +1,181 @@
+"""The page of questions: forms, quotes, answers."""
+
+import asyncio
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from itertools import islice
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from chary.answers import Answer
+from chary.calls.call import kinds
+from chary.calls.run import Run, run_kinds
+from chary.client.problems import status_of
+from chary.core.history import openings
+from chary.data import Series
+from chary.errors import CharyError
+from chary.service.api.calls import begun
+from chary.service.api.jobs import Name as JobName
+from chary.service.api.jobs import job_found
+from chary.service.core.requests import Wish, readable_kinds
+from chary.service.http.admission import Asking
+from chary.service.pages.browser import Form, Posted
+from chary.service.pages.fields import Texts
+from chary.service.pages.forms import USUAL, CallForm, Quoted, form_of, menu, quoted, refused, texts_of
+from chary.service.pages.frame import Asker, Page, place_of, shown
+from chary.service.pages.history import Replay, shown_replay
+from chary.service.state import Service, Shared
+
+# What every form that asks does: begin it once, wait a little, lead on to the answer.
+
+_ONCE: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def once() -> str:
+    """What a form holds so that it asks once, however often it is sent."""
+    return secrets.token_hex(16)
+
+
+def page_key(said: str, body: Mapping[str, Any]) -> str:
+    """The request key of a form: sent twice it has one answer, changed in between it asks anew."""
+    kept = said if _ONCE.fullmatch(said) else once()
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return f"page {kept} {digest[:16]}"
+
+
+async def settled(service: Service, on: Asking, wish: Wish, key: str) -> Response:
+    """Ask it and lead on: to the answer, to the run, or to where one waits. Errors: those of the call."""
+    job = await begun(service, on, wish, key)
+    if not await service.jobs.settled(job, service.config.service.patience):
+        return RedirectResponse(place_of(on.served.name, "ask", "jobs", job.name), 303)
+    error = job.future.exception()
+    if error is not None:
+        raise error
+    return led_on(on, job.future.result(), wish)
+
+
+def led_on(on: Asking, found: Any, wish: Wish) -> Response:
+    """To what was answered or opened."""
+    name = on.served.name
+    if isinstance(found, Run):
+        return RedirectResponse(place_of(name, "ask", "runs", found.call), 303)
+    if not isinstance(found, Answer):
+        return RedirectResponse(place_of(name, "history"), 303)
+    if wish.run is not None:
+        return RedirectResponse(f"{place_of(name, 'ask', 'runs', wish.run)}?answer={found.call}", 303)
+    return RedirectResponse(f"{place_of(name, 'ask')}?answer={found.call}", 303)
+
+
+# Asking: a form made from the call, its quote beside it, and the answer drawn.
+
+router = APIRouter(prefix="/datasets/{dataset}/ask")
+PAGE: Final = Page("ask", "Ask", "ask", router)
+_WAIT: Final = {"Refresh": "2"}
+# Earlier ones stand in the history.
+_RUNS: Final = 20
+Answered = Annotated[int | None, Query(ge=1, le=2**53)]
+
+
+@router.get("")
+def ask(request: Request, on: Asker, kind: str | None = None, answer: Answered = None) -> Response:
+    """The form of a kind; with an answer, that one beside the form that asked it."""
+    call = None if answer is None else shown_replay(on, answer)
+    form, texts = _again(on, call, kind)
+    return _form(request, on, form, texts, Quoted(), call=call)
+
+
+@router.post("")
+async def post(request: Request, on: Asker, form: Form, service: Shared) -> Response:
+    """Quote or ask what the form says."""
+    made = form_of(form.text("kind"))
+    texts, do = texts_of(form.fields), form.text("do")
+    if do != "ask":
+        told = await _quoted(service, on, made, form)
+        return await asyncio.to_thread(_form, request, on, made, texts, told, said=form)
+    try:
+        body = await asyncio.to_thread(made.body, texts, on.served.session.schema)
+        wish = Wish("start" if made.begun else "ask", body)
+        return await settled(service, on, wish, page_key(form.text("once"), body))
+    except CharyError as error:
+        told, status = refused(made, texts, error), status_of(error)
+        return await asyncio.to_thread(_form, request, on, made, texts, told, status, said=form)
+
+
+@router.post("/quote")
+async def quote(request: Request, on: Asker, form: Form, service: Shared) -> Response:
+    """The quote alone, for the script of the page."""
+    told = await _quoted(service, on, form_of(form.text("kind")), form)
+    return await asyncio.to_thread(shown, request, "quote", quoted=told)
+
+
+@router.get("/jobs/{job}")
+def job(request: Request, on: Asker, job: JobName, service: Shared) -> Response:
+    """Where one waits for a call that takes long; its answer once it is there."""
+    state, found = job_found(job, on.who, service)
+    if state.state == "done":
+        return led_on(on, found, state.wish)
+    response = shown(request, "job", job=state)
+    if state.state == "running":
+        response.headers.update(_WAIT)
+    return response
+
+
+async def _quoted(service: Service, on: Asking, made: CallForm, form: Posted) -> Quoted:
+    """The quote of what a form says, with what else would do where that is asked for; or why there is none."""
+    texts, compared = texts_of(form.fields), form.text("do") == "compare"
+
+    def told() -> Quoted:
+        found = quoted(on, made, texts, form.fields, compared=compared)
+        if compared and found.quote is not None:
+            found.quote.alternatives  # noqa: B018 - worked out here, and kept
+        return found
+
+    try:
+        return await service.calculations.of(on.who.analyst, told)
+    except CharyError as error:
+        return refused(made, texts, error)
+
+
+def _again(on: Asking, call: Replay | None, kind: str | None) -> tuple[CallForm, Texts]:
+    """The form that asked a call, filled as it was; the empty one of a kind otherwise."""
+    if call is None or call.entry.kind not in readable_kinds():
+        form = form_of(USUAL if kind is None else kind)
+        return form, form.usual(_series(on))
+    form = form_of(call.entry.kind)
+    try:
+        return form, form.filled(kinds()[form.kind].recorded(call.entry.question), on.served.session.schema)
+    except CharyError:
+        return form, form.usual(_series(on))
+
+
+def _series(on: Asking) -> dict[str, Any] | None:
+    """The question for all values, where the dataset is a series."""
+    session = on.served.session
+    return session.series().body() if isinstance(session.spine.rows, Series) else None
+
+
+def _form(
+    request: Request,
+    on: Asking,
+    form: CallForm,
+    texts: Texts,
+    told: Quoted,
+    status: int = 200,
+    *,
+    call: Replay | None = None,
+    said: Posted | None = None,
+) -> Response:
+    """The page: the form, and beside it the quote or the answer."""
+    session = on.served.asked_by(on.who.analyst)
+    fields: dict[str, Any] = {} if said is None else said.fields
+    opened = openings(session.spine, *run_kinds(), analyst=on.served.shown_of(on.who), newest=True)
+    runs = list(islice(opened, _RUNS))
+    parts = {"form": form, "texts": texts, "quoted": told, "call": call, "menu": menu(), "runs": runs}
+    parts |= {"columns": on.served.session.schema, "once": fields.get("once") or once()}
+    parts |= {"terms": {name: fields.get(name, "") for name in ("tests", "truth")}}
+    return shown(request, "ask", status, **parts)

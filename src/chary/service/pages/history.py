@@ -1,0 +1,164 @@
+"""The page of history: every call, and its answer again."""
+
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from chary.answers import Answer
+from chary.calls.run import run_kinds
+from chary.charts import Chart, Spot
+from chary.client.problems import Refusal
+from chary.core.history import numbered
+from chary.errors import UnknownHeld
+from chary.ledger import CallRecord, Ledger, Verification
+from chary.ledger.entries import head_of
+from chary.report.content import (
+    USUAL,
+    PublishedValue,
+    Rebuilder,
+    bar_of,
+    outcome_told,
+    question_told,
+    titled,
+    values_of_answer,
+)
+from chary.service.auth.tokens import Principal
+from chary.service.core.datasets import Served
+from chary.service.http.admission import Asking, Number
+from chary.service.pages.charts import drawn, specification
+from chary.service.pages.frame import Historian, Page, shown
+from chary.session.statement import Entry, entry_of
+
+# Calls of the ledger as people read them: the question in words, the answer again, as it was shown.
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A call with its answer presented again from the ledger: nothing is read, nothing is charged."""
+
+    entry: Entry
+    title: str
+    question: str
+    outcome: str
+    answer: Any
+    values: tuple[PublishedValue, ...]
+    opens: bool
+
+    @property
+    def bar(self) -> float | None:
+        """The threshold that was asked for, where there is one."""
+        return bar_of(self.entry.question.get("above"))
+
+    @cached_property
+    def chart(self) -> Chart | None:
+        """What a picture of the answer shows; None where nothing was published that could be seen."""
+        if not self.values:
+            return None
+        spots = tuple(_spot(value, self.title) for value in self.values)
+        ordered = len(spots) > 1 and all(value.key.startswith("[") or value.key.isdigit() for value in self.values)
+        return Chart("columns" if ordered else "dots", f"{self.title}: {self.question}", spots, self.bar)
+
+    @property
+    def says(self) -> str:
+        """What its interval holds for, in words."""
+        return self.answer.interval_says if isinstance(self.answer, Answer) else ""
+
+    @property
+    def hit(self) -> bool | None:
+        """Whether it hit; None for what has no target or no answer."""
+        return self.entry.hits > 0 if self.entry.tests else None
+
+
+def replays(served: Served, records: list[CallRecord]) -> list[Replay]:
+    """These calls, in their order."""
+    rebuilder = _rebuilder(served)
+    return [_replay(served, rebuilder, record) for record in records]
+
+
+def newest(served: Served, who: Principal, before: int | None, limit: int) -> list[CallRecord]:
+    """So many calls that are shown to somebody, newest first, of those before a number."""
+    spine, analyst = served.session.spine, served.shown_of(who)
+    return list(spine.ledger.calls(spine.dataset, before=before, analyst=analyst, limit=limit, newest=True))
+
+
+def _spot(value: PublishedValue, title: str) -> Spot:
+    low, high = (None if end is None else float(end) for end in (value.low, value.high))
+    return Spot(value.key or title, float(value.value), low, high, value.may_be_false)
+
+
+def _replay(served: Served, rebuilder: Rebuilder, record: CallRecord) -> Replay:
+    body = rebuilder.body(record)
+    entry = entry_of(record, rebuilder.accounts)
+    asked = (entry, titled(record.kind), question_told(body))
+    opens = record.kind in run_kinds()
+    if record.answer is None or entry.damage:
+        return Replay(*asked, entry.damage, None, (), opens)
+    rebuilt = rebuilder.rebuilt(record)
+    values = values_of_answer(rebuilt, USUAL)
+    return Replay(*asked, outcome_told(rebuilt.answer, body), rebuilt.answer, values, opens)
+
+
+def _rebuilder(served: Served) -> Rebuilder:
+    spine = served.session.spine
+    terms = next(terms for terms in spine.ledger.datasets() if terms.name == spine.dataset)
+    return Rebuilder.of(spine.ledger, terms)
+
+
+# What was asked so far: every call that is shown to a token, its answer again, and whether the chain holds.
+
+router = APIRouter(prefix="/datasets/{dataset}/history")
+PAGE: Final = Page("history", "History", "history", router)
+_EACH: Final = 25
+_CHECKING: Final = threading.Lock()
+Before = Annotated[int | None, Query(ge=1, le=2**53)]
+
+
+@router.get("")
+def history(request: Request, on: Historian, before: Before = None, check: bool = False) -> Response:
+    """The calls, newest first."""
+    records = newest(on.served, on.who, before, _EACH + 1)
+    calls, more = replays(on.served, records[:_EACH]), len(records) > _EACH
+    following = calls[-1].entry.call if more else None
+    ledger = on.served.session.spine.ledger
+    verdict = _checked(ledger) if check else None
+    return shown(
+        request, "history", calls=calls, before=before, following=following, verdict=verdict, head=head_of(ledger)
+    )
+
+
+def _checked(ledger: Ledger) -> Verification:
+    """The verdict on the chain; one at a time, since all of it is read."""
+    if not _CHECKING.acquire(blocking=False):
+        raise Refusal(503, "the chain is being checked already: look again in a moment")
+    try:
+        return ledger.verify()
+    finally:
+        _CHECKING.release()
+
+
+@router.get("/{number}")
+def call(request: Request, on: Historian, number: Number) -> Response:
+    """One call; one that is not shown is not there."""
+    return shown(request, "call", call=shown_replay(on, number))
+
+
+@router.get("/{number}/picture.svg")
+def call_picture(on: Historian, number: Number, dark: bool = False, narrow: bool = False) -> Response:
+    """The answer drawn."""
+    chart = shown_replay(on, number).chart
+    if chart is None:
+        raise UnknownHeld("nothing of that call can be drawn")
+    return drawn(specification(chart, dark=dark, narrow=narrow), dark=dark)
+
+
+def shown_replay(on: Asking, number: int) -> Replay:
+    """The replay of a call; `UnknownHeld` for one that is not shown to this token, as for one that is not there."""
+    spine = on.served.session.spine
+    record = numbered(spine, number)
+    if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
+        raise UnknownHeld("there is no call of that number")
+    return replays(on.served, [record])[0]

@@ -1,0 +1,454 @@
+"""The page of the budget: what was charged, alarms and draws over time."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from chary.amounts import Accounts, Amount
+from chary.core.charges import accounts_of
+from chary.errors import CharyError
+from chary.ledger import CallRecord
+from chary.numbers import plain
+from chary.report.content import PublishedValue, question_told, titled
+from chary.report.pages import interval
+from chary.service.api.alerts import standing_shown
+from chary.service.core.alerts import ACTIVE, APPEND, StandingQuestion
+from chary.service.core.datasets import Charge
+from chary.service.core.notifications import News
+from chary.service.core.requests import Wish
+from chary.service.core.scheduler import Lasting, key_of, lasting, quote_of
+from chary.service.http.admission import Asking
+from chary.service.pages.charts import drawn
+from chary.service.pages.frame import Looker, Page, shown
+from chary.service.pages.history import Replay, replays
+from chary.service.state import Service
+
+# The budget: what is left and for how long, and where it went over time, by kind and by analyst.
+
+router = APIRouter(prefix="/datasets/{dataset}/budget")
+PAGE: Final = Page("budget", "Budget", "look", router)
+
+
+@router.get("")
+def budget_page(request: Request, on: Looker) -> Response:
+    """What is spent and left, and what took it."""
+    found = budget_so_far(on)
+    spine = on.served.session.spine
+    told: dict[str, Any] = {"found": found, "promise": spine.filter.budget, "accounting": spine.filter.describe()}
+    days = found.days_left(now())
+    return shown(request, "budget", **told, lasts=None if days is None else lasts(days))
+
+
+@router.get("/picture.svg")
+def picture(on: Looker, dark: bool = False) -> Response:
+    """What each kind of call had taken, over time."""
+    return drawn(budget_spec(budget_so_far(on), now()), dark=dark)
+
+
+# Where a budget went: over time, by kind and by analyst; and how long what is left will last.
+
+# Whose calls are not shown: what they took together is public, how it was taken is not.
+OTHERS: Final = "others"
+# A rate takes so many charges, and so many days between the first one and now.
+_CHARGES_FOR_RATE: Final = 3
+_DAYS_FOR_RATE: Final = 1 / 24
+_DAY: Final = 86_400.0
+# Up to so many days a time is told in units of so many days.
+_UNITS: Final = ((1 / 12, 1 / 1_440, "minutes"), (2.0, 1 / 24, "hours"), (21.0, 1.0, "days"), (730.0, 7.0, "weeks"))
+# A picture has so many steps at most: those in between change no pixel.
+_STEPS: Final = 400
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What the calls of one analyst, or of one kind, took together, as a share of the budget."""
+
+    name: str
+    calls: int
+    tests: int
+    hits: int
+    share: float
+
+
+@dataclass(frozen=True)
+class BudgetSoFar:
+    """What became of a budget, as somebody is shown it. Shares are of the account that lives, `accounts` works them
+    out."""
+
+    spent: float
+    left: float
+    charges: tuple[Charge, ...]
+    accounts: Accounts
+
+    @property
+    def by_kind(self) -> list[Portion]:
+        """By kind of call, the largest first."""
+        return self._portions("kind")
+
+    @property
+    def by_analyst(self) -> list[Portion]:
+        """By analyst, the largest first."""
+        return self._portions("analyst")
+
+    def days_left(self, now: datetime) -> float | None:
+        """How many days what is left lasts at the rate so far; None where it is too early to tell."""
+        paid = self._paid
+        days = (now - datetime.fromisoformat(paid[0].time)).total_seconds() / _DAY if paid else 0.0
+        if sum(charge.calls for charge in paid) < _CHARGES_FOR_RATE or days < _DAYS_FOR_RATE:
+            return None
+        return (1 - self.spent) / (self.spent / days)
+
+    def steps(self, until: datetime) -> list[dict[str, Any]]:
+        """What each kind had taken in all after each charge, in per cent of the budget; the last one until then."""
+        taken = {portion.name: (Amount(0), 0) for portion in self.by_kind if portion.share}
+        found: list[dict[str, Any]] = []
+        paid = self._paid
+        every = len(paid) // _STEPS + 1
+        for place, charge in enumerate(paid, 1):
+            charged, basic = taken[charge.kind]
+            taken[charge.kind] = charged + charge.charged, basic + charge.basic
+            if place % every == 0 or place == len(paid):
+                found += self._step(charge.time, taken)
+        return found + self._step(until.isoformat(), taken)
+
+    @property
+    def _paid(self) -> list[Charge]:
+        return [charge for charge in self.charges if self.accounts.taken(charge.charged, charge.basic)]
+
+    def _step(self, time: str, taken: Mapping[str, tuple[Amount, int]]) -> list[dict[str, Any]]:
+        return [{"time": time, "kind": kind, "taken": 100 * self.accounts.taken(*part)} for kind, part in taken.items()]
+
+    def _portions(self, by: str) -> list[Portion]:
+        def name(charge: Charge) -> str:
+            return str(getattr(charge, by))
+
+        grouped = ((key, list(group)) for key, group in groupby(sorted(self.charges, key=name), key=name))
+        portions = (self._portion(key, group) for key, group in grouped)
+        return sorted(portions, key=lambda portion: (-portion.share, portion.name))
+
+    def _portion(self, name: str, charges: list[Charge]) -> Portion:
+        calls, tests, hits = (sum(getattr(charge, part) for charge in charges) for part in ("calls", "tests", "hits"))
+        charged, basic = sum((each.charged for each in charges), Amount(0)), sum(each.basic for each in charges)
+        return Portion(name, calls, tests, hits, self.accounts.taken(charged, basic))
+
+
+def budget_so_far(on: Asking) -> BudgetSoFar:
+    """The budget of a dataset, with the calls that are shown to somebody; of all others only what they took."""
+    session = on.served.asked_by(on.who.analyst)
+    spine = session.spine
+    taken = on.served.charges.all(spine.ledger, spine.dataset)
+    charges = tuple(_shown(charge, on.served.shows(on.who, charge.analyst)) for charge in taken)
+    return BudgetSoFar(session.spent.share, session.remaining.share, charges, accounts_of(spine.ledger, spine.dataset))
+
+
+def lasts(days: float) -> str:
+    """How long something lasts, in words.
+
+    >>> lasts(0.01), lasts(0.5), lasts(3.2), lasts(100), lasts(4000)
+    ('14 minutes', '12 hours', '3.2 days', '14 weeks', '11 years')
+    """
+    for most, unit, word in (
+        (1 / 12, 1 / 1440, "minutes"),
+        (2.0, 1 / 24, "hours"),
+        (21.0, 1.0, "days"),
+        (730.0, 7.0, "weeks"),
+    ):
+        if days < most:
+            return f"{days / unit:.2g} {word}"
+    return f"{days / 365.25:.2g} years"
+
+
+def now() -> datetime:
+    """The time that rates are told of."""
+    return datetime.now(UTC)
+
+
+def _shown(charge: Charge, shown: bool) -> Charge:
+    if not shown:
+        return charge._replace(analyst=OTHERS, kind=OTHERS, tests=0, hits=0)
+    return charge._replace(kind=titled(charge.kind))
+
+
+# What standing questions found over time: about each version of the rows one answer.
+
+# The latest are drawn and listed; all are in the history.
+MOST: Final = 40
+_ALL: Final = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was found about one version of the rows."""
+
+    version: int
+    replay: Replay
+
+    @property
+    def hits(self) -> int:
+        """How many of its tests were alarms."""
+        return self.replay.entry.hits
+
+    @property
+    def told(self) -> str:
+        """The values with their intervals, in words; what came out where there are none."""
+        return "; ".join(map(_told, self.replay.values)) or self.replay.outcome
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A standing question with what it found so far, oldest first, and how long its share lasts."""
+
+    standing: StandingQuestion
+    looks: tuple[Look, ...]
+    lasting: Lasting | None
+    says: str
+    own: bool
+
+    @property
+    def title(self) -> str:
+        """Its kind, as people read it."""
+        return titled(str(self.standing.wish.body.get("kind", "question")))
+
+    @property
+    def question(self) -> str:
+        """What is asked, in a line."""
+        return asked_told(self.standing.wish)
+
+    @property
+    def when(self) -> str:
+        """When it is asked."""
+        return (
+            "at every append" if self.standing.every == APPEND else f"at {self.standing.every} (UTC), if rows are new"
+        )
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether any of its values may be a false alarm."""
+        return any(value.may_be_false for look in self.looks for value in look.replay.values)
+
+    @property
+    def alt(self) -> str:
+        """What its picture shows, for who cannot see it."""
+        alarms = sum(look.hits > 0 for look in self.looks)
+        last = f" The last one: {self.looks[-1].told}." if self.looks else ""
+        return f"{self.title}: {alarms} of {len(self.looks)} versions of the rows gave an alarm.{last}"
+
+    def bars(self) -> list[dict[str, Any]]:
+        """What its picture is drawn from: for each version its values with intervals, or its number of alarms."""
+        valued = any(look.replay.values for look in self.looks)
+        return [row for look in self.looks for row in (_valued(look) if valued else counted(look))]
+
+
+def watched(service: Service, on: Asking) -> list[Watched]:
+    """The standing questions that are shown to somebody, newest first."""
+    standing = standing_shown(service, on)
+    looks = _looks(service, on, standing)
+    said = _last_words(service, on)
+    return [_watched(service, on, each, looks[each.standing], said.get(each.standing)) for each in reversed(standing)]
+
+
+def asked_told(wish: Wish) -> str:
+    """What a wish asks, in a line.
+
+    >>> asked_told(Wish("ask", {"kind": "test", "query": {"kind": "count", "where": "age >= 65"}, "above": 500}))
+    'count where age >= 65, above 500'
+    """
+    told = question_told(dict(wish.body))
+    return told if wish.run is None else f"{told}, of the run of call {wish.run}"
+
+
+def _watched(service: Service, on: Asking, standing: StandingQuestion, looks: list[Look], said: News | None) -> Watched:
+    says = "" if said is None or _over(said, standing, looks) else said.detail
+    own = standing.analyst == on.who.analyst
+    return Watched(standing, tuple(looks), _lasting(service, on, standing), says, own)
+
+
+def _over(said: News, standing: StandingQuestion, looks: list[Look]) -> bool:
+    """Whether what was said last is not so any more: it was asked since."""
+    answered = bool(looks) and looks[-1].version == standing.version
+    return {"failing": said.version <= standing.version, "unverified": answered}.get(said.kind, False)
+
+
+def _lasting(service: Service, on: Asking, standing: StandingQuestion) -> Lasting | None:
+    """How long it lasts; None also for one that could not be asked now, which ends when it is due."""
+    if standing.state != ACTIVE:
+        return None
+    try:
+        quoted = quote_of(on.served, on.who, on.served.asked_by(standing.analyst), standing.wish)
+    except CharyError:
+        return None
+    return lasting(standing, quoted, service.standing.book.clock())
+
+
+def _looks(service: Service, on: Asking, standing: Iterable[StandingQuestion]) -> Mapping[str, list[Look]]:
+    """The latest answers of each standing question, by its name."""
+    spine = on.served.session.spine
+    found: dict[str, dict[int, CallRecord]] = {}
+    for each in standing:
+        wanted = {key_of(each, version): version for version in _latest(each)}
+        asked = spine.ledger.calls(spine.dataset, analyst=each.analyst, keys=key_of(each, ""))
+        answered = (record for record in asked if record.request in wanted and record.answer is not None)
+        found[each.standing] = {wanted[record.request or ""]: record for record in answered}
+    return defaultdict(list, {name: _replayed(on, records) for name, records in found.items()})
+
+
+def _latest(standing: StandingQuestion) -> range:
+    return range(max(1, standing.version - MOST + 1), standing.version + 1)
+
+
+def _replayed(on: Asking, records: Mapping[int, CallRecord]) -> list[Look]:
+    versions = sorted(records)
+    told = replays(on.served, [records[version] for version in versions])
+    return [Look(version, replay) for version, replay in zip(versions, told, strict=True)]
+
+
+def _last_words(service: Service, on: Asking) -> dict[str, News]:
+    """What was said last of each standing question: why it ended, that it fails, that it runs out."""
+    news = service.standing.feed.since(on.served.name, limit=_ALL)
+    named = ("kind", "version", "call", "detail")
+    return {each["standing"]: News(*(each[name] for name in named)) for each in news if each["detail"]}
+
+
+def counted(look: Look) -> list[dict[str, Any]]:
+    """One bar for a version: its number of alarms."""
+    return [
+        {"version": look.version, "key": "", "value": look.hits} if look.hits else {"version": look.version, "key": ""}
+    ]
+
+
+def _valued(look: Look) -> list[dict[str, Any]]:
+    """A bar for each value of a version with its interval; without a lower end it reaches down to nothing."""
+    if not look.replay.values:
+        return [{"version": look.version, "key": ""}]
+    told = {"version": look.version, "bar": look.replay.bar}
+    return [told | _bar(value) for value in look.replay.values]
+
+
+def _bar(value: PublishedValue) -> dict[str, Any]:
+    known = {"key": value.key, "value": float(value.value), "doubtful": value.may_be_false}
+    if not value.bounded:
+        return known
+    low, high = (float(given if end is None else end) for given, end in ((0, value.low), (value.value, value.high)))
+    return known | {"low": low, "high": high, "open": value.low is None or value.high is None}
+
+
+def _told(value: PublishedValue) -> str:
+    """A value with its interval.
+
+    >>> _told(PublishedValue("north", 512, None, 570.0, True, "may be a false alarm"))
+    'north 512 (up to 570), may be a false alarm'
+    """
+    ends = f" ({interval(value)})" if value.bounded else ""
+    told = f"{value.key} {plain(value.value)}".strip() + ends
+    return f"{told}, {value.caution}" if value.caution else told
+
+
+# Pictures of what is looked at over time, as Vega-Lite specifications without colours of their own.
+
+# Bars of so many keys can be told apart side by side.
+MOST_KEYS: Final = 6
+# Told apart by people who see few colours, by day and by night (Okabe and Ito 2008).
+_COLOURS: Final = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999"]
+# So many versions have bars of one breadth; more of them share the picture.
+_FEW: Final = 8
+_MARKS: Final = 5
+_SIZE: Final = {"width": 520, "height": 190}
+# What may be a false alarm is pale.
+_SURE: Final = {"condition": {"test": "datum.doubtful", "value": 0.35}, "value": 0.85}
+_VERSION: Final = {"field": "version", "type": "ordinal", "title": "version of the rows", "axis": {"labelAngle": 0}}
+
+
+def budget_spec(found: BudgetSoFar, until: datetime) -> dict[str, Any]:
+    """What each kind of call had taken, stacked over time."""
+    kinds = [portion.name for portion in found.by_kind if portion.share]
+    return _SIZE | {
+        "data": {"values": found.steps(until)},
+        "mark": {"type": "area", "interpolate": "step-after", "line": True, "opacity": 0.75},
+        "encoding": {
+            "x": {
+                "field": "time",
+                "type": "temporal",
+                "title": "UTC",
+                "scale": {"type": "utc"},
+                "axis": {"tickCount": 5},
+            },
+            "y": {
+                "field": "taken",
+                "type": "quantitative",
+                "stack": "zero",
+                "title": "% of the budget",
+                "scale": {"domain": [0, 100]},
+            },
+            "color": {"field": "kind", "type": "nominal", "title": None, "sort": kinds, "scale": {"range": _COLOURS}},
+            "order": {"field": "kind"},
+        },
+    }
+
+
+def alarms_spec(found: Watched) -> dict[str, Any]:
+    """A bar for each value with its interval, or for the number of alarms, by version of the rows."""
+    rows = found.bars()
+    keys = sorted({row["key"] for row in rows if row["key"]})
+    if len(keys) > MOST_KEYS:
+        rows, keys = [row for look in found.looks for row in counted(look)], []
+    valued = any("bar" in row for row in rows)
+    place: dict[str, Any] = {"x": _VERSION} | ({"xOffset": {"field": "key", "sort": keys}} if keys else {})
+    layers = [_bars(place, {"title": "value"} if valued else {"title": "alarms", "axis": _whole(rows)}, keys)]
+    if valued:
+        layers += [_intervals(place), _threshold()]
+    few = len(found.looks) < _FEW
+    size = _SIZE | ({"width": {"step": 72, "for": "position"}} if few else {})
+    return size | {"data": {"values": rows}, "layer": [*layers, _misses()]}
+
+
+def _whole(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """An axis with a handful of marks, all at whole numbers."""
+    most = max((row["value"] for row in rows if "value" in row), default=1)
+    return {"values": list(range(0, most + 1, -(-most // _MARKS))), "format": "d"}
+
+
+def _bars(place: dict[str, Any], axis: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    told = {"y": {"field": "value", "type": "quantitative"} | axis}
+    colour = (
+        {"color": {"field": "key", "type": "nominal", "title": None, "sort": list(keys), "scale": {"range": _COLOURS}}}
+        if keys
+        else {}
+    )
+    return {
+        "transform": [{"filter": "isValid(datum.value)"}],
+        "mark": {"type": "bar"},
+        "encoding": place | told | colour | {"opacity": _SURE},
+    }
+
+
+def _intervals(place: dict[str, Any]) -> dict[str, Any]:
+    ends = {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}
+    dashed = {"strokeDash": {"condition": {"test": "datum.open", "value": [3, 3]}, "value": [1, 0]}}
+    return {
+        "transform": [{"filter": "isValid(datum.high)"}],
+        "mark": {"type": "rule", "strokeWidth": 2},
+        "encoding": place | ends | dashed,
+    }
+
+
+def _threshold() -> dict[str, Any]:
+    return {
+        "transform": [{"filter": "isValid(datum.bar)"}, {"aggregate": [{"op": "max", "field": "bar", "as": "bar"}]}],
+        "mark": {"type": "rule", "strokeDash": [6, 4]},
+        "encoding": {"y": {"field": "bar", "type": "quantitative"}},
+    }
+
+
+def _misses() -> dict[str, Any]:
+    """A small ring on the ground where a version gave no alarm."""
+    return {
+        "transform": [{"filter": "!isValid(datum.value)"}],
+        "mark": {"type": "point", "shape": "circle", "size": 30},
+        "encoding": {"x": _VERSION, "y": {"datum": 0, "type": "quantitative"}},
+    }

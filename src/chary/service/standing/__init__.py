@@ -1,1 +1,0 @@
-"""Standing questions: asked again by the service itself, at every append or at a time."""

@@ -1,0 +1,196 @@
+"""The state of an open service: its datasets, store, figures and readiness."""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Final
+
+from fastapi import Depends, Request
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from chary.errors import InvalidParameter
+from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
+from chary.service.auth.tokens import BearerTokens
+from chary.service.config import ServiceConfig
+from chary.service.core.alerts import StandingBook
+from chary.service.core.audit_trail import AuditTrail
+from chary.service.core.calculations import Calculations
+from chary.service.core.datasets import ReportsKept, ServedDatasets, opened_datasets
+from chary.service.core.jobs import Jobs
+from chary.service.core.notifications import Feed, Webhooks
+from chary.service.core.scheduler import StandingRunner
+from chary.service.store.store import ServiceStore
+
+if TYPE_CHECKING:
+    from chary.service.auth.openid import OpenIdLogIn
+
+
+# Metrics: what is counted. Of calls their kind and whether they were refused, never what came out.
+
+# Where processes of one service put their figures together; the name is that of the library.
+FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+
+class Figures:
+    """The metrics of one process, in a registry of their own; where there are several, they are told together."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.calls = Counter("chary_calls", "Calls by kind.", ["dataset", "kind"], registry=self.registry)
+        self.refusals = Counter("chary_problems", "Problems by their type.", ["problem"], registry=self.registry)
+        self.left = Gauge(
+            "chary_budget_left_share",
+            "What is left of budgets.",
+            ["dataset"],
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
+        )
+        self.seconds = Histogram(
+            "chary_request_seconds",
+            "How long requests took.",
+            ["method", "route"],
+            buckets=(0.01, 0.1, 1, 10, 60),
+            registry=self.registry,
+        )
+
+    def told(self) -> bytes:
+        """All of them as Prometheus reads them, of every process that this one was begun with."""
+        if FOLDER not in os.environ:
+            return generate_latest(self.registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)
+
+
+# Whether calls can be asked, looked at now and then, however often somebody wants to know.
+
+_KEPT: Final = 1.0
+
+
+@dataclass
+class Readiness:
+    """What was found last, for a second: who asks without a token makes no work.
+
+    >>> readiness = Readiness(clock=iter([5.0, 5.5, 7.0]).__next__)
+    >>> looks = iter([False, True])
+    >>> [readiness.found(looks.__next__) for _ in range(3)]
+    [False, False, True]
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _found: bool = field(default=False, init=False)
+    _until: float = field(default=float("-inf"), init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def found(self, look: Callable[[], bool]) -> bool:
+        """Whether they can; `look` is called where that was not found out within the last second."""
+        with self._lock:
+            if (now := self.clock()) >= self._until:
+                self._found, self._until = look(), now + _KEPT
+            return self._found
+
+
+# What the routes of one process share.
+
+# Set when this process was asked to stop: streams end then, since they would end at no time of their own.
+STOPPING: Final = threading.Event()
+AnyRates = Rates | SharedRates
+
+
+@dataclass
+class Service:
+    """Datasets, tokens, the trail, what is under way: everything a route needs."""
+
+    config: ServiceConfig
+    datasets: ServedDatasets
+    store: ServiceStore
+    tokens: BearerTokens
+    log_in: "OpenIdLogIn | None"
+    trail: AuditTrail
+    jobs: Jobs
+    calculations: Calculations
+    rates: AnyRates
+    failures: AnyRates
+    standing: StandingRunner
+    webhooks: Webhooks
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    reports: ReportsKept = field(default_factory=ReportsKept)
+    streams: OpenStreams = field(default_factory=OpenStreams)
+    figures: Figures = field(default_factory=Figures)
+    readiness: Readiness = field(default_factory=Readiness)
+    stopping: threading.Event = field(default_factory=lambda: STOPPING)
+
+    def close(self) -> int:
+        """Let calls end and close everything; returns how many did not end in time: their reservations are kept."""
+        self.calculations.close()
+        running = self.jobs.close(self.config.service.stop_seconds)
+        running += self.standing.close(0 if running else self.config.service.stop_seconds)
+        if not running:
+            self.datasets.close()
+            self.store.close()
+        return running
+
+
+def opened_service(config: ServiceConfig) -> Service:
+    """Open what a configuration names. Errors: those of opening sessions, before anything listens."""
+    said = config.service
+    for webhook in said.webhook:
+        config.secret(webhook)
+    store = ServiceStore(config.place(said.store))
+    return service_with(config, store, opened_datasets(config))
+
+
+def service_with(config: ServiceConfig, store: ServiceStore, datasets: ServedDatasets) -> Service:
+    """A service of datasets that are open, and of a database."""
+    said = config.service
+    jobs = Jobs(store, said.threads, said.calls_each)
+    calculations = Calculations(said.threads, said.calls_each, said.quote_seconds, STOPPING.is_set)
+    tokens, log_in = _known(config, store)
+    return Service(
+        config=config,
+        datasets=datasets,
+        store=store,
+        tokens=tokens,
+        log_in=log_in,
+        trail=AuditTrail(store),
+        jobs=jobs,
+        calculations=calculations,
+        rates=_rates(config, store, "token", said.rate, said.burst),
+        # Ten failures at once, then one every ten seconds.
+        failures=_rates(config, store, "failed", 0.1, 10),
+        standing=StandingRunner(datasets, tokens, StandingBook(store), Feed(store), jobs.answers, calculations),
+        webhooks=Webhooks(config, store),
+    )
+
+
+def _rates(config: ServiceConfig, store: ServiceStore, kind: str, each_second: float, burst: float) -> AnyRates:
+    """One bucket for all processes, where there may be several."""
+    if store.on_server or config.service.workers > 1:
+        return SharedRates(store, kind, each_second, burst)
+    return Rates(each_second, burst)
+
+
+def _known(config: ServiceConfig, store: ServiceStore) -> tuple[BearerTokens, "OpenIdLogIn | None"]:
+    """The tokens that are known, and how somebody logs in at an issuer, if the chary.toml names one."""
+    said = config.service.openid
+    if said is None:
+        return BearerTokens(store), None
+    try:
+        from chary.service.auth.openid import OpenIdTokens, log_in_of  # noqa: PLC0415
+    except ImportError:
+        raise InvalidParameter("tokens of an issuer need the extra oidc: pip install 'chary[oidc]'") from None
+    tokens = OpenIdTokens(store, said)
+    return tokens, log_in_of(config, tokens)
+
+
+def service_of(request: Request) -> Service:
+    """The service of a request."""
+    found: Service = request.app.state.service
+    return found
+
+
+Shared = Annotated[Service, Depends(service_of)]

@@ -1,0 +1,297 @@
+"""The store of a service in SQLite or PostgreSQL, and the migrations of its layout."""
+
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from math import inf
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import URL, Column, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DisconnectionError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoConnection
+from sqlalchemy.schema import CreateColumn
+
+from chary.client.problems import Refusal
+from chary.errors import InvalidParameter, LedgerError
+from chary.service.store.tables import LAYOUT, TABLES, TOKENS
+
+# The service's own database: a file by default, or a schema of a PostgreSQL server, which many machines share.
+
+_PATIENCE_MS = 10_000
+_PRIVATE = 0o600
+# So long this process counts the seconds itself before it reads the server's clock again.
+_CLOCK_SECONDS = 60.0
+
+
+class ServiceStore:
+    """Transactions on the service's database. Nothing about the data is in it: no answer, no row, no secret of a token.
+
+    `place` is a file, or `postgresql://user@host/database?schema=...`, which several processes and machines share.
+    One that an earlier version made is brought to the layout of this one; what is in it stays.
+    Errors: `Refusal` with status 503 where another process held it for too long or where it is away, `LedgerError` for
+    a database of a newer version and for anything else that it refuses.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        self.on_server = "://" in str(place) and not str(place).startswith("sqlite")
+        with _translated():
+            self._engine = server_engine(str(place)) if self.on_server else _file(str(place))
+        self._ahead, self._read_again = 0.0, -inf
+        # A statement that reads needs no transaction around it.
+        self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            with self.transaction("tables") as connection:
+                prepare(connection)
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def transaction(self, name: str = "") -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone where it raises.
+
+        Those of one `name` follow one another; on a file all do.
+        """
+        with _translated(), self._engine.begin() as connection:
+            if name and self.on_server:
+                alone(connection, name)
+            yield connection
+
+    @contextmanager
+    def held(self, name: str, seconds: float) -> Iterator[None]:
+        """Hold a name against all other processes, waiting for it so long; it ends with the process.
+
+        Processes that share a file are one machine's, and none of them grows: there it holds nothing.
+        """
+        if not self.on_server:
+            yield
+            return
+        with _translated(), held(self._engine, name, seconds):
+            yield
+
+    def clock(self, connection: Connection) -> float:
+        """Seconds since 1970, by one clock for all who share this database."""
+        return server_clock(connection) if self.on_server else time.time()
+
+    def now(self) -> float:
+        """The same clock, without a transaction of one's own: it is read anew once a minute."""
+        if not self.on_server:
+            return time.time()
+        passed = time.monotonic()
+        if passed >= self._read_again:
+            with _translated(), self._reading.connect() as connection:
+                self._ahead = server_clock(connection) - time.monotonic()
+            self._read_again = passed + _CLOCK_SECONDS
+        return time.monotonic() + self._ahead
+
+    def rows(self, statement: Any) -> list[Any]:
+        """What a statement finds."""
+        if not self.on_server:
+            with self.transaction() as connection:
+                return list(connection.execute(statement))
+        with _translated(), self._reading.connect() as connection:
+            return list(connection.execute(statement))
+
+    def change(self, statement: Any) -> int:
+        """Do it; returns how many rows it changed."""
+        with self.transaction() as connection:
+            return int(connection.execute(statement).rowcount)
+
+    def add_once(self, statement: Any, name: str = "") -> bool:
+        """Insert what it says, after others of that name; False where something with its key is there already, which
+        stays."""
+        with self.transaction(name) as connection:
+            try:
+                with connection.begin_nested():
+                    connection.execute(statement)
+            except IntegrityError:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._engine.dispose()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, NoConnection):
+        raise Refusal(503, "the service's database was held by another process for too long, or is gone") from None
+    except SQLAlchemyError as error:
+        raise LedgerError(f"the service's database refused ({type(error).__name__})") from None
+
+
+def _file(place: str) -> Engine:
+    url = make_url(place if "://" in place else f"sqlite:///{place}")
+    if url.database and not url.database.startswith((":memory:", "file:")):
+        _keep_private(Path(url.database))
+    return _writing_first(create_engine(url))
+
+
+def _keep_private(place: Path) -> None:
+    """For its owner alone, like a ledger: it holds what everybody asked. What SQLite puts beside it has its mode."""
+    with suppress(OSError):  # SQLite says in its own words what it cannot open
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))
+    with suppress(OSError):
+        if stat.S_IMODE(place.stat().st_mode) != _PRIVATE:
+            place.chmod(_PRIVATE)
+
+
+def _writing_first(engine: Engine) -> Engine:
+    """SQLite's transactions begin as writers, so that none fails in its middle because another one wrote."""
+
+    def connected(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+        connection.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
+        connection.execute("PRAGMA journal_mode=WAL")
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
+# Which layout the service's database has, and how it gets the one of this version.
+#
+# Databases that were made before layouts had numbers have the first. A change of `service_tables` takes one more step
+# here: tables that are missing are made before any step, so a step adds columns, or moves what is there.
+
+Step = Callable[[Connection], None]
+# From layout 1 to 2, from 2 to 3, and so on; what was once released never changes.
+STEPS: Final[tuple[Step, ...]] = ()
+
+
+def prepare(connection: Connection) -> None:
+    """Make the tables, or bring them to the newest layout, inside of a transaction that no other maker is in.
+
+    Errors: `LedgerError` for a layout that this version does not know; then nothing is changed.
+    """
+    newest = 1 + len(STEPS)
+    held = _held(connection, newest)
+    if held > newest:
+        raise LedgerError("the service's database was laid out by a newer version of chary: update this one")
+    TABLES.create_all(connection)
+    for step in STEPS[held - 1 :]:
+        step(connection)
+    connection.execute(LAYOUT.delete())
+    connection.execute(LAYOUT.insert().values(number=newest))
+
+
+def add_column(connection: Connection, column: Column[Any]) -> None:
+    """Add a column of `service_tables` to its table, if the table was there without it.
+
+    The rows that are there have its server default, or nothing.
+    """
+    table = column.table.name
+    if column.name in {known["name"] for known in inspect(connection).get_columns(table)}:
+        return
+    named = connection.dialect.identifier_preparer.quote(table)
+    said = CreateColumn(column).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {named} ADD COLUMN {said}")
+
+
+def _held(connection: Connection, newest: int) -> int:
+    """The layout of what is there; that of this version for an empty database."""
+    there = inspect(connection)
+    if there.has_table(LAYOUT.name):
+        return int(connection.execute(LAYOUT.select()).scalar_one())
+    return 1 if there.has_table(TOKENS.name) else newest
+
+
+# The service's own database on a PostgreSQL server: a schema of its own, and locks that processes share.
+
+_USUAL: Final = "chary_service"
+_SCHEMES: Final = ("postgresql", "postgresql+psycopg")
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_HELD_UP: Final = text("SELECT set_config('lock_timeout', :most, :here)")
+_LOCKED: Final = text("SELECT pg_advisory_lock(:number)")
+_ALONE: Final = text("SELECT pg_advisory_xact_lock(:number)")
+_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
+# A transaction of the service takes milliseconds.
+# A connection that was used so long ago is asked whether it is still there before it is used.
+_TRUSTED: Final = 1.0
+
+
+def server_engine(place: str) -> Engine:
+    """Connections to `postgresql://user@host/database?schema=...`; the schema is made if it is not there.
+
+    Errors: `InvalidParameter` for what is no such URL.
+    """
+    url, schema = _read(place)
+    engine = create_engine(url, pool_size=8, max_overflow=8, pool_timeout=_PATIENCE_MS / 1000)
+
+    def connected(connection: Any, record: Any) -> None:
+        record.info["used"] = time.monotonic()
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET search_path TO {schema}")
+            cursor.execute(f"SET lock_timeout TO {_PATIENCE_MS}")
+            cursor.execute("SET default_transaction_isolation TO 'read committed'")
+        connection.commit()
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "checkout", _still_there)
+    event.listen(engine, "checkin", _used)
+    with engine.begin() as connection:
+        alone(connection, "tables")
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
+    return engine
+
+
+def alone(connection: Connection, name: str) -> None:
+    """Wait until no other transaction holds that name; held until this one ends."""
+    connection.execute(_ALONE, {"number": _number(name)})
+
+
+@contextmanager
+def held(engine: Engine, name: str, seconds: float) -> Iterator[None]:
+    """Hold a name against all processes; the server lets go of it when this one dies. `OperationalError` after so many
+    seconds."""
+    with engine.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT")
+        connection.detach()
+        connection.execute(_HELD_UP, {"most": str(max(1, round(seconds * 1000))), "here": False})
+        connection.execute(_LOCKED, {"number": _number(name)})
+        yield
+
+
+def server_clock(connection: Connection) -> float:
+    """Seconds since 1970 by the server's clock, which is one for all machines."""
+    return float(connection.execute(_CLOCK).scalar_one())
+
+
+def _read(place: str) -> tuple[URL, str]:
+    url: URL | None = None
+    with suppress(ArgumentError, ValueError):
+        url = make_url(place)
+    if url is None or url.drivername not in _SCHEMES or not url.database:
+        raise InvalidParameter("store is a file, or postgresql://user@host/database?schema=name")
+    said = url.query.get("schema", _USUAL)
+    schema = said if isinstance(said, str) else said[-1]
+    if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
+        raise InvalidParameter("the schema of a store is a name of small letters, digits and underscores")
+    return url.set(drivername=_SCHEMES[1]).difference_update_query(["schema"]), schema
+
+
+def _number(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"chary service {name}".encode()).digest()[:8], signed=True)
+
+
+def _used(_: Any, record: Any) -> None:
+    record.info["used"] = time.monotonic()
+
+
+def _still_there(connection: Any, record: Any, _: Any) -> None:
+    if time.monotonic() - record.info["used"] < _TRUSTED:
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        connection.rollback()
+    except Exception:  # of whichever kind: a new connection is made
+        raise DisconnectionError from None

@@ -1,1 +1,0 @@
-"""Telling: what standing questions found, in a feed and by webhooks."""
