@@ -44,7 +44,7 @@ def test_single_deviates_follow_the_normal_law():
 
 @pytest.mark.statistical
 def test_the_law_is_the_same_where_every_proposal_is_settled_exactly(monkeypatch):
-    monkeypatch.setattr(module, "MARGIN", 2.0)
+    monkeypatch.setattr(module, "NORMAL_MARGIN", 2.0)
     drawn = normals(Seeded(3), 4000)
     assert len(drawn.longer) > 100
     for position, late in drawn.longer.items():
