@@ -21,8 +21,12 @@ CharyError
 └── AlgorithmFailed             an algorithm of the caller raised or returned no outcome; it stays charged
 ```
 
-The command maps `BudgetRefused` to exit code 3 and all others to 2. `OwnerWarning` is a warning and no error.
-"""
+The command maps `BudgetRefused` to exit code 3 and all others to 2. `OwnerWarning` is a warning and no error."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from chary.interruption import interrupted
 
 
 class OwnerWarning(UserWarning):
@@ -110,3 +114,29 @@ class WrongProcess(CharyError):
 
 class AlgorithmFailed(CharyError):
     """An algorithm that the caller brought raised, or returned no outcome that could be published; it stays charged."""
+
+
+# Failures of libraries, told again as errors that name no value of the data.
+
+_T = TypeVar("_T")
+
+
+def quietly(work: Callable[[], _T], failure: Exception) -> _T:
+    """Run `work`; when anything at all goes wrong, raise `failure` alone: the original names values of the data.
+
+    An interruption stays one, although an engine tells of it by an error of its own.
+
+    >>> from chary.errors import EngineFailure
+    >>> quietly(lambda: 1 / 0, EngineFailure("the engine failed"))
+    Traceback (most recent call last):
+    ...
+    chary.errors.EngineFailure: the engine failed
+    """
+    try:
+        return work()
+    except CharyError:
+        raise
+    except Exception as error:
+        told: BaseException = KeyboardInterrupt() if interrupted(error) else failure
+    # Raised outside the handler: within it the original would be the context of what is told.
+    raise told

@@ -8,9 +8,8 @@ import pytest
 from chary.accounting import exact_total, halted_epsilon_up, noisy_max_epsilon_up, sparse_noise
 from chary.experiments.gaussian_losses import QUERIES, STEPS, UNITS, drawn_halt, drawn_maximum, run_terms
 from chary.experiments.schedules import KEYS, rows_by_key
-from chary.experiments.sparse_vector import needed
 from chary.experiments.synthesis import condition_of, conditions_drawn, drawn, share_of, universe
-from chary.experiments.target_charging import renyi_hits_total, simple_total
+from chary.experiments.thresholds import needed, renyi_hits_total, simple_total
 from chary.mechanisms.threshold_tests import SparseVectorMachine
 from chary.noise import Seeded
 

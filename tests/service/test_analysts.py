@@ -12,8 +12,8 @@ from sqlalchemy import insert
 import chary
 from chary import BudgetRefused, UnknownHeld, count
 from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
-from chary.client.problems import Refusal
 from chary.client.remote import connect
+from chary.client.wire import Refusal
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
 from chary.ledger import MemoryLedger
 from chary.report.public_report import report

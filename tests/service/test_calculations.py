@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import chary.session.session
-from chary.client.problems import Refusal
+from chary.client.wire import Refusal
 from chary.service.auth.tokens import BearerTokens
 from chary.service.core.calculations import Deadlines
 from chary.service.pages.fields import PREFIX
@@ -57,7 +57,7 @@ def test_what_ends_in_time_is_returned_and_its_errors_are_its_own():
 TRACED = """
 import sys
 from chary.service.core.calculations import Deadlines
-from chary.client.problems import Refusal
+from chary.client.wire import Refusal
 from tests.service.test_calculations import endless, never
 
 def trace(frame, event, _):
@@ -142,7 +142,7 @@ def test_quotes_of_any_kind_are_cut_off(made, monkeypatch):
     with listening(service) as address, client_of(address, token_of(service)) as http:
         run = http.post("/v1/datasets/visits/runs", json=opening).json()["run"]
         monkeypatch.setattr(chary.session.session, "quote", endless)
-        monkeypatch.setattr("chary.calls.run.quote", endless)
+        monkeypatch.setattr("chary.core.quote.quote", endless)
         place = "/v1/datasets/visits"
         assert is_late(http.post(QUOTES, json={"call": TEST}))
         assert is_late(http.post(f"{place}/runs/{run}/quotes", json={"query": {"kind": "count"}}))

@@ -54,8 +54,8 @@ def named_visits(document):
 
 OPERATIONS = [
     (route.path, method.lower())
-    for module in ROUTERS
-    for route in module.router.routes
+    for router in ROUTERS
+    for route in router.routes
     for method in sorted(route.methods)
     if not route.path.endswith(STREAMS)
 ]

@@ -11,8 +11,8 @@ from chary import count
 from chary.service.auth.tokens import Role
 from chary.service.config import configured
 from chary.service.http.admission import Asking
-from chary.service.pages.browser import form_parts
 from chary.service.pages.custodian import analysts_capped, backup_commands
+from chary.service.pages.frame import form_parts
 from tests.service.kit import serve_dataset, serve_visits, service_at, token_of
 from tests.service.page_kit import fields_of
 from tests.session.kit import PUBLIC, SECRET_NAME, USUAL

@@ -7,10 +7,9 @@ from fastapi.routing import APIRoute
 
 from chary.service.auth.rate_limits import Rates
 from chary.service.auth.tokens import ACTIONS, Role
-from chary.service.pages import overview, runs
+from chary.service.pages import ask, overview
 from chary.service.pages.application import PAGES
-from chary.service.pages.browser import LogIns
-from chary.service.pages.frame import Logged, Visiting
+from chary.service.pages.frame import Logged, LogIns, Visiting
 from tests.service.kit import bearing, client_of, listening, serve_visits, service_at, token_of
 from tests.service.page_kit import Visitor
 
@@ -192,7 +191,7 @@ def guards_of(route):
     return [each.call.action for each in route.dependant.dependencies if isinstance(each.call, (Logged, Visiting))]
 
 
-@pytest.mark.parametrize("module", [overview, runs, *PAGES], ids=lambda page: getattr(page, "place", str(page)))
+@pytest.mark.parametrize("module", [overview, ask, *PAGES], ids=lambda page: getattr(page, "place", str(page)))
 def test_every_route_of_every_page_has_one_guard(module):
     routes = [route for route in module.router.routes if isinstance(route, APIRoute)]
     assert routes

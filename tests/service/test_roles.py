@@ -9,7 +9,7 @@ from chary.service.http.admission import May, On
 from tests.service.kit import bearing, client_of, token_of
 
 UNTOKENED = {"/health", "/ready"}
-ROUTES = [route for module in ROUTERS for route in module.router.routes if isinstance(route, APIRoute)]
+ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 FILLED = {"dataset": "visits", "number": "1", "job": "0" * 16, "token": "0" * 16, "analyst": "bob", "name": "0" * 16}
 CELLS = [
     (method, route.path, role)

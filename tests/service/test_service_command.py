@@ -18,9 +18,9 @@ import chary.service
 from chary.cli import run
 from chary.errors import InvalidParameter
 from chary.service.auth.tokens import BearerTokens
+from chary.service.command import bound
 from chary.service.config import service_config
 from chary.service.core.datasets import opened_datasets
-from chary.service.server import bound
 from chary.service.store.store import ServiceStore
 from tests.paths import ROOT
 from tests.service.kit import wait_for
@@ -130,11 +130,11 @@ def test_what_a_file_cannot_say_is_named(tmp_path, said, words):
 
 
 def test_the_client_is_found_where_it_is_looked_for():
-    assert chary.connect is chary.service.connect
-    for name in chary.service.__all__:
-        assert getattr(chary.service, name).__doc__
+    assert chary.connect is chary.client.connect
+    for name in chary.client.__all__:
+        assert getattr(chary.client, name).__doc__
     with pytest.raises(AttributeError):
-        chary.service.conect  # noqa: B018
+        chary.client.conect  # noqa: B018
 
 
 def test_the_demonstration_is_there_soon_and_ends_when_it_is_asked_to():

@@ -17,8 +17,8 @@ import pytest
 import chary
 from chary import Budget, BudgetRefused, count
 from chary.calls import Release
-from chary.client.problems import Refusal
 from chary.client.remote import connect, connect_async
+from chary.client.wire import Refusal
 from chary.service.auth.rate_limits import MOST
 from chary.service.auth.tokens import BearerTokens
 from chary.service.core.requests import Wish

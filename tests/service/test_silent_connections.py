@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from chary.service.server import options_of
+from chary.service.command import options_of
 from tests.service.kit import client_of, listening, serve_visits, service_at, token_of, wait_for
 
 MANY = 505

@@ -17,15 +17,14 @@ import chary
 from chary import Budget, count
 from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
 from chary.client.remote import connect
-from chary.client.transport import check_webhook, signed
+from chary.client.webhooks import check_webhook, signed
 from chary.core import transaction as spine
 from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
 from chary.noise import Seeded
 from chary.service.api.alerts import stood
 from chary.service.core import alerts, scheduler
-from chary.service.core.alerts import StandingBook
+from chary.service.core.alerts import StandingBook, Webhooks
 from chary.service.core.datasets import ServedDatasets
-from chary.service.core.notifications import Webhooks
 from chary.service.core.requests import Wish
 from chary.service.core.scheduler import StandingRunner, lasting
 from chary.service.http.admission import Asking
@@ -84,7 +83,7 @@ def failing(monkeypatch):
     def fails(*_):
         raise EngineFailure("the engine failed")
 
-    monkeypatch.setattr("chary.core.transaction.read_one_version", fails)
+    monkeypatch.setattr("chary.data.table.read_one_version", fails)
 
 
 @contextmanager

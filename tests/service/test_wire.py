@@ -12,8 +12,7 @@ import chary.errors
 from chary import BudgetRefused, LedgerBusy
 from chary.amounts import Amount
 from chary.client import wire
-from chary.client.problems import Refusal, error_of, problem, status_of
-from chary.client.wire import in_typed, of_typed
+from chary.client.wire import Refusal, error_of, in_typed, of_typed, problem, status_of
 from chary.errors import CharyError, InvalidInput, InvalidParameter
 from chary.ledger import CapReached
 from chary.session import Spending

@@ -140,6 +140,8 @@ def imported(node):
 
 
 class House:
+    direct = False  # whether modules of the house take names from where they are, past all fronts
+
     def __init__(self, root, spec, others=("tests", "benchmarks")):
         self.root, self.spec, self.notes = Path(root), spec, []
         self.modules = {}
@@ -244,6 +246,8 @@ class House:
             home, _, last = self.place[old].rpartition(".")
             return home, last
         front = self.modules[module].package and module in self.place and module != old
+        if self.direct and into.startswith("chary"):
+            front = False
         if front and f"{module}:{name}" not in self.spec.leave:
             place = self.place[module]
             if not (into == place or into.startswith(place + ".")):

@@ -20,7 +20,6 @@ from chary.calls.fields import Probability, Whole
 from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
 from chary.calls.sharpness import SURE, Sharpness, chance_of_each, priced_by, rho_of
 from chary.calls.thresholds import keyed, tested_query
-from chary.core.history import numbered
 from chary.core.plan import (
     KEPT,
     Barred,
@@ -35,7 +34,7 @@ from chary.core.plan import (
     least_of,
     natural,
 )
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, numbered
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
 from chary.filters import Filter, Price, RenyiFilter

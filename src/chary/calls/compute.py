@@ -27,9 +27,8 @@ from chary.calls.answers import Outcome, RaceOutcome
 from chary.calls.call import Bound, Call, CallT, Extending, call
 from chary.calls.fields import Brought, Condition, Positive, Values, Whole
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
-from chary.core.history import earlier
 from chary.core.plan import Interaction, Json, Ran, Touched
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, earlier
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
 from chary.filters import Filter, Price

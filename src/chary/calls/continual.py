@@ -11,9 +11,8 @@ from chary.answers import Answer, Ends, Known, Table, around, in_row, scalar
 from chary.calls.call import call
 from chary.calls.fields import Positive, Running, Whole
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
-from chary.core.history import Told
 from chary.core.plan import Json, Paid, Ran, Touched, natural
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, Told
 from chary.core.versions import Arrivals
 from chary.data import Count, Query, Reading, Relation, Rows, Total, count
 from chary.data.series import has_public_size

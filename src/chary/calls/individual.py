@@ -27,9 +27,8 @@ from chary.calls.sharpness import (
     together,
     value_part,
 )
-from chary.core.history import numbered
 from chary.core.plan import Json, Paid, Question, Ran, Touched, Within, laplace_for_each, natural, steps_at_least
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, numbered
 from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows, Total
 from chary.data.engines.protocol import LivingReading
 from chary.data.rows import Rooms

@@ -16,9 +16,8 @@ from chary.answers import Answer, Ends
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
-from chary.core.history import Told
 from chary.core.plan import Interaction, Json, Paid, Ran, Touched
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, Told
 from chary.data import Neighbouring, Query, Reading, Rows
 from chary.data.series import public_size
 from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld

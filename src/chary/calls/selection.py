@@ -19,9 +19,8 @@ from chary.calls.compute import PublishIf
 from chary.calls.fields import Candidates, Condition, Covering, Exact, Positive, Whole
 from chary.calls.sharpness import Valued
 from chary.calls.thresholds import AskEachKey, AskReleaseIf, AskSharpRelease, AskSharpWatch, AskWatch, ReleaseIf, keyed
-from chary.core.history import earlier
 from chary.core.plan import Interaction, Json, Ran, Touched, laplace_for_each, natural
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, earlier
 from chary.data import Count, Predicate, Query, Reading, Rows
 from chary.data.queries.sums import any_of
 from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld

@@ -20,7 +20,6 @@ from chary.calls.compute import RunOnce
 from chary.calls.fields import AnyQuery, AnyQuestion, Exact, Positive, Whole
 from chary.calls.releases import noises, noisy_parts, parts_of
 from chary.calls.sharpness import FreshlyValued, Sharply, Sharpness, Threshold, Valued
-from chary.core.history import earlier
 from chary.core.plan import (
     ENCODER,
     KEPT,
@@ -39,7 +38,7 @@ from chary.core.plan import (
     steps_at_least,
     threshold_body,
 )
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, earlier
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld

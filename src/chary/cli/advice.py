@@ -1,95 +1,23 @@
-"""Commands that plan a budget and advise on mechanisms."""
+"""The command of advice: which mechanism for so many threshold tests, and the call to write."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from chary import accounting
-from chary.accounting.sharp_widths import laplace_width, sharp_menu
 from chary.advise import Advice
 from chary.advise.advise import advice_within
 from chary.advise.advise import advise as advice_for
 from chary.advise.options import HEADINGS, Room, Wanted, row
 from chary.cli.commands import Found, Shown, plainly
 from chary.cli.config import ledger_at, one_dataset
-from chary.cli.output import console, show_pairs, show_table, spinning
+from chary.cli.output import console, show_table
 from chary.core.charges import accounts_of
 from chary.data import Neighbouring
 from chary.errors import InvalidParameter
 from chary.ledger import ledger_exists, open_ledger
 from chary.session.opening import held_filter
-
-# `chary plan`: what fits into a budget.
-
-# What is told of each number of hits, in this order, and its heading.
-_MENU: Final = {
-    "hits": "hits",
-    "sparse": "sparse vector",
-    "laplace": "Laplace tests",
-    "alone": "sharp tests",
-    "agreed": "number agreed",
-    "within": "with values",
-    "value_error": "error of values",
-}
-
-
-@plainly
-def plan(
-    epsilon: Annotated[str | None, typer.Option(help="Total epsilon.")] = None,
-    delta: Annotated[str | None, typer.Option(help="Total delta.")] = None,
-    hits: Annotated[int | None, typer.Option(help="Hits to pay for.")] = None,
-    epsilon_per_call: Annotated[str | None, typer.Option(help="Epsilon of each call.")] = None,
-    tests: Annotated[int | None, typer.Option(help="Tests in all: how near to a bar they are right.")] = None,
-    value: Annotated[str, typer.Option(help="With --tests: of the price of a hit, the part for its value.")] = "1/4",
-) -> Found:
-    """From three of --epsilon, --delta, --hits, --epsilon-per-call the fourth; from the first two, a table.
-
-    With --tests the table tells for several numbers of hits how near to their bar all tests are right, in
-    sensitivities: by a sparse vector, by Laplace noise, by sharp tests (without values, for an agreed number, and with
-    values), and how far off values may be.
-    """
-    if epsilon is not None and delta is not None and hits is None and epsilon_per_call is None:
-        yield _choices(epsilon, delta) if tests is None else _menu(epsilon, delta, tests, value)
-        return
-    if tests is not None:
-        raise InvalidParameter("--tests is for a menu of what a budget pays for: give --epsilon and --delta alone")
-    with spinning("planning"):
-        found = accounting.plan(epsilon=epsilon, delta=delta, hits=hits, epsilon_per_call=epsilon_per_call).as_dict()
-    yield Shown(found, show_pairs)
-
-
-def _choices(epsilon: str, delta: str) -> Shown:
-    plans = accounting.trade_offs(epsilon=epsilon, delta=delta)
-    if not plans:
-        raise InvalidParameter("nothing fits into this budget")
-    rows, title = [(p.hits, p.epsilon_per_call) for p in plans], f"What fits into epsilon {epsilon}, delta {delta}"
-    columns = ["hits", "largest epsilon per call"]
-    return Shown([found.as_dict() for found in plans], lambda _: show_table(columns, rows, title))
-
-
-def _menu(epsilon: str, delta: str, tests: int, value: str) -> Shown:
-    """The plans with the figures of their numbers of hits."""
-    with spinning("looking for the best orders"):
-        choices = sharp_menu(epsilon=epsilon, delta=delta, tests=tests, value=value)
-        found = {choice.hits: asdict(choice) for choice in choices}
-        plans = accounting.trade_offs(epsilon=epsilon, delta=delta, hits=tuple(found))
-    told = [
-        plan.as_dict() | found[plan.hits] | {"laplace": laplace_width(plan.epsilon_per_call, tests=tests)}
-        for plan in plans
-    ]
-    title = f"{tests:,} tests within epsilon {epsilon}, delta {delta}: half-widths in sensitivities, 95 % sure"
-    rows = [[_short(plan[name]) for name in _MENU] for plan in told]
-    return Shown(told, lambda _: show_table(list(_MENU.values()), rows, title))
-
-
-def _short(figure: float | None) -> str:
-    return "-" if figure is None else f"{figure:,.0f}"
-
-
-# `chary advise`: which mechanism for so many threshold tests, and the call to write; nothing is read or charged.
 
 Book = Annotated[str | None, typer.Argument(help="Ledger, or its rows: advice for what is left (default: new rows).")]
 Tests = Annotated[int | None, typer.Option(help="How many tests.")]

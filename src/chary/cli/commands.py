@@ -1,4 +1,4 @@
-"""Every command by name, and the options that many share."""
+"""How a function becomes a command of options and a hook, and the options that many commands share."""
 
 import inspect
 from collections.abc import Callable, Generator

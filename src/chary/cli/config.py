@@ -1,4 +1,4 @@
-"""Settings of a command: `chary.toml`, environment variables, places of files."""
+"""Settings of a command from `chary.toml`, and places of files."""
 
 import re
 import tomllib

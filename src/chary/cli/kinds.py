@@ -10,9 +10,9 @@ import typer
 from chary.answers import NoisyNumbers
 from chary.calls import Call, Choose, Individual, NoisyMax, Release, ReleaseIf, Test, Watch
 from chary.cli.answers import check_drawn, draw_answer
+from chary.cli.app import DoorGroup, Lazy, group_of
 from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
 from chary.cli.forms import FieldOption, Form, check_cost_said, flag, forms, said_ways, typed_as
-from chary.cli.group import DoorGroup, Lazy, group_of
 from chary.cli.output import VERBOSE, console, show_answer
 from chary.cli.rows import ROWS, Stated, of_form, on_rows, paid_for
 from chary.core.quote import warns

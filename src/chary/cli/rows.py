@@ -1,4 +1,4 @@
-"""Commands on rows: check, configure, append and the like."""
+"""Commands on rows: check them, write their configuration."""
 
 import inspect
 import json

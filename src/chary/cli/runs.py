@@ -1,4 +1,4 @@
-"""Commands of runs: individual streams, sparse vectors, private multiplicative weights."""
+"""Commands of runs: sparse vectors, Gaussian runs, distinct counts, weights, and what they found."""
 
 import hashlib
 import inspect

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chary.data.csv_reader import CSV
-from chary.data.failures import quietly
-from chary.errors import InvalidParameter, SchemaMismatch
+from chary.errors import InvalidParameter, SchemaMismatch, quietly
 
 # Folders and patterns of Parquet files: which files are meant, found once and in the order of their names.
 

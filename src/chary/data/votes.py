@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from chary.data.failures import quietly
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.queries.query import Contribution, Query
 from chary.data.rows import Deferred, fingerprint
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery
+from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, quietly
 from chary.numbers import whole
 
 Counts = npt.NDArray[np.int64]

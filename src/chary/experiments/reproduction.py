@@ -36,9 +36,8 @@ from chary.experiments.gaussian_losses import (
     SavedByHalting,
 )
 from chary.experiments.schedules import ScheduleStreams
-from chary.experiments.sparse_vector import RoundDistances, ThresholdErrors
 from chary.experiments.synthesis import SmallTables, WeightsPromises
-from chary.experiments.target_charging import TotalsByHits
+from chary.experiments.thresholds import RoundDistances, ThresholdErrors, TotalsByHits
 from chary.experiments.training_risks import TrainingRisks
 from chary.plots import styled
 

@@ -15,8 +15,18 @@ from chary.ledger.accounts import Account, Books
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
 from chary.ledger.ledger import Progress
 from chary.ledger.records import State, Verification
-from chary.ledger.sql.schema import analysts, answers, calls, chain, chargeable, datasets, entries, format_of, tallies
-from chary.ledger.sql.statements import entry_columns
+from chary.ledger.sql.schema import (
+    analysts,
+    answers,
+    calls,
+    chain,
+    chargeable,
+    datasets,
+    entries,
+    entry_columns,
+    format_of,
+    tallies,
+)
 from chary.ledger.sql.transaction import account_of, count_of, entry_of, purse_of
 from chary.ledger.store import Upkeep
 

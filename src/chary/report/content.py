@@ -13,9 +13,8 @@ from chary.amounts import Accounts
 from chary.answers import Answer, Ends, Spending, Table, scalar
 from chary.calls.answers import AboveOrNot, ChosenKey, NumberOrNothing, TestedKeys, YesOrNo
 from chary.calls.call import kinds
-from chary.calls.history import told_so_far
 from chary.calls.releases import Release
-from chary.calls.run import Kept, run_kinds, run_of
+from chary.calls.run import Kept, run_kinds, run_of, told_so_far
 from chary.calls.schedules import RunSchedule
 from chary.calls.thresholds import Tested
 from chary.core.charges import accounts_of, spent_of

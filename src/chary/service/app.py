@@ -12,9 +12,9 @@ from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from chary.client.problems import MEDIA
+from chary.client.wire import MEDIA
 from chary.errors import CharyError
-from chary.service.api import alerts, calls, custodian, datasets, jobs, operations, tokens
+from chary.service.api import alerts, calls, custodian, datasets, operations
 from chary.service.core.jobs import BEAT
 from chary.service.core.requests import call_schemas
 from chary.service.http.middleware import LOG, Observing, told_problem
@@ -22,7 +22,15 @@ from chary.service.pages.application import page_application
 from chary.service.pages.frame import ROOT
 from chary.service.state import Service
 
-ROUTERS: Final = (calls, custodian, datasets, jobs, operations, alerts, tokens)
+ROUTERS: Final = (
+    calls.router,
+    custodian.router,
+    datasets.router,
+    calls.job_router,
+    operations.router,
+    alerts.router,
+    custodian.token_router,
+)
 _PROBLEM: Final = {
     "type": "object",
     "required": ["type", "title", "status"],
@@ -52,8 +60,8 @@ def application(service: Service) -> FastAPI:
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.service = service
-    for module in ROUTERS:
-        app.include_router(module.router)
+    for router in ROUTERS:
+        app.include_router(router)
     for kind in (CharyError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, told_problem)
     app.mount(ROOT, page_application(service))

@@ -16,12 +16,11 @@ from chary.errors import InvalidParameter
 from chary.service.auth.rate_limits import OpenStreams, Rates, SharedRates
 from chary.service.auth.tokens import BearerTokens
 from chary.service.config import ServiceConfig
-from chary.service.core.alerts import StandingBook
+from chary.service.core.alerts import Feed, StandingBook, Webhooks
 from chary.service.core.audit_trail import AuditTrail
 from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import ReportsKept, ServedDatasets, opened_datasets
 from chary.service.core.jobs import Jobs
-from chary.service.core.notifications import Feed, Webhooks
 from chary.service.core.scheduler import StandingRunner
 from chary.service.store.store import ServiceStore
 

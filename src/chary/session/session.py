@@ -17,15 +17,13 @@ from chary.advise.advise import alternatives
 from chary.answers import Spending
 from chary.calls.answers import Conditional, WatchResult
 from chary.calls.call import AnswerT, Call, asked
-from chary.calls.history import told_so_far
 from chary.calls.releases import Release
-from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds
+from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds, told_so_far
 from chary.calls.thresholds import ReleaseIf, Test, Watch
 from chary.core.charges import spent_of
-from chary.core.history import openings
 from chary.core.plan import Question
 from chary.core.quote import Quote, compared_with, quote
-from chary.core.transaction import Door
+from chary.core.transaction import Door, openings
 from chary.core.versions import Arrivals, Version
 from chary.data import Batch, Rows, RowTable, Series, Values, has_public_size, public_size
 from chary.data.queries.query import AnsweredT

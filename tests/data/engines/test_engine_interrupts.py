@@ -8,8 +8,7 @@ import duckdb
 import pytest
 
 from chary.data.engines.duckdb.connection import Access, Database
-from chary.data.failures import quietly
-from chary.errors import EngineFailure
+from chary.errors import EngineFailure, quietly
 
 FAILURE = EngineFailure("the engine failed")
 LONG = "SELECT sum(range) FROM range(200000000)"

@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chary.data.columns import Schema, TypeClass, classify
-from chary.data.failures import quietly
 from chary.data.predicates.predicate import Predicate
 from chary.data.rows import Reading, Rows
 from chary.data.universe.axes import Axis, Bins, Categories, Universe, ends_of
 from chary.data.universe.linear import MOST_STEPS, CellWeights, Linear
 from chary.data.universe.regions import Flags, located, named, splits
-from chary.errors import EngineFailure, InvalidQuery
+from chary.errors import EngineFailure, InvalidQuery, quietly
 
 # In which cell of each column of a universe the rows lie.
 

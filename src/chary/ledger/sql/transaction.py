@@ -28,7 +28,7 @@ from chary.ledger.entries import (
 )
 from chary.ledger.entries import answered as answered_before
 from chary.ledger.records import Balance, CallRecord, Note, State, Tally, Terms, label, masked, still
-from chary.ledger.sql import statements
+from chary.ledger.sql import schema
 from chary.ledger.sql.schema import NOTED, RESERVED, analysts, answers, calls, datasets, entries, tallies
 from chary.ledger.store import Upkeep
 
@@ -61,7 +61,7 @@ def secret_digest(call: int, secret: bytes) -> str:
 def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
     """Everything a charge depends on, in one read."""
     names = {"dataset": label(dataset, "dataset"), "analyst": label(analyst, "analyst")}
-    row = connection.execute(statements.read_standing, names).one_or_none()
+    row = connection.execute(schema.read_standing, names).one_or_none()
     if row is None:
         raise not_held(dataset)
     whole_numbers([row.head_number, *row[2:11]], f"dataset {dataset!r}")
@@ -77,19 +77,19 @@ def unclaimed(connection: Connection, entry: ChainEntry, held: Callable[[str], b
     if entry.request is None:
         return
     key = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
-    first = connection.execute(statements.read_asked, key).one_or_none()
+    first = connection.execute(schema.read_asked, key).one_or_none()
     if first is None:
         return
     same_question(entry_of(first), entry.label, entry.body)
     if first.state == State.SETTLED:
         raise answered_before()
-    if any(held(sealed) for sealed in connection.execute(statements.read_unanswered, key).scalars()):
+    if any(held(sealed) for sealed in connection.execute(schema.read_unanswered, key).scalars()):
         raise in_flight()
 
 
 def reserved(connection: Connection, call: int) -> tuple[int, str, ChainEntry]:
     """The head of the chain and the reserve entry of an open call."""
-    row = connection.execute(statements.read_reserved, {"call": call}).one_or_none()
+    row = connection.execute(schema.read_reserved, {"call": call}).one_or_none()
     if row is None or row.state != State.RESERVED:
         raise not_open(call, row and (Kind.SETTLE if row.state == State.SETTLED else Kind.VOID))
     return row.head_number, row.head, entry_of(row)
@@ -101,7 +101,7 @@ def unanswered(connection: Connection, held: ChainEntry) -> None:
     Whoever lost the claim on the key while the call ran (see `Claims`) must not answer it a second time.
     """
     key = {"dataset": held.dataset, "analyst": held.analyst, "request": held.request}
-    if held.request is not None and connection.execute(statements.read_key_settled, key).one_or_none() is not None:
+    if held.request is not None and connection.execute(schema.read_key_settled, key).one_or_none() is not None:
         raise answered_before()
 
 
@@ -119,7 +119,7 @@ def changes_of(
     What is still as it was seen is not written again, since the state of a million units is large.
     """
     for call, secret in changes.items():
-        if connection.execute(statements.read_settled, {"call": call}).scalar_one_or_none() != dataset:
+        if connection.execute(schema.read_settled, {"call": call}).scalar_one_or_none() != dataset:
             raise not_settled(call)
         masked(secret, "secret")
     return {call: new for call, new in changes.items() if new is None or seen.get(call) != new}
@@ -169,7 +169,7 @@ _WIDTH = len(ChainEntry._fields)
 
 _closing = entries.alias("closing_entry")
 _whole_call = (
-    select(*statements.entry_columns, *[_closing.c[name] for name in ChainEntry._fields], answers.c.answer)
+    select(*schema.entry_columns, *[_closing.c[name] for name in ChainEntry._fields], answers.c.answer)
     .select_from(calls)
     .join(entries, entries.c.number == calls.c.number)
     .outerjoin(_closing, _closing.c.number == calls.c.closing)
@@ -201,7 +201,7 @@ _charged_under = (
 )
 _before = entries.alias("before")
 _page_of_entries = (
-    select(*statements.entry_columns, entries.c.hash, _before.c.hash.label("previous"), answers.c.answer)
+    select(*schema.entry_columns, entries.c.hash, _before.c.hash.label("previous"), answers.c.answer)
     .select_from(entries)
     .outerjoin(_before, _before.c.number == entries.c.number - 1)
     .outerjoin(answers, and_(answers.c.call == entries.c.call, entries.c.kind == "settle"))
@@ -216,7 +216,7 @@ _one_analyst = select(analysts).where(
 _analysts_of = select(analysts.c.analyst).where(analysts.c.dataset == bindparam("dataset")).order_by(analysts.c.analyst)
 _tallies = select(tallies).where(tallies.c.dataset == bindparam("dataset")).order_by(tallies.c.kind)
 _noted = (
-    select(*statements.entry_columns)
+    select(*schema.entry_columns)
     .where(entries.c.kind == NOTED, entries.c.dataset == bindparam("dataset"))
     .order_by(entries.c.number)
 )
@@ -370,7 +370,7 @@ def replay(connection: Connection, key: dict[str, str], kind: str, body: str) ->
     """The call first settled under a request key."""
     account(connection, key["dataset"])
     label(key["analyst"], "analyst"), label(key["request"], "request")
-    held = connection.execute(statements.read_asked, key).one_or_none()
+    held = connection.execute(schema.read_asked, key).one_or_none()
     if held is None:
         return None
     same_question(entry_of(held), kind, body)

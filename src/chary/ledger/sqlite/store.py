@@ -20,7 +20,7 @@ from chary.ledger import verification
 from chary.ledger.claims import Claims
 from chary.ledger.entries import GENESIS, ChainEntry, Head, Kind, not_held, seal, terms_of
 from chary.ledger.records import State
-from chary.ledger.sql import statements
+from chary.ledger.sql import schema
 from chary.ledger.sql.ledger import KeptLedger
 from chary.ledger.sql.schema import (
     ADDED,
@@ -294,7 +294,7 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 _NO_TOTALS = {"spent_main": 0, "spent_delta": 0, "open_main": 0, "open_delta": 0}
 _secrets = select(secrets, calls.c.state).outerjoin(calls, calls.c.number == secrets.c.call)
-_one_secret = select(secrets.c.secret, secrets.c.digest).where(secrets.c.call == statements.of_call)
+_one_secret = select(secrets.c.secret, secrets.c.digest).where(secrets.c.call == schema.of_call)
 
 
 class SqliteUpkeep:
@@ -312,11 +312,11 @@ class SqliteUpkeep:
     ) -> str:
         """Append an entry and move the totals."""
         sealed = seal(head, entry)
-        connection.execute(statements.add_entry, {**entry._asdict(), "hash": sealed})
-        connection.execute(statements.move_head, {"new_entries": entry.number, "new_head": sealed})
+        connection.execute(schema.add_entry, {**entry._asdict(), "hash": sealed})
+        connection.execute(schema.move_head, {"new_entries": entry.number, "new_head": sealed})
         if not known:
             owner = {"dataset": entry.dataset, "analyst": entry.analyst}
-            connection.execute(statements.add_analyst, {**owner, "cap_main": None, "cap_delta": None, **_NO_TOTALS})
+            connection.execute(schema.add_analyst, {**owner, "cap_main": None, "cap_delta": None, **_NO_TOTALS})
         if reserved is None:
             _BEGINNINGS[Kind(entry.kind)](connection, entry)
         else:
@@ -327,13 +327,11 @@ class SqliteUpkeep:
 
     def add_secret(self, connection: Connection, call: int, secret: bytes) -> None:
         """Add the secret of a settled call."""
-        connection.execute(
-            statements.add_secret, {"call": call, "secret": secret, "digest": secret_digest(call, secret)}
-        )
+        connection.execute(schema.add_secret, {"call": call, "secret": secret, "digest": secret_digest(call, secret)})
 
     def drop_secret(self, connection: Connection, call: int) -> bool:
         """Take the secret of a call away."""
-        return bool(connection.execute(statements.drop_secret, {"of_call": call}).rowcount)
+        return bool(connection.execute(schema.drop_secret, {"of_call": call}).rowcount)
 
     def secret(self, connection: Connection, call: int) -> Kept | None:
         """The secret of a call."""
@@ -344,7 +342,7 @@ class SqliteUpkeep:
 
     def digest(self, connection: Connection, call: int) -> str | None:
         """The digest of the secret of a call."""
-        found: str | None = connection.execute(statements.read_digest, {"of_call": call}).scalar_one_or_none()
+        found: str | None = connection.execute(schema.read_digest, {"of_call": call}).scalar_one_or_none()
         return found
 
     def sealed(self, connection: Connection) -> bool:
@@ -373,27 +371,27 @@ def _open(connection: Connection, entry: ChainEntry) -> None:
     capacity = {"capacity_main": terms.capacity.main, "capacity_delta": terms.capacity.delta}
     named = {"name": terms.name, "fingerprint": terms.fingerprint, "conditions": terms.conditions}
     basic = {"capacity_basic": terms.basic, "spent_basic": 0, "alone": 0}
-    connection.execute(statements.add_dataset, {**named, **capacity, **_NO_TOTALS, "version": 0, **basic})
+    connection.execute(schema.add_dataset, {**named, **capacity, **_NO_TOTALS, "version": 0, **basic})
     if terms.basic:
-        connection.execute(statements.set_format, {"new_format": TWO_ACCOUNTS})
+        connection.execute(schema.set_format, {"new_format": TWO_ACCOUNTS})
 
 
 def _share(connection: Connection, entry: ChainEntry) -> None:
     owner = {"of_dataset": entry.dataset, "of_analyst": entry.analyst}
-    connection.execute(statements.cap_analyst, {**owner, "new_main": entry.main, "new_delta": entry.delta})
+    connection.execute(schema.cap_analyst, {**owner, "new_main": entry.main, "new_delta": entry.delta})
 
 
 def _reserve(connection: Connection, entry: ChainEntry) -> None:
     owner = {"dataset": entry.dataset, "analyst": entry.analyst, "request": entry.request}
     charged = {"state": str(State.RESERVED), "charged_main": entry.main, "charged_delta": entry.delta}
-    connection.execute(statements.add_call, {"number": entry.number, **owner, **charged, "closing": None})
+    connection.execute(schema.add_call, {"number": entry.number, **owner, **charged, "closing": None})
     adds = {"of_dataset": entry.dataset, "basic_by": entry.basic, "main_by": entry.main}
-    connection.execute(statements.count_basic, adds)
+    connection.execute(schema.count_basic, adds)
     _charge(connection, entry, entry.main, entry.delta, entry.main, entry.delta)
 
 
 def _note(connection: Connection, entry: ChainEntry) -> None:
-    if connection.execute(statements.raise_version, {"of_dataset": entry.dataset}).rowcount == 0:
+    if connection.execute(schema.raise_version, {"of_dataset": entry.dataset}).rowcount == 0:
         raise not_held(entry.dataset)
 
 
@@ -405,19 +403,19 @@ def _close(connection: Connection, held: ChainEntry, entry: ChainEntry) -> None:
     state = State.SETTLED if entry.kind == Kind.SETTLE else State.VOIDED
     charged = {"new_charged_main": entry.main, "new_charged_delta": entry.delta}
     closed = {"call": held.number, "new_state": str(state), "new_closing": entry.number, **charged}
-    connection.execute(statements.close_call, closed)
+    connection.execute(schema.close_call, closed)
     if entry.kind == Kind.VOID and held.basic:
-        connection.execute(statements.give_basic_back, {"of_dataset": held.dataset, "basic_by": held.basic})
+        connection.execute(schema.give_basic_back, {"of_dataset": held.dataset, "basic_by": held.basic})
     _charge(connection, held, -entry.back_main, -entry.back_delta, -held.main, -held.delta)
 
 
 def _answered(connection: Connection, entry: ChainEntry, answer: str) -> None:
     """Store the public answer of a settled call and count it."""
-    connection.execute(statements.add_answer, {"call": entry.call, "answer": answer})
+    connection.execute(schema.add_answer, {"call": entry.call, "answer": answer})
     sums = {"calls": 1, "hits": entry.hits, "tests": entry.tests, "main": entry.main, "delta": entry.delta}
     kind = {"of_dataset": entry.dataset, "of_kind": entry.label}
-    if connection.execute(statements.raise_tally, kind | {f"{name}_by": by for name, by in sums.items()}).rowcount == 0:
-        connection.execute(statements.add_tally, {"dataset": entry.dataset, "kind": entry.label, **sums})
+    if connection.execute(schema.raise_tally, kind | {f"{name}_by": by for name, by in sums.items()}).rowcount == 0:
+        connection.execute(schema.add_tally, {"dataset": entry.dataset, "kind": entry.label, **sums})
 
 
 def _charge(
@@ -426,8 +424,8 @@ def _charge(
     """Move the totals of the dataset and of the analyst together."""
     spent = {"spent_main_by": spent_main, "spent_delta_by": spent_delta}
     moves = {"of_dataset": owner.dataset, **spent, "open_main_by": open_main, "open_delta_by": open_delta}
-    changed = connection.execute(statements.charge_dataset, moves).rowcount
-    changed += connection.execute(statements.charge_analyst, {**moves, "of_analyst": owner.analyst}).rowcount
+    changed = connection.execute(schema.charge_dataset, moves).rowcount
+    changed += connection.execute(schema.charge_analyst, {**moves, "of_analyst": owner.analyst}).rowcount
     if changed != 2:
         raise LedgerBroken("the totals of the dataset or of the analyst are missing")
 

@@ -1,4 +1,4 @@
-"""Routes of alerts, their subscriptions and events."""
+"""Routes of alerts and their events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from chary.client.problems import Refusal
+from chary.client.wire import Refusal
 from chary.errors import InvalidParameter
 from chary.service.api.calls import in_json_body
 from chary.service.core.alerts import ACTIVE, ENDED, LONGEST_CRONTAB, PAUSED, StandingQuestion, named, state_of

@@ -1,17 +1,20 @@
-"""Routes of calls, quotes and runs."""
+"""Routes of calls, quotes, runs and jobs."""
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from itertools import islice
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import JSONResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from chary.calls.run import run_kinds
-from chary.core.history import openings
+from chary.core.transaction import openings
 from chary.errors import InvalidParameter
-from chary.service.core.jobs import Job
+from chary.service.auth.tokens import Principal
+from chary.service.core.jobs import Job, JobState
 from chary.service.core.requests import (
     Wish,
     calls_schema,
@@ -25,18 +28,23 @@ from chary.service.core.requests import (
 from chary.service.http.admission import (
     After,
     Asking,
+    Followed,
     Limit,
+    May,
     Number,
     On,
     Typed,
     header,
     key_header,
+    looks,
     paged,
     request_key,
     strict_body,
 )
 from chary.service.http.json import check_fields
 from chary.service.state import Service, Shared
+
+# Routes of calls, quotes and runs.
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["calls"])
 Body = Annotated[dict[str, Any], Depends(strict_body)]
@@ -172,3 +180,50 @@ def _quoted(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]
     if not isinstance(call, dict) or type(alternatives) is not bool:
         raise InvalidParameter(told)
     return call, {name: body[name] for name in _TERMS if body.get(name) is not None}, alternatives
+
+
+# Routes of jobs.
+
+job_router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+JobAsker = Annotated[Principal, Depends(May("ask"))]
+Name = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
+LOOK_EVERY: Final = 0.25
+
+
+@job_router.get("/{job}")
+def job(job: Name, who: JobAsker, service: Shared, typed: Typed = False) -> JSONResponse:
+    """How far a call is; its answer, or its problem, once it ended. Nothing is asked from here: a call that was
+    interrupted, or whose answer the ledger does not have, is asked again under its key."""
+    state, found = job_found(job, who, service)
+    told: dict[str, Any] = {"job": state.name, "state": state.state, "step": state.step, "dataset": state.dataset}
+    if state.state == "done":
+        session = service.datasets.for_(who, state.dataset).asked_by(who.analyst)
+        told["result"] = told_result(found, session, typed=typed)
+    told |= {} if state.problem is None else {"problem": state.problem}
+    return JSONResponse(told, headers={"Idempotency-Key": key_header(state.request)})
+
+
+def job_found(job: str, who: Principal, service: Service) -> tuple[JobState, Any]:
+    """A job of somebody's with its answer, if it is done."""
+    state = service.jobs.found(job, who)
+    return service.jobs.replayed(state, service.datasets.for_(who, state.dataset), who)
+
+
+def _state(job: Name, who: JobAsker, service: Shared) -> JobState:
+    return job_found(job, who, service)[0]
+
+
+@job_router.get("/{job}/events", response_class=EventSourceResponse)
+async def job_events(
+    first: Annotated[JobState, Depends(_state)], who: JobAsker, service: Shared, _: Followed
+) -> AsyncIterator[ServerSentEvent]:
+    """The steps of a call as they are reached: `step` events, then one named `done`, `failed` or `interrupted`."""
+    told = ""
+    async for _ in looks(service, who.token, LOOK_EVERY):
+        state, _found = await asyncio.to_thread(job_found, first.name, who, service)
+        if state.state != "running":
+            yield ServerSentEvent(event=state.state, data={"job": state.name, "problem": state.problem})
+            return
+        if state.step != told:
+            told = state.step
+            yield ServerSentEvent(event="step", data={"job": state.name, "step": told})

@@ -11,7 +11,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from chary.client.wire import in_typed
 from chary.core.charges import accounts_of
-from chary.core.history import numbered
+from chary.core.transaction import numbered
 from chary.data import Series, has_public_size
 from chary.errors import UnknownHeld
 from chary.service.auth.tokens import Principal

@@ -18,11 +18,9 @@ from sqlalchemy import and_, insert, select
 from chary.amounts import Amount
 from chary.answers import Answer, handed_out
 from chary.calls.call import Call
-from chary.client.problems import Refusal
-from chary.client.wire import in_typed, of_typed
-from chary.core.history import numbered
+from chary.client.wire import Refusal, in_typed, of_typed
 from chary.core.plan import Interaction
-from chary.core.transaction import Spine
+from chary.core.transaction import Spine, numbered
 from chary.data import CSV
 from chary.errors import InvalidParameter, RequestConflict, UnknownHeld
 from chary.filters import Budget

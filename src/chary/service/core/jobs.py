@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, update
 
-from chary.client.problems import Refusal, problem
+from chary.client.wire import Refusal, problem
 from chary.errors import BudgetRefused, InvalidInput, RequestConflict
 from chary.ledger import RequestUnanswered
 from chary.service.auth.tokens import Principal

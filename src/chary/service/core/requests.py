@@ -11,7 +11,7 @@ from chary.calls.call import Call, adapter, kinds, read
 from chary.calls.fields import of_code
 from chary.calls.run import Opening, Run
 from chary.client.wire import in_typed
-from chary.core.history import numbered
+from chary.core.transaction import numbered
 from chary.data.queries.bodies import query_of
 from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
 from chary.service.auth.tokens import Principal

@@ -14,16 +14,15 @@ from chary.answers import Answer
 from chary.calls.call import read
 from chary.calls.run import Opening
 from chary.calls.weights import WeightedAnswer
-from chary.client.problems import Refusal
+from chary.client.wire import Refusal
 from chary.core.charges import charged_in
 from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
 from chary.ledger import State
 from chary.numbers import exact
 from chary.service.auth.tokens import BearerTokens, Principal
-from chary.service.core.alerts import APPEND, ENDED, NEVER, StandingBook, StandingQuestion
+from chary.service.core.alerts import APPEND, ENDED, NEVER, Feed, News, StandingBook, StandingQuestion
 from chary.service.core.calculations import Calculations
 from chary.service.core.datasets import Served, ServedDatasets, SharedAnswers, rows_of
-from chary.service.core.notifications import Feed, News
 from chary.service.core.requests import Wish, fulfilled, run_shown, shown_call, words_of
 from chary.session import Quote, Session
 

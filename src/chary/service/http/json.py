@@ -1,4 +1,4 @@
-"""JSON read strictly: sizes, depths and duplicate names are limited."""
+"""JSON read strictly: depth is limited; duplicate names and numbers that are not finite are refused."""
 
 import json
 import math

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
-from chary.client.problems import Refusal, problem, status_of
+from chary.client.wire import Refusal, problem, status_of
 from chary.errors import CharyError
 from chary.service.api.alerts import Name, stood, turned, wish_of
 from chary.service.core.alerts import APPEND
@@ -16,10 +16,9 @@ from chary.service.core.scheduler import quote_of
 from chary.service.http.admission import Asking, Number
 from chary.service.http.json import parsed_body
 from chary.service.pages.ask import once, page_key
-from chary.service.pages.browser import Form, Posted
 from chary.service.pages.charts import drawn
 from chary.service.pages.forms import form_of, question_of, run_fields, run_of, texts_of
-from chary.service.pages.frame import Historian, Page, Visiting, place_of, shown
+from chary.service.pages.frame import Form, Historian, Page, Posted, Visiting, place_of, shown
 from chary.service.pages.timelines import alarms_spec, asked_told, lasts, watched
 from chary.service.state import Service, Shared
 

@@ -11,12 +11,11 @@ from fastapi.responses import RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from chary.client.problems import problem
+from chary.client.wire import problem
 from chary.errors import CharyError
 from chary.service.http.middleware import foreseen
-from chary.service.pages import alerts, ask, custodian, history, login, openid, overview, report, runs, timelines
-from chary.service.pages.browser import NotLoggedIn, guarded
-from chary.service.pages.frame import ROOT, Page, shown
+from chary.service.pages import alerts, ask, custodian, history, login, overview, timelines
+from chary.service.pages.frame import ROOT, NotLoggedIn, Page, guarded, shown
 from chary.service.state import Service
 
 # In the order of the navigation.
@@ -25,7 +24,7 @@ PAGES: Final[tuple[Page, ...]] = (
     alerts.PAGE,
     timelines.PAGE,
     history.PAGE,
-    report.PAGE,
+    history.REPORT_PAGE,
     custodian.PAGE,
 )
 _POLICY: Final = (
@@ -45,7 +44,7 @@ def page_application(service: Service) -> "Enclosed":
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.service, app.state.pages = service, PAGES
-    apart = (login.router, openid.router, overview.router, runs.router)
+    apart = (login.router, login.openid_router, overview.router, ask.run_router)
     for router in (*apart, *(page.router for page in PAGES)):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))

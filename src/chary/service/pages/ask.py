@@ -1,4 +1,4 @@
-"""The page of questions: forms, quotes, answers."""
+"""The pages of questions and runs: forms, quotes, answers."""
 
 import asyncio
 import hashlib
@@ -15,21 +15,35 @@ from fastapi.responses import RedirectResponse, Response
 from chary.answers import Answer
 from chary.calls.call import kinds
 from chary.calls.run import Run, run_kinds
-from chary.client.problems import status_of
-from chary.core.history import openings
+from chary.client.wire import status_of
+from chary.core.transaction import openings
 from chary.data import Series
 from chary.errors import CharyError
-from chary.service.api.calls import begun
-from chary.service.api.jobs import Name as JobName
-from chary.service.api.jobs import job_found
-from chary.service.core.requests import Wish, readable_kinds
-from chary.service.http.admission import Asking
-from chary.service.pages.browser import Form, Posted
+from chary.service.api.calls import Name as JobName
+from chary.service.api.calls import begun, job_found
+from chary.service.core.requests import Wish, readable_kinds, told_state
+from chary.service.http.admission import Asking, Number
 from chary.service.pages.fields import Texts
-from chary.service.pages.forms import USUAL, CallForm, Quoted, form_of, menu, quoted, refused, texts_of
-from chary.service.pages.frame import Asker, Page, place_of, shown
+from chary.service.pages.forms import (
+    USUAL,
+    CallForm,
+    Quoted,
+    form_of,
+    menu,
+    question_of,
+    question_quoted,
+    question_refused,
+    quoted,
+    refused,
+    run_fields,
+    run_of,
+    texts_of,
+)
+from chary.service.pages.frame import Asker, Form, Page, Posted, place_of, shown
 from chary.service.pages.history import Replay, shown_replay
 from chary.service.state import Service, Shared
+
+# The page of questions: forms, quotes, answers.
 
 # What every form that asks does: begin it once, wait a little, lead on to the answer.
 
@@ -179,3 +193,63 @@ def _form(
     parts |= {"columns": on.served.session.schema, "once": fields.get("once") or once()}
     parts |= {"terms": {name: fields.get(name, "") for name in ("tests", "truth")}}
     return shown(request, "ask", status, **parts)
+
+
+# The page of a run.
+
+run_router = APIRouter(prefix="/datasets/{dataset}/ask/runs/{number}")
+
+
+@run_router.get("")
+def run(request: Request, on: Asker, number: Number, answer: Answered = None) -> Response:
+    """The run, its latest answer beside the form."""
+    return _question_form(request, on, number, {}, Quoted(), answer=answer)
+
+
+@run_router.post("")
+async def ask_run(request: Request, on: Asker, number: Number, form: Form, service: Shared) -> Response:
+    """Quote or ask what the form says."""
+    texts = texts_of(form.fields)
+    found = await asyncio.to_thread(run_of, on, number)
+    if form.text("do") != "ask":
+        told = await _question_quoted(service, on, found, texts)
+        return await asyncio.to_thread(_question_form, request, on, number, texts, told)
+    try:
+        body = await asyncio.to_thread(question_of, run_fields(found), texts, on.served.session.schema)
+        return await settled(service, on, Wish("question", body, number), page_key(form.text("once"), body))
+    except CharyError as error:
+        told = question_refused(found, texts, error)
+        return await asyncio.to_thread(_question_form, request, on, number, texts, told, status=status_of(error))
+
+
+@run_router.post("/quote")
+async def quote_run(request: Request, on: Asker, number: Number, form: Form, service: Shared) -> Response:
+    """The quote alone, for the script of the page."""
+    found = await asyncio.to_thread(run_of, on, number)
+    told = await _question_quoted(service, on, found, texts_of(form.fields))
+    return await asyncio.to_thread(shown, request, "quote", quoted=told)
+
+
+async def _question_quoted(service: Service, on: Asking, run: Run[Any, Any], texts: Texts) -> Quoted:
+    """The quote of what a form says; or why there is none."""
+    try:
+        return await service.calculations.of(on.who.analyst, lambda: question_quoted(on, run, texts))
+    except CharyError as error:
+        return question_refused(run, texts, error)
+
+
+def _question_form(
+    request: Request,
+    on: Asking,
+    number: int,
+    texts: Texts,
+    told: Quoted,
+    *,
+    answer: int | None = None,
+    status: int = 200,
+) -> Response:
+    found = run_of(on, number)
+    call = None if answer is None else shown_replay(on, answer)
+    parts = {"opening": shown_replay(on, number), "state": told_state(found), "fields_": run_fields(found)}
+    parts |= {"texts": texts, "quoted": told, "call": call, "once": once(), "columns": on.served.session.schema}
+    return shown(request, "run", status, spent=found.spent.share, **parts)

@@ -11,16 +11,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from chary.amounts import Amount
-from chary.client.problems import problem, status_of
+from chary.client.wire import problem, status_of
 from chary.core.charges import accounts_of
 from chary.errors import CharyError, InvalidParameter, LedgerError
 from chary.ledger.entries import head_of
-from chary.service.api.custodian import CSV_TEXT, appended, capped
-from chary.service.api.tokens import TokenName, token_ended, token_made, tokens_kept
+from chary.service.api.custodian import CSV_TEXT, TokenName, appended, capped, token_ended, token_made, tokens_kept
 from chary.service.auth.tokens import Role, TokenRecord
 from chary.service.http.admission import Asking
-from chary.service.pages.browser import Form, Posted
-from chary.service.pages.frame import Page, Visiting, place_of, shown
+from chary.service.pages.frame import Form, Page, Posted, Visiting, place_of, shown
 from chary.service.state import Service, Shared
 
 # What custodians do: rows that arrive, caps, tokens, copies of the ledger.

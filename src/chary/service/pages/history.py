@@ -1,4 +1,4 @@
-"""The page of history: every call, and its answer again."""
+"""The pages of history and of the public report: every call, and its answer again."""
 
 import threading
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from functools import cached_property
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 
 from chary.answers import Answer
 from chary.calls.run import run_kinds
 from chary.charts import Chart, Spot
-from chary.client.problems import Refusal
-from chary.core.history import numbered
-from chary.errors import UnknownHeld
+from chary.client.wire import Refusal, problem, status_of
+from chary.core.transaction import numbered
+from chary.errors import CharyError, UnknownHeld
 from chary.ledger import CallRecord, Ledger, Verification
 from chary.ledger.entries import head_of
 from chary.report.content import (
@@ -26,12 +26,17 @@ from chary.report.content import (
     titled,
     values_of_answer,
 )
+from chary.service.api.custodian import Form as Format
+from chary.service.api.custodian import last_report, publish, published_text
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served
 from chary.service.http.admission import Asking, Number
 from chary.service.pages.charts import drawn, specification
-from chary.service.pages.frame import Historian, Page, shown
+from chary.service.pages.frame import Form, Historian, Looker, Page, Publisher, place_of, shown
+from chary.service.state import Service, Shared
 from chary.session.statement import Entry, entry_of
+
+# The page of history: every call, and its answer again.
 
 # Calls of the ledger as people read them: the question in words, the answer again, as it was shown.
 
@@ -162,3 +167,44 @@ def shown_replay(on: Asking, number: int) -> Replay:
     if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
         raise UnknownHeld("there is no call of that number")
     return replays(on.served, [record])[0]
+
+
+# The page of the public report.
+
+report_router = APIRouter(prefix="/datasets/{dataset}/report")
+PageNumber = Annotated[int, Query(ge=1, le=2**53)]
+REPORT_PAGE: Final = Page("report", "Report", "look", report_router)
+
+
+@report_router.get("")
+def report(request: Request, on: Looker, service: Shared, page: PageNumber = 1) -> Response:
+    """The report in the layout, so many questions a page."""
+    return _shown(request, on, service, page=page)
+
+
+@report_router.post("")
+def publish_now(request: Request, on: Publisher, form: Form, service: Shared) -> Response:
+    """Publish the report of now."""
+    try:
+        publish(on, service)
+    except CharyError as error:
+        return _shown(request, on, service, error)
+    return RedirectResponse(place_of(on.served.name, "report"), 303)
+
+
+@report_router.get("/published")
+def alone(request: Request, on: Looker, service: Shared, form: Format = "html") -> Response:
+    """The published report by itself, in one of its forms."""
+    return published_text(request, on, service, form)
+
+
+def _shown(request: Request, on: Asking, service: Service, error: CharyError | None = None, page: int = 1) -> Response:
+    try:
+        found = last_report(service, on)
+    except Refusal:
+        told: dict[str, Any] = {"report": None, "found": None}
+    else:
+        told = {"report": found.front, "found": found.front.datasets[0], "sums": found.sums}
+        told |= {"calls": found.calls(page), "part": page, "parts": len(found.pages)}
+    told |= {"statement": on.served.session.statement(), "problem": None if error is None else problem(error)}
+    return shown(request, "report", 200 if error is None else status_of(error), **told)

@@ -1,4 +1,4 @@
-"""The page of the budget: what was charged, alarms and draws over time."""
+"""The page of the budget: charges, alarms and charts over time."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,9 +18,8 @@ from chary.numbers import plain
 from chary.report.content import PublishedValue, question_told, titled
 from chary.report.pages import interval
 from chary.service.api.alerts import standing_shown
-from chary.service.core.alerts import ACTIVE, APPEND, StandingQuestion
+from chary.service.core.alerts import ACTIVE, APPEND, News, StandingQuestion
 from chary.service.core.datasets import Charge
-from chary.service.core.notifications import News
 from chary.service.core.requests import Wish
 from chary.service.core.scheduler import Lasting, key_of, lasting, quote_of
 from chary.service.http.admission import Asking

@@ -26,10 +26,9 @@ from chary.data.engines.duckdb.reader import (
     typed,
 )
 from chary.data.engines.protocol import check_names, check_types
-from chary.data.failures import quietly
 from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
-from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
+from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch, quietly
 
 # Looking for units with too many rows.
 

@@ -13,8 +13,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from chary.data.failures import quietly
-from chary.errors import EngineFailure
+from chary.errors import EngineFailure, quietly
 
 # Every connection to DuckDB: to what was named and to nothing else.
 

@@ -44,13 +44,12 @@ from chary.data.engines.duckdb.append import (
 )
 from chary.data.engines.duckdb.connection import ROWS, Access, Columns, Database, Offered, fresh
 from chary.data.engines.duckdb.reader import Loader, check_path, read_steps
-from chary.data.failures import quietly
 from chary.data.queries.ordered import Elements, Mark, Occurring, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Total
 from chary.data.rows import Answer, Arrival, Batch, Deferred, EntryLimit, Rooms, StepColumns, Steps
 from chary.data.source import RowSource
-from chary.errors import InvalidQuery, SchemaMismatch
+from chary.errors import InvalidQuery, SchemaMismatch, quietly
 
 # What DuckDB says for itself.
 

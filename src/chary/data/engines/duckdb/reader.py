@@ -11,10 +11,9 @@ import numpy as np
 from chary.data.columns import DAY, OFFSET, SQL_TYPES, TIME, TypeClass, Unparsed, listed, quote
 from chary.data.csv_reader import CSV, read_texts
 from chary.data.engines.duckdb.connection import ATTACHED, ROWS, Access, as_pattern, literals, text
-from chary.data.failures import quietly
 from chary.data.rows import Batch, EntryLimit, StepColumns, Steps, check_steps
 from chary.data.source import RowSource
-from chary.errors import InvalidParameter, SchemaMismatch
+from chary.errors import InvalidParameter, SchemaMismatch, quietly
 
 # How every type of the engine is brought to one of the few that chary computes with.
 

@@ -20,10 +20,9 @@ from chary.data.engines.postgresql.catalog import (
 )
 from chary.data.engines.postgresql.connection import Cursor, Server
 from chary.data.engines.protocol import Engine, check_names, check_types
-from chary.data.failures import quietly
 from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
-from chary.errors import EngineFailure, SchemaMismatch
+from chary.errors import EngineFailure, SchemaMismatch, quietly
 
 # Tables that can grow without a row that makes that fail, and the rights that it takes.
 

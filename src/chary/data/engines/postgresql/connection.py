@@ -10,8 +10,7 @@ import psycopg
 from psycopg import IsolationLevel, RawCursor
 from psycopg.pq import TransactionStatus
 
-from chary.data.failures import quietly
-from chary.errors import EngineFailure, InvalidParameter
+from chary.errors import EngineFailure, InvalidParameter, quietly
 
 # Every connection to a PostgreSQL server: configured so that what is read follows from what was named alone.
 

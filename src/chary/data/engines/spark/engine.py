@@ -42,13 +42,12 @@ from chary.data.engines.spark.storage import (
     shared_schema,
     table_frame,
 )
-from chary.data.failures import quietly
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Total
 from chary.data.rows import Answer, Arrival, Batch, Deferred, EntryLimit, Rooms, StepColumns, Steps
 from chary.data.source import RowSource
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, SchemaMismatch
+from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, SchemaMismatch, quietly
 
 # Running a compiled query on Spark.
 

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from chary.data.failures import quietly
-from chary.errors import EngineFailure, InvalidParameter
+from chary.errors import EngineFailure, InvalidParameter, quietly
 
 # From the name of an engine to a session of Spark.
 

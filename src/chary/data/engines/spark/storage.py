@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 from chary.data.columns import TypeClass
 from chary.data.engines.protocol import Engine
 from chary.data.engines.spark.session import ROWS
-from chary.data.failures import quietly
 from chary.data.rows import Arrival, Batch
 from chary.data.source import NOTES, OURS, RowSource, notes_after
-from chary.errors import EngineFailure, SchemaMismatch
+from chary.errors import EngineFailure, SchemaMismatch, quietly
 
 # How every type of Spark is brought to one of the few that chary computes with.
 
