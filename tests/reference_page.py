@@ -10,6 +10,7 @@ import chary.calls
 import chary.experiments
 import chary.growth
 import chary.learning
+import chary.report
 import chary.session
 import chary.streaming
 from chary.calls import kinds
@@ -50,6 +51,7 @@ SUBJECTS = {
 }
 PACKAGES = {
     "Sessions' figures": chary.session,
+    "Public reports": chary.report,
     "Advice": chary.advise,
     "Growing databases": chary.growth,
     "Robust streams": chary.streaming,

@@ -12,7 +12,7 @@ LEFT_OUT = {"test_ledger_scale.py"}
 # Tests of other floors that see a module's laws through it.
 BESIDE = {
     "filters": ["session/test_prices.py"],
-    "spine/spine.py": [
+    "core/transaction.py": [
         "session/test_every_kind.py",
         "session/test_failures.py",
         "session/test_shares_and_requests.py",
@@ -23,7 +23,7 @@ BESIDE = {
 
 
 def near(path: str) -> list[Path]:
-    """The tests of a module such as `filters/base.py`: its own name's, and those that import a name it defines."""
+    """The tests of a module such as `filters/filter.py`: its own name's, and those that import a name it defines."""
     if path in BESIDE:
         return wide(path)
     name, defined = Path(path).stem, _defined(path)
