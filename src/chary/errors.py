@@ -6,22 +6,23 @@ CharyError
 │   ├── InvalidParameter        NaN, infinite, zero or negative epsilon; delta outside (0, 1); ...
 │   ├── InvalidQuery            an unknown column, a predicate outside the subset, keys of another type
 │   ├── SchemaMismatch          appended rows do not have the table's columns and types
-│   └── UnknownHeld             no held outcome of that number, or it was already published
-├── BudgetRefused               the worst price does not fit into what is left; nothing was touched
-│   ├── (ledger.CapReached)     the same as a ledger tells it, with the amounts
-│   └── NoPrice                 this filter has no price for this event at all
+│   └── NotWithheld             no withheld outcome of that number, or it was already published
+├── BudgetExceeded              the worst price does not fit into what is left; nothing was touched
+│   ├── (ledger.CapReached)     the same as a ledger raises it, with the amounts
+│   └── NotPriced               this filter has no price for this event at all
 ├── LedgerError
 │   ├── LedgerMismatch          a ledger of another dataset, or other terms than the ledger holds
-│   ├── LedgerBroken            the hash chain or the totals do not add up
-│   ├── LedgerBusy              another process held the ledger for too long
+│   ├── LedgerCorrupted         the hash chain or the totals do not add up
+│   ├── LedgerLocked            another process held the ledger for too long
 │   ├── RequestConflict         a request key was used again with another question
 │   └── RequestInFlight         a request key whose first call is still running
-├── EngineFailure               the engine failed after touching data; the charge stays
-├── WrongProcess                a session was used in a fork of the process that opened it
+├── EngineError                 (also a RuntimeError) the engine failed after touching data; the charge stays
+├── ForkedSession               (also a RuntimeError) a session was used in a fork of the process that opened it
 └── AlgorithmFailed             an algorithm of the caller raised or returned no outcome; it stays charged
 ```
 
-The command maps `BudgetRefused` to exit code 3 and all others to 2. `OwnerWarning` is a warning and no error."""
+The command maps `BudgetExceeded` to exit code 3 and all others to 2. `OwnerWarning` is a warning and no error.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -59,11 +60,11 @@ class SchemaMismatch(InvalidInput):
     """Rows that do not have the columns and types of the table; refused whole."""
 
 
-class UnknownHeld(InvalidInput):
-    """No held outcome of that number exists, or it was already published."""
+class NotWithheld(InvalidInput):
+    """No withheld outcome of that number exists, or it was already published."""
 
 
-class BudgetRefused(CharyError):
+class BudgetExceeded(CharyError):
     """The worst price of the call does not fit into what is left of a cap; nothing was touched.
 
     `figures` are those of the message where it has any: `asked` and `left` as shares of the budget, and the `epsilon`
@@ -73,7 +74,7 @@ class BudgetRefused(CharyError):
     figures: dict[str, float] | None = None
 
 
-class NoPrice(BudgetRefused):
+class NotPriced(BudgetExceeded):
     """The session's filter cannot price this kind of event."""
 
 
@@ -85,11 +86,11 @@ class LedgerMismatch(LedgerError):
     """The ledger belongs to another dataset or was opened under other terms."""
 
 
-class LedgerBroken(LedgerError):
+class LedgerCorrupted(LedgerError):
     """The hash chain or the totals of the ledger do not add up."""
 
 
-class LedgerBusy(LedgerError):
+class LedgerLocked(LedgerError):
     """Another process held the ledger for longer than the waiting time."""
 
 
@@ -104,11 +105,11 @@ class RequestInFlight(LedgerError):
     """
 
 
-class EngineFailure(CharyError):
+class EngineError(CharyError, RuntimeError):
     """The engine failed after data may have been touched; what was reserved stays charged."""
 
 
-class WrongProcess(CharyError):
+class ForkedSession(CharyError, RuntimeError):
     """A session was used in a fork of the process that opened it; nothing was charged and nothing was touched."""
 
 
@@ -126,11 +127,11 @@ def quietly(work: Callable[[], _T], failure: Exception) -> _T:
 
     An interruption stays one, although an engine tells of it by an error of its own.
 
-    >>> from chary.errors import EngineFailure
-    >>> quietly(lambda: 1 / 0, EngineFailure("the engine failed"))
+    >>> from chary.errors import EngineError
+    >>> quietly(lambda: 1 / 0, EngineError("the engine failed"))
     Traceback (most recent call last):
     ...
-    chary.errors.EngineFailure: the engine failed
+    chary.errors.EngineError: the engine failed
     """
     try:
         return work()

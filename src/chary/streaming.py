@@ -17,7 +17,7 @@ from chary.core.charges import ends_free_misses
 from chary.core.plan import Interaction, Json, Ran, Touched
 from chary.data import Ballots, Query
 from chary.data.votes import Poll
-from chary.errors import BudgetRefused, InvalidParameter
+from chary.errors import BudgetExceeded, InvalidParameter
 from chary.filters import Budget, largest_call
 from chary.mechanisms import CountSketch, Estimator, Exponential, Grid, SecondMoment, new_key, rank_utilities
 from chary.mechanisms.sketches import Element, canonical, checked_key
@@ -190,7 +190,7 @@ class RobustStream:
     beforehand (`risk` says how much; docs/sketches.md). Items are public, and nothing protects them.
 
     An answer within the last one's band is free; a change is charged, and once no further change could be paid,
-    `answer` raises `BudgetRefused` for good while `last` and `update` go on.
+    `answer` raises `BudgetExceeded` for good while `last` and `update` go on.
 
     - `make_estimator(key)`: an `Estimator`, such as `SecondMoment` or `lambda key: FlajoletMartin(key, 256)`.
     - `step`, `largest`: answers are 0 or powers of `1 + step` up to the first that reaches `largest`, a public bound.
@@ -254,7 +254,7 @@ class RobustStream:
         self._bank.update(item)
 
     def answer(self) -> RobustAnswer:
-        """The number for the stream so far. `BudgetRefused` once no further change could be paid."""
+        """The number for the stream so far. `BudgetExceeded` once no further change could be paid."""
         spine, poll = self._session.spine, self._ballots.poll(self._answers + 1)
         median = ChangedMedian(poll, self._epsilon, self._last, self._band)
         # One more change would fit beside the epsilons of all calls, but then answers that stay are charged as well.
@@ -262,7 +262,7 @@ class RobustStream:
             raise self._used_up()
         try:
             cell, changed = spine.perform(median)
-        except BudgetRefused:
+        except BudgetExceeded:
             raise self._used_up() from None
         self._answers += 1
         self._last, self._changes = cell, self._changes + changed
@@ -330,9 +330,9 @@ class RobustStream:
                 "a delta, or hits= instead of epsilon="
             )
 
-    def _used_up(self) -> BudgetRefused:
+    def _used_up(self) -> BudgetExceeded:
         self._exhausted = True
-        return BudgetRefused(
+        return BudgetExceeded(
             f"all {self._changes} changes that the budget pays for are used up; the last answer may be out of date"
         )
 

@@ -10,7 +10,7 @@ from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.calls.compute import Race, RaceCall, RacedCall
 from chary.core.transaction import ATTEMPTS
-from chary.errors import LedgerBroken
+from chary.errors import LedgerCorrupted
 from chary.filters import Filter
 from chary.ledger import CallRecord, Ledger, SecretMoved, State
 
@@ -87,7 +87,7 @@ def _race_of(call: CallRecord) -> Any:
     """The race of a record; None for what no session wrote, which a role of a server can make up."""
     try:
         return call.question.get("best_of") if isinstance(call.outcome, dict) else None
-    except LedgerBroken:
+    except LedgerCorrupted:
         return None
 
 

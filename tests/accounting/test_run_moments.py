@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 
 from chary.accounting import halted_epsilon_up
 from chary.accounting.gaussian_runs import RunHit, RunNoise, RunOpening, ThresholdRun, run_moments_up, whole_runs
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter, NotPriced
 
 Z = np.linspace(-11, 11, 701)
 WEIGHTS = -Z * Z / 2 + math.log((Z[1] - Z[0]) / math.sqrt(2 * math.pi))
@@ -145,7 +145,7 @@ def test_no_budget_pays_for_hardly_any_noise(changed):
     given = {"sensitivity": "0.001"} | NOISE | changed
     assert run_moments_up(18, **given) is None
     noise = RunNoise(given["sensitivity"], given["threshold_noise"], given["query_noise"], given["threshold"])
-    with pytest.raises(NoPrice, match="more noise"):
+    with pytest.raises(NotPriced, match="more noise"):
         ThresholdRun(noise).log_moment_up(Fraction(18))
 
 

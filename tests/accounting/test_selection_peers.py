@@ -16,7 +16,7 @@ from chary.accounting.gaussian_selection import (
     zhu_wang_epsilon,
     zhu_wang_nonnegative_epsilon,
 )
-from chary.errors import BudgetRefused, InvalidParameter
+from chary.errors import BudgetExceeded, InvalidParameter
 
 Z = np.linspace(-12, 12, 4801)
 DENSITY = np.exp(-Z * Z / 2) * (Z[1] - Z[0]) / math.sqrt(2 * math.pi)
@@ -116,7 +116,7 @@ def test_filtered_self_reporting_with_added_deltas_stops():
     account = FilteredSelfReporting(epsilon=1, delta="0.05")
     for _ in range(5):
         account = account.start("0.5", "0.01").report(0)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         account.start("0.5", "0.01")
 
 
@@ -125,11 +125,11 @@ def test_filtered_self_reporting_stops_when_the_next_run_might_not_fit():
     loss, runs = halted_epsilon_up(3, **NOISE, threshold="0.6"), 0
     while float(account.spent) + 0.3 <= 1:
         account, runs = account.start("0.3", "1e-6").report(loss), runs + 1
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         account.start("0.3", "1e-6")
     assert 0.7 < float(account.spent) == pytest.approx(runs * loss)
 
 
 def test_a_run_must_be_reported_before_the_next():
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         FilteredSelfReporting(epsilon=1, delta="1e-3").start("0.1", 0).start("0.1", 0)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from chary import BudgetRefused, count
+from chary import BudgetExceeded, count
 from chary.calls.agreed_tests import AskAgreedKeys, AskAgreedOnce
 from chary.core.plan import Touched
 from tests.adversary.counts import keyed
@@ -80,6 +80,6 @@ def answers(made, seen):
     """Whether the run answers the question in this state."""
     try:
         made.check(seen)
-    except BudgetRefused:
+    except BudgetExceeded:
         return False
     return True

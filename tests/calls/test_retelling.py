@@ -8,7 +8,7 @@ import pytest
 from chary import Budget, count, mean, total
 from chary.calls import AgreedTests, Choose, Individual, ReleaseIf, Revise, SparseVector, Top, Track, Watch
 from chary.core.plan import Touched
-from chary.errors import InvalidParameter, UnknownHeld
+from chary.errors import InvalidParameter, NotWithheld
 from chary.noise import Seeded
 from chary.session import findings
 from tests.session.kit import CLINICS, PAID
@@ -96,7 +96,7 @@ def test_it_is_the_same_after_a_restart(opened, tmp_path):
 def test_a_call_that_opened_no_such_run(told):
     session, answers, _ = told
     for number in (answers[0].call, 10**6, 0):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             findings(session, run=number)
 
 

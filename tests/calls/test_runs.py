@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, UnknownHeld, count
+from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, NotWithheld, count
 from chary.amounts import Amount
 from chary.calls import Individual, Schedule, Test, kinds
 from chary.calls.run import Opening, run_kinds
@@ -184,7 +184,7 @@ def test_a_run_that_is_used_up_is_quoted_no_more(opened):
     run = session.start(SAMPLES["sparse_vector"]())
     for _ in range(2):
         assert run.ask(count(), above=-(10**9))
-    with pytest.raises(BudgetRefused, match="all 2 hits"):
+    with pytest.raises(BudgetExceeded, match="all 2 hits"):
         run.quote(count())
 
 
@@ -208,7 +208,7 @@ def test_only_numbers_of_openings_are_resumed(kind, opened):
     ask(run, kind)
     asked = session.history[-1].call
     for number in (asked, asked + 1000, 0, -1, True, "1", None, 1.5):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.resume(number)
 
 
@@ -216,7 +216,7 @@ def test_runs_of_another_dataset_and_interrupted_ones_are_unknown(kind, opened, 
     place = tmp_path / "visits.ledger"
     run = answering(kind, opened, ledger=place, **ROOM).start(SAMPLES[kind]())
     other = answering(kind, opened, ledger=place, dataset="other", **ROOM)
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         other.resume(run.call, **brought(kind))
     assert other.runs == []
 

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from chary import BudgetRefused
+from chary import BudgetExceeded
 from chary.ledger import SecretMoved
 
 
@@ -20,5 +20,5 @@ def ask_until_refused(left_after_asking):
             sys.stdout.write(f"{left_after_asking()}\n")
         except SecretMoved:
             continue
-        except BudgetRefused:
+        except BudgetExceeded:
             return

@@ -48,7 +48,7 @@ def many(folder, analyst, requests, epsilon):
             try:
                 session.test(chary.count(), above=-(10**6), epsilon=epsilon)
                 answered += 1
-            except chary.BudgetRefused:
+            except chary.BudgetExceeded:
                 refused += 1
     sys.stdout.write(f"{answered} {refused}\n")
 

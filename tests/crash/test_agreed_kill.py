@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import chary
-from chary import BudgetRefused, count
+from chary import BudgetExceeded, count
 from chary.calls import AgreedTests
 from tests.children import Python
 from tests.crash.asking_child import ask_until_refused, killing
@@ -43,7 +43,7 @@ def test_a_kill_leaves_answer_and_number_together_and_the_hit_charged(tmp_path, 
         assert session.spent.share == pytest.approx(before + charged, rel=1e-9)
         assert [again.ask(count(), above=FAR, request="once").tests_left for _ in range(2)] == [1, 1]
         assert again.ask(count(), above=FAR).tests_left == 0
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             again.ask(count(), above=FAR)
         assert session.spine.ledger.verify().ok
 

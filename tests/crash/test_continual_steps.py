@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import chary
-from chary import BudgetRefused
+from chary import BudgetExceeded
 from chary.calls import ContinualCount
 from chary.ledger import SecretMoved
 from tests.children import Python
@@ -86,7 +86,7 @@ def step_all(folder, *calls):
                 try:
                     told = counting.ask()
                     sys.stdout.write(f"{call} {told.step} {told.value}\n")
-                except (SecretMoved, BudgetRefused):
+                except (SecretMoved, BudgetExceeded):
                     continue
 
 

@@ -10,7 +10,7 @@ import pytest
 import chary
 from chary.calls import AboveThreshold
 from chary.calls.gaussian_runs import RunState
-from chary.errors import LedgerBusy
+from chary.errors import LedgerLocked
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.session import STEPS
 from tests.children import Python
@@ -106,7 +106,7 @@ def many(folder, call):
             try:
                 run.ask(chary.count())
                 answered += 1
-            except LedgerBusy:
+            except LedgerLocked:
                 continue
 
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import chary
-from chary import BudgetRefused, count
+from chary import BudgetExceeded, count
 from chary.calls import GrowingSparse
 from chary.calls.growing_tests import GrowingRoundState
-from chary.errors import LedgerBusy
+from chary.errors import LedgerLocked
 from chary.ledger import SecretMoved
 
 FRESH = get_context("forkserver")
@@ -122,7 +122,7 @@ def ask_all(folder, call, number, together):
         while True:
             try:
                 answers.write(f"{growing.ask(count()).round}\n")
-            except (SecretMoved, LedgerBusy):
+            except (SecretMoved, LedgerLocked):
                 continue
-            except BudgetRefused:
+            except BudgetExceeded:
                 return

@@ -5,7 +5,7 @@ import random
 import signal
 import time
 
-from chary.errors import LedgerBroken
+from chary.errors import LedgerCorrupted
 from chary.ledger import Amount, SqlLedger, Terms
 
 KILLS = 12
@@ -52,7 +52,7 @@ def test_a_killed_commit_without_its_journal_forgets_no_charge(tmp_path):
         (tmp_path / "test.ledger-journal").unlink(missing_ok=True)
         try:
             ledger = SqlLedger(path)
-        except LedgerBroken:
+        except LedgerCorrupted:
             torn += 1
             continue
         settled = told.count(b"2")

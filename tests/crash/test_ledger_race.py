@@ -9,7 +9,7 @@ from tests.ledger.kit import KEPT, place
 PROCESSES = 8
 CHILD = """
 import sys
-from chary.errors import BudgetRefused
+from chary.errors import BudgetExceeded
 from chary.ledger import Amount, open_ledger
 
 path, name, rounds = sys.argv[1:]
@@ -17,7 +17,7 @@ ledger, settled, refused = open_ledger(path, timeout=120), 0, 0
 for number in range(int(rounds)):
     try:
         call = ledger.reserve("visits", name, "count", "{}", Amount(3, 1))
-    except BudgetRefused:
+    except BudgetExceeded:
         refused += 1
         continue
     ledger.settle(call, Amount(1), 1, 1, str(number))

@@ -48,7 +48,7 @@ def arm():
 CHILD = _ARMED + STEPS
 ASKING = """
 import sys, time
-from chary.errors import BudgetRefused, LedgerBusy, LedgerError
+from chary.errors import BudgetExceeded, LedgerLocked, LedgerError
 from chary.ledger import Amount, open_ledger
 
 url, name, rounds = sys.argv[1:]
@@ -61,12 +61,12 @@ while ledger is None:
 for number in range(int(rounds)):
     try:
         call = ledger.reserve("visits", name, "count", "{}", Amount(3, 1))
-    except (BudgetRefused, LedgerBusy):
+    except (BudgetExceeded, LedgerLocked):
         continue
     for _ in range(5):
         try:
             ledger.settle(call, Amount(1), 1, 1, str(number))
-        except LedgerBusy:
+        except LedgerLocked:
             continue
         print(call.call, flush=True)
         break

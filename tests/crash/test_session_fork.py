@@ -38,7 +38,7 @@ if not child:
     for act in acts:
         try:
             act()
-        except chary.WrongProcess:
+        except chary.ForkedSession:
             told.append(True)
     session.close()
     with session:

@@ -72,7 +72,7 @@ def test_eight_processes_of_two_analysts_never_pass_the_cap(folder, requests, ep
     with open_session(folder) as session:
         assert session.spent.share == 1.0
         assert sum(entry.hits for entry in session.history) == most
-        with pytest.raises(chary.BudgetRefused):
+        with pytest.raises(chary.BudgetExceeded):
             session.test(chary.count(), above=0, epsilon="0.1")
     ledger = SqlLedger(folder / "rows.ledger")
     verdict = ledger.verify()

@@ -14,7 +14,7 @@ import pytest
 import chary
 from chary.calls import SparseWeights
 from chary.calls.weights import HistogramRound
-from chary.errors import BudgetRefused
+from chary.errors import BudgetExceeded
 from chary.ledger import SecretMoved
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -124,6 +124,6 @@ def ask_all(folder, call, together, number):
                 hard += weights.ask(HARD, must_verify=True).hard
             except SecretMoved:
                 continue
-            except BudgetRefused:
+            except BudgetExceeded:
                 break
     (folder / f"hard {number}").write_text(str(hard))

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from chary import Ballots, EngineFailure, InvalidQuery, SchemaMismatch
+from chary import Ballots, EngineError, InvalidQuery, SchemaMismatch
 from chary.data import Neighbouring, RowTable, Series, public_size
 
 ROWS = pd.DataFrame({"unit": [1, 1, None, 3], "x": [1.0, None, 2.0, 3.0]})
@@ -76,9 +76,9 @@ def test_a_refused_batch_leaves_no_trace(table):
 
 def test_who_is_told_before_the_commit_can_stop_it(table):
     def refuse(batch):
-        raise EngineFailure("no")
+        raise EngineError("no")
 
-    with pytest.raises(EngineFailure, match="no"):
+    with pytest.raises(EngineError, match="no"):
         table.append(pa.table({"unit": [5], "x": [1.0]}), arrive=refuse)
     kept = table.keeps_batches
     assert (len(table.batches()), public_size(table)) == ((1, 5) if kept else (0, 4))

@@ -12,7 +12,7 @@ from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
 from chary.data.rows import EntryLimit, Rooms
 from chary.data.table import living
-from chary.errors import CharyError, EngineFailure, SchemaMismatch
+from chary.errors import CharyError, EngineError, SchemaMismatch
 from tests.engines import meanings
 from tests.engines.cells import ROWS, SCHEMA, frame
 
@@ -180,10 +180,10 @@ def test_a_closed_table_neither_grows_nor_answers(opened):
     table.close()
     table.close()
     for plan in plans:
-        with pytest.raises(EngineFailure) as caught:
+        with pytest.raises(EngineError) as caught:
             plan.run()
         assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     with pytest.raises(CharyError):
         table.append(more())
-    with pytest.raises(EngineFailure):
+    with pytest.raises(EngineError):
         table.elements(Elements()).run().words("key")

@@ -11,7 +11,7 @@ from chary.data import Neighbouring, RowTable, count, ordered, total
 from chary.data.queries.ordered import Elements
 from chary.data.rows import Rooms
 from chary.data.table import living
-from chary.errors import CharyError, EngineFailure, InvalidParameter, InvalidQuery, SchemaMismatch
+from chary.errors import CharyError, EngineError, InvalidParameter, InvalidQuery, SchemaMismatch
 from tests.engines import meanings
 from tests.engines.cells import ROWS
 from tests.servers.stored import stored
@@ -183,6 +183,6 @@ def test_a_table_that_goes_fails_the_reading_and_nothing_is_told(kept, tally):
             ask()
         assert "98765" not in str(caught.value)
         assert (caught.value.__cause__, caught.value.__context__) == (None, None)
-    with pytest.raises(EngineFailure):
+    with pytest.raises(EngineError):
         plan.run()
     tally("tables that shrink", 4)

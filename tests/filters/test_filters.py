@@ -25,7 +25,7 @@ from chary.accounting import (
     lattice_curves,
 )
 from chary.amounts import LIMIT, MAIN_STEPS, Accounts, Amount
-from chary.errors import InvalidParameter, LedgerMismatch, NoPrice
+from chary.errors import InvalidParameter, LedgerMismatch, NotPriced
 from chary.filters import (
     Budget,
     ExactFilter,
@@ -84,7 +84,7 @@ def costs(price):
 
 @pytest.mark.parametrize(("filter_", "event"), [pair for pair in PAIRS if pair not in PRICED])
 def test_what_has_no_price_is_refused(filter_, event):
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         filter_.price(event)
 
 
@@ -184,7 +184,7 @@ def test_approximate_deltas_add_up_and_need_room():
     price = filter_.price(Approximate(GRAIN, "3e-8"))
     assert price.hit.delta == 3 * 10**10
     assert price.hit.copies_in(Amount(LIMIT, filter_.capacity.delta)) == 3
-    with pytest.raises(NoPrice, match="approximate_delta"):
+    with pytest.raises(NotPriced, match="approximate_delta"):
         FILTERS[2].price(Approximate(GRAIN, "3e-8"))
 
 
@@ -193,7 +193,7 @@ def test_a_delta_below_the_resolution_is_not_free():
     assert (price.hit.delta, price.miss.delta) == (1, 1)
     assert RENYI_APART.price(Approximate(GRAIN, "1.000000000000000001e-9")).hit.delta == 10**9 + 1
     for filter_ in (RENYI, PURE):
-        with pytest.raises(NoPrice, match="approximate_delta"):
+        with pytest.raises(NotPriced, match="approximate_delta"):
             filter_.price(Approximate(GRAIN, "1e-19"))
 
 
@@ -208,24 +208,24 @@ def test_capacities_of_delta_are_rounded_down():
 )
 @pytest.mark.parametrize("filter_", [EXACT, MENU])
 def test_no_menu_lists_an_event_with_a_delta(filter_, event):
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         filter_.price(event)
 
 
 def test_a_target_on_the_menu_is_one_of_its_own_q():
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         EXACT.price(Targeted(GRAIN, "0.3"))
     third = ExactFilter(BUDGET, GRAIN, (MenuCall(1, 1, 0.25), MenuCall(2, 3)), tokens=9)
     assert costs(third.price(Targeted(GRAIN, "0.25"))) == (Amount(1), Amount(0))
     assert costs(third.price(Targeted(2 * GRAIN))) == (Amount(3), Amount(0))
     for other in (Targeted(3 * GRAIN), Targeted(2 * GRAIN, "0.25"), Targeted(GRAIN, "0.2")):
-        with pytest.raises(NoPrice):
+        with pytest.raises(NotPriced):
             third.price(other)
 
 
 def test_a_target_that_is_nearly_sure_is_no_release_whose_misses_are_free():
     for missing in (Fraction(1, 10**17), Fraction(1, 10**30)):
-        with pytest.raises(NoPrice):
+        with pytest.raises(NotPriced):
             EXACT.price(Targeted(GRAIN, 1 - missing))
     assert costs(EXACT.price(Targeted(GRAIN, 1))) == (Amount(1), Amount(1))
 
@@ -259,7 +259,7 @@ def test_the_session_menu_keeps_nearly_all_hits_and_sells_what_it_does_not_list(
 
 
 def test_what_is_too_large_is_refused_and_told_what_is_not():
-    with pytest.raises(NoPrice, match=r"releases up to epsilon 0\.3"):
+    with pytest.raises(NotPriced, match=r"releases up to epsilon 0\.3"):
         MENU.price(Pure("0.9"))
 
 
@@ -288,7 +288,7 @@ def test_a_price_of_parallel_calls():
     [(FILTERS[0], ZeroConcentrated(1)), (FILTERS[4], Targeted("0.03")), (FILTERS[4], Joint((Pure(1), Pure(2))))],
 )
 def test_off_the_menu_is_refused(filter_, event):
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         filter_.price(event)
 
 

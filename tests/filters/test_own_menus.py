@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary import Budget, InvalidParameter, NoPrice
+from chary import Budget, InvalidParameter, NotPriced
 from chary.accounting import (
     Approximate,
     Asymmetric,
@@ -100,7 +100,7 @@ def test_what_is_a_case_of_what_is_listed_has_its_price(menu, asked, listed):
     ids=str,
 )
 def test_what_is_no_case_of_it_has_none(menu, asked):
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         menu.price(asked)
 
 
@@ -203,7 +203,7 @@ def test_what_cannot_be_listed_is_refused(make):
 
 
 def test_the_menus_words_are_those_of_its_events(menu):
-    with pytest.raises(NoPrice, match=r"BoundaryCall\(0\.05\), TwiceCall\(0\.05\), UnanimousCall\(0\.05, 3\)"):
+    with pytest.raises(NotPriced, match=r"BoundaryCall\(0\.05\), TwiceCall\(0\.05\), UnanimousCall\(0\.05, 3\)"):
         menu.price(Pure(1))
     assert "menu of its own" in menu.describe()
 
@@ -212,5 +212,5 @@ def test_the_menus_words_are_those_of_its_events(menu):
 def test_no_menu_covers_a_loss_known_only_afterwards(loss):
     """An outcome that loses 0.1 may be almost certain; of a call that is Pure(0.1) beforehand none is."""
     made = ExactFilter.of_events(BUDGET, [Pure("0.05"), Pure("0.5"), Targeted("0.05")])
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         made.price(ExPost(loss))

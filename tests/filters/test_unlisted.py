@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from chary import Budget, NoPrice
+from chary import Budget, NotPriced
 from chary.accounting import (
     Approximate,
     Asymmetric,
@@ -48,7 +48,7 @@ def told(filter_, steps):
         for event, free in ((Targeted(size * filter_.grain), True), (Pure(size * filter_.grain), False)):
             try:
                 found.append((size, filter_.price(event).hit.main, free))
-            except NoPrice:
+            except NotPriced:
                 continue
     return found
 
@@ -146,7 +146,7 @@ def test_a_ledger_from_before_sells_releases_beside_its_own_menu():
     assert [old.price(Pure(size)).hit.main for size in ("0.02", "0.04", "0.05", "0.1")] == [1, 2, 5, 7]
     assert 7 < old.price(Pure("0.2")).miss.main <= 39
     full = restore(budget, body | {"tokens": 10**6})
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         full.price(Pure("0.2"))
 
 
@@ -172,7 +172,7 @@ def test_any_release_with_an_epsilon_is_sold_hit_or_miss(event, like):
 def test_what_has_no_epsilon_beforehand_or_a_free_miss_is_not_sold_unlisted():
     filter_ = MENUS["of a session"]()
     for event in (ZeroConcentrated("0.001"), ExPost("0.01"), Targeted("0.15"), BoundaryCall("0.05")):
-        with pytest.raises(NoPrice):
+        with pytest.raises(NotPriced):
             filter_.price(event)
     assert filter_.price(Targeted("0.06")).hit == filter_.price(Targeted("0.1")).hit
 

@@ -11,7 +11,7 @@ from sklearn.semi_supervised import LabelSpreading
 
 from chary import Budget
 from chary.accounting import BoundaryCall, Joint, NarrowChoice, Pure, ZeroConcentrated
-from chary.errors import EngineFailure, InvalidInput, InvalidParameter, InvalidQuery, NoPrice
+from chary.errors import EngineError, InvalidInput, InvalidParameter, InvalidQuery, NotPriced
 from chary.filters import PureFilter, RenyiFilter
 from chary.learning import (
     AgreedLabels,
@@ -136,9 +136,9 @@ def test_a_call_too_large_for_a_price_of_hits_is_charged_in_any_case():
 def test_a_price_that_does_not_exist_is_no_end_of_the_budget():
     class Priceless(EveryLabel):
         def ask(self, session, question, guess, request):
-            raise NoPrice("none")
+            raise NotPriced("none")
 
-    with voting() as session, pytest.raises(NoPrice):
+    with voting() as session, pytest.raises(NotPriced):
         run(session, Priceless("0.02"))
 
 
@@ -357,7 +357,7 @@ def test_fewer_units_than_teachers_are_refused():
 def test_votes_that_go_missing_stay_charged():
     with voting() as session:
         session.spine.rows.close()
-        with pytest.raises(EngineFailure):
+        with pytest.raises(EngineError):
             run(session, EveryLabel("0.02"))
         assert session.spent.share > 0
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import chary
-from chary import AlgorithmFailed, Budget, BudgetRefused, InvalidParameter, InvalidQuery
+from chary import AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery
 from chary.accounting import Targeted
 from chary.filters import largest_call
 from chary.learning import HeldOut, Overfitting, ReusableHoldout, Reused, draw_reuse, random_labels
@@ -96,7 +96,7 @@ def test_it_ends_after_its_hits_and_remembers_them(tmp_path):
     holdout = ReusableHoldout(again, training, tolerance="0.1", hits=2, epsilon=holdout.epsilon)
     assert holdout.disagreements == 1
     holdout.ask("b", share)
-    with pytest.raises(BudgetRefused, match="disagreed 2 times"):
+    with pytest.raises(BudgetExceeded, match="disagreed 2 times"):
         holdout.ask("c", share)
     assert ReusableHoldout(again, training, tolerance="0.1", hits=2, epsilon="0.01", name="other").disagreements == 0
 

@@ -11,7 +11,7 @@ from rich.progress import Progress
 import chary
 from chary import Budget
 from chary.accounting import Extendable, Targeted
-from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter
+from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter
 from chary.learning import search as module
 from chary.learning.features import Categorical, Cuts, Span
 from chary.learning.naive_bayes import CountingBayes
@@ -186,7 +186,7 @@ def test_what_cannot_be_searched(options, message):
 
 def test_what_does_not_fit_or_has_no_units_touches_nothing(opened):
     session = opened()
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         search(epsilon=2).run(session)
     assert session.spent.share == 0
     series = chary.open_series(

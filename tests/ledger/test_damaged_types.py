@@ -8,7 +8,7 @@ import pytest
 
 import chary
 from chary import Budget, count
-from chary.errors import CharyError, LedgerBroken, LedgerError
+from chary.errors import CharyError, LedgerCorrupted, LedgerError
 from chary.ledger import Amount, SqlLedger
 from chary.report.public_report import report
 from chary.session.statement import entries
@@ -170,5 +170,5 @@ def test_an_answer_that_became_a_blob_is_damage_of_its_call_and_hides_no_other(w
     ledger.close()
     with chary.open(visits(), ledger=str(place), **USUAL) as session:
         assert [entry.call for entry in session.history if entry.damage] == [first]
-        with pytest.raises(LedgerBroken, match="answer is damaged"):
+        with pytest.raises(LedgerCorrupted, match="answer is damaged"):
             session.release(count(), epsilon="0.1", request="monday")

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, LedgerError
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.ledger import SqlLedger
 from chary.ledger.locations import back_up, move
 from chary.ledger.postgresql.connection import Address
@@ -25,7 +25,7 @@ def test_a_ledger_is_opened_while_another_process_makes_one_in_its_folder(tmp_pa
     SqlLedger(path).close()
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
-    with pytest.raises(LedgerBusy):
+    with pytest.raises(LedgerLocked):
         SqlLedger(tmp_path / "new.ledger", timeout=0)
     SqlLedger(path, timeout=0).close()
     os.close(folder)
@@ -83,6 +83,6 @@ def test_a_ledger_on_a_server_that_does_not_verify_is_not_copied(damage, tmp_pat
     with postgres.connect() as admin:
         admin.execute(f"SET search_path = {Address.parse(url).schema}; SET session_replication_role = replica")
         assert admin.execute(damage).rowcount
-    with pytest.raises(LedgerBroken, match="so there is no"):
+    with pytest.raises(LedgerCorrupted, match="so there is no"):
         back_up(url, tmp_path / "copy.ledger")
     assert not (tmp_path / "copy.ledger").exists()

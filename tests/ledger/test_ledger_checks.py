@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary.errors import LedgerBroken
+from chary.errors import LedgerCorrupted
 from chary.ledger import Amount, SqlLedger
 from chary.ledger.entries import opening, reserving
 from chary.ledger.sql.transaction import secret_digest
@@ -28,7 +28,7 @@ def problems(path):
 
 def test_opening_compares_the_end_of_the_chain_with_the_recorded_head(path):
     raw(path, f"UPDATE chain SET head = '{'a' * 64}'")
-    with pytest.raises(LedgerBroken, match="does not end in the recorded head"):
+    with pytest.raises(LedgerCorrupted, match="does not end in the recorded head"):
         SqlLedger(path)
 
 
@@ -44,7 +44,7 @@ def test_opening_compares_the_sums_of_entries_in_both_parts(path, part):
             for table, key in (("datasets", "name"), ("analysts", "dataset"))
         ],
     )
-    with pytest.raises(LedgerBroken, match="not the sums of the entries"):
+    with pytest.raises(LedgerCorrupted, match="not the sums of the entries"):
         SqlLedger(path)
 
 
@@ -61,7 +61,7 @@ def test_a_secret_of_a_call_that_is_not_settled_is_found(path):
 
 def test_secrets_of_another_moment_are_found_at_opening(path):
     raw(path, f"UPDATE secrets SET secret = x'01', digest = '{secret_digest(4, bytes([1]))}'")
-    with pytest.raises(LedgerBroken, match="different moments"):
+    with pytest.raises(LedgerCorrupted, match="different moments"):
         SqlLedger(path)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chary.errors import LedgerBroken, LedgerBusy, LedgerError
+from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
 from chary.ledger import Amount, CapReached, MemoryLedger, SqlLedger
 from chary.ledger.sql.transaction import secret_digest
 
@@ -108,7 +108,7 @@ def test_an_empty_file_is_a_ledger_that_was_cut_off(path):
     filled(path).close()
     for size, told in ((4096, "damaged"), (0, "empty: it was cut off")):
         os.truncate(path, size)
-        with pytest.raises(LedgerBroken, match=told):
+        with pytest.raises(LedgerCorrupted, match=told):
             SqlLedger(path)
         assert path.stat().st_size == size
 
@@ -119,7 +119,7 @@ def test_a_ledger_held_by_somebody_else_is_busy_and_unharmed(path):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     started = time.monotonic()
-    with pytest.raises(LedgerBusy):
+    with pytest.raises(LedgerLocked):
         ask(ledger)
     assert time.monotonic() - started < 5
     assert ledger.balance("visits").spent == Amount(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger import Amount, SqlLedger
 from chary.ledger import locations as module
 from chary.ledger.locations import bare, move
@@ -125,7 +125,7 @@ def test_a_target_that_is_gone_or_another_is_not_taken_for_the_ledger(tmp_path):
         move(source, target)
     assert not target.exists()
     SqlLedger(target).close()
-    with pytest.raises(LedgerBroken, match="not the ledger that moved"):
+    with pytest.raises(LedgerCorrupted, match="not the ledger that moved"):
         move(source, target)
 
 
@@ -145,7 +145,7 @@ def test_what_arrived_before_the_source_went_on_is_not_taken(ways, monkeypatch):
 def test_a_ledger_that_does_not_verify_stays(tmp_path):
     filled(tmp_path / "test.ledger").close()
     raw(tmp_path / "test.ledger", "UPDATE answers SET answer = 'false'")
-    with pytest.raises(LedgerBroken, match="so it stays"):
+    with pytest.raises(LedgerCorrupted, match="so it stays"):
         move(tmp_path / "test.ledger", tmp_path / "new.ledger", with_open_calls=True)
     assert not (tmp_path / "new.ledger").exists()
 

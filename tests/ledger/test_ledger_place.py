@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from chary.errors import LedgerBroken, LedgerBusy, LedgerError
+from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
 from chary.ledger import Amount, SqlLedger
 from chary.ledger.sql.schema import seals
 from chary.ledger.sqlite import files as inode_module
@@ -97,7 +97,7 @@ def test_an_old_copy_written_into_the_file_is_noticed(path, ledger):
     ask(ledger)
     new = path.read_bytes()
     path.write_bytes(old)
-    with pytest.raises(LedgerBroken, match="older or another copy"):
+    with pytest.raises(LedgerCorrupted, match="older or another copy"):
         ask(ledger)
     path.write_bytes(new)
     ask(ledger)
@@ -123,7 +123,7 @@ def test_the_lock_survives_that_somebody_reads_the_file_in_this_process(path, le
 
     def busy():
         other = SqlLedger(path, timeout=0.2)
-        with pytest.raises(LedgerBusy):
+        with pytest.raises(LedgerLocked):
             ask(other)
         other.close()
 
@@ -160,7 +160,7 @@ def test_a_child_has_a_lock_of_its_own(path, ledger):
         os._exit(0)
     os.read(held, 1)
     try:
-        with pytest.raises(LedgerBusy), inode.locked(0, lambda: False):
+        with pytest.raises(LedgerLocked), inode.locked(0, lambda: False):
             pass
     finally:
         os.write(end, b"x")
@@ -247,7 +247,7 @@ def test_an_earlier_version_that_has_it_open_is_waited_for(path):
     filled(path).close()
     writer = before_this_version(path)
     writer.execute("SELECT * FROM chain").fetchall()
-    with pytest.raises(LedgerBusy, match="earlier version"):
+    with pytest.raises(LedgerLocked, match="earlier version"):
         SqlLedger(path, timeout=0.1)
     writer.close()
     SqlLedger(path).close()
@@ -258,7 +258,7 @@ def test_an_earlier_version_that_turns_an_open_ledger_to_its_journal_is_noticed(
     writer = sqlite3.connect(path, isolation_level=None)
     assert writer.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
     writer.execute("SELECT * FROM chain").fetchall()
-    with pytest.raises(LedgerBusy, match="earlier version"):
+    with pytest.raises(LedgerLocked, match="earlier version"):
         ask(ledger)
     writer.close()
     ask(ledger)

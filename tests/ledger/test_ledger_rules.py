@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from chary.errors import (
-    BudgetRefused,
+    BudgetExceeded,
     InvalidParameter,
     LedgerError,
     LedgerMismatch,
@@ -68,7 +68,7 @@ def test_ten_tenths_fit_into_one_and_the_eleventh_does_not(ledger):
     for _ in range(10):
         ask(ledger, worst=unit // 10, price=unit // 10, dataset="exact")
     assert ledger.balance("exact") == Balance(Amount(unit), Amount(unit), NONE)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         ledger.reserve("exact", "ann", "count", QUESTION, Amount(unit // 10))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary.errors import LedgerBroken, LedgerError
+from chary.errors import LedgerCorrupted, LedgerError
 from chary.ledger import SqlLedger
 from chary.ledger.sql.schema import metadata
 from chary.ledger.sqlite.store import SqliteUpkeep, Store
@@ -79,7 +79,7 @@ def test_a_removed_row_is_found(original, path, table):
 @pytest.mark.parametrize("number", [2, 5, 10])
 def test_opening_notices_a_removed_entry(path, number):
     raw(path, f"DELETE FROM entries WHERE number = {number}")
-    with pytest.raises(LedgerBroken):
+    with pytest.raises(LedgerCorrupted):
         SqlLedger(path)
 
 
@@ -99,14 +99,14 @@ def test_a_truncated_history_with_a_matching_count_is_found(path):
 @pytest.mark.parametrize("column", ["spent_main", "spent_delta", "open_main", "open_delta"])
 def test_opening_compares_running_totals_with_sums(path, table, column):
     raw(path, f"UPDATE {table} SET {column} = {column} + 1 WHERE rowid = 1")
-    with pytest.raises(LedgerBroken, match="totals"):
+    with pytest.raises(LedgerCorrupted, match="totals"):
         SqlLedger(path)
 
 
 def test_opening_survives_sums_that_overflow(path):
     raw(path, f"UPDATE calls SET charged_main = {2**63 - 1}")
     raw(path, f"UPDATE entries SET main = {2**63 - 1} WHERE kind = 'reserve'")
-    with pytest.raises(LedgerBroken):
+    with pytest.raises(LedgerCorrupted):
         SqlLedger(path)
 
 
@@ -129,7 +129,7 @@ def test_a_changed_secret_is_not_handed_out(path):
     call = raw(path, "SELECT call FROM secrets")[0][0]
     raw(path, "UPDATE secrets SET secret = x'00'")
     ledger = SqlLedger(path)
-    with pytest.raises(LedgerBroken):
+    with pytest.raises(LedgerCorrupted):
         ledger.secret(call)
     ledger.close()
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 import chary
-from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger import Amount, Head, SqlLedger
 from chary.ledger.witness import Witness
 from tests.session.kit import USUAL, visits
@@ -94,10 +94,10 @@ def test_an_old_copy_is_refused_and_a_ledger_that_is_ahead_goes_on(path, witness
     ledger.close()
     new = path.read_bytes()
     path.write_bytes(old)
-    with pytest.raises(LedgerBroken, match="older or another copy: it has 1 entries"):
+    with pytest.raises(LedgerCorrupted, match="older or another copy: it has 1 entries"):
         SqlLedger(path, witness=witness)
     path.unlink()
-    with pytest.raises(LedgerBroken, match="older or another copy: it has 0 entries"):
+    with pytest.raises(LedgerCorrupted, match="older or another copy: it has 0 entries"):
         SqlLedger(path, witness=witness)
     path.write_bytes(new)
     witness.write_bytes(behind)
@@ -190,7 +190,7 @@ def test_a_torn_slot_leaves_the_other_and_two_are_refused(path, witness, slot):
     SqlLedger(path, witness=witness).close()
     content[256 * (1 - slot) + 20] ^= 1
     witness.write_bytes(content)
-    with pytest.raises(LedgerBroken, match="witness is damaged"):
+    with pytest.raises(LedgerCorrupted, match="witness is damaged"):
         SqlLedger(path, witness=witness)
 
 
@@ -210,6 +210,6 @@ def test_a_ledger_that_is_gone_is_no_new_one(tmp_path):
     with opened() as session:
         session.release(chary.count(), epsilon="0.01")
     place["ledger"].unlink()
-    with pytest.raises(LedgerBroken, match="is gone"):
+    with pytest.raises(LedgerCorrupted, match="is gone"):
         opened()
     assert not place["ledger"].exists()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary.errors import InvalidParameter, LedgerBroken
+from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.ledger import Amount, SqlLedger
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
 from chary.ledger.locations import move
@@ -72,7 +72,7 @@ def test_a_changed_or_removed_origin_is_found(tmp_path, kind, new):
     with_origin.close()
     assert any("hash does not follow" in problem for problem in problems)
     assert not any(TOKEN in problem for problem in problems)
-    with pytest.raises(LedgerBroken, match="chain breaks"):
+    with pytest.raises(LedgerCorrupted, match="chain breaks"):
         SqlLedger(path)
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 import chary
-from chary.errors import LedgerBusy, LedgerError, RequestInFlight
+from chary.errors import LedgerError, LedgerLocked, RequestInFlight
 from chary.interruption import Uninterrupted
 from chary.ledger import Amount, Head, RequestAnswered, State
 from chary.ledger.postgresql.store import PostgresLedger
@@ -73,7 +73,7 @@ def test_a_reservation_that_was_committed_unheard_is_found_again(behind, direct,
 
 def test_a_reservation_whose_commit_never_arrived_is_told_and_not_charged(behind, direct, proxy):
     proxy.cut_at(COMMIT, BEFORE)
-    with pytest.raises(LedgerBusy, match="nothing was recorded"):
+    with pytest.raises(LedgerLocked, match="nothing was recorded"):
         reserve(behind)
     assert direct.balance("visits").spent == Amount(0)
     settle(behind, reserve(behind))
@@ -83,7 +83,7 @@ def test_a_reservation_whose_commit_never_arrived_is_told_and_not_charged(behind
 def test_a_settle_is_known_to_have_been_committed_or_not(behind, direct, proxy, when):
     call = reserve(behind, "key")
     proxy.cut_at(COMMIT, when)
-    with pytest.raises(LedgerBusy) if when == BEFORE else contextlib.nullcontext():
+    with pytest.raises(LedgerLocked) if when == BEFORE else contextlib.nullcontext():
         settle(behind, call)
     assert direct.call(call.call).state == (State.RESERVED if when == BEFORE else State.SETTLED)
     assert direct.balance("visits").spent == Amount(10 if when == BEFORE else 1)
@@ -97,7 +97,7 @@ def test_a_settle_is_known_to_have_been_committed_or_not(behind, direct, proxy, 
 @pytest.mark.parametrize("word", [b"append", b"hold", b"capacity_main"])
 def test_what_is_lost_before_the_commit_is_undone(behind, direct, proxy, word, when):
     proxy.cut_at(word, when)
-    with contextlib.suppress(LedgerBusy):
+    with contextlib.suppress(LedgerLocked):
         # A transaction that had not begun begins again by itself.
         reserve(behind)
         assert word == b"hold"
@@ -113,7 +113,7 @@ def test_other_writers_in_between_do_not_confuse_it(behind, direct, proxy):
     def lost():
         try:
             reserve(behind)
-        except LedgerBusy as error:
+        except LedgerLocked as error:
             failed.append(error)
 
     thread = threading.Thread(target=lost)
@@ -146,7 +146,7 @@ def test_a_server_that_stays_away_after_a_commit_leaves_an_error_and_the_charge(
     proxy.cut_at(COMMIT, AFTER, stays=False)
     with pytest.raises(LedgerError, match="if it was charged it stays charged") as told:
         reserve(ledger)
-    assert not isinstance(told.value, LedgerBusy)
+    assert not isinstance(told.value, LedgerLocked)
     assert direct.balance("visits").spent == Amount(10)
     ledger.close()
 
@@ -222,7 +222,7 @@ def test_who_waits_too_long_is_told_without_any_data(place, postgres, direct):
         schema = direct._store.address.schema
         holder.execute(f"SELECT * FROM {schema}.hold(0)")
         waiting = PostgresLedger(place, timeout=0.3)
-        with pytest.raises(LedgerBusy, match="for too long"):
+        with pytest.raises(LedgerLocked, match="for too long"):
             reserve(waiting)
         assert waiting.balance("visits").spent == Amount(0)
         waiting.close()

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 import chary
 from chary.cli.app import run
-from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, LedgerError, RequestInFlight
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked, RequestInFlight
 from chary.ledger import Amount, CapReached, ledger_exists, open_ledger
 from chary.ledger.locations import _TABLES, _rows, bare
 from chary.ledger.postgresql.connection import Address, Wire
@@ -198,9 +198,9 @@ def test_a_server_restored_to_an_older_state_is_refused(postgres, tmp_path):
     postgres.execute(f"ALTER DATABASE {old} RENAME TO {old}_lost")
     postgres.execute(f"ALTER DATABASE {kept} RENAME TO {old}")
     for act in (lambda: ask(ledger), lambda: ledger.balance("visits")):
-        with pytest.raises(LedgerBroken, match="older or another copy"):
+        with pytest.raises(LedgerCorrupted, match="older or another copy"):
             act()
-    with pytest.raises(LedgerBroken, match="older or another copy"):
+    with pytest.raises(LedgerCorrupted, match="older or another copy"):
         PostgresLedger(postgres.url(old), witness=witness)
     PostgresLedger(postgres.url(old)).close()
     ledger.close()
@@ -308,7 +308,7 @@ def test_a_thread_that_holds_it_for_too_long_is_told_of(postgres):
     thread = threading.Thread(target=hold)
     thread.start()
     inside.wait(20)
-    with pytest.raises(LedgerBusy, match="another thread"):
+    with pytest.raises(LedgerLocked, match="another thread"):
         ledger.balance("visits")
     done.set()
     thread.join()
@@ -340,7 +340,7 @@ def test_a_session_and_the_commands_take_its_url(postgres, tmp_path, capsys):
 def test_a_witness_without_its_ledger_is_told(postgres, tmp_path):
     url = postgres.schema()
     (tmp_path / "w").write_bytes(b"")
-    with pytest.raises(LedgerBroken, match="the ledger is gone"):
+    with pytest.raises(LedgerCorrupted, match="the ledger is gone"):
         chary.open(visits(), ledger=url, dataset="visits", witness=tmp_path / "w", budget=USUAL, **PUBLIC)
     with pytest.raises(InvalidParameter):
         chary.open(visits(), ledger=":memory:", witness=tmp_path / "w", budget=USUAL, **PUBLIC)

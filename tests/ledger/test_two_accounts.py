@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from chary.amounts import LIMIT, Basic
-from chary.errors import BudgetRefused, LedgerBroken, LedgerMismatch
+from chary.errors import BudgetExceeded, LedgerCorrupted, LedgerMismatch
 from chary.ledger import Amount, MemoryLedger, SqlLedger
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, seal
 from chary.ledger.locations import back_up, move
@@ -78,7 +78,7 @@ def test_every_ledger_does_what_plain_sums_say(ledger, seed):
                 waiting.append(call)
             else:
                 refused += 1
-                with pytest.raises(BudgetRefused):
+                with pytest.raises(BudgetExceeded):
                     reserve(ledger, main, basic, delta, analyst)
             continue
         call = waiting.pop(random_.randrange(len(waiting)))
@@ -101,9 +101,9 @@ def test_one_account_at_most_is_passed(ledger):
     settle(ledger, reserve(ledger, 120, 20), 120)
     found = ledger.balance("visits")
     assert (found.basic.spent, found.basic.alone, found.left) == (20, True, Amount(0, DELTA))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         reserve(ledger, 0, 31)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         reserve(ledger, 0)
     settle(ledger, reserve(ledger, 1, 30), 0)
     reserve(ledger, 0, 0)
@@ -114,7 +114,7 @@ def test_the_main_account_has_ended_also_where_the_call_missed_or_never_ran(ledg
     ledger.void(reserve(ledger, 101, 10))
     found = ledger.balance("visits")
     assert (found.spent, found.basic.spent, found.basic.alone) == (Amount(0), 0, True)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         reserve(ledger, 1)
 
 
@@ -124,7 +124,7 @@ def test_what_has_no_epsilon_closes_the_basic_account(ledger):
     ledger.void(reserve(ledger, 1, 40))
     found = ledger.balance("visits")
     assert (found.basic.spent, found.basic.alone) == (BASIC + 1, False)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         reserve(ledger, 100, 1)
     reserve(ledger, 99, 1)
 
@@ -133,12 +133,12 @@ def test_the_main_account_alone_admits_an_analyst_under_a_cap(ledger):
     """A cap counts main and delta, so epsilons would pass it by: they neither end the main account nor go on after."""
     ledger.set_share("visits", "cap", Amount(60, DELTA))
     settle(ledger, reserve(ledger, 50, 1), 50)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         reserve(ledger, 51, 1, analyst="cap")
     settle(ledger, reserve(ledger, 40, 1, analyst="cap"), 40)
     settle(ledger, reserve(ledger, 120, 10), 120)
     for main in (0, 1):
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             reserve(ledger, main, 1, analyst="cap")
     reserve(ledger, 0, 0, analyst="cap")
     assert ledger.verify().ok
@@ -157,7 +157,7 @@ def test_what_calls_under_keys_added_to_the_basic_account(ledger):
 
 def test_delta_has_one_account(ledger):
     settle(ledger, reserve(ledger, 1, 1, DELTA), 1, DELTA)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         reserve(ledger, 1, 1, 1)
 
 
@@ -165,7 +165,7 @@ def test_threads_are_admitted_one_after_another(ledger):
     admitted = []
 
     def ask():
-        with suppress(BudgetRefused):
+        with suppress(BudgetExceeded):
             admitted.append(reserve(ledger, 120, 20))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -180,7 +180,7 @@ def test_threads_are_admitted_one_after_another(ledger):
 def test_a_dataset_without_a_basic_account_stays_without(ledger):
     ledger.open(terms("old", 10, 10))
     ledger.open(replace(terms("old", 10, 10), basic=BASIC))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         ledger.reserve("old", "ann", "count", QUESTION, Amount(11), basic=0)
     call = ledger.reserve("old", "ann", "count", QUESTION, Amount(1), basic=3)
     assert ledger.call(call.call).basic == 0
@@ -220,7 +220,7 @@ def test_a_changed_account_is_found(tmp_path, change, main):
     with closing(kept):
         assert not kept.verify().ok
     if "capacity_basic = 5000" not in change and (main, change[-1]) != (20, "e"):
-        with pytest.raises(LedgerBroken):
+        with pytest.raises(LedgerCorrupted):
             SqlLedger(path)
 
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert
 
 import chary
-from chary import BudgetRefused, UnknownHeld, count
+from chary import BudgetExceeded, NotWithheld, count
 from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
 from chary.client.remote import connect
 from chary.client.wire import Refusal
@@ -45,7 +45,7 @@ def test_nobody_sees_what_others_asked(asking):
     assert not {answer.call, run.call} & {entry.call for entry in bob.history}
     assert run.call not in {each.call for each in bob.runs}
     for attempt in (lambda: bob.resume(run.call), lambda: bob.question(run.call, {"query": {"kind": "count"}}, None)):
-        with pytest.raises(UnknownHeld, match="opened no run of this dataset"):
+        with pytest.raises(NotWithheld, match="opened no run of this dataset"):
             attempt()
     assert bob.spent == alice.spent
     custodian = asking("carol", roles=["custodian"])
@@ -106,11 +106,11 @@ def test_what_an_analyst_held_back_is_taken_by_nobody_else(asking):
     for attempt in (bob.ask, bob.quote):
         said = []
         for number in (held.call, 10**6):
-            with pytest.raises(UnknownHeld) as refused:
+            with pytest.raises(NotWithheld) as refused:
                 attempt(Revise(number, above=0))
             said.append(str(refused.value))
         assert said[0] == said[1]
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         bob.stand(Revise(held.call, above=0), every="append", share="0.5")
     assert alice.ask(Revise(held.call, above=-(10**6))).hit
 
@@ -119,7 +119,7 @@ def test_a_run_of_somebody_else_is_told_of_like_one_that_is_not_there(asking):
     alice, bob = asking("alice"), asking("bob")
     run, said = alice.start(SparseVector(above=10, hits=2, epsilon="0.01")), []
     for number in (run.call, 10**6):
-        with pytest.raises(UnknownHeld) as refused:
+        with pytest.raises(NotWithheld) as refused:
             bob.resume(number)
         said.append(str(refused.value).replace(str(number), "N"))
     assert said[0] == said[1]
@@ -141,7 +141,7 @@ def test_answers_that_are_not_shared_are_paid_by_each(asking):
 def test_a_cap_holds_for_one_analyst(asking):
     custodian, erin, bob = asking("carol", roles=["custodian"]), asking("erin"), asking("bob")
     custodian.set_share("erin", "0.001")
-    with pytest.raises(BudgetRefused, match="would fit") as refused:
+    with pytest.raises(BudgetExceeded, match="would fit") as refused:
         erin.ask(Release(count(), epsilon="0.1"))
     assert refused.value.figures["left"] == pytest.approx(0.001)
     assert 0 < refused.value.figures["epsilon"] < 0.1 < refused.value.figures["asked"] * 100

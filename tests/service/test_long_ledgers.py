@@ -9,7 +9,7 @@ import chary
 from chary import Budget, count
 from chary.amounts import Amount
 from chary.client.remote import connect
-from chary.errors import LedgerBusy
+from chary.errors import LedgerLocked
 from chary.ledger import SqlLedger
 from chary.report.public_report import PublicReport
 from chary.service.core import datasets
@@ -267,7 +267,7 @@ class Cut:
 
     def calls(self, *asked, **options):
         yield from list(self._ledger.calls(*asked, **options))[:-1]
-        raise LedgerBusy("busy")
+        raise LedgerLocked("busy")
 
 
 def test_a_look_that_fails_counts_nothing_twice_and_forgets_nothing(tmp_path):
@@ -278,7 +278,7 @@ def test_a_look_that_fails_counts_nothing_twice_and_forgets_nothing(tmp_path):
     ledger.settle(held[0], Amount(2), 0, 1, "false")
     held.append(ledger.reserve("visits", "bob", "test", "{}", Amount(5)))
     lengthened(ledger, "visits", 5, ["alice"])
-    with pytest.raises(LedgerBusy):
+    with pytest.raises(LedgerLocked):
         kept.all(Cut(ledger), "visits")
     for each in held[1:]:
         ledger.settle(each, Amount(3), 0, 1, "false")

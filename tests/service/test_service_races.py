@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, count
+from chary import Budget, BudgetExceeded, count
 from chary.calls import Release
 from chary.client.remote import connect, connect_async
 from chary.client.wire import Refusal
@@ -41,7 +41,7 @@ def test_eight_clients_overspend_nothing_and_every_answer_is_in_the_ledger(servi
             for time in range(3):
                 try:
                     answers.append((number % 4, session.ask(SMALL, request=f"{number}/{time}")))
-                except BudgetRefused:
+                except BudgetExceeded:
                     continue
         return answers
 
@@ -168,7 +168,7 @@ def test_a_refusal_within_a_job_is_the_error_of_a_session(service, address, slow
     monkeypatch.setattr("chary.client.transport._WAIT", 0)
     with (
         connect(address, token_of(service), dataset="slow") as session,
-        pytest.raises(BudgetRefused, match="would fit"),
+        pytest.raises(BudgetExceeded, match="would fit"),
     ):
         session.ask(Release(count(), epsilon=100))
 
@@ -276,7 +276,7 @@ def test_several_processes_share_one_budget(tmp_path):
         with connect(f"http://127.0.0.1:{port}", token, patience=240) as session:
             try:
                 return number, session.ask(Release(count(), epsilon="0.4"), request=f"key {number}")
-            except BudgetRefused:
+            except BudgetExceeded:
                 return None
 
     with started(tmp_path, "--workers", "2") as server, ThreadPoolExecutor(8) as pool:

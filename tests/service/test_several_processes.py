@@ -14,7 +14,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from chary import BudgetRefused, count
+from chary import BudgetExceeded, count
 from chary.calls import Release, Test
 from chary.client.remote import connect
 from chary.ledger import open_ledger
@@ -146,7 +146,7 @@ def test_a_cap_holds_over_all_processes(machines, tokens):
     def ask(number):
         try:
             return sessions[number % 2].ask(SMALL, request=f"bob {number}")
-        except BudgetRefused:
+        except BudgetExceeded:
             return None
 
     with clients(machines, tokens["bob"]) as sessions, ThreadPoolExecutor(6) as pool:

@@ -19,7 +19,7 @@ from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
 from chary.client.remote import connect
 from chary.client.webhooks import check_webhook, signed
 from chary.core import transaction as spine
-from chary.errors import BudgetRefused, CharyError, EngineFailure, InvalidParameter
+from chary.errors import BudgetExceeded, CharyError, EngineError, InvalidParameter
 from chary.noise import Seeded
 from chary.service.api.alerts import stood
 from chary.service.core import alerts, scheduler
@@ -81,7 +81,7 @@ def failing(monkeypatch):
     """Nothing can be read any more."""
 
     def fails(*_):
-        raise EngineFailure("the engine failed")
+        raise EngineError("the engine failed")
 
     monkeypatch.setattr("chary.data.table.read_one_version", fails)
 
@@ -396,7 +396,7 @@ def test_what_fails_is_tried_ever_more_rarely_and_tells_so(made, monkeypatch, ca
         if service.standing.tick():
             tried.append(second)
     assert tried == [1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1623]
-    assert [record.message for record in caplog.records].count('{"event": "standing", "error": "EngineFailure"}') == 12
+    assert [record.message for record in caplog.records].count('{"event": "standing", "error": "EngineError"}') == 12
     assert news(service) == [("failing", 2)]
     (told,) = service.standing.feed.since("visits")
     assert told["detail"] == "it cannot be asked, and is tried again: the engine failed"
@@ -439,7 +439,7 @@ def test_rounds_of_questions_that_failed_in_them_are_of_its_share(made, monkeypa
 
     def fails(rows, plans):
         if plans:
-            raise EngineFailure("the engine failed")
+            raise EngineError("the engine failed")
         return reading(rows, plans)
 
     service.datasets["visits"].session.append(visits().head(1))
@@ -674,7 +674,7 @@ def test_what_stands_under_a_request_is_told_again_whatever_became_of_it(tmp_pat
         grow(service)
         wait_for(lambda: news(service))
         assert alice.stand(run=run, request="mine", **said)["standing"] == first["standing"]
-        with pytest.raises(BudgetRefused, match="all 1 hits"):
+        with pytest.raises(BudgetExceeded, match="all 1 hits"):
             alice.stand(run=run, request="another", **said)
 
 

@@ -60,5 +60,5 @@ def test_calls_caps_and_appends_name_the_token(asked):
 def test_who_rewrites_the_trail_is_found_by_a_verification(asked):
     place, _ = asked
     raw(place, "UPDATE entries SET origin = 'token 0000000000000000' WHERE kind = 'reserve' AND label = 'release'")
-    with pytest.raises(chary.errors.LedgerBroken):
+    with pytest.raises(chary.errors.LedgerCorrupted):
         SqlLedger(place)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 import chary.errors
-from chary import BudgetRefused, LedgerBusy
+from chary import BudgetExceeded, LedgerLocked
 from chary.amounts import Amount
 from chary.client import wire
 from chary.client.wire import Refusal, error_of, in_typed, of_typed, problem, status_of
@@ -92,11 +92,11 @@ def test_an_error_is_the_same_on_the_other_side(kind):
 
 
 def test_a_refusal_keeps_its_figures_and_a_cap_of_the_ledger_has_none():
-    refused = BudgetRefused("why")
+    refused = BudgetExceeded("why")
     refused.figures = {"asked": 0.5, "left": 0.25, "epsilon": 0.1}
     assert error_of(problem(refused), 409).figures == refused.figures
     cap = problem(CapReached(Amount(5), Amount(3), "dataset"))
-    assert cap["type"] == problem(BudgetRefused(""))["type"]
+    assert cap["type"] == problem(BudgetExceeded(""))["type"]
     assert error_of(cap, 409).figures is None
 
 
@@ -107,4 +107,4 @@ def test_what_nobody_foresaw_tells_nothing():
         assert "987654321" not in str(told)
         assert "SECRETNAME" not in str(told)
     assert isinstance(error_of("no JSON object", 502), Refusal)
-    assert not isinstance(error_of(problem(LedgerBusy("later")), 409), InvalidInput)
+    assert not isinstance(error_of(problem(LedgerLocked("later")), 409), InvalidInput)

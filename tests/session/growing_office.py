@@ -4,7 +4,7 @@ import polars as pl
 
 from chary import Budget, count
 from chary.calls import ContinualCount, GrowingSparse, Schedule, SparseWeights, Weights
-from chary.errors import BudgetRefused
+from chary.errors import BudgetExceeded
 from chary.growth import CountsBox, MWEMBox, QuantilesBox, SmallDatabaseBox
 
 UNIVERSE = {"ward": range(3), "ill": [True, False]}
@@ -60,5 +60,5 @@ def exhaust(session):
         try:
             while True:
                 session.release(count("ill"), epsilon=size)
-        except BudgetRefused:
+        except BudgetExceeded:
             continue

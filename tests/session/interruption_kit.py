@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from chary import BudgetRefused, count
+from chary import BudgetExceeded, count
 
 
 class Stop(BaseException):
@@ -46,7 +46,7 @@ def hits_of_threads(number, sparse, moved):
                 found += sparse.ask(count()).above
             except moved:
                 continue
-            except BudgetRefused:
+            except BudgetExceeded:
                 return found
 
     with ThreadPoolExecutor(number) as pool:

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 import chary
-from chary import Budget, BudgetRefused, count
+from chary import Budget, BudgetExceeded, count
 from chary.advise import advise, advise_for
 from chary.amounts import Amount
 from chary.calls import AboveThreshold, AgreedTests, ReleaseIf, SparseVector, Test
@@ -132,7 +132,7 @@ def leaves_nothing(session, another):
     """Whether another call is refused, or ends the account in which misses are free: that has no room for it."""
     try:
         another()
-    except BudgetRefused:
+    except BudgetExceeded:
         return True
     return session.spine.accounts().alone
 
@@ -425,7 +425,7 @@ def test_keys_are_watched_at_the_price_of_single_tests(opened_by, name):
         found = eval(option.by_key, {"session": session, "query": query, "above": HIT})
         assert found.hits == 3
         assert session.spent.share == pytest.approx(option.share, rel=1e-9)
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             eval(option.code, {"session": session, "query": count(), "above": HIT})
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
 from chary.amounts import Amount
 from chary.calls import Test
 from tests.session.kit import CLINICS, USUAL, error_texts, shows_data, spent, visits
@@ -197,7 +197,7 @@ def test_a_release_has_one_size(refusing, arguments):
     ],
 )
 def test_what_does_not_fit_the_budget_is_refused(refusing, ask):
-    refusing(ask, BudgetRefused)
+    refusing(ask, BudgetExceeded)
 
 
 @pytest.mark.parametrize(

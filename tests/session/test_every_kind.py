@@ -6,7 +6,7 @@ from inspect import signature
 
 import pytest
 
-from chary import Budget, BudgetRefused
+from chary import Budget, BudgetExceeded
 from chary.amounts import Amount
 from chary.answers import Answer, Table
 from chary.calls import Run
@@ -156,6 +156,6 @@ def test_without_room_nothing_is_read(opened, kind, request):
         ask(None)
         assert seen == list(STEPS)
         return
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         ask(None)
     assert seen == ["asked"]

@@ -3,11 +3,11 @@
 import pytest
 
 import chary
-from chary import Budget, EngineFailure, count, mean, total
+from chary import Budget, EngineError, count, mean, total
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.data.engines.duckdb.engine import EnginePlan
-from chary.errors import LedgerBusy
+from chary.errors import LedgerLocked
 from chary.session import STEPS
 from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, error_texts, shows_data, spent
 
@@ -68,7 +68,7 @@ def test_a_failing_engine_shows_nothing_and_keeps_the_charge(opened, ask, damage
     at = At("reserved", lambda: damage(session))
     session = opened(on_step=at)
     at.armed = True
-    with pytest.raises(EngineFailure) as failure:
+    with pytest.raises(EngineError) as failure:
         ask(session)
     assert not shows_data(error_texts(failure.value))
     [entry] = session.history
@@ -97,7 +97,7 @@ def test_an_interruption_is_told_even_where_the_reservation_cannot_be_given_back
     """It stays charged then, and the key is free all the same."""
 
     def broken(reservation):
-        raise LedgerBusy("another process held the ledger for too long: try again")
+        raise LedgerLocked("another process held the ledger for too long: try again")
 
     session = opened(on_step=At("reserved", lambda: 1 / 0))
     session.spine.ledger.void, session.spine.on_step.armed = broken, True
@@ -181,7 +181,7 @@ def test_a_revision_overtaken_by_another_is_given_back(opened):
     session = opened(on_step=at, grain="0.02")
     held = session.release_if(count(), above=NEVER, epsilon="0.01")
     at.armed = True
-    with pytest.raises(chary.UnknownHeld):
+    with pytest.raises(chary.NotWithheld):
         held.revise(above=SURE)
     assert [entry.state for entry in session.history] == ["settled", "voided", "settled"]
     assert spent(session) == session.spine.filter.price(Targeted("0.01")).hit
@@ -193,7 +193,7 @@ def test_two_revisions_at_the_same_moment_publish_once(opened, place):
     session = opened(on_step=at, grain="0.02", ledger=place)
     held = session.release_if(count(), above=NEVER, epsilon="0.01")
     at.armed = True
-    with pytest.raises(chary.UnknownHeld):
+    with pytest.raises(chary.NotWithheld):
         held.revise(above=SURE)
     assert [entry.state for entry in session.history] == ["settled", "voided", "settled"]
     assert spent(session) == session.spine.filter.price(Targeted("0.01")).hit
@@ -221,7 +221,7 @@ def test_room_taken_by_another_between_looking_and_charging(opened):
 
 def test_a_refusal_that_is_no_race_is_told_at_once(opened):
     session = opened(budget=Budget(epsilon=1))
-    with pytest.raises(chary.BudgetRefused) as refusal:
+    with pytest.raises(chary.BudgetExceeded) as refusal:
         session.watch(count().by("age", range(200)), above=SURE, epsilon="0.02")
     assert "400 % of the budget" in str(refusal.value)
     assert session.history == []

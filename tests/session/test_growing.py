@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Budget, EngineFailure, InvalidParameter, InvalidQuery, LedgerBusy, LedgerMismatch, SchemaMismatch
+from chary import Budget, EngineError, InvalidParameter, InvalidQuery, LedgerLocked, LedgerMismatch, SchemaMismatch
 from chary.ledger import MemoryLedger, SqlLedger
 from tests.session.kit import NO_NOISE, PLENTY, PUBLIC, error_texts, recorded, shows_data, spent, visits
 
@@ -142,7 +142,7 @@ class Failing(MemoryLedger):
 
     def note(self, *args, **options):
         if self.failing:
-            raise LedgerBusy("busy")
+            raise LedgerLocked("busy")
         return super().note(*args, **options)
 
 
@@ -152,7 +152,7 @@ def test_a_batch_that_the_ledger_cannot_note_is_not_added_or_noted_later(opened,
     session = opened(**((stored if in_file else {}) | {"ledger": ledger} | PUBLIC))
     recorded(session)
     ledger.failing = True
-    with pytest.raises(LedgerBusy):
+    with pytest.raises(LedgerLocked):
         session.append(MORE, request="mon")
     assert (session.size, len(session.versions)) == (127 if in_file else 120, 1)
     ledger.failing = False
@@ -177,7 +177,7 @@ def test_threads_append_whole_batches(opened, stored):
         for number in range(5):
             try:
                 session.append(MORE, request=f"{name} {number}")
-            except EngineFailure as failure:  # pragma: no cover
+            except EngineError as failure:  # pragma: no cover
                 failures.append(failure)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]

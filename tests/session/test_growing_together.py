@@ -11,7 +11,7 @@ import chary
 from chary import Algorithm, count
 from chary.accounting import Targeted
 from chary.calls import MWEM, Compute, ContinualCount, GrowingSparse, Schedule, SmallDatabase, SparseWeights, Weights
-from chary.errors import BudgetRefused, InvalidParameter, UnknownHeld
+from chary.errors import BudgetExceeded, InvalidParameter, NotWithheld
 from chary.growth import AlgorithmBox, CountsBox
 from chary.mechanisms.additive import unpadded
 from chary.noise import Seeded
@@ -55,7 +55,7 @@ def test_what_was_paid_goes_on_when_the_budget_is_spent(office, options):
     assert not made["weights"].ask("ward = 2").verified
     assert made["above"].ask(count(), above=-10).above
     for refused in (made["above"].ask, lambda: made["weights"].ask("ill", must_verify=True)):
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             refused()
     made["count"].ask()
     assert (session.spent, plain_composition(session)) == (spent, plain)
@@ -83,7 +83,7 @@ def test_all_go_on_after_a_restart_and_one_append(office, tmp_path):
 def test_a_number_opens_nothing_of_another_kind_or_dataset(office, tmp_path):
     ledger = tmp_path / "two.ledger"
     numbers = calls(opening(office(ledger=ledger), {}))
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         opening(office(ledger=ledger, dataset="another"), numbers)
     session = office(ledger=ledger, budget=None)
     for name, other in (("counts", "weights"), ("counts", "quantiles"), ("small", "above"), ("count", "counts")):
@@ -98,7 +98,7 @@ def test_a_share_that_is_spent_leaves_the_other_analysts_alone(office, tmp_path)
     made = opening(alice, {})
     alice.set_share("alice", Fraction(alice.spent.amount.main, alice.spine.filter.capacity.main))
     before = bob.spent
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         made["above"].ask(count("ill"))
     assert not made["weights"].ask("ill").verified
     assert (bob.spent, alice.remaining.share < 1e-9) == (before, True)
@@ -166,7 +166,7 @@ def test_what_remains_is_the_scarcer_of_epsilon_and_the_delta_set_aside(office):
     assert session.remaining.share == pytest.approx(1 - session.spent.share)
     session.ask(Compute(Algorithm("fails", lambda rows, source: 1, epsilon="0.01", delta="9e-9")))
     assert session.remaining.share == pytest.approx(0.1)
-    with pytest.raises(BudgetRefused, match=r"a delta of 9e-09 and 1e-09 is left of what was set aside"):
+    with pytest.raises(BudgetExceeded, match=r"a delta of 9e-09 and 1e-09 is left of what was set aside"):
         session.ask(Compute(Algorithm("fails", lambda rows, source: 2, epsilon="0.01", delta="9e-9")))
 
 

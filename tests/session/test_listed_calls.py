@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary import Algorithm, Budget, InvalidParameter, LedgerMismatch, NoPrice, count
+from chary import Algorithm, Budget, InvalidParameter, LedgerMismatch, NotPriced, count
 from chary.accounting import BoundaryCall, Pure, Targeted, TwiceCall, UnanimousCall
 from chary.calls import Between, Boundary, Choose, Compute, Decide, Quantile, Release, SparseVector, Test, Twice
 from chary.filters import Listing
@@ -80,5 +80,5 @@ def test_a_session_sells_what_its_menu_does_not_list(opened, tmp_path):
     session.close()
     again = opened(**options)
     assert [again.spine.filter.price(Pure(size)) for size in ("0.05", "0.3")] == prices
-    with pytest.raises(NoPrice, match="releases up to epsilon"):
+    with pytest.raises(NotPriced, match="releases up to epsilon"):
         again.ask(Release(count(), epsilon="0.9"))

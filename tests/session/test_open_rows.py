@@ -7,7 +7,7 @@ import pytest
 from chary import Budget
 from chary.calls import Algorithm, Compute
 from chary.data import Ballots, Neighbouring, Relation, RowTable
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, LedgerMismatch
+from chary.errors import EngineError, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.session import open_rows
 from tests.session.kit import USUAL, recorded
 
@@ -51,7 +51,7 @@ def test_rows_are_closed_when_the_session_cannot_be_opened():
     rows = votes()
     with pytest.raises(InvalidParameter, match="budget"):
         open_rows(rows, dataset="votes", ledger=":memory:")
-    with pytest.raises(EngineFailure):
+    with pytest.raises(EngineError):
         rows.prepare(rows.poll(0)).run()
 
 

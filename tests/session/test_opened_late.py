@@ -3,7 +3,7 @@
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, InvalidInput, LedgerMismatch, count
+from chary import Budget, BudgetExceeded, InvalidInput, LedgerMismatch, count
 from chary.calls import Release, Sketch, Test
 from chary.errors import LedgerError
 from chary.ledger import MemoryLedger, SqlLedger
@@ -43,7 +43,7 @@ FREE = {
 REFUSED = {
     "number": (lambda s: s.release(count(), epsilon=-1), InvalidInput),
     "column": (lambda s: s.release(count("nobody > 1"), epsilon="0.1"), InvalidInput),
-    "budget": (lambda s: s.release(count(), epsilon=50), BudgetRefused),
+    "budget": (lambda s: s.release(count(), epsilon=50), BudgetExceeded),
     "key": (lambda s: s.release(count(), epsilon="0.1", request=""), InvalidInput),
     "share": (lambda s: s.set_share("", "0.5"), InvalidInput),
     "rows": (lambda s: s.append({"nobody": [1]}), InvalidInput),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count, mean, total
 from chary.accounting import Approximate, DiscreteLaplace, Pure, Repeated, Targeted, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Release, Test, Watch
@@ -104,7 +104,7 @@ def test_ten_tenths_fit_into_one_and_the_eleventh_is_refused_untouched(opened, p
         session.release(count(), epsilon=0.1)
     assert spent(session) == Amount(steps(1)) == session.spine.filter.capacity
     seen.clear()
-    with pytest.raises(BudgetRefused) as refusal:
+    with pytest.raises(BudgetExceeded) as refusal:
         session.release(count(), epsilon=0.1)
     assert not {"reserved", "evaluated", "ran", "settled"} & set(seen)
     assert spent(session) == Amount(steps(1))
@@ -116,7 +116,7 @@ def test_ten_tenths_fit_into_one_and_the_eleventh_is_refused_untouched(opened, p
 def test_ordinary_releases_end_at_the_capacity(charging):
     while charging.quote(Release(count(), epsilon="0.04")).fits:
         charging.release(count(), epsilon="0.04")
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         charging.release(count(), epsilon="0.04")
     basic = charging.spine.accounts().basic
     assert spent(charging).fits_into(charging.spine.filter.capacity) or (basic.alone and basic.fits(0))
@@ -156,7 +156,7 @@ def test_a_watch_halts_where_the_budget_ends(charging):
     assert found.states() == [True] * fits + [None] * (61 - fits)
     assert found.untested == AGES.keys[fits:]
     assert spent(charging) == hit_price(charging).times(fits)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         charging.watch(AGES, above=NEVER, epsilon="0.02")
 
 
@@ -197,14 +197,14 @@ def test_the_pure_filter_charges_hit_or_miss(opened, place):
 
 def test_a_watch_that_cannot_halt_is_refused_whole(opened):
     session = opened(budget=Budget(epsilon=1))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.watch(AGES, above=NEVER, epsilon="0.1")
     assert spent(session) == Amount(0)
 
 
 def test_gaussian_noise_has_no_pure_price(opened):
     session = opened(budget=Budget(epsilon=1))
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         session.release(count(), rho="0.01")
     assert (spent(session), session.history) == (Amount(0), [])
 
@@ -221,7 +221,7 @@ def test_the_exact_filter_has_a_menu_of_targets_and_sells_releases_of_any_size(o
         lambda: session.release(count(), rho="0.0001"),
     ]
     for ask in refused:
-        with pytest.raises(NoPrice) as refusal:
+        with pytest.raises(NotPriced) as refusal:
             ask()
         assert "0.02" in str(refusal.value)
     assert spent(session) == before
@@ -245,7 +245,7 @@ def test_delta_set_aside_pays_for_approximate_events(opened):
     sessions = [opened(grain="0.02", approximate_delta=aside) for aside in (0, "4e-7", "9.9e-7")]
     hits = [hit_price(each).copies_in(each.spine.filter.capacity) for each in sessions]
     assert hits[0] > hits[1] > hits[2]
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         opened().spine.filter.price(Approximate("0.01", "1e-7"))
 
 
@@ -262,7 +262,7 @@ def test_the_larger_part_of_a_charge_counts_wherever_it_is_told(opened):
     assert (session.history[0].share, session.spent.share, session.remaining.share) == (0.75, 0.75, 0.25)
     assert "75 % of this budget is charged so far" in session.statement()
     with pytest.raises(
-        BudgetRefused, match=r"can cost 75 % of the budget .* and 25 % is left; it also takes"
+        BudgetExceeded, match=r"can cost 75 % of the budget .* and 25 % is left; it also takes"
     ) as caught:
         session.ask(asked)
     assert (caught.value.figures["asked"], caught.value.figures["left"]) == (0.75, 0.25)
@@ -301,7 +301,7 @@ def test_a_price_too_large_to_count_is_refused_like_any_other(opened, filter_):
         lambda: session.watch(many, above=NEVER, epsilon=5),
         lambda: session.release(total("cost", bounds=(0, 2**40), rows_per_unit=10**4), epsilon=10**5),
     ):
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             ask()
     assert spent(session) == Amount(0)
     assert session.quote(Watch(many, above=5, epsilon=5)).fits is False

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
 from chary.accounting import LaplaceLaw, Targeted, chosen_reach_up
 from chary.amounts import Amount
 from chary.calls import Between, Decide, Release, ReleaseIf, Test, Top, Watch
@@ -76,7 +76,7 @@ def test_hits_left_counts_down_to_the_refusal(opened):
         session.test(count(), above=NEVER, epsilon="0.02")
     assert session.quote(Test(count(), above=5, epsilon="0.02")).hits_left == 0
     assert not session.quote(Test(count(), above=5, epsilon="0.02")).fits
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.test(count(), above=NEVER, epsilon="0.02")
 
 

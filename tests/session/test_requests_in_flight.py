@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chary import Budget, BudgetRefused, RequestInFlight, UnknownHeld, count
+from chary import Budget, BudgetExceeded, NotWithheld, RequestInFlight, count
 from chary.core import transaction as spine
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import spent
@@ -66,7 +66,7 @@ def test_the_second_is_told_the_answer_even_where_the_first_took_all_that_was_le
         first = pool.submit(lambda: session.release(count(), epsilon="0.9", request="key"))
         assert gate.reached.wait(30)
         second = pool.submit(lambda: session.release(count(), epsilon="0.9", request="key"))
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             session.release(count(), epsilon="0.9")
         gate.open.set()
         assert first.result() == second.result()
@@ -87,7 +87,7 @@ def test_the_second_is_told_the_answer_even_where_the_first_left_nothing_to_ask_
 
     session.spine.ledger.replay = overtaken
     assert held.revise(above=SURE, request="key") == looked[1]
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         held.revise(above=SURE, request="another")
 
 

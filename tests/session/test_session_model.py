@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import chary
-from chary import Budget, BudgetRefused, InvalidInput, InvalidParameter, NoPrice, UnknownHeld, count
+from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, NotPriced, NotWithheld, count
 from chary.accounting import (
     DiscreteLaplace,
     Extendable,
@@ -112,7 +112,7 @@ class Books(RuleBasedStateMachine):
         """Ask, and expect what the model says; the answer, or None if there is none."""
         price = self.price(event)
         if price is None:
-            with pytest.raises(NoPrice):
+            with pytest.raises(NotPriced):
                 ask()
             self.stop_at = None
             return None
@@ -124,9 +124,9 @@ class Books(RuleBasedStateMachine):
         main = not self.ended and most >= 1 and most * hit <= self.left
         self.most = most = most if main else parts
         if not main and not fits:
-            with pytest.raises(BudgetRefused) as refusal:
+            with pytest.raises(BudgetExceeded) as refusal:
                 ask()
-            assert not isinstance(refusal.value, NoPrice)
+            assert not isinstance(refusal.value, NotPriced)
             self.stop_at = None
             return None
         stopped = self.stop_at
@@ -182,7 +182,7 @@ class Books(RuleBasedStateMachine):
         floor, epsilon = self.floors[call]
         ask = lambda: self.session.ask(Revise(call, above=above))  # noqa: E731
         if floor is None or above >= floor:
-            with pytest.raises(UnknownHeld if floor is None else InvalidParameter):
+            with pytest.raises(NotWithheld if floor is None else InvalidParameter):
                 ask()
             self.stop_at = None
             return

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, InvalidParameter, RequestConflict, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, RequestConflict, count, mean, total
 from chary.amounts import Amount
 from chary.calls import Release, Revise
 from chary.ledger import MemoryLedger, SqlLedger
@@ -29,7 +29,7 @@ def test_analysts_share_the_cap_of_the_dataset(pair):
     assert spent(alice) == spent(bob) == alice.spine.filter.capacity
     for session in pair:
         assert session.remaining.share == 0
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             session.release(count(), epsilon="0.1")
     assert {entry.analyst for entry in alice.history} == {"alice", "bob"}
 
@@ -38,7 +38,7 @@ def test_a_share_caps_one_analyst_only(pair):
     alice, bob = pair
     alice.set_share("bob", "0.2")
     bob.release(count(), epsilon="0.2")
-    with pytest.raises(BudgetRefused) as refusal:
+    with pytest.raises(BudgetExceeded) as refusal:
         bob.release(count(), epsilon="0.1")
     assert "0 % is left" in str(refusal.value)
     assert (bob.remaining.share, bob.quote(Release(count(), epsilon="0.1")).fits) == (0, False)

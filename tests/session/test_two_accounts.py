@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from chary import Budget, BudgetRefused, count
+from chary import Budget, BudgetExceeded, count
 from chary.advise import advise_for
 from chary.calls import Individual, Release, SparseVector, Test, Watch
 from chary.filters import largest_call_left
@@ -41,7 +41,7 @@ def test_a_filter_is_never_worse_than_epsilons_that_add_up(session):
     assert (second.price_if_hit, second.hits_left, second.left_after, second.ends_free_misses) == (0.5, 1, 0, False)
     session.ask(BIG)
     assert [entry.share for entry in session.history] == [0.5, 0.5]
-    with pytest.raises(BudgetRefused, match=r"can cost 2 % of the budget .* and 0 % is left"):
+    with pytest.raises(BudgetExceeded, match=r"can cost 2 % of the budget .* and 0 % is left"):
         session.test(count(), above=NEVER, epsilon="0.02")
     assert session.spine.ledger.verify().ok
 
@@ -57,7 +57,7 @@ def test_a_call_that_fits_beside_the_hits_ends_nothing(session):
     assert (found.alone, found.spent) == (False, found.capacity + 1)
     # More epsilons were asked than the budget has, so only the account of hits is left.
     assert not session.quote(BIG).fits
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(BIG)
 
 
@@ -69,7 +69,7 @@ def test_after_the_end_a_miss_is_charged(session):
     assert "MISSES ARE NOT FREE any more" in str(quote)
     for _ in range(25):
         assert not session.test(count(), above=NEVER, epsilon="0.02")
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.test(count(), above=NEVER, epsilon="0.02")
     assert session.remaining.share == 0
 
@@ -81,7 +81,7 @@ def test_a_replay_says_of_what_fits_either_account_that_it_is_unanswered(session
         with pytest.raises(RequestUnanswered):
             replaying.ask(BIG, request="never")
         session.ask(BIG)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         replaying.ask(BIG, request="never")
     assert len(session.history) == 2
 
@@ -95,7 +95,7 @@ def test_what_has_no_epsilon_is_refused_after_the_end(session):
     session.ask(BIG)
     for asked in (Release(count(), rho="0.0001"), Individual(epsilon="0.01", hits=1)):
         assert not session.quote(asked).fits
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             session.ask(asked)
 
 
@@ -130,7 +130,7 @@ def test_a_capped_analyst_keeps_to_the_cap(session):
     assert bob is None
     session.set_share(session.spine.analyst, "0.25")
     assert not session.quote(BIG).fits
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(BIG)
 
 
@@ -146,12 +146,12 @@ def test_a_capped_analyst_neither_ends_free_misses_nor_goes_on_after_them(opened
     assert session.spine.filter.price(large.bind(bob).event).hit.fits_into(session.spine.filter.capacity)
     assert not session.quote(large).fits
     assert not session.spine.accounts().alone
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(large)
     bob.perform(large.bind(bob))
     assert session.spine.accounts().alone
     assert (session.remaining.share, bob.remaining().share) == (0, pytest.approx(0.2))
-    with pytest.raises(BudgetRefused, match="an analyst under a cap"):
+    with pytest.raises(BudgetExceeded, match="an analyst under a cap"):
         session.release(count(), epsilon="0.01")
     assert not run.ask(count()).hit  # it was paid
 
@@ -175,7 +175,7 @@ def test_what_ended_free_misses_and_all_after_it_say_so(session):
     assert f"charged 50 %, 48 % left; {ended}: every call is charged its epsilon, hit or miss" in str(answer)
     assert ended in session.statement()
     assert ended in session.quote(Individual(epsilon="0.01", hits=1)).lines()[2]
-    with pytest.raises(BudgetRefused, match=f"48 % is left; {ended}.* none that adds up"):
+    with pytest.raises(BudgetExceeded, match=f"48 % is left; {ended}.* none that adds up"):
         session.ask(Individual(epsilon="0.01", hits=1))
 
 

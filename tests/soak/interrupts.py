@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 
 import pyarrow as pa
 
-from chary import BudgetRefused, Session
+from chary import BudgetExceeded, Session
 from chary.errors import InvalidInput
 from chary.ledger import SqlLedger
 from tests.soak.figures import Figures, Until
@@ -181,7 +181,7 @@ def _close(desk: Desk | None) -> None:
 def _one(figures: Figures, desk: Desk, random: Random, wrapped: Callable[[Ask], Ask]) -> None:
     try:
         kind, ask = desk.asked(random)
-    except (BudgetRefused, InvalidInput):
+    except (BudgetExceeded, InvalidInput):
         figures.count("refused")
         return
     except Exception as error:
@@ -242,7 +242,7 @@ def _interrupted(ask: Ask, stop: "Alarm | CtrlC") -> tuple[BaseException | None,
 def _again(ask: Ask) -> None:
     try:
         ask()
-    except (BudgetRefused, InvalidInput):
+    except (BudgetExceeded, InvalidInput):
         # Also right: the interrupted call stays charged, and what it held may be gone.
         return
 

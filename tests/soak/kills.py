@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from chary import BudgetRefused, Session
+from chary import BudgetExceeded, Session
 from chary.errors import InvalidInput
 from chary.ledger import SqlLedger
 from tests.soak.children import Child, Tell
@@ -116,7 +116,7 @@ def _asked(series: Series, session: Session, number: int, random: Random) -> Ite
             answer = room.prepare(session, kind, name)(f"asked {name}")
             refused = 0
             yield ("answer", kind, name, f"asked {name}", digest(answer))
-        except BudgetRefused:
+        except BudgetExceeded:
             refused += 1
             yield ("refused", kind)
         except InvalidInput:

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
-from chary import BudgetRefused
+from chary import BudgetExceeded
 from chary.errors import LedgerError
 from tests.soak.figures import Figures, Until
 from tests.soak.kills import digest, unharmed
@@ -98,7 +98,7 @@ def _next(pipe: Connection) -> tuple[str, str, float] | None:
 def _outcome(ask: Callable[[], object]) -> tuple[str, str]:
     try:
         return "answer", digest(ask())
-    except BudgetRefused:
+    except BudgetExceeded:
         return "refused", ""
     except LedgerError as error:
         # Told that the key is in flight, or that others held the ledger for too long.

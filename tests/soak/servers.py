@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from random import Random
 
-from chary import BudgetRefused, Session
+from chary import BudgetExceeded, Session
 from chary.amounts import Amount
 from chary.errors import CharyError, LedgerError
 from chary.ledger import Ledger, State, open_ledger
@@ -83,7 +83,7 @@ def _asked(session: Session, who: str, random: Random) -> Iterator[tuple[str, ..
         kind, key = random.choice(ROOM.kinds[:6]), f"{turn // 2 % 4}"
         try:
             yield "answer", kind, key, digest(ROOM.prepare(session, kind, f"{kind} {key}")(f"{kind} {key}"))
-        except BudgetRefused:
+        except BudgetExceeded:
             return
         except CharyError:
             yield "refused", who

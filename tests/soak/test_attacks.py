@@ -9,7 +9,7 @@ import pytest
 
 from chary.core.transaction import Spine
 from chary.data import RowTable
-from chary.errors import EngineFailure
+from chary.errors import EngineError
 from chary.ledger import Amount, SqlLedger, Terms, Verification
 from tests.ledger.kit import filled, raw
 from tests.soak.counters import counters_differ
@@ -94,13 +94,13 @@ def surfacing_otherwise(ask):
         try:
             return ask()
         except KeyboardInterrupt:
-            raise EngineFailure("the engine failed") from None
+            raise EngineError("the engine failed") from None
 
     return run
 
 
 def test_interrupts_catch_one_that_surfaces_as_something_else():
-    assert "surfaced as EngineFailure" in caught(interrupts, 3, wrapped=surfacing_otherwise)[0]
+    assert "surfaced as EngineError" in caught(interrupts, 3, wrapped=surfacing_otherwise)[0]
 
 
 def test_a_lock_that_is_left_behind_is_seen(tmp_path):
@@ -143,7 +143,7 @@ def test_neighbours_catch_an_answer_that_moves_too_far():
 def refusing(source, **options):
     table = RowTable.open(source, **options)
     if any(row["unit"] == "px" for row in table.snapshot().run().to_pylist()):
-        raise EngineFailure("one row made it fail")
+        raise EngineError("one row made it fail")
     return table
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary import Budget, BudgetRefused, InvalidParameter
+from chary import Budget, BudgetExceeded, InvalidParameter
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.core.plan import Touched
@@ -222,7 +222,7 @@ def test_answers_are_refused_when_the_changes_are_used_up():
     assert not stream.exhausted
     for said in (10, 1000):
         stream.update(said)
-        with pytest.raises(BudgetRefused, match="3 changes"):
+        with pytest.raises(BudgetExceeded, match="3 changes"):
             stream.answer()
     assert stream.exhausted
     assert stream.last == pytest.approx(10, rel=0.3)

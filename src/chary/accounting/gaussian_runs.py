@@ -20,7 +20,7 @@ from chary.accounting.gaussian_selection import (
     whitehouse_filter_epsilon,
 )
 from chary.accounting.numerics import LogCdf
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, exact, positive, probability, whole
 
 # What runs of above threshold report of their losses, and when the next test may still be made (theory 5).
@@ -395,7 +395,7 @@ class ThresholdRun(Event):
     def log_moment_up(self, order: Fraction) -> Fraction:
         found = self.noise.moments_up(order)
         if found is None:
-            raise NoPrice("a run with so little noise has no price at the order of this filter: give more noise")
+            raise NotPriced("a run with so little noise has no price at the order of this filter: give more noise")
         return self.part(found)
 
     def part(self, moments: RunMoments) -> Fraction:

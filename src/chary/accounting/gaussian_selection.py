@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chary.accounting.gaussian_noise import gaussian_delta
 from chary.accounting.numerics import LOWEST, Floats, LogCdf, Outline, Sums, evenly
-from chary.errors import BudgetRefused, InvalidParameter
+from chary.errors import BudgetExceeded, InvalidParameter
 from chary.numbers import Number, exact, plain, positive, probability, whole
 
 # How likely noisy queries stay below a noisy bar, and how much likelier once they move: the integrals of theory 5.
@@ -606,10 +606,10 @@ class FilteredSelfReporting:
         object.__setattr__(self, "delta", probability(self.delta, "delta"))
 
     def start(self, epsilon: Number, delta: Number) -> "FilteredSelfReporting":
-        """The account while an (epsilon, delta)-pDP run is on its way; `BudgetRefused` where it does not fit."""
+        """The account while an (epsilon, delta)-pDP run is on its way; `BudgetExceeded` where it does not fit."""
         size, failing = positive(epsilon, "epsilon"), self.failing + exact(delta, "delta")
         if self.reserved or self.spent + size > Fraction(self.epsilon) or failing > Fraction(self.delta):
-            raise BudgetRefused(f"a run of epsilon {plain(size)} does not fit into what is left")
+            raise BudgetExceeded(f"a run of epsilon {plain(size)} does not fit into what is left")
         return replace(self, reserved=size, failing=failing)
 
     def report(self, loss: Number) -> "FilteredSelfReporting":

@@ -10,7 +10,7 @@ from typing import Final
 
 from chary.accounting.events import Event
 from chary.accounting.numerics import decimal, precise
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, exact, plain, positive, probability, whole
 
 # The event of a sharp test: a test whose law is made for the price of its hit at one Renyi order.
@@ -83,10 +83,10 @@ class SharpTest(Event):
         return Fraction(0) if part is None else Fraction(self.miss_price) * part
 
     def log_moment_up(self, order: Fraction) -> Fraction:
-        """The price of a hit, charged whatever comes out; `NoPrice` above the test's order, where it is unbounded."""
+        """The price of a hit, charged whatever comes out; `NotPriced` above the test's order, where it is unbounded."""
         moment = self.hit_price_up(order)
         if moment is None:
-            raise NoPrice(
+            raise NotPriced(
                 f"a sharp test made for order {plain(Fraction(self.order))} has no price at order {plain(order)}: make "
                 "it for that order, or ask with epsilon= for a Laplace test"
             )

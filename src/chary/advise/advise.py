@@ -18,7 +18,7 @@ from chary.core.plan import Interaction, least_of
 from chary.core.quote import Alternative, Quote
 from chary.core.transaction import Door, Spine
 from chary.data import Neighbouring, Relation
-from chary.errors import CharyError, NoPrice
+from chary.errors import CharyError, NotPriced
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter, exact_filter_for, largest_call
 from chary.mechanisms import Gaussian, Laplace
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, Number, exact, whole
@@ -255,7 +255,7 @@ def _exact_for_hits(wanted: Wanted, budget: Budget) -> Room:
 
 def _needs_delta(budget: Budget) -> None:
     if not budget.exact[1]:
-        raise NoPrice("it needs a delta greater than 0; without one, misses are charged")
+        raise NotPriced("it needs a delta greater than 0; without one, misses are charged")
 
 
 # What else would answer the tests of a call at the price of its hits, and how far off each would be.

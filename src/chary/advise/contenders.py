@@ -44,7 +44,7 @@ from chary.calls.sparse_vector import Form, OpenSparse
 from chary.calls.thresholds import Test
 from chary.core.charges import spending
 from chary.data import count
-from chary.errors import BudgetRefused, InvalidParameter, NoPrice
+from chary.errors import BudgetExceeded, InvalidParameter, NotPriced
 from chary.filters import Budget, Price, largest_call
 from chary.mechanisms import Gaussian, Laplace
 from chary.mechanisms.gaussian import ROOT_OF_THREE_UP
@@ -185,7 +185,7 @@ def approximate_sparse(wanted: Wanted, room: Room) -> Option:
     """The published sparse vector with as much delta as is left."""
     delta = Fraction(room.left.delta, DELTA_STEPS)
     if not delta:
-        raise NoPrice("no delta is left that was set aside for such events (approximate_delta=)")
+        raise NotPriced("no delta is left that was set aside for such events (approximate_delta=)")
     return _sparse("sparse vector, published, delta", wanted, room, form="published", delta=delta)
 
 
@@ -309,7 +309,7 @@ def _part(wanted: Wanted, room: Room) -> Fraction | None:
     if room.fresh:
         return None
     if room.left.main < wanted.paid_hits:
-        raise BudgetRefused(f"it does not fit into what is left, {room.told_left}")
+        raise BudgetExceeded(f"it does not fit into what is left, {room.told_left}")
     # Sharp tests take no delta, so what is left of that is no part of it.
     return eight_digits_down(room.filter.shares.exactly(Amount(room.left.main)))
 
@@ -515,5 +515,5 @@ def _by_total(total: Callable[..., float], wanted: Wanted, budget: Budget) -> Fr
 def _approximate(budget: Budget) -> tuple[Fraction, Fraction]:
     epsilon, delta = budget.exact
     if not delta:
-        raise NoPrice("it needs a delta greater than 0")
+        raise NotPriced("it needs a delta greater than 0")
     return epsilon, delta

@@ -15,7 +15,7 @@ from chary.accounting.sharp_tests import ONE, SharpTable, SharpTest
 from chary.accounting.sharp_widths import half_width
 from chary.amounts import Accounts, Amount
 from chary.data import Neighbouring, Relation
-from chary.errors import BudgetRefused, CharyError, InvalidParameter
+from chary.errors import BudgetExceeded, CharyError, InvalidParameter
 from chary.filters import ExactFilter, Filter, Price, PureFilter
 from chary.mechanisms import Gaussian
 from chary.numbers import MISSES_ENDED, Number, exact, plain, positive, probability, whole
@@ -311,7 +311,7 @@ class Room:
     def largest(self, event: Callable[[Fraction], Event], cost: Callable[[Price], Amount], most: Fraction) -> Fraction:
         """The largest size (four digits, rounded down) whose cost fits; of those on the menu of an exact filter.
 
-        Errors: `NoPrice` where the filter has no price at all, `BudgetRefused` where nothing fits.
+        Errors: `NotPriced` where the filter has no price at all, `BudgetExceeded` where nothing fits.
         """
 
         def fits(size: Fraction) -> bool:
@@ -326,7 +326,7 @@ class Room:
         try:
             return four_digits_down(Fraction(largest_size(lambda size: fits(four_digits_down(size)), float(most))))
         except InvalidParameter:
-            raise BudgetRefused(f"it does not fit into what is left, {self.told_left}") from None
+            raise BudgetExceeded(f"it does not fit into what is left, {self.told_left}") from None
 
     @property
     def told_left(self) -> str:
@@ -347,7 +347,7 @@ def _listed(
     fitting = next((size for size in sizes if fits(size)), None)
     if fitting is None:
         menu.price(event(menu.grain))
-        raise BudgetRefused(f"no size of the menu fits into what is left, {room.told_left}")
+        raise BudgetExceeded(f"no size of the menu fits into what is left, {room.told_left}")
     return fitting
 
 

@@ -36,7 +36,7 @@ from chary.core.plan import (
 )
 from chary.core.transaction import Spine, numbered
 from chary.data import Mean, Neighbouring, Query
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms import Additive, Gaussian
 from chary.mechanisms.threshold_tests import SharpSampler, SharpTests
@@ -198,9 +198,9 @@ def used(tests: int) -> bytes:
 
 
 def used_up(state: bytes | None, opened: int) -> int:
-    """What `used` wrote for the run of that call; `UnknownHeld` for an opening that was interrupted."""
+    """What `used` wrote for the run of that call; `NotWithheld` for an opening that was interrupted."""
     if state is None:
-        raise UnknownHeld(f"call {opened} agreed on no tests: it was interrupted; open a new run")
+        raise NotWithheld(f"call {opened} agreed on no tests: it was interrupted; open a new run")
     (tests,) = json.loads(state)
     return int(tests)
 
@@ -295,7 +295,7 @@ class AskAgreed(Interaction):
     def check(self, secret: bytes | None) -> None:
         left = self.terms.tests - used_up(secret, self.opened)
         if left < self.parallel:
-            raise BudgetRefused(
+            raise BudgetExceeded(
                 f"{left} of the {self.terms.tests} tests of call {self.opened} are left, and this question takes "
                 f"{self.parallel}: open another run, or ask Test or Watch with hits=, whose misses are free"
             )
@@ -407,7 +407,7 @@ class AgreedTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
     misses and the number of tests. To keep room for hits, cap other analysts by `session.set_share`.
 
     Errors: `InvalidParameter` for more hits than tests and where so little is left for each that it tells nothing;
-    `NoPrice` under any but the Renyi filter; `BudgetRefused` if the misses do not fit.
+    `NotPriced` under any but the Renyi filter; `BudgetExceeded` if the misses do not fit.
 
     >>> AgreedTests(tests=10_000, hits=20, misses="0.2").tests
     10000
@@ -479,10 +479,9 @@ class KeptAgreed(Kept[Any, AgreedState]):
     """`run.ask(query, above=500)`: is it at or above the bar? Of a keyed query each key in order, in one scan.
 
     A miss is free, a hit is charged. A question uses up as many tests as it has keys that one unit can be in. Errors:
-    `BudgetRefused` where fewer are left, or a hit does not fit into the budget: neither uses any up; `InvalidQuery` for
-    a mean where values are published; `ledger.SecretMoved` when other processes were faster several times: then nothing
-    was told or charged, and the question may be asked again.
-    """
+    `BudgetExceeded` where fewer are left, or a hit does not fit into the budget: neither uses any up; `InvalidQuery`
+    for a mean where values are published; `ledger.SecretMoved` when other processes were faster several times: then
+    nothing was told or charged, and the question may be asked again."""
 
     kind = AgreedTests.kind
     names = "agreed_tests"

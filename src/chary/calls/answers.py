@@ -10,7 +10,7 @@ from chary.accounting.intervals import CONFIDENCE, Tails
 from chary.answers import Answer, Ends, Key, Table, Value, around, findings_of, in_row, scalar
 from chary.calls.algorithm import canonical_outcome
 from chary.data import Neighbouring, Query
-from chary.errors import UnknownHeld
+from chary.errors import NotWithheld
 from chary.mechanisms import Additive
 from chary.numbers import Number, plain, probability
 
@@ -113,11 +113,11 @@ class Conditional(NumberOrNothing):
         """Lower the bar for the same stored outcome; charged like a hit of the first call if it publishes now, and
         free if the first call was charged hit or miss (see `chary.calls.Revise`).
 
-        Errors: `UnknownHeld` if the outcome was published before, or for an answer that no session handed out;
+        Errors: `NotWithheld` if the outcome was published before, or for an answer that no session handed out;
         `InvalidParameter` if the bar is not lower.
         """
         if self.reviser is None:
-            raise UnknownHeld(f"a copy knows no session: session.ask(chary.calls.Revise({self.held}, above=...))")
+            raise NotWithheld(f"a copy knows no session: session.ask(chary.calls.Revise({self.held}, above=...))")
         return self.reviser(self.held, above=above, request=request)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from chary.accounting import Event, Extendable
 from chary.core.plan import ENCODER, FREE, Interaction, Json
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query
-from chary.errors import CharyError, InvalidParameter, InvalidQuery, UnknownHeld
+from chary.errors import CharyError, InvalidParameter, InvalidQuery, NotWithheld
 from chary.filters import Filter, Price
 from chary.interruption import interrupted
 from chary.numbers import Number
@@ -262,7 +262,7 @@ class Extending(Bound[CallT]):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise UnknownHeld(f"call {self.held} holds no outcome: it was published, or the call was interrupted")
+            raise NotWithheld(f"call {self.held} holds no outcome: it was published, or the call was interrupted")
 
 
 # What each field of a call means, in one line: a name means the same in every kind of call.

@@ -30,7 +30,7 @@ from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
 from chary.core.plan import Interaction, Json, Ran, Touched
 from chary.core.transaction import Spine, earlier
 from chary.data import Query, Reading, Rows
-from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
+from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
 from chary.filters import Filter, Price
 from chary.mechanisms import Additive
 from chary.mechanisms.additive import padded, unpadded
@@ -183,10 +183,10 @@ class Disclosure(Answer):
     def extend(self, *, when: When, request: str | None = None) -> "Disclosure":
         """Publish the same held outcome if it meets another condition; see `chary.calls.Extend`.
 
-        Errors: `UnknownHeld` if it was published before, or for an answer that no session handed out.
+        Errors: `NotWithheld` if it was published before, or for an answer that no session handed out.
         """
         if self.extender is None:
-            raise UnknownHeld(f"a copy knows no session: session.ask(chary.calls.Extend({self.held}, when=...))")
+            raise NotWithheld(f"a copy knows no session: session.ask(chary.calls.Extend({self.held}, when=...))")
         return self.extender(self.held, when=when, request=request)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class Extend(Call[Disclosure]):
     hit at most once. It is charged like a hit of that call if it publishes now, and free where that call was charged
     hit or miss, which paid for the outcome.
 
-    Errors: `UnknownHeld` when that call holds nothing; `AlgorithmFailed`, charged like a hit and the end of what was
+    Errors: `NotWithheld` when that call holds nothing; `AlgorithmFailed`, charged like a hit and the end of what was
     held, for a condition that raises.
     """
 
@@ -319,7 +319,7 @@ def _extended(spine: Spine, held: int, *, when: When, request: str | None = None
 def check_opened(race: int, secret: bytes | None) -> None:
     """Refuse a race whose opening was interrupted."""
     if secret is None:
-        raise UnknownHeld(f"call {race} counts no targets: it was interrupted; open a new one")
+        raise NotWithheld(f"call {race} counts no targets: it was interrupted; open a new one")
 
 
 def risen(before: Mapping[str, int], raised: Mapping[str, int], full: int | None) -> tuple[dict[str, int], int]:
@@ -443,7 +443,7 @@ class RacedCall(Interaction):
 def raced(spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Mapping[str, Any]) -> RacedCall:
     """The question; refuses calls that cannot be raced, and targets that are none.
 
-    Errors: `InvalidParameter` unless each name has a target; `NoPrice` where one of them has none.
+    Errors: `InvalidParameter` unless each name has a target; `NotPriced` where one of them has none.
     """
     if set(targets) != set(names) or not all(isinstance(said, Mapping) for said in targets.values()):
         raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
@@ -500,9 +500,8 @@ class Race(Opening[Run[RaceOutcome, "RaceState"]]):
 
     Guarantee: all calls together cost the logarithm of the number of targets once (`BestOf(targets)`; log-moment; on a
     privacy curve delta times that number, [TCT] Lemma 2.7) and then what the best target alone would have cost. Only a
-    filter with Renyi prices can charge it (`NoPrice` otherwise). Errors: `InvalidParameter` for less than two different
-    names.
-    """
+    filter with Renyi prices can charge it (`NotPriced` otherwise). Errors: `InvalidParameter` for less than two
+    different names."""
 
     targets: Values
 

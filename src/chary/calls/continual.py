@@ -16,7 +16,7 @@ from chary.core.transaction import Spine, Told
 from chary.core.versions import Arrivals
 from chary.data import Count, Query, Reading, Relation, Rows, Total, count
 from chary.data.series import has_public_size
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, LedgerMismatch, UnknownHeld
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerMismatch, NotWithheld
 from chary.mechanisms.continual import BinaryTree, Continual, RootFactorisation
 from chary.numbers import Number, plain
 
@@ -27,7 +27,7 @@ class NothingNew(InvalidParameter):
     """No rows arrived since the last step."""
 
 
-class StepsUsed(BudgetRefused):
+class StepsUsed(BudgetExceeded):
     """All steps that were paid for are used."""
 
 
@@ -166,9 +166,9 @@ class StepContinual(Paid):
 
 
 def progress_of(secret: bytes | None, opened: int) -> Progress:
-    """What is kept beside the opening; `UnknownHeld` where it was interrupted."""
+    """What is kept beside the opening; `NotWithheld` where it was interrupted."""
     if secret is None:
-        raise UnknownHeld(f"call {opened} keeps no continual count: it was interrupted; open a new one")
+        raise NotWithheld(f"call {opened} keeps no continual count: it was interrupted; open a new one")
     return Progress.load(secret)
 
 
@@ -234,7 +234,7 @@ class ContinualCount(Opening[Run[RunningCount, CountingState]]):
 
     Errors: `InvalidQuery` where units may have several rows, and for a total whose bounds are more than 2**31 steps of
     its grid from 0, `InvalidParameter` for more than 2**20 steps ("tree") or
-    2**16 ("root"), `NoPrice` for rho without a delta.
+    2**16 ("root"), `NotPriced` for rho without a delta.
 
     >>> import chary, pyarrow as pa
     >>> public = {"privacy_unit": None, "relation": "replace", "budget": chary.Budget(epsilon=1)}
@@ -323,11 +323,10 @@ class KeptCount(Kept[RunningCount, CountingState]):
     """`run.ask()`: the count of the rows there are now, as one more step. Nothing is charged.
 
     Every step is used up, also when no rows arrived since the last one, and is told once, whatever processes and
-    restarts there are. Errors: `BudgetRefused` when all steps are used, `LedgerMismatch` when there are fewer rows than
-    the ledger knows of, where their number is public, `UnknownHeld` for an opening that was interrupted,
+    restarts there are. Errors: `BudgetExceeded` when all steps are used, `LedgerMismatch` when there are fewer rows
+    than the ledger knows of, where their number is public, `NotWithheld` for an opening that was interrupted,
     `ledger.SecretMoved` when other processes were faster several times: then nothing was told and the step may be asked
-    again.
-    """
+    again."""
 
     kind = ContinualCount.kind
     names = "continual_count"

@@ -34,13 +34,13 @@ from chary.core.plan import FREE, Interaction, Json, Ran, Touched
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Neighbouring, Query, Series, ValueAt, Values
 from chary.errors import (
-    BudgetRefused,
+    BudgetExceeded,
     InvalidParameter,
     InvalidQuery,
-    LedgerBusy,
-    NoPrice,
+    LedgerLocked,
+    NotPriced,
+    NotWithheld,
     RequestConflict,
-    UnknownHeld,
 )
 from chary.filters import Filter, Price, PureFilter, RenyiFilter
 from chary.mechanisms.additive import SMALL, padded, unpadded
@@ -186,7 +186,7 @@ class FirstAbove(Table):
         return {"hit": self.keys[position] == self.key if position < self.tested else None}
 
 
-class Moved(LedgerBusy):
+class Moved(LedgerLocked):
     """Another test of the run was settled since its state was looked at."""
 
 
@@ -242,10 +242,10 @@ class AskAbove(Interaction):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise UnknownHeld(f"call {self.run_call} keeps no threshold: it was interrupted; open a new run")
+            raise NotWithheld(f"call {self.run_call} keeps no threshold: it was interrupted; open a new run")
         now = RunState.load(secret)
         if now.halted:
-            raise UnknownHeld(f"run {self.run_call} halted at step {now.steps}: open a new one")
+            raise NotWithheld(f"run {self.run_call} halted at step {now.steps}: open a new one")
         if now != self.state:
             raise Moved(f"another test of run {self.run_call} came first: ask again")
 
@@ -413,11 +413,11 @@ class AskReporting(Interaction):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise UnknownHeld(f"call {self.run_call} keeps no threshold: it was interrupted; open new runs")
+            raise NotWithheld(f"call {self.run_call} keeps no threshold: it was interrupted; open new runs")
         if ReportingProgress.load(secret) != self.state:
             raise Moved(f"another test of run {self.run_call} came first: ask again")
         if not self.machine.admits(self.state.told):
-            raise BudgetRefused(f"the runs of call {self.run_call} stopped: their total cannot pay for another test")
+            raise BudgetExceeded(f"the runs of call {self.run_call} stopped: their total cannot pay for another test")
 
     def body(self) -> Json:
         return {"query": self.query.body(), "self_reporting": self.run_call}
@@ -556,7 +556,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     whatever their lengths; and the published ones, "self-reporting", which splits delta into that of so many `runs`,
     and "whitehouse". Then it is (epsilon, delta)-DP, charged whole, in a session with `approximate_delta`.
 
-    Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits; `NoPrice` for a delta
+    Errors: `InvalidParameter` for bounds in the wrong order, or noise for which no test fits; `NotPriced` for a delta
     that was not set aside.
 
     >>> import chary, pyarrow as pa
@@ -630,7 +630,7 @@ class OpenReporting(BoundOpening[SelfReporting]):
 class KeptReporting(Kept[Any, ReportingState]):
     """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? A new run follows a True.
 
-    Errors: `BudgetRefused` when the runs stopped, with nothing touched; `InvalidQuery` for a mean, or a query of a
+    Errors: `BudgetExceeded` when the runs stopped, with nothing touched; `InvalidQuery` for a mean, or a query of a
     larger sensitivity than the runs were opened for.
     """
 
@@ -672,7 +672,7 @@ class KeptReporting(Kept[Any, ReportingState]):
             return None
         try:
             return self.ask((rows.series().since(now.day),), {}, None)
-        except BudgetRefused:
+        except BudgetExceeded:
             if self._machine(self._total(now)).admits(now.told):
                 raise
             return None
@@ -701,7 +701,7 @@ class KeptReporting(Kept[Any, ReportingState]):
     def _now(self) -> ReportingProgress:
         secret = self.spine.ledger.secret(self.number)
         if secret is None:
-            raise UnknownHeld(f"call {self.number} keeps no threshold: it was interrupted; open new runs")
+            raise NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open new runs")
         return ReportingProgress.load(secret)
 
 
@@ -755,9 +755,8 @@ class AboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
     is `charged` by "hits" where that is cheaper: a little when it opens, its one True when it comes, and nothing for
     any number of Falses (`RunOpening`, `RunHit`; docs/theory.md). "losses" charges as above.
 
-    Errors: `InvalidParameter` for bounds in the wrong order; `NoPrice` under the exact filter, which has no tokens for
-    ex-post losses.
-    """
+    Errors: `InvalidParameter` for bounds in the wrong order; `NotPriced` under the exact filter, which has no tokens
+    for ex-post losses."""
 
     _: KW_ONLY
     threshold: Exact
@@ -834,7 +833,7 @@ class OpenThreshold(BoundOpening[AboveThreshold]):
 class KeptThreshold(Kept[Any, ThresholdState]):
     """`run.ask(query)`: is the value, clipped and noisy, at or above the noisy threshold? True ends the run.
 
-    Errors: `BudgetRefused` if the budget cannot pay for either outcome, with nothing touched; `UnknownHeld` when the
+    Errors: `BudgetExceeded` if the budget cannot pay for either outcome, with nothing touched; `NotWithheld` when the
     run halted; `InvalidQuery` for a mean, or a query of a larger sensitivity than the run was opened for.
     """
 
@@ -880,13 +879,13 @@ class KeptThreshold(Kept[Any, ThresholdState]):
         try:
             answer: Answer = self.spine.perform(made, request)
             return answer
-        except NoPrice:
+        except NotPriced:
             raise
-        except BudgetRefused as error:
+        except BudgetExceeded as error:
             if made.limit > 1:
                 raise Moved("another call took the room for these keys: ask again") from None
             told = f"{self._stopped(self._now().steps + 1)}; {error}"
-        raise BudgetRefused(told)
+        raise BudgetExceeded(told)
 
     def _affordable(self, made: AskAbove) -> AskAbove:
         """As many keys as can be paid for, at least one: the price never falls with their number."""
@@ -902,7 +901,7 @@ class KeptThreshold(Kept[Any, ThresholdState]):
     def _now(self) -> RunState:
         secret = self.spine.ledger.secret(self.number)
         if secret is None:
-            raise UnknownHeld(f"call {self.number} keeps no threshold: it was interrupted; open a new run")
+            raise NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open a new run")
         return RunState.load(secret)
 
     def _next(self, now: RunState) -> Fraction:

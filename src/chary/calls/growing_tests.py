@@ -35,7 +35,7 @@ from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Count, Mean, Neighbouring, Query, Reading, Relation, Rows
 from chary.data.queries.bodies import query_of
 from chary.data.series import public_size
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, LedgerBusy, UnknownHeld
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, LedgerLocked, NotWithheld
 from chary.mechanisms import Additive, Gaussian, HiddenThreshold, SparseVectorMachine
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.mechanisms.threshold_tests import SharpTests
@@ -101,7 +101,7 @@ class GrowingAccuracy:
 # The rounds of a sparse vector on a growing table: their state, and the sparse vector that each of them is.
 
 
-class RoundMoved(LedgerBusy):
+class RoundMoved(LedgerLocked):
     """Another process began a round, or ended one by a hit, since the state was looked at."""
 
 
@@ -137,9 +137,9 @@ class GrowingRoundState:
 
     @classmethod
     def load(cls, data: bytes | None, call: int) -> "GrowingRoundState":
-        """The state that `dump` wrote; `UnknownHeld` where nothing is kept."""
+        """The state that `dump` wrote; `NotWithheld` where nothing is kept."""
         if data is None:
-            raise UnknownHeld(f"call {call} keeps no rounds: it was interrupted; open a new growing sparse vector")
+            raise NotWithheld(f"call {call} keeps no rounds: it was interrupted; open a new growing sparse vector")
         number, size, epsilon, shift = json.loads(unpadded(data))
         return cls(number, size, Fraction(epsilon), shift)
 
@@ -196,7 +196,7 @@ class BeginRound(Interaction):
         if now.open:
             raise RoundMoved(f"round {now.number} of call {self.opened} is open, and goes on to its first hit")
         if most is not None and now.number >= most:
-            raise BudgetRefused(
+            raise BudgetExceeded(
                 f"all {most} rounds of the growing sparse vector of call {self.opened} have ended; another is opened "
                 "by session.start(GrowingSparse(above=..., epsilon=..., rounds=...))"
             )
@@ -581,7 +581,7 @@ class AskGrowingHit(Interaction):
     def check(self, secret: bytes | None) -> None:
         now, most = GrowingRoundState.load(secret, self.opened), self.started.call.rounds
         if most is not None and now.number >= most:
-            raise BudgetRefused(
+            raise BudgetExceeded(
                 f"all {most} rounds of the growing sparse vector of call {self.opened} have ended; another is opened "
                 "by session.start(GrowingSparse(above=..., hits=..., rounds=...))"
             )
@@ -654,9 +654,8 @@ class GrowingSparse(Opening[GrowingRun]):
     have them, before they are divided by the size; sharp tests take any question, and only `within` needs them.
 
     Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`) or
-    there are none, `InvalidParameter` for a threshold that no average can have, `NoPrice` for sharp tests under any but
-    the Renyi filter.
-    """
+    there are none, `InvalidParameter` for a threshold that no average can have, `NotPriced` for sharp tests under any
+    but the Renyi filter."""
 
     _: KW_ONLY
     above: Exact
@@ -779,7 +778,7 @@ class KeptGrowing(AskedInRounds):
 
     Sharp tests are free but for a yes. Otherwise, free while a round is open; if none is, the next one begins at the
     size of now, and is charged; `run.ask()` without a query begins it now. `above` moves the threshold for
-    this question. Errors: `BudgetRefused` when no round is open and no further one fits or may begin, `InvalidQuery`
+    this question. Errors: `BudgetExceeded` when no round is open and no further one fits or may begin, `InvalidQuery`
     for beginning one while another is open, a mean, keys, and in a round another grid or a larger
     sensitivity, `InvalidParameter` for a threshold that no average can have (for a count, a share from 0 to 1) and for
     a round of sharp tests; a question that cannot be asked begins no round.
@@ -794,7 +793,7 @@ class KeptGrowing(AskedInRounds):
         answer = self.spine.ledger.call(self.number).answer
         if answer is None:
             told = "it was interrupted; open a new growing sparse vector"
-            raise UnknownHeld(f"call {self.number} keeps no rounds: {told}")
+            raise NotWithheld(f"call {self.number} keeps no rounds: {told}")
         given = {name: value for name, value in self.terms.items() if name != "epsilon_per_round"}
         opening, told = GrowingSparse(epsilon=self.terms.get("epsilon_per_round"), **given), json.loads(answer)
         neighbouring, size = self.spine.rows.neighbouring, told["size"]

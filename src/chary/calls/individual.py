@@ -33,7 +33,7 @@ from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows, Tota
 from chary.data.engines.protocol import LivingReading
 from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
-from chary.errors import InvalidQuery, NoPrice, UnknownHeld
+from chary.errors import InvalidQuery, NotPriced, NotWithheld
 from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms import Additive, BarTests, Gaussian, Laplace
 from chary.mechanisms.sketches import Counters
@@ -114,7 +114,7 @@ class AskEachLiving(Paid):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise UnknownHeld(f"call {self.opened} keeps no counters: it was interrupted; open a new stream")
+            raise NotWithheld(f"call {self.opened} keeps no counters: it was interrupted; open a new stream")
 
     def body(self) -> Json:
         question = {"query": self.query.body(), "above": str(self.above)} | self.terms
@@ -259,9 +259,8 @@ class Individual(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
     `Targeted(epsilon)`. The first two are `SharpTest`, and what is published has noise of its own, for the part
     `value` (a quarter) of the price; with `tests` the bar lies half way between false alarms and misses.
 
-    Errors: `InvalidQuery` for rows without unit ids, `NoPrice` under a filter that charges misses, and for sharp tests
-    under any but the Renyi filter.
-    """
+    Errors: `InvalidQuery` for rows without unit ids, `NotPriced` under a filter that charges misses, and for sharp
+    tests under any but the Renyi filter."""
 
     _: KW_ONLY
     epsilon: Positive | None = None
@@ -309,7 +308,7 @@ class OpenIndividual(BoundOpening[Individual]):
     def price(self, filter_: Filter) -> Price:
         price = super().price(filter_)
         if not price.free_miss:
-            raise NoPrice(
+            raise NotPriced(
                 "a stream never ends, so its misses must be free: open the session with a delta and with grain= the "
                 "epsilon of the stream, or make that epsilon smaller"
             )
@@ -404,7 +403,7 @@ class KeptStream(Kept[Any, StreamState]):
         opening, filter_ = Individual(hits=self.terms["hits_per_unit"], **told), self._renyi
         answer = numbered(self.spine, self.number).answer
         if answer is None:
-            raise UnknownHeld(f"call {self.number} keeps no counters: it was interrupted; open a new stream")
+            raise NotWithheld(f"call {self.number} keeps no counters: it was interrupted; open a new stream")
         return HitTerms(filter_, Fraction(json.loads(answer)["price"]), opening.value_share, opening.wanted.chance)
 
     @property

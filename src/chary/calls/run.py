@@ -20,7 +20,7 @@ from chary.core.quote import Quote, quote
 from chary.core.transaction import Spine, numbered, openings
 from chary.data import Query
 from chary.data.queries.bodies import query_of
-from chary.errors import InvalidParameter, LedgerBroken, LedgerBusy, UnknownHeld
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerLocked, NotWithheld
 from chary.filters import Filter, Price
 from chary.ledger import CallRecord, State
 from chary.ledger import CallRecord as Stored
@@ -90,7 +90,7 @@ class Kept(Generic[AnswerT, StateT]):
     def quote(self, *asked: Any, **options: Any) -> Quote:
         """What a question would cost now. A run that is used up refuses it; what has to wait is quoted all the same."""
         question = self.question(*asked, **options)
-        with suppress(LedgerBusy, InvalidParameter):
+        with suppress(LedgerLocked, InvalidParameter):
             question.check(None if question.held is None else self.spine.ledger.secret(question.held))
         return quote(self.spine, question)
 
@@ -213,11 +213,11 @@ class Opening(Call[AnswerT]):
 
 
 def resumed(spine: Spine, number: int, brought: Any = None) -> Any:
-    """The run that an earlier call left open; `UnknownHeld` if there is none of that number in the dataset."""
+    """The run that an earlier call left open; `NotWithheld` if there is none of that number in the dataset."""
     stored = numbered(spine, number)
     kept = _KEPT.get(stored.kind)
     if kept is None or stored.dataset != spine.dataset or stored.state == State.VOIDED:
-        raise UnknownHeld(f"call {number} opened no run of this dataset")
+        raise NotWithheld(f"call {number} opened no run of this dataset")
     run = kept(spine, number, json.loads(stored.body), brought).opened()
     run.state  # noqa: B018 - refuses an opening that was interrupted, and what is brought to another one
     return run
@@ -289,7 +289,7 @@ def told_so_far(spine: Spine, run: int | None = None) -> Findings:
     More may follow, so intervals that hold at once split the failures allowed among calls, unless how many values
     there can be was agreed when the run was opened. Left out is what published no value with known noise, such as
     outcomes of algorithms, and what is no finding of a value by itself: quantiles, running counts, answers of public
-    weights, synthetic data. Errors: `UnknownHeld` for a call that opened no run of this dataset.
+    weights, synthetic data. Errors: `NotWithheld` for a call that opened no run of this dataset.
     """
     most = None if run is None else _most(spine, run)
     settled = (stored for stored in openings(spine, *CALLS, *QUESTIONS) if _readable(stored))
@@ -302,7 +302,7 @@ def _most(spine: Spine, run: int) -> int | None:
     """How many values a run can publish, where it was opened for so many."""
     stored = numbered(spine, run)
     if stored.dataset != spine.dataset or stored.kind not in set(QUESTIONS.values()) | {"individual_stream"}:
-        raise UnknownHeld(f"call {run} opened no run of this dataset that publishes values")
+        raise NotWithheld(f"call {run} opened no run of this dataset that publishes values")
     terms = json.loads(stored.body)
     found: int | None = terms.get({"sparse_vector": "hits", "agreed_tests": "tests"}.get(stored.kind, ""))
     return found
@@ -312,7 +312,7 @@ def _readable(stored: CallRecord) -> bool:
     """Whether question and answer can be read; what a role of a server made up, or damage, publishes nothing."""
     try:
         _ = stored.question, stored.outcome
-    except LedgerBroken:
+    except LedgerCorrupted:
         return False
     return True
 

@@ -20,7 +20,7 @@ from chary.core.plan import Interaction, Json, Paid, Ran, Touched
 from chary.core.transaction import Spine, Told
 from chary.data import Neighbouring, Query, Reading, Rows
 from chary.data.series import public_size
-from chary.errors import AlgorithmFailed, InvalidParameter, UnknownHeld
+from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
 from chary.numbers import Number, whole
 
 # A static private algorithm as a black box, and its runs on a growing database, which were paid for beforehand.
@@ -118,7 +118,7 @@ class RunSchedule(Paid):
     @property
     def _due(self) -> tuple[int, int]:
         if self.first is None:
-            raise UnknownHeld(f"call {self.opened} keeps no schedule: it was interrupted; open a new one")
+            raise NotWithheld(f"call {self.opened} keeps no schedule: it was interrupted; open a new one")
         if self.last is None or self.last < self.first:
             raise NothingDue("no run is due at this size")
         return self.first, self.last
@@ -282,7 +282,7 @@ class Schedule(Opening[Run[ScheduledRun | None, ScheduleState]]):
     restart `session.resume(call, bring=box)` goes on: bring the same black box.
 
     Errors: `InvalidQuery` for a dataset of secret size, `InvalidParameter` for a black box that is not epsilon-DP
-    at the epsilon it is given, `NoPrice` for rho without a delta.
+    at the epsilon it is given, `NotPriced` for rho without a delta.
     """
 
     box: Box
@@ -369,7 +369,7 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
     """`run.ask()`: do what is due; None if nothing is. Nothing is charged.
 
     When the database has outgrown several runs at once, only the last of them is done, with the shares of all. Each run
-    is done at most once, whatever processes and restarts there are. Errors: `UnknownHeld` for an opening that was
+    is done at most once, whatever processes and restarts there are. Errors: `NotWithheld` for an opening that was
     interrupted.
     """
 
@@ -380,7 +380,7 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
     def state(self) -> ScheduleState:
         box, answer = self._box, self.spine.ledger.call(self.number).answer
         if answer is None:
-            raise UnknownHeld(f"call {self.number} keeps no schedule: it was interrupted; open a new one")
+            raise NotWithheld(f"call {self.number} keeps no schedule: it was interrupted; open a new one")
         began = next(law for law in box.laws if law.body() == self.terms["law"])
         runs = runs_of_body(json.loads(answer))
         return ScheduleState(self.spine, box, self.number, runs, box.law.either(began))

@@ -23,7 +23,7 @@ from chary.core.plan import Interaction, Json, Ran, Touched, laplace_for_each, n
 from chary.core.transaction import Spine, earlier
 from chary.data import Count, Predicate, Query, Reading, Rows
 from chary.data.queries.sums import any_of
-from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
+from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.mechanisms import Additive, Laplace, TopK
 from chary.mechanisms.additive import Integers, padded, unpadded
 from chary.mechanisms.choices import Score
@@ -153,7 +153,7 @@ class Cover(Valued[Coverage]):
             own = None if request is None else f"{request}/{position}"
             try:
                 outcome: Conditional = spine.perform(self._step(spine, condition, found), own)
-            except BudgetRefused:
+            except BudgetExceeded:
                 if not calls:
                     raise
                 break
@@ -221,7 +221,7 @@ class Reselect(Call[Selected]):
     the budget cannot pay for all that may hit it halts at the last one that fits; later candidates stay held. Where
     the condition raises, the candidate is a hit that failed, and held no more.
 
-    Errors: `UnknownHeld` when that call holds nothing; `InvalidParameter` unless one of `above` and `when` is given.
+    Errors: `NotWithheld` when that call holds nothing; `InvalidParameter` unless one of `above` and `when` is given.
     """
 
     held: Whole
@@ -236,7 +236,7 @@ class Reselect(Call[Selected]):
     def bind(self, spine: Spine) -> "AskReselect":
         original = earlier(spine, self.held, "select", "a selection")
         if "room" not in original:
-            raise UnknownHeld(f"call {self.held} holds no outcomes: a selection keeps them with room= only")
+            raise NotWithheld(f"call {self.held} holds no outcomes: a selection keeps them with room= only")
         return AskReselect(self, spine.rows.neighbouring, original)
 
 
@@ -608,7 +608,7 @@ class Greedy(Call[Gathered]):
             own = None if request is None else f"{request}/{len(calls)}"
             try:
                 number, chosen = self._told(self._step(asked, found).perform(spine, own), asked)
-            except BudgetRefused:
+            except BudgetExceeded:
                 if not calls:
                     raise
                 break

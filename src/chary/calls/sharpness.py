@@ -14,7 +14,7 @@ from chary.accounting.sharp_widths import check_chance, half_width
 from chary.calls.call import AnswerT, Call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
 from chary.core.plan import KEPT, Interaction, Within
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter, NotPriced
 from chary.filters import Filter, RenyiFilter
 from chary.mechanisms import Gaussian
 from chary.mechanisms.threshold_tests import SharpSampler
@@ -34,10 +34,10 @@ Width = Callable[[SharpTest, float], float]
 
 
 def priced_by(filter_: Filter, otherwise: str) -> RenyiFilter:
-    """The filter, if it has prices for sharp tests; `NoPrice` says what to do otherwise."""
+    """The filter, if it has prices for sharp tests; `NotPriced` says what to do otherwise."""
     if isinstance(filter_, RenyiFilter):
         return filter_
-    raise NoPrice(
+    raise NotPriced(
         f"the {filter_.kind} filter has no price for a sharp test: open the session with a delta and the Renyi filter, "
         f"or {otherwise}"
     )
@@ -292,7 +292,7 @@ class HowSharply(Call[AnswerT]):
         return {name: value for name, value in said.items() if value is not None}
 
     def sharpness(self, filter_: Filter, sensitivity: int, grid: Fraction, value_share: Fraction) -> Sharpness:
-        """The sharp test under this filter, of a call without epsilon; `NoPrice` but under a Renyi filter."""
+        """The sharp test under this filter, of a call without epsilon; `NotPriced` but under a Renyi filter."""
         terms = HitTerms.found(Wanted.said(self), priced_by(filter_, _LAPLACE), sensitivity * grid, value_share)
         return terms.sharpness(sensitivity, grid)
 

@@ -19,7 +19,7 @@ from chary.core.transaction import Spine
 from chary.data import Predicate, Query, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading
 from chary.data.queries.ordered import Elements, Mark
-from chary.errors import InvalidQuery, UnknownHeld
+from chary.errors import InvalidQuery, NotWithheld
 from chary.filters import Filter, Price
 from chary.mechanisms import Distinct, Phantoms
 from chary.mechanisms.additive import SMALL, padded, unpadded
@@ -212,7 +212,7 @@ class AskSketch(Interaction):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise UnknownHeld(f"call {self.opened} holds no sketch: it was interrupted; start a new one")
+            raise NotWithheld(f"call {self.opened} holds no sketch: it was interrupted; start a new one")
 
     def body(self) -> Json:
         return {"sketch": self.opened, "above": str(self.above)}

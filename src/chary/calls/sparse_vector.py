@@ -38,7 +38,7 @@ from chary.core.plan import (
 )
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Relation
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, RequestConflict, UnknownHeld
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld, RequestConflict
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
 from chary.numbers import Number, exact, failing, plain, positive, whole
 
@@ -266,10 +266,10 @@ class AskSparse(Paid):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise UnknownHeld(f"call {self.opened} keeps no threshold: it was interrupted; open a new sparse vector")
+            raise NotWithheld(f"call {self.opened} keeps no threshold: it was interrupted; open a new sparse vector")
         hits = self.started.hits
         if HiddenThreshold.load(secret).used >= hits:
-            raise BudgetRefused(
+            raise BudgetExceeded(
                 f"all {hits} hits of the sparse vector of call {self.opened} are used up; another is opened, and "
                 f"charged, by session.start(SparseVector(above=..., hits={hits}, epsilon=...))"
             )
@@ -364,10 +364,9 @@ class KeptSparse(Kept[Any, SparseState]):
     """`run.ask(query)`: is it at or above the threshold, up to noise? Of a keyed query each key in order, in one scan.
 
     Nothing is charged; a yes uses up a hit. `above` moves the threshold for this question. A unit may be in any number
-    of keys; a keyed question ends at the last hit, and later keys are `untested`. Errors: `BudgetRefused` when all hits
-    are used up, `InvalidQuery` for a mean, another grid, a larger sensitivity or a question that is not monotone where
-    that was declared.
-    """
+    of keys; a keyed question ends at the last hit, and later keys are `untested`. Errors: `BudgetExceeded` when all
+    hits are used up, `InvalidQuery` for a mean, another grid, a larger sensitivity or a question that is not monotone
+    where that was declared."""
 
     kind = OpenSparse.kind
     names = "sparse_vector"
@@ -389,7 +388,7 @@ class KeptSparse(Kept[Any, SparseState]):
     def state(self) -> SparseState:
         secret = self.spine.ledger.secret(self.number)
         if secret is None:
-            raise UnknownHeld(f"call {self.number} keeps no threshold: it was interrupted; open a new sparse vector")
+            raise NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open a new sparse vector")
         return SparseState(self.started, self.started.hits - HiddenThreshold.load(secret).used)
 
 
@@ -405,7 +404,7 @@ class SparseVector(Opening[KeyedRun[SparseTest, SparseWatch, SparseState]]):
     of values from 0 on are, and others are refused. `sensitivity` is how far one unit may move a question, `grid` their
     common step. How accurate it would be, before it is paid: `Session.quote(..., tests=)`.
 
-    Errors: `InvalidParameter` for a form without a proof, `BudgetRefused` if it does not fit.
+    Errors: `InvalidParameter` for a form without a proof, `BudgetExceeded` if it does not fit.
 
     >>> SparseVector(above=500, hits=3, epsilon="0.1").hits
     3

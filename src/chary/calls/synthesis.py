@@ -167,7 +167,7 @@ class MWEM(Call[SyntheticHistogram]):
     Errors: `InvalidQuery` where the number of rows is secret (open with `privacy_unit=None`, `relation="replace"`),
     for no rows, for no queries, more than 100,000 or one of them twice, and for a condition that the universe
     cannot tell; `InvalidParameter` for a number of rounds that is not from 1 to 1,000, or not one of `epsilon` and
-    `rho`; `NoPrice` for rho without a delta.
+    `rho`; `NotPriced` for rho without a delta.
     """
 
     _: KW_ONLY

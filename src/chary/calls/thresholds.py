@@ -41,7 +41,7 @@ from chary.core.plan import (
 from chary.core.transaction import Spine, earlier
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.bodies import query_of
-from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
+from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
 from chary.mechanisms import Additive, BarTests, Gaussian, Held, Laplace, Published, judge, revise
 from chary.mechanisms.additive import Integers
 from chary.mechanisms.threshold_tests import SharpTests, TwoSidedSampler
@@ -408,7 +408,7 @@ class Revise(Call[Conditional]):
 
     Guarantee: an extension of the target of that call (`Extendable`, [TCT] Algorithm 2): the first call and all its
     revisions together hit at most once. It is charged like a hit of that call if it publishes now, and free where the
-    first call was charged hit or miss, which paid for the outcome. Errors: `UnknownHeld` when that call holds nothing,
+    first call was charged hit or miss, which paid for the outcome. Errors: `NotWithheld` when that call holds nothing,
     `InvalidParameter` when the bar is not below the last one tried.
     """
 
@@ -419,7 +419,7 @@ class Revise(Call[Conditional]):
     def bind(self, spine: Spine) -> "AskRevise":
         original = earlier(spine, self.held, "release_if", "a conditional release")
         if "epsilon" not in original:
-            raise UnknownHeld(f"call {self.held} holds no outcome: a sharp test keeps none, only epsilon= does")
+            raise NotWithheld(f"call {self.held} holds no outcome: a sharp test keeps none, only epsilon= does")
         return AskRevise(self, spine.rows.neighbouring, original, partial(_revised, spine))
 
 

@@ -52,7 +52,7 @@ from chary.data.universe.axes import Universe, rows_drawn
 from chary.data.universe.counts import RowSum, WeightedRegion, WeightReader, weighing
 from chary.data.universe.linear import linear_of
 from chary.data.universe.regions import Region, located, matrix
-from chary.errors import BudgetRefused, CharyError, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
+from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery, NotPriced, NotWithheld
 from chary.filters import Filter, Price, RenyiFilter
 from chary.mechanisms import Additive, Gaussian, HiddenThreshold, Laplace, SparseVectorMachine
 from chary.mechanisms.additive import SMALL, padded, unpadded
@@ -267,7 +267,7 @@ class AskHistogram(Interaction):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise UnknownHeld(f"call {self.opened} keeps no histogram: it was interrupted; open a new one")
+            raise NotWithheld(f"call {self.opened} keeps no histogram: it was interrupted; open a new one")
 
     def body(self) -> Json:
         return {"weights": self.opened, "where": self.text_of_query} | self.terms
@@ -577,7 +577,7 @@ class HistogramState(ABC):
     def _secret(self) -> bytes:
         secret = self._spine.ledger.secret(self.call)
         if secret is None:
-            raise UnknownHeld(f"call {self.call} keeps no histogram: it was interrupted; open a new one")
+            raise NotWithheld(f"call {self.call} keeps no histogram: it was interrupted; open a new one")
         return secret
 
     def __repr__(self) -> str:
@@ -621,7 +621,7 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
     `chary.data.average` or `weighted`, is the average weight of the rows instead, at the same price.
 
     When no hard answer can be had any more, the histogram answers alone, `verified` is False, and nothing is read
-    or recorded; with `must_verify` that is a `BudgetRefused`. Errors: `InvalidQuery` for a condition that the
+    or recorded; with `must_verify` that is a `BudgetExceeded`. Errors: `InvalidQuery` for a condition that the
     universe cannot tell (see `Universe`).
     """
 
@@ -639,8 +639,8 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
         must_verify, question = options.pop("must_verify", False), self.question(*asked, **options)
         try:
             answer: WeightedAnswer = self.spine.perform(question, request)
-        except BudgetRefused as refused:
-            if must_verify or isinstance(refused, NoPrice):
+        except BudgetExceeded as refused:
+            if must_verify or isinstance(refused, NotPriced):
                 raise
             return handed_out(self.state.alone(question), self.spine)
         return answer
@@ -649,7 +649,7 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
         """With `must_verify`, what may not be checked now is refused; otherwise the histogram answers alone."""
         try:
             return replace(super().quote(*asked, **options), interval=self.state.promised())
-        except BudgetRefused:
+        except BudgetExceeded:
             if must_verify:
                 raise
             alone = quote(self.spine, self.question(*asked, **options))
@@ -660,7 +660,7 @@ class KeptHistogram(Kept[WeightedAnswer, HistogramState]):
         """What the opening told: the number of rows then, and the price of a hit of sharp tests."""
         answer = self.spine.ledger.call(self.number).answer
         if answer is None:
-            raise UnknownHeld(f"call {self.number} keeps no histogram: it was interrupted; open a new one")
+            raise NotWithheld(f"call {self.number} keeps no histogram: it was interrupted; open a new one")
         told: Json = json.loads(answer)
         return told
 
@@ -745,7 +745,7 @@ class AskSparseWeights(AskHistogram):
         super().check(secret)
         state, allowed = HistogramRound.load(secret or b""), self.started.rounds.allowance
         if state.next > allowed.most(self.size):
-            raise BudgetRefused(
+            raise BudgetExceeded(
                 f"round {state.next} may begin at {allowed.opens(state.next)} rows at the earliest, and there are "
                 f"{self.size}: until then the histogram answers alone"
             )
@@ -884,7 +884,7 @@ class SparseWeights(Opening[Run[WeightedAnswer, SparseWeightsState]]):
     `chary.accounting.weights` has calculators of the accuracy.
 
     Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`),
-    `InvalidParameter` for published constants that do not keep the budget, `NoPrice`, `BudgetRefused`.
+    `InvalidParameter` for published constants that do not keep the budget, `NotPriced`, `BudgetExceeded`.
     """
 
     _: KW_ONLY
@@ -1018,7 +1018,7 @@ class Weights(Opening[Run[WeightedAnswer, WeightsState]]):
     `chary.mechanisms.weights`; "published" and 1 reproduce [GROW].
 
     Errors: `InvalidQuery` where the number of rows is secret (open with `relation="replace"`, `privacy_unit=None`) or
-    columns have other types; `NoPrice` under another filter.
+    columns have other types; `NotPriced` under another filter.
     """
 
     _: KW_ONLY
@@ -1164,5 +1164,5 @@ def _fitting(filter_: Filter, hits: int) -> Fraction:
         return copies is None or copies >= hits
 
     if not fits(SMALLEST_EPSILON):
-        raise BudgetRefused(f"{hits} hard answers do not fit into the budget")
+        raise BudgetExceeded(f"{hits} hard answers do not fit into the budget")
     return four_digits_down(largest_size(fits, LARGEST_EPSILON))

@@ -278,7 +278,7 @@ def group(
     delta: UnitDelta = "0",
     as_json: AsJson = False,
 ) -> None:
-    """UnitEpsilon and delta of neighbours that differ in so many units; delta is rounded up."""
+    """Epsilon and delta of neighbours that differ in so many units; delta is rounded up."""
     total, failure = group_privacy_up(epsilon=epsilon, delta=delta, units=units)
     (show_json if as_json else show_pairs)({"epsilon": float(total), "delta": float(failure)})
 
@@ -289,7 +289,7 @@ def sampler(
     delta: UnitDelta = "0",
     as_json: AsJson = False,
 ) -> None:
-    """UnitDelta of a mechanism that is drawn so far from its law; rounded up. The distance of chary's noise is 0."""
+    """Delta of a mechanism that is drawn so far from its law; rounded up. The distance of chary's noise is 0."""
     failure = sampler_delta_up(epsilon=epsilon, delta=delta, distance=distance)
     (show_json if as_json else show_pairs)({"delta": float(failure)})
 
@@ -365,13 +365,13 @@ def budget(
     choices: Annotated[str, Option(help="Over how many things at once.")] = "1",
     base: Annotated[str, Option(help="An error that no budget improves.")] = "0",
     delta: Annotated[
-        str | None, Option(help="TotalDelta of a schedule by zCDP: cheaper for small epsilons, dearer for large ones.")
+        str | None, Option(help="Delta of a schedule by zCDP: cheaper for small epsilons, dearer for large ones.")
     ] = None,
     growth: Annotated[str | None, Option(help="Growth between epochs (default: the best).")] = None,
     beta: Annotated[str, Option(help="Chance that the error is exceeded.")] = "0.05",
     as_json: AsJson = False,
 ) -> None:
-    """TotalEpsilon that an accuracy takes at so many rows: in one run, and in a schedule in epochs, for ever."""
+    """Epsilon that an accuracy takes at so many rows: in one run, and in a schedule in epochs, for ever."""
     law = Law(power, factor, choices, base=base)
     with spinning("looking for the sizes"):
         once = static_epsilon(law, accuracy=accuracy, size=size, beta=beta)

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from chary.cli.output import VERBOSE, Unsaid, Verbose, again, console, errors, option
-from chary.errors import BudgetRefused, CharyError, InvalidParameter, OwnerWarning
+from chary.errors import BudgetExceeded, CharyError, InvalidParameter, OwnerWarning
 
 # Groups of commands that are known by name and one line each; what a command needs is loaded when it is used.
 
@@ -228,7 +228,7 @@ def run(arguments: list[str] | None = None) -> int:
             told += f", as in: {again(sys.argv[1:] if arguments is None else arguments, error.words)}"
         if told:
             errors.print(f"chary: {told}", markup=False, soft_wrap=True)
-        return REFUSED if isinstance(error, BudgetRefused) else BAD_INPUT
+        return REFUSED if isinstance(error, BudgetExceeded) else BAD_INPUT
     except OSError as error:
         told = " ".join(str(part) for part in (error.strerror, error.filename) if part) or "a file could not be used"
         errors.print(f"chary: {told}", markup=False, soft_wrap=True)

@@ -18,7 +18,7 @@ from chary.cli.output import VERBOSE, console, errors, for_people, show_answer, 
 from chary.cli.rows import ROWS, Stated, on_rows
 from chary.cli.session import Opened, check_public_size, lines_of
 from chary.data import Count, RowTable
-from chary.errors import InvalidParameter, InvalidQuery, NoPrice, SchemaMismatch
+from chary.errors import InvalidParameter, InvalidQuery, NotPriced, SchemaMismatch
 from chary.growth import CountsBox, draw_counts
 from chary.numbers import exact, plain, positive
 
@@ -124,7 +124,7 @@ def _opened(asked: Opened, question: Count, terms: dict[str, Any], request: str 
         if "call" in terms:
             return asked.session.resume(terms["call"], bring=box)
         return asked.session.start(Schedule(box, **terms), request=key)
-    except NoPrice:
+    except NotPriced:
         if gaussian and not asked.session.spine.filter.budget.exact[1]:
             raise InvalidParameter(NO_DELTA) from None
         raise

@@ -12,7 +12,7 @@ from chary.cli.commands import AsJson, Found, Shown, plainly
 from chary.cli.config import ledger_at
 from chary.cli.output import console, errors, moment, show_json, show_table
 from chary.core.charges import spent_of
-from chary.errors import InvalidParameter, LedgerBroken
+from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.filters import Budget
 from chary.ledger import Head, Terms, Verification, ledger_exists, open_ledger, whereabouts
 from chary.ledger.locations import back_up
@@ -139,7 +139,7 @@ def _verdict(file: str, seen: Head | None) -> Verification:
                 told = f"it does not hold entry {seen.entries} with that hash: it is an older copy, or another ledger"
                 verdict = Verification(verdict.entries, [told, *verdict.problems])
             return verdict
-    except LedgerBroken as error:
+    except LedgerCorrupted as error:
         return Verification(0, [str(error)])
 
 

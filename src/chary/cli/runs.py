@@ -25,7 +25,7 @@ from chary.cli.output import console, narrow, show_answer, show_table
 from chary.cli.rows import ROWS, Stated, of_form, on_rows
 from chary.cli.session import Opened, check_public_size, lines_of, listed_lines, question, sized
 from chary.data import Query
-from chary.errors import BudgetRefused, InvalidParameter
+from chary.errors import BudgetExceeded, InvalidParameter
 from chary.growth.plots import draw_answers
 from chary.ledger import State, open_ledger, whereabouts
 from chary.numbers import exact
@@ -306,13 +306,13 @@ def _weights(stated: Stated, *, where: Where, must_verify: Verify = False, plot:
 
 def _answers(
     run: Run[WeightedAnswer, WeightsState], where: list[str], must_verify: bool
-) -> tuple[list[tuple[str, WeightedAnswer]], BudgetRefused | None]:
+) -> tuple[list[tuple[str, WeightedAnswer]], BudgetExceeded | None]:
     """The answers up to the first that is refused, since they are paid; and why it is."""
     answers: list[tuple[str, WeightedAnswer]] = []
     for condition in where:
         try:
             answers.append((condition, run.ask(condition, must_verify=must_verify)))
-        except BudgetRefused as refused:
+        except BudgetExceeded as refused:
             return answers, refused
     return answers, None
 

@@ -45,7 +45,7 @@ class Opened:
 
     @cached_property
     def epsilon(self) -> Fraction:
-        """That of the call; `BudgetRefused` where it follows what is left, and nothing is."""
+        """That of the call; `BudgetExceeded` where it follows what is left, and nothing is."""
         assert self.size is not None or self.hits is not None
         return self.size or largest_call_left(self.session.spine.filter, self.session.spine.accounts(), self.hits or 1)
 

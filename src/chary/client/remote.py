@@ -243,7 +243,7 @@ class Remote(Verbs, RemoteFigures):
         return RemoteRun(self, self._transport.asked(self._at("runs"), call_said(opening), request))
 
     def resume(self, call: int) -> RemoteRun:
-        """Go on with a run; `UnknownHeld` for a call that opened none, or one that is not yours."""
+        """Go on with a run; `NotWithheld` for a call that opened none, or one that is not yours."""
         return RemoteRun(self, self.told_run(call))
 
     @property

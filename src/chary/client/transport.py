@@ -21,8 +21,8 @@ from chary.errors import (
     CharyError,
     InvalidParameter,
     InvalidQuery,
-    LedgerBusy,
     LedgerError,
+    LedgerLocked,
     RequestInFlight,
     SchemaMismatch,
     quietly,
@@ -40,7 +40,7 @@ class Transport:
     """A connection to a service under one token.
 
     Guarantee: what could be charged twice is sent under a request key, again and again under the same one until it is
-    answered or `patience` seconds have passed: then `LedgerBusy`, and the same key goes on later. Nothing else is
+    answered or `patience` seconds have passed: then `LedgerLocked`, and the same key goes on later. Nothing else is
     repeated but reading.
     """
 
@@ -97,7 +97,7 @@ class Transport:
             if found is not None:
                 return found
             if time.monotonic() > until:
-                raise LedgerBusy("the call was interrupted again and again: ask again under its request key")
+                raise LedgerLocked("the call was interrupted again and again: ask again under its request key")
 
     def close(self) -> None:
         """Close the connection."""

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -16,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 
-import chary.errors
 from chary.accounting.findings import Finding, Findings
 from chary.accounting.intervals import Combination, LargestOf, Publication, Silence, Support
 from chary.accounting.menu_curve import MenuCall
@@ -69,16 +67,22 @@ from chary.data.queries.histogram import Bin
 from chary.data.queries.moments import SecondMoments
 from chary.errors import (
     AlgorithmFailed,
-    BudgetRefused,
+    BudgetExceeded,
     CharyError,
-    EngineFailure,
+    EngineError,
+    ForkedSession,
     InvalidInput,
     InvalidParameter,
-    LedgerBusy,
+    InvalidQuery,
+    LedgerCorrupted,
     LedgerError,
+    LedgerLocked,
+    LedgerMismatch,
+    NotPriced,
+    NotWithheld,
     RequestConflict,
     RequestInFlight,
-    UnknownHeld,
+    SchemaMismatch,
 )
 from chary.filters.exact import ExactFilter
 from chary.filters.filter import Budget, PureFilter, RenyiFilter
@@ -101,15 +105,15 @@ MEDIA: Final = "application/problem+json"
 _PREFIX: Final = "urn:chary:problem:"
 # The first that fits; what is not listed is what nobody foresaw.
 _STATUS: Final[tuple[tuple[type[CharyError], int], ...]] = (
-    (UnknownHeld, 404),
+    (NotWithheld, 404),
     (InvalidInput, 422),
     (RequestConflict, 422),
     (RequestInFlight, 409),
-    (BudgetRefused, 409),
+    (BudgetExceeded, 409),
     (AlgorithmFailed, 422),
-    (LedgerBusy, 503),
+    (LedgerLocked, 503),
     (LedgerError, 503),
-    (EngineFailure, 503),
+    (EngineError, 503),
 )
 TITLES: Final = {
     400: "The request is malformed",
@@ -127,6 +131,29 @@ TITLES: Final = {
     500: "Something unforeseen happened",
     503: "Not now",
 }
+
+
+# What each error is called on the wire, for ever: clients and dashboards of earlier versions know these words.
+PROBLEMS: Final[Mapping[str, type[CharyError]]] = {
+    "algorithm-failed": AlgorithmFailed,
+    "budget-refused": BudgetExceeded,
+    "chary-error": CharyError,
+    "engine-failure": EngineError,
+    "invalid-input": InvalidInput,
+    "invalid-parameter": InvalidParameter,
+    "invalid-query": InvalidQuery,
+    "ledger-broken": LedgerCorrupted,
+    "ledger-busy": LedgerLocked,
+    "ledger-error": LedgerError,
+    "ledger-mismatch": LedgerMismatch,
+    "no-price": NotPriced,
+    "request-conflict": RequestConflict,
+    "request-in-flight": RequestInFlight,
+    "schema-mismatch": SchemaMismatch,
+    "unknown-held": NotWithheld,
+    "wrong-process": ForkedSession,
+}
+_PROBLEM_OF: Final = {kind: name for name, kind in PROBLEMS.items()}
 
 
 class Refusal(CharyError):  # noqa: N818
@@ -150,7 +177,7 @@ def problem(error: Exception) -> dict[str, Any]:
     told = {"type": _PREFIX + _named(error), "title": TITLES.get(status, "Refused"), "status": status}
     if not isinstance(error, CharyError):
         return told | {"detail": "nothing more is told here; the log of the service has the kind of the error"}
-    figures = error.figures if isinstance(error, BudgetRefused) else None
+    figures = error.figures if isinstance(error, BudgetExceeded) else None
     about = {} if error.field is None else {"field": error.field}
     return told | {"detail": str(error)} | about | ({} if figures is None else dict(figures))
 
@@ -169,14 +196,14 @@ def error_of(told: Any, status: int) -> CharyError:
     InvalidQuery('no')
     """
     known = told if isinstance(told, dict) else {}
-    name = "".join(part.capitalize() for part in str(known.get("type", "")).removeprefix(_PREFIX).split("-"))
+    named = str(known.get("type", "")).removeprefix(_PREFIX)
     detail = str(known.get("detail") or TITLES.get(status, f"the service answered with status {status}"))
-    kind = getattr(chary.errors, name, None)
-    if not isinstance(kind, type) or not issubclass(kind, CharyError):
+    kind = PROBLEMS.get(named)
+    if kind is None:
         return Refusal(status, detail)
     error = kind(detail)
     error.field = known.get("field")
-    if isinstance(error, BudgetRefused) and "left" in known:
+    if isinstance(error, BudgetExceeded) and "left" in known:
         error.figures = {name: float(known[name]) for name in ("asked", "left", "epsilon") if name in known}
     return error
 
@@ -186,9 +213,7 @@ def _named(error: Exception) -> str:
         return {401: "unauthorized", 403: "forbidden", 404: "not-found", 429: "too-many-requests"}.get(
             error.status, "refused"
         )
-    kinds = [kind for kind in type(error).__mro__ if kind.__module__ == "chary.errors"]
-    name = kinds[0].__name__ if kinds else "Unforeseen"
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+    return next((_PROBLEM_OF[kind] for kind in type(error).__mro__ if kind in _PROBLEM_OF), "unforeseen")
 
 
 # Typed values on the wire: their tags, and how answers are written and read.

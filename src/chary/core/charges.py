@@ -7,7 +7,7 @@ from fractions import Fraction
 from chary.amounts import DELTA_STEPS, LIMIT, Accounts, Amount
 from chary.answers import Spending
 from chary.core.plan import Interaction
-from chary.errors import BudgetRefused, CharyError
+from chary.errors import BudgetExceeded, CharyError
 from chary.filters import Budget, Filter, RenyiFilter
 from chary.ledger import CallRecord, Ledger
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, plain
@@ -106,7 +106,7 @@ def free_epsilon(interaction: Interaction, filter_: Filter) -> Fraction | None:
     return None
 
 
-def refused(interaction: Interaction, filter_: Filter, accounts: Accounts) -> BudgetRefused:
+def refused(interaction: Interaction, filter_: Filter, accounts: Accounts) -> BudgetExceeded:
     """The error for an interaction that does not fit into what is left."""
     (least, basic), left = needed(interaction, filter_), accounts.left
     asked, room = accounts.taken(least, basic), accounts.share_left()
@@ -122,7 +122,7 @@ def refused(interaction: Interaction, filter_: Filter, accounts: Accounts) -> Bu
     told += "" if fitting is None else f"; epsilon={plain(fitting)} would fit"
     if (freed := freed_by_a_delta(interaction, filter_)) is not None:
         told += f"; misses are charged here, and would be free {freed}: {NEW_LEDGER}"
-    error = BudgetRefused(told)
+    error = BudgetExceeded(told)
     error.figures = {"asked": asked, "left": room}
     if fitting is not None:
         error.figures["epsilon"] = float(fitting)

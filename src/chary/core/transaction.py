@@ -20,13 +20,13 @@ from chary.core.charges import accounts_of, charged_of, refused, remaining
 from chary.core.plan import ENCODER, Interaction, Json, Ran, Touched
 from chary.data import Reading, Rows, read_one_version
 from chary.errors import (
-    BudgetRefused,
+    BudgetExceeded,
     CharyError,
+    ForkedSession,
     InvalidParameter,
     LedgerError,
+    NotWithheld,
     RequestInFlight,
-    UnknownHeld,
-    WrongProcess,
 )
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
@@ -51,7 +51,7 @@ class _Lost:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise WrongProcess(
+        raise ForkedSession(
             "this session belongs to the process that opened it, and this is a fork of that: open the same rows with "
             "the same ledger here, which shares the budget"
         )
@@ -237,7 +237,7 @@ class Spine:
             try:
                 asked = (interaction.kind, body, worst, request)
                 return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic), most
-            except BudgetRefused:
+            except BudgetExceeded:
                 if most == 1 or not interaction.may_halt(price):
                     break
         raise refused(interaction, self.filter, self.accounts())
@@ -351,21 +351,21 @@ def openings(
 
 
 def numbered(spine: Spine, call: int) -> CallRecord:
-    """The call of that number, of whatever kind and dataset; `UnknownHeld` if there is none."""
+    """The call of that number, of whatever kind and dataset; `NotWithheld` if there is none."""
     try:
         return spine.ledger.call(whole(call, "call"))
     except (LedgerError, InvalidParameter):
-        raise UnknownHeld("there is no call of that number") from None
+        raise NotWithheld("there is no call of that number") from None
 
 
 def earlier(spine: Spine, call: int, kind: str, told: str) -> dict[str, Any]:
-    """The question of an earlier call of that kind, from the ledger; `UnknownHeld` if there is none.
+    """The question of an earlier call of that kind, from the ledger; `NotWithheld` if there is none.
 
     `told` names the kind for the error, such as "a conditional release".
     """
     stored = numbered(spine, call)
     if stored.kind != kind or stored.dataset != spine.dataset:
-        raise UnknownHeld(f"call {call} is not {told} of this dataset")
+        raise NotWithheld(f"call {call} is not {told} of this dataset")
     body: dict[str, Any] = json.loads(stored.body)
     return body
 

@@ -25,7 +25,7 @@ class Reading(Protocol):
     """Something that was checked and can be read. Making it touched no data; running it does."""
 
     def run(self) -> Any:
-        """What was read, secret; `EngineFailure` without data in it."""
+        """What was read, secret; `EngineError` without data in it."""
         ...
 
 
@@ -38,7 +38,7 @@ class ReadingPlan(Protocol):
         ...
 
     def run(self) -> Answer:
-        """The exact answer, secret: an int, or one for each key in key order; `EngineFailure` without data in it."""
+        """The exact answer, secret: an int, or one for each key in key order; `EngineError` without data in it."""
         ...
 
 
@@ -87,7 +87,7 @@ class Rows(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the engine; running a plan afterwards raises `EngineFailure`."""
+        """Release the engine; running a plan afterwards raises `EngineError`."""
         ...
 
 

@@ -14,7 +14,7 @@ from chary.data.queries.query import AnsweredT, Contribution, Query
 from chary.data.queries.sums import count
 from chary.data.rows import Deferred, Rows, StepColumns, Steps, fingerprint_of
 from chary.data.source import RowSource
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery
+from chary.errors import EngineError, InvalidParameter, InvalidQuery
 from chary.numbers import whole
 
 # What a series is asked: its values from one public position to another, or one of them.
@@ -234,7 +234,7 @@ class Series:
         self._steps = now.then(EMBEDDED.steps(_source(rows, self._csv), self._columns, now.types))
 
     def close(self) -> None:
-        """Forget the values; plans raise `EngineFailure` afterwards."""
+        """Forget the values; plans raise `EngineError` afterwards."""
         self._steps = None
 
     def _plan(self, query: Values | ValueAt) -> Deferred:
@@ -245,7 +245,7 @@ class Series:
 
     def _now(self) -> Steps:
         if self._steps is None:
-            raise EngineFailure("the series is closed")
+            raise EngineError("the series is closed")
         return self._steps
 
     def __repr__(self) -> str:

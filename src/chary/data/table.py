@@ -158,7 +158,7 @@ class RowTable:
 
         Columns are matched by name, and types by class; integers may be added to a float column. Anything else raises
         `SchemaMismatch` and writes nothing. Rows for a DuckDB file are written into the file's table (an
-        `EngineFailure` if another connection holds it); for every other source they live as long as this object.
+        `EngineError` if another connection holds it); for every other source they live as long as this object.
 
         Returns the batch, which is kept where the rows are, in one transaction with them; under a `request` key that
         came before nothing is added and the batch of then is returned. `arrive` is told of the batch: before the
@@ -171,7 +171,7 @@ class RowTable:
         return self.held.append(source, request, arrive)
 
     def one_state(self) -> AbstractContextManager[None]:
-        """Within it, all that this thread reads is of one state of the rows; `EngineFailure` once they are closed."""
+        """Within it, all that this thread reads is of one state of the rows; `EngineError` once they are closed."""
         return self.held.one_state()
 
     @property
@@ -180,11 +180,11 @@ class RowTable:
         return self.held.keeps_batches
 
     def batches(self, after: int = 0) -> list[Batch]:
-        """The appended batches above a number, in order of arrival; `EngineFailure`, without data, if it fails."""
+        """The appended batches above a number, in order of arrival; `EngineError`, without data, if it fails."""
         return self.held.batches(after)
 
     def close(self) -> None:
-        """Release the engine; plans raise `EngineFailure` afterwards. Closing twice is fine."""
+        """Release the engine; plans raise `EngineError` afterwards. Closing twice is fine."""
         self.held.close()
 
     def _kept(self, asked: _Asked, compiled: Callable[[_Asked], _Plan]) -> _Plan:

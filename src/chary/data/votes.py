@@ -11,7 +11,7 @@ import numpy.typing as npt
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.queries.query import Contribution, Query
 from chary.data.rows import Deferred, fingerprint
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, quietly
+from chary.errors import EngineError, InvalidParameter, InvalidQuery, quietly
 from chary.numbers import whole
 
 Counts = npt.NDArray[np.int64]
@@ -99,17 +99,17 @@ class Ballots:
         raise InvalidQuery("voters cannot be added to a session: open a new dataset")
 
     def close(self) -> None:
-        """Forget the voters; plans raise `EngineFailure` afterwards."""
+        """Forget the voters; plans raise `EngineError` afterwards."""
         self._count = None
 
     def _votes(self, query: Poll) -> Counts:
         count = self._count
         if count is None:
-            raise EngineFailure("the ballots are closed")
-        failure = EngineFailure("the voters failed to answer")
+            raise EngineError("the ballots are closed")
+        failure = EngineError("the voters failed to answer")
         counts = quietly(lambda: np.asarray(count(query.question), dtype=np.int64), failure)
         if counts.shape != (len(self.options),):
-            raise EngineFailure("the voters did not answer with one count for each option")
+            raise EngineError("the voters did not answer with one count for each option")
         return counts
 
     def __repr__(self) -> str:

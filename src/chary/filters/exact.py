@@ -34,7 +34,7 @@ from chary.accounting import (
 from chary.accounting.composition import failing_down
 from chary.accounting.numerics import decimal, float_up, precise
 from chary.amounts import Amount
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter, NotPriced
 from chary.filters.filter import Budget, Filter, Price
 from chary.numbers import plain, whole
 
@@ -322,7 +322,7 @@ class ExactFilter(Filter):
     for NotPrior targets, `q=1` for ordinary releases, or a `Listing` of any event by its laws (see `of_events`). What
     is listed also pays for smaller epsilons. Any release with a pure epsilon is sold besides, hit or miss, at the
     tokens that `unlisted` says: what that affords is part of the curve. Where it is None, the cheapest schedule is
-    taken whose curve has room beside the menu's. Other events off the menu have no price (`NoPrice`).
+    taken whose curve has room beside the menu's. Other events off the menu have no price (`NotPriced`).
     `approximate_delta` is the part of delta set aside for calls that have one: the curve is worked out for the rest.
     `tokens` is how many fit; it is computed when 0, and read back from a ledger otherwise.
 
@@ -450,7 +450,7 @@ class ExactFilter(Filter):
             return Fraction(tokens), Fraction(0 if free else tokens)
         asked = "this call" if size is None else f"this call of epsilon {plain(size)}"
         instead = f"; {event.otherwise}" if event.otherwise else ""
-        raise NoPrice(f"{asked} is not on the menu of this budget, which prices {self._offers()}{instead}")
+        raise NotPriced(f"{asked} is not on the menu of this budget, which prices {self._offers()}{instead}")
 
     def _tokens(self, entry: Listing) -> int:
         """A race costs what its dearest call has beyond one token as well (docs/theory.md, a race on a menu)."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from chary.accounting import Event, capacity_down, choose_order
 from chary.amounts import DELTA_STEPS, LIMIT, MAIN_STEPS, Accounts, Amount, Shares, steps_down, steps_up
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, exact, plain, positive, probability
 
 # What every filter does: price events under one total that no sequence of calls can exceed.
@@ -124,23 +124,23 @@ class Filter(ABC):
     def cheapest(self, *events: Event) -> Price:
         """The price of that event, of several that all bound one call, whose hit takes the smallest share.
 
-        Events without a price are left out; where none has one, the `NoPrice` of the last is raised.
+        Events without a price are left out; where none has one, the `NotPriced` of the last is raised.
         """
         *others, last = events
         prices = []
         for event in others:
-            with suppress(NoPrice):
+            with suppress(NotPriced):
                 prices.append(self.price(event))
         try:
             prices.append(self.price(last))
-        except NoPrice:
+        except NotPriced:
             if not prices:
                 raise
         found = min(prices, key=lambda price: self.shares.exactly(price.hit))
         return replace(found, basic=min(price.basic for price in prices if price.hit.delta <= found.hit.delta))
 
     def price(self, event: Event) -> Price:
-        """The price of an event, `NoPrice` if this filter has none; multiplicity and rounding are applied here."""
+        """The price of an event, `NotPriced` if this filter has none; multiplicity and rounding are applied here."""
         return self._known_price(event)
 
     @cached_property
@@ -224,10 +224,10 @@ class Filter(ABC):
         return steps_down(self.approximate_delta, DELTA_STEPS)
 
     def delta_cost(self, event: Event) -> int:
-        """Steps of delta of one event; `NoPrice` if none was set aside."""
+        """Steps of delta of one event; `NotPriced` if none was set aside."""
         cost = steps_up(event.delta, DELTA_STEPS)
         if cost and not self.approximate_delta:
-            raise NoPrice(
+            raise NotPriced(
                 f"this event fails with probability {plain(event.delta)} and no delta was set aside for such events; "
                 f"open the session with approximate_delta={plain(event.delta)} or more (--approximate-delta)"
             )
@@ -273,7 +273,7 @@ class PureFilter(Filter):
 
     def cost(self, event: Event) -> tuple[Fraction, Fraction]:
         if event.epsilon is None:
-            raise NoPrice(event.otherwise or _USUAL)
+            raise NotPriced(event.otherwise or _USUAL)
         return event.epsilon, event.epsilon
 
     def coarser(self) -> Self:

@@ -19,7 +19,7 @@ from chary.answers import Spending
 from chary.calls import Algorithm, Compute
 from chary.charts import check_picture
 from chary.data import public_size
-from chary.errors import AlgorithmFailed, BudgetRefused, InvalidParameter, InvalidQuery
+from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, InvalidQuery
 from chary.filters import Budget, largest_call, largest_call_left
 from chary.mechanisms import Laplace
 from chary.noise import Seeded
@@ -66,7 +66,7 @@ class ReusableHoldout:
 
     Errors: `InvalidQuery` unless each row is a unit that is replaced, so that the number of rows is public;
     `InvalidParameter` where the session's filter cannot make agreement free at this epsilon (open it with `grain=`);
-    `BudgetRefused` after the last disagreement, or when the session's budget has no room; `AlgorithmFailed`, charged
+    `BudgetExceeded` after the last disagreement, or when the session's budget has no room; `AlgorithmFailed`, charged
     as a disagreement, for a function that raises or has no value for each row.
 
     Source: theory section 4; Dwork, Feldman, Hardt, Pitassi, Reingold and Roth 2015, "The reusable holdout".
@@ -124,7 +124,7 @@ class ReusableHoldout:
         `function` takes an Arrow table of the `columns` (all without) and returns a value from 0 to 1 for each row.
         """
         if len(self._hit) >= self.hits:
-            raise BudgetRefused(f"the holdout disagreed {self.hits} times, as often as it was opened for")
+            raise BudgetExceeded(f"the holdout disagreed {self.hits} times, as often as it was opened for")
         kept = self._training if columns is None else self._training.select(list(columns))
         training = sum(_steps(function(kept), kept.num_rows)) / (GRID * kept.num_rows)
         known = {"training": training, "tolerance": float(self.tolerance), "scale": str(GRID / self.epsilon)}

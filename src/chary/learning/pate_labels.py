@@ -15,7 +15,7 @@ from chary.answers import handed_out
 from chary.calls import Agreement, ClearLabel, Label
 from chary.calls.choices import Labelled, Level, Option, polled
 from chary.data import Ballots, Poll
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
 from chary.learning.classifiers import checked_classes, matrix
 from chary.learning.confident_gnmax import checked_votes
 from chary.numbers import Number, plain, positive, whole
@@ -43,7 +43,7 @@ class Strategy(Protocol):
         ...
 
     def ask(self, session: Session, question: int, guess: Option | None, request: str | None) -> Labelled:
-        """The label, or why there is none; `BudgetRefused` when it does not fit."""
+        """The label, or why there is none; `BudgetExceeded` when it does not fit."""
         ...
 
 
@@ -251,9 +251,9 @@ def label_points(
                 raise InvalidParameter("guess must return a label for each question, all of them, by number")
         try:
             label = strategy.ask(session, point, None if guess is None else guesses[point], _key(request, point))
-        except NoPrice:
+        except NotPriced:
             raise
-        except BudgetRefused:
+        except BudgetExceeded:
             return Released(labels, asked, charged, halted=True)
         charged += label.paid
         if label.option is not None:

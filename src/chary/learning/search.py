@@ -320,7 +320,7 @@ class PrivateSearch:
     def run(self, session: Session, *, request: str | None = None) -> SearchResult:
         """Search the rows of a session.
 
-        Errors: `BudgetRefused` when it does not fit; `AlgorithmFailed`, charged, when every candidate fails.
+        Errors: `BudgetExceeded` when it does not fit; `AlgorithmFailed`, charged, when every candidate fails.
         """
         candidates = self._candidates(session.spine.rows.neighbouring)
         with Progress(console=Console(stderr=True), transient=True, disable=not self._progress) as bar:

@@ -26,7 +26,7 @@ class Ledger(Protocol):
 
     Each method is one transaction. Texts must hold no NUL and no lone surrogate, names must not be empty
     (`InvalidParameter`). A dataset that was not opened, an unknown call and a closed ledger raise `LedgerError`.
-    A ledger in a file may raise `LedgerBusy`, with nothing changed.
+    A ledger in a file may raise `LedgerLocked`, with nothing changed.
     """
 
     def open(self, terms: Terms) -> None:
@@ -51,11 +51,11 @@ class Ledger(Protocol):
     ) -> Reservation:
         """Charge the worst price before any data are touched.
 
-        `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the
-        answer can be had again, `origin` what it is asked through (a token of the service, say). `basic` is the sum of
-        its pure epsilons in steps of the basic account, where the dataset has one. Raises `CapReached` (a
-        `BudgetRefused`) if the dataset or the analyst cannot afford the price, and `RequestConflict` if the key belongs
-        to another question.
+        `body` is the question in canonical JSON, `request` a key of the analyst's choice under which the answer can be
+        had again, `origin` what it is asked through (a token of the service, say). `basic` is the sum of its pure
+        epsilons in steps of the basic account, where the dataset has one. Raises `CapReached` (a `BudgetExceeded`) if
+        the dataset or the analyst cannot afford the price, and `RequestConflict` if the key belongs to another
+        question.
 
         The key is reserved with the price: while the reservation is not left (`Reservation.leave`) and its process
         lives, whoever reserves under the key gets `RequestInFlight`, and once it is settled `RequestAnswered`. A call

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Table, bindparam, func, select, update
 
-from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger.entries import Head
 from chary.ledger.ledger import Progress
 from chary.ledger.postgresql.connection import Address, is_address
@@ -117,9 +117,8 @@ def back_up(source: str | Path, to: str | Path) -> Head:
     secret, before it has its name; its owner's rights are needed. A copy is for the day on which the ledger is lost:
     whoever charges it while the ledger lives spends the budget twice. `move` brings it back to a server.
 
-    Errors: `InvalidParameter` where there is no ledger, or a file of that name already; `LedgerBroken` for a ledger on
-    a server that does not verify, or a file that cannot be opened; `LedgerError` for one that was moved.
-    """
+    Errors: `InvalidParameter` where there is no ledger, or a file of that name already; `LedgerCorrupted` for a ledger
+    on a server that does not verify, or a file that cannot be opened; `LedgerError` for one that was moved."""
     if not ledger_exists(source):
         raise InvalidParameter("there is no ledger to copy")
     if not is_address(source):
@@ -141,9 +140,9 @@ def write_rows(old: Connection, new: Connection, head: Head) -> None:
 
 
 def require(verdict: Verification, otherwise: str) -> None:
-    """Raise `LedgerBroken`, with the first of its problems, for a ledger that does not verify."""
+    """Raise `LedgerCorrupted`, with the first of its problems, for a ledger that does not verify."""
     if not verdict.ok:
-        raise LedgerBroken(f"{otherwise}: {verdict.problems[0]}")
+        raise LedgerCorrupted(f"{otherwise}: {verdict.problems[0]}")
 
 
 def _fill(new: Path, store: Transactions, upkeep: Upkeep) -> None:
@@ -152,7 +151,7 @@ def _fill(new: Path, store: Transactions, upkeep: Upkeep) -> None:
         chargeable(old, old.execute(select(chain.c.format)).scalar_one())
         # The copy gets a seal of its own, by which secrets that are gone would not be missed.
         if not upkeep.sealed(old):
-            raise LedgerBroken("the secrets and the chain are of different moments, so there is no copy")
+            raise LedgerCorrupted("the secrets and the chain are of different moments, so there is no copy")
         write_rows(old, copy, store.bookmark.read(old))
         require(audit(SqliteUpkeep(), copy, None), "the copy does not verify, so there is none")
 
@@ -185,7 +184,7 @@ def move(
 
     Calls that are reserved and not settled raise `LedgerError`, unless `with_open_calls`: they stay charged for ever,
     because whoever runs them cannot settle them any more. Errors: `InvalidParameter` where there is no source or
-    already something else at the target, `LedgerBroken` for a source that does not verify.
+    already something else at the target, `LedgerCorrupted` for a source that does not verify.
     """
     if not ledger_exists(source):
         raise InvalidParameter("there is no ledger to move")
@@ -250,5 +249,5 @@ def _activate(store: Transactions, head: Head) -> None:
     """Let the target be charged; once it is, nothing changes."""
     with store.writing() as connection:
         if not holds(connection, head):
-            raise LedgerBroken("what is at the target is not the ledger that moved there, or an older copy of it")
+            raise LedgerCorrupted("what is at the target is not the ledger that moved there, or an older copy of it")
         activate(connection)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from chary.amounts import LIMIT, Accounts, Amount, Basic
-from chary.errors import BudgetRefused, InvalidParameter, LedgerBroken, LedgerError, LedgerMismatch
+from chary.errors import BudgetExceeded, InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch
 from chary.ledger.claims import Claim
 
 # Records of a ledger: terms, balances, calls and reservations, with checks of whatever may be written into one.
@@ -78,20 +78,20 @@ class CallRecord:
 
     @property
     def question(self) -> dict[str, Any]:
-        """What was asked; `LedgerBroken` where that is no JSON object, which no session writes."""
+        """What was asked; `LedgerCorrupted` where that is no JSON object, which no session writes."""
         return self._object(self.body, "question")
 
     @property
     def outcome(self) -> Any:
-        """The public answer, None without one; `LedgerBroken` where that is damaged, or no JSON."""
+        """The public answer, None without one; `LedgerCorrupted` where that is damaged, or no JSON."""
         if self.damage:
-            raise LedgerBroken(f"call {self.number}: {self.damage}")
+            raise LedgerCorrupted(f"call {self.number}: {self.damage}")
         return self._json("null" if self.answer is None else self.answer, "answer")
 
     def _object(self, text: str, name: str) -> dict[str, Any]:
         found = self._json(text, name)
         if not isinstance(found, dict):
-            raise LedgerBroken(f"call {self.number}: its {name} is no JSON object")
+            raise LedgerCorrupted(f"call {self.number}: its {name} is no JSON object")
         return found
 
     def _json(self, text: str, name: str) -> Any:
@@ -99,7 +99,7 @@ class CallRecord:
             return json.loads(text)
         except (ValueError, RecursionError):
             pass
-        raise LedgerBroken(f"call {self.number}: its {name} is no JSON")
+        raise LedgerCorrupted(f"call {self.number}: its {name} is no JSON")
 
     @property
     def charged(self) -> Amount:
@@ -195,7 +195,7 @@ class RequestUnanswered(LedgerError):  # noqa: N818
     """The ledger has no answer under this request key, and was only to be read: nothing was asked or charged."""
 
 
-class CapReached(BudgetRefused):
+class CapReached(BudgetExceeded):
     """A refused reservation: `asked` does not fit into `left` of the `cap` of the "dataset" or the "analyst".
 
     >>> str(CapReached(asked=Amount(5), left=Amount(3), cap="dataset"))

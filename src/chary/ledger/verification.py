@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, bindparam, case, func, li
 from sqlalchemy.exc import DatabaseError
 
 from chary.amounts import Basic
-from chary.errors import LedgerBroken
+from chary.errors import LedgerCorrupted
 from chary.ledger.accounts import Account, Books
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
 from chary.ledger.ledger import Progress
@@ -198,27 +198,27 @@ _NONE: Totals = (0, 0, 0, 0)
 
 
 def check(upkeep: Upkeep, connection: Connection) -> None:
-    """Raise `LedgerBroken` if numbering, totals, or the end of the chain are wrong.
+    """Raise `LedgerCorrupted` if numbering, totals, or the end of the chain are wrong.
 
     Another format raises `LedgerError`. A change further back that leaves all sums alone is found by `verify`.
     """
     try:
         head = connection.execute(select(chain.c.format, chain.c.entries, chain.c.head)).one_or_none()
         if head is None:
-            raise LedgerBroken("the head of the chain is missing")
+            raise LedgerCorrupted("the head of the chain is missing")
         chargeable(connection, head.format)
         _check_entries(connection, head.entries)
         _check_calls(connection)
         _check_accounts(connection)
         _check_tail(connection, head.head)
         if not upkeep.sealed(connection):
-            raise LedgerBroken("the secrets and the chain are of different moments")
+            raise LedgerCorrupted("the secrets and the chain are of different moments")
     except UNREADABLE as error:
         if _engine_s_own(error):
             raise
         # An honest sum never overflows: every cap is at most 2^62.
         told = "the sums of the ledger overflow" if _overflown(error) else "rows of the ledger cannot be read"
-        raise LedgerBroken(told) from None
+        raise LedgerCorrupted(told) from None
 
 
 def _engine_s_own(error: Exception) -> bool:
@@ -236,13 +236,13 @@ def _overflown(error: Exception) -> bool:
 def _check_entries(connection: Connection, recorded: int) -> None:
     row = connection.execute(_sums_of_entries).one()
     if not row[0] == row[1] == recorded:
-        raise LedgerBroken("the numbering of the entries has a gap, or entries are missing at the end")
+        raise LedgerCorrupted("the numbering of the entries has a gap, or entries are missing at the end")
     # Some engines sum whole numbers up to decimal ones.
     high_main, low_main, high_delta, low_delta = (int(each) for each in row[2:])
     spent = [high_main * _HALF + low_main, high_delta * _HALF + low_delta]
     totals = connection.execute(_totals_of_datasets).all()
     if spent != [sum(each.spent_main for each in totals), sum(each.spent_delta for each in totals)]:
-        raise LedgerBroken("the running totals are not the sums of the entries")
+        raise LedgerCorrupted("the running totals are not the sums of the entries")
 
 
 def _check_calls(connection: Connection) -> None:
@@ -266,10 +266,10 @@ def _check_accounts(connection: Connection) -> None:
     for row in connection.execute(_accounts_of_datasets):
         account = Basic(row.capacity_basic, row.spent_basic, bool(row.alone))
         if row.alone not in (0, 1) or not account.sound(row.spent_main <= row.capacity_main):
-            raise LedgerBroken("a dataset has spent more than its accounts hold")
+            raise LedgerCorrupted("a dataset has spent more than its accounts hold")
         # An account that is closed holds one step more than its capacity, whatever came since.
         if account.fits(0) and account.spent != added.get(row.name, 0) - back.get(row.name, 0):
-            raise LedgerBroken("the running total of a basic account is not the sum of its calls")
+            raise LedgerCorrupted("the running total of a basic account is not the sum of its calls")
 
 
 def _check_tail(connection: Connection, head: str) -> None:
@@ -277,10 +277,10 @@ def _check_tail(connection: Connection, head: str) -> None:
     previous = GENESIS if len(rows) <= TAIL else rows.pop(0).hash
     for row in rows:
         if seal(previous, entry_of(row)) != row.hash:
-            raise LedgerBroken(f"the hash chain breaks at entry {row.number}")
+            raise LedgerCorrupted(f"the hash chain breaks at entry {row.number}")
         previous = row.hash
     if previous != head:
-        raise LedgerBroken("the chain does not end in the recorded head")
+        raise LedgerCorrupted("the chain does not end in the recorded head")
 
 
 def _plus(left: Totals, right: Totals) -> Totals:
@@ -289,7 +289,7 @@ def _plus(left: Totals, right: Totals) -> Totals:
 
 def _same(sums: Totals, recorded: Totals, whose: str) -> None:
     if sums != recorded:
-        raise LedgerBroken(f"the running totals of {whose} are not the sums of its calls")
+        raise LedgerCorrupted(f"the running totals of {whose} are not the sums of its calls")
 
 
 # The full verification of a ledger in SQL: streams the entries and compares every derived row with them.
@@ -354,7 +354,7 @@ def _read(found: Audit, page: list[AnyRow]) -> Expected:
     for row in page:
         try:
             entry = entry_of(row)
-        except LedgerBroken as error:
+        except LedgerCorrupted as error:
             found.skip(row.number, str(error), row.hash)
             continue
         held = found.books.open.get(entry.call)
@@ -417,16 +417,16 @@ def _accounts(connection: Connection, found: Audit) -> dict[str, Account]:
     for row in connection.execute(select(datasets)):
         try:
             accounts[row.name] = account_of(row)
-        except (LedgerBroken, ValueError):
+        except (LedgerCorrupted, ValueError):
             found.report(f"dataset {row.name!r}: its row is damaged")
     for row in connection.execute(select(analysts)):
         try:
             accounts[row.dataset].analysts[row.analyst] = purse_of(row)
-        except (KeyError, LedgerBroken, ValueError):
+        except (KeyError, LedgerCorrupted, ValueError):
             found.report(f"analyst {row.analyst!r} of dataset {row.dataset!r}: the row is damaged or astray")
     for row in connection.execute(select(tallies)):
         try:
             accounts[row.dataset].tallies[row.kind] = count_of(row)
-        except (KeyError, LedgerBroken, ValueError):
+        except (KeyError, LedgerCorrupted, ValueError):
             found.report(f"tally {row.kind!r} of dataset {row.dataset!r}: the row is damaged or astray")
     return accounts

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from chary.errors import InvalidParameter, LedgerBroken, LedgerError
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger.entries import Head
 from chary.ledger.sqlite.files import BESIDE
 
@@ -35,7 +35,7 @@ class Witness:
         self.path = Path(path).absolute()
 
     def read(self) -> Head | None:
-        """The witnessed head; None if there is no file, `LedgerBroken` if there is one that cannot be read."""
+        """The witnessed head; None if there is no file, `LedgerCorrupted` if there is one that cannot be read."""
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
@@ -46,7 +46,7 @@ class Witness:
             raise LedgerError(f"{self.path} is no witness: name another file, or move this one away")
         heads = _heads(text)
         if not heads:
-            raise LedgerBroken("the witness is damaged: make a new one by `chary ledger head FILE --witness PATH`")
+            raise LedgerCorrupted("the witness is damaged: make a new one by `chary ledger head FILE --witness PATH`")
         return max(heads)
 
     def start(self, head: Head) -> None:
@@ -136,22 +136,22 @@ class Bookmark:
         self._told: Head | None = None
 
     def follow(self, connection: Connection) -> None:
-        """Raise `LedgerBroken` unless the ledger goes on from what was seen before."""
+        """Raise `LedgerCorrupted` unless the ledger goes on from what was seen before."""
         self.go_on(self.read(connection), hash_at(connection, self.seen.entries))
 
     def go_on(self, now: Head, then: str | None) -> None:
         """Remember the head, unless the entry that was seen last has another hash by now or is gone."""
         if self.seen != Head() and then != self.seen.hash:
-            raise LedgerBroken("the ledger was replaced by an older or another copy while it was open")
+            raise LedgerCorrupted("the ledger was replaced by an older or another copy while it was open")
         self.seen = now
 
     def read(self, connection: Connection) -> Head:
         """The head as it is now."""
         found = raw(connection).execute(_HEAD).fetchone()
         if found is None:
-            raise LedgerBroken("the head of the chain is missing")
+            raise LedgerCorrupted("the head of the chain is missing")
         if tuple(map(type, found)) != (int, str):
-            raise LedgerBroken("the head of the chain is damaged")
+            raise LedgerCorrupted("the head of the chain is damaged")
         return Head(*found)
 
     def move(self, head: Head) -> None:
@@ -176,7 +176,7 @@ class Bookmark:
                 "`chary ledger head FILE --witness PATH`"
             )
         elif not holds(connection, witnessed):
-            raise LedgerBroken(
+            raise LedgerCorrupted(
                 f"this ledger is an older or another copy: it has {head.entries} entries and does not hold the "
                 f"witnessed entry {witnessed.entries}"
             )

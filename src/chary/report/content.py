@@ -76,7 +76,7 @@ class PublicLedger:
 def findings_in(ledger: Ledger, terms: Terms, run: int | None = None) -> Findings:
     """What was published of a dataset, or by the questions to one run, from its ledger alone: as of its session.
 
-    Errors: `UnknownHeld` for a call that opened no run.
+    Errors: `NotWithheld` for a call that opened no run.
     """
     return told_so_far(Rebuilder.of(ledger, terms).spine, run)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chary.charts import writable
-from chary.errors import InvalidParameter, LedgerBroken
+from chary.errors import InvalidParameter, LedgerCorrupted
 from chary.ledger import Ledger, ledger_exists, open_ledger
 from chary.ledger.entries import head_of, now
 from chary.numbers import Number, probability
@@ -108,7 +108,7 @@ def report(
     hits one that holds for all hits of their dataset at once. `tell` is told what is done, how far, and of how much.
 
     Errors: `InvalidParameter` for a confidence outside (0, 1), a missing file and a dataset that is not there;
-    `LedgerError` for a file that is no ledger; `LedgerBroken` for a ledger that does not verify, of which nothing
+    `LedgerError` for a file that is no ledger; `LedgerCorrupted` for a ledger that does not verify, of which nothing
     should be published.
 
     >>> import chary, pyarrow as pa
@@ -138,7 +138,7 @@ def _report(
 ) -> PublicReport:
     verdict = ledger.verify(lambda done, total: tell("checking entries", done, total))
     if not verdict.ok:
-        raise LedgerBroken(f"the ledger does not verify, so nothing of it is published: {verdict.problems[0]}")
+        raise LedgerCorrupted(f"the ledger does not verify, so nothing of it is published: {verdict.problems[0]}")
     held = {terms.name: terms for terms in ledger.datasets()}
     if not held or (dataset is not None and dataset not in held):
         named = "no dataset" if dataset is None else f"no dataset {dataset!r}"

@@ -19,7 +19,7 @@ from chary.core.versions import Follower
 from chary.data import CSV, EntryLimit, Neighbouring, Relation, Rows, RowTable, Series
 from chary.data.source import Folder
 from chary.data.source import is_address as is_table_address
-from chary.errors import InvalidParameter, LedgerBroken, LedgerError, LedgerMismatch, OwnerWarning
+from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
 from chary.filters import Budget, ExactFilter, Filter, Listing, PureFilter, RenyiFilter, restore
 from chary.ledger import Ledger, MemoryLedger, Terms, ledger_exists, open_ledger
 from chary.ledger.postgresql.connection import is_address
@@ -55,7 +55,7 @@ class Place:
         if ledger_exists(self.ledger):
             return False
         if self.witness is not None and Path(self.witness).exists():
-            raise LedgerBroken("the ledger is gone, its witness is there: restore the newest copy of the ledger")
+            raise LedgerCorrupted("the ledger is gone, its witness is there: restore the newest copy of the ledger")
         return is_address(self.ledger) or self._has_folder(file_of(self.ledger))
 
     def _has_folder(self, file: Path) -> bool:

@@ -365,8 +365,8 @@ class Session(Verbs, Growing):
 
     Guarantee: all answers to all analysts together, whatever they ask and however often the session is reopened, are
     (epsilon, delta)-DP for every privacy unit under the neighbouring relation of the session (see `statement`).
-    A call that cannot be right raises before anything is charged; one that does not fit raises `BudgetRefused`; one
-    that fails in the engine (`EngineFailure`) stays charged.
+    A call that cannot be right raises before anything is charged; one that does not fit raises `BudgetExceeded`; one
+    that fails in the engine (`EngineError`) stays charged.
 
     Every asking method takes `request=`: a key of your choice under which a repeated request (after a crash, say)
     returns the stored answer for free; the same key with another question raises `RequestConflict`. A key is taken
@@ -380,7 +380,7 @@ class Session(Verbs, Growing):
 
         Guarantee: that of the call; it is reserved before anything is read and settled before it is answered. Under a
         `request` key that came before the stored answer is returned for free; the same key with another question raises
-        `RequestConflict`. Errors: `BudgetRefused` for a call that does not fit, untouched; those of the call.
+        `RequestConflict`. Errors: `BudgetExceeded` for a call that does not fit, untouched; those of the call.
         """
         answer: AnswerT = asked(call).perform(self.spine, request)
         return answer
@@ -422,7 +422,7 @@ class Session(Verbs, Growing):
     def resume(self, call: int, *, bring: Any = None, follow: bool = False) -> Run[Any, Any]:
         """Go on with a run, also after a restart; nothing is charged.
 
-        `bring` is what no ledger can hold: the black box of a schedule. Errors: `UnknownHeld` for a call that opened no
+        `bring` is what no ledger can hold: the black box of a schedule. Errors: `NotWithheld` for a call that opened no
         run of this dataset.
         """
         return self._followed(resumed(self.spine, call, bring), follow)
@@ -499,7 +499,7 @@ def findings(session: Session, *, run: int | None = None) -> Findings:
     Nothing is read or charged: it is worked out from the ledger. `findings(session).intervals(simultaneous=True)` hold
     for the whole ledger at once, wherever one stops; see `chary.accounting.Findings`. Left out is what published no
     value with known noise, such as outcomes of algorithms, and quantiles, running counts and answers of public weights.
-    Errors: `UnknownHeld` for a call that opened no run.
+    Errors: `NotWithheld` for a call that opened no run.
     """
     return told_so_far(session.spine, run)
 

@@ -11,7 +11,7 @@ from chary.calls.schedules import RunSchedule
 from chary.calls.weights import AskSparseWeights
 from chary.core.charges import accounts_of, spent_of
 from chary.data import Neighbouring, Relation
-from chary.errors import LedgerBroken
+from chary.errors import LedgerCorrupted
 from chary.filters import Budget, Filter
 from chary.ledger import CallRecord, Ledger
 from chary.numbers import EVERY_CHARGED, MISSES_ENDED, counted, plain
@@ -74,7 +74,7 @@ def readable(what: Callable[[], T], otherwise: T, damage: list[str]) -> T:
     """A part of a call, or another value and what is wrong with it."""
     try:
         return what()
-    except LedgerBroken as error:
+    except LedgerCorrupted as error:
         damage.append(str(error))
         return otherwise
 

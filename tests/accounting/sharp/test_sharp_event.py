@@ -8,7 +8,7 @@ import pytest
 
 from chary.accounting import Event, Joint, Pure, Repeated, ZeroConcentrated
 from chary.accounting.sharp_tests import SharpTest
-from chary.errors import NoPrice
+from chary.errors import NotPriced
 from chary.filters import Budget, ExactFilter, PureFilter, RenyiFilter
 from tests.accounting.sharp.test_sharp_adversaries import neighbours
 
@@ -44,7 +44,7 @@ def test_above_its_order_it_has_no_price(test):
     order = Fraction(test.order) * Fraction(1001, 1000)
     assert test.hit_price_up(order) is None
     assert test.miss_price_up(order) == 0
-    with pytest.raises(NoPrice, match="epsilon="):
+    with pytest.raises(NotPriced, match="epsilon="):
         test.log_moment_up(order)
 
 
@@ -65,13 +65,13 @@ def test_a_renyi_filter_charges_hits_and_what_misses_were_priced():
 
 
 def test_a_renyi_filter_of_a_higher_order_refuses():
-    with pytest.raises(NoPrice, match="order 19"):
+    with pytest.raises(NotPriced, match="order 19"):
         RenyiFilter(BUDGET, Fraction(19)).price(TESTS[0])
 
 
 @pytest.mark.parametrize("filter_", [PureFilter(BUDGET), ExactFilter(BUDGET, Fraction(1, 50))], ids=lambda f: f.kind)
 def test_other_filters_name_what_to_ask_instead(filter_):
-    with pytest.raises(NoPrice, match="ask with epsilon= for a Laplace test"):
+    with pytest.raises(NotPriced, match="ask with epsilon= for a Laplace test"):
         filter_.price(TESTS[0])
 
 

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from chary import Algorithm, AlgorithmFailed, Budget, BudgetRefused, InvalidParameter, UnknownHeld, count
+from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, NotWithheld, count
 from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
 from chary.calls import Disclosure, Extend, PublishIf, Revise, When
@@ -94,7 +94,7 @@ def test_it_is_held_over_a_restart_and_repeated(opened, tmp_path):
     shown = again.ask(Extend(held.held, when=ALWAYS), request="two")
     assert shown.value == [3, "a"]
     assert again.ask(Extend(held.held, when=ALWAYS), request="two") == shown
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         shown.extend(when=ALWAYS)
     assert again.spine.ledger.secret(held.held) is None
 
@@ -120,7 +120,7 @@ def test_an_outcome_without_room_is_a_hit_that_failed(session):
         with pytest.raises(AlgorithmFailed):
             session.ask(asked, request="long")
     assert spent(session) == hit(session, Targeted("0.01"))
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         session.ask(Extend(session.history[0].call, when=ALWAYS))
     assert session.ask(PublishIf(fixed("x" * 99), when=ALWAYS, room=100)).value == "x" * 99
     assert not session.ask(PublishIf(fixed("x" * 98), when=NEVER, room=100)).published
@@ -142,7 +142,7 @@ def test_an_extension_that_fails_is_charged_and_ends_what_was_held(session):
             session.ask(Extend(held.held, when=When("raises", raises)), request="monday")
         assert not shows_data(error_texts(failed.value))
     assert spent(session) == hit(session, Targeted("0.01"))
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         held.extend(when=ALWAYS)
 
 
@@ -177,7 +177,7 @@ def test_an_extension_that_does_not_fit_keeps_what_is_held(session):
     while session.quote(again).fits:
         session.ask(again)
     before = spent(session)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         held.extend(when=ALWAYS)
     assert spent(session) == before
     assert session.spine.ledger.secret(held.held) is not None
@@ -187,13 +187,13 @@ def test_only_what_such_a_call_holds_is_extended(session):
     released = session.release_if(count(), above=10**9, epsilon="0.01")
     published = session.ask(PublishIf(fixed(7), when=NEVER))
     for call in (Extend(released.held, when=ALWAYS), Revise(published.held, above=1), Extend(99, when=ALWAYS)):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.ask(call)
     assert len(session.history) == 2
     copied = pickle.loads(pickle.dumps(published))
     assert copied == published
     for without in (copied, Disclosure(1, None, False, 1)):
-        with pytest.raises(UnknownHeld, match="Extend"):
+        with pytest.raises(NotWithheld, match="Extend"):
             without.extend(when=ALWAYS)
 
 

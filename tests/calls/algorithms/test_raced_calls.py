@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NoPrice, count
+from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
 from chary.calls import Between, Boundary, Classify, Compute, Decide, Race, Test, Twice, When
 from chary.calls import compute as racing
@@ -301,7 +301,7 @@ def test_it_is_asked_under_the_exact_filter(opened):
     assert (spent(session).main, counters(session, race)) == (opening, [hit(session, menu[0].event), 0])
     race.ask(letters("b", "0.02"), targets={"a": {"prior": "b"}, "b": {"target": ["b"], "q": "0.3"}})
     assert spent(session).main - opening == min(hit(session, menu[0].event), hit(session, menu[1].event))
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         race.ask(letters("b", "0.05"), targets={"a": {}, "b": {"prior": "b"}})
 
 

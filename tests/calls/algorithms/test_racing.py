@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NoPrice, UnknownHeld
+from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, NotWithheld
 from chary import upcasting as race_repair
 from chary.accounting import BestOf, Targeted
 from chary.amounts import Amount
@@ -263,14 +263,14 @@ def test_a_prior_for_each_target(session, priors):
 def test_an_unknown_opening(session):
     session.ask(Compute(fixed(1)))
     for number in (1, session.history[0].call, 99, "x"):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.resume(number)
 
 
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=1)}, {"filter": "exact", "grain": "0.02"}])
 def test_other_filters_have_no_price_for_it(opened, options):
     session = opened(**options)
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         session.start(Race(["a", "b"]))
     assert spent(session) == Amount(0)
 
@@ -284,5 +284,5 @@ def test_an_interrupted_opening_holds_nothing(opened):
     with pytest.raises(KeyboardInterrupt):
         session.start(Race(["a", "b"]))
     number = session.history[0].call
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         session.resume(number).ask(fixed(1), priors={"a": 1, "b": 1})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chary import Algorithm, Budget, InvalidParameter, NoPrice, count, total
+from chary import Algorithm, Budget, InvalidParameter, NotPriced, count, total
 from chary.calls import Track
 from chary.core.plan import Touched
 from chary.noise import Seeded
@@ -105,5 +105,5 @@ def test_what_says_nothing_or_too_much_is_refused(options, told):
 
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=1)}, {"filter": "exact", "grain": "0.05"}])
 def test_other_filters_name_the_alternative(opened, options):
-    with pytest.raises(NoPrice, match="ask with epsilon="):
+    with pytest.raises(NotPriced, match="ask with epsilon="):
         opened(**({"budget": DELTA} | options)).ask(Track(count(), step=5, hits=5))

@@ -3,7 +3,7 @@
 import pytest
 
 import chary
-from chary import Algorithm, Budget, InvalidParameter, NoPrice, RequestConflict, count
+from chary import Algorithm, Budget, InvalidParameter, NotPriced, RequestConflict, count
 from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Compute, Race, Schedule, Select, Top, Track, Twice
@@ -106,7 +106,7 @@ def test_a_target_of_every_outcome_is_paid_like_none(session):
 
 def test_a_rho_needs_a_delta():
     with chary.open(visits(), **REPLACED, budget=Budget(epsilon=1), ledger=":memory:") as opened:
-        with pytest.raises(NoPrice):
+        with pytest.raises(NotPriced):
             opened.ask(Compute(told()))
         assert opened.history == []
 

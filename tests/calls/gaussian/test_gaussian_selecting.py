@@ -12,7 +12,7 @@ import pytest
 import scipy.special
 
 import chary
-from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean, total
 from chary.accounting import (
     Concentrated,
     ExPost,
@@ -28,7 +28,7 @@ from chary.calls import gaussian_runs as gaussian_steps
 from chary.calls import gaussian_runs as threshold_runs
 from chary.calls.choices import Gaps
 from chary.calls.gaussian_runs import RunState
-from chary.errors import LedgerBusy, RequestConflict
+from chary.errors import LedgerLocked, RequestConflict
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise import Seeded
 from chary.noise.gaussian import Deviate
@@ -181,9 +181,9 @@ def test_a_maximum_of_a_series():
 
 def test_a_refused_maximum_says_what_would_fit(pure):
     session = pure()
-    with pytest.raises(BudgetRefused, match="would fit"):
+    with pytest.raises(BudgetExceeded, match="would fit"):
         session.ask(NoisyMax(BY_CLINIC, low=0, high=100, epsilon=2))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(NoisyMax(BY_CLINIC, low=0, high=100, noise="0.5"))
     assert session.history == []
 
@@ -227,7 +227,7 @@ def test_without_noise_a_run_ends_at_the_first_value_above(opened, place):
         assert (run.state.steps, run.state.told) == (1, "running")
         assert run.ask(count()).value is True
         assert (run.state.steps, run.state.told) == (2, "halted at step 2")
-        with pytest.raises(UnknownHeld, match="halted at step 2"):
+        with pytest.raises(NotWithheld, match="halted at step 2"):
             run.ask(count())
     with session.start(AboveThreshold(**(terms | {"threshold": 45, "high": 30}))) as run:
         assert run.ask(count()).value is False
@@ -274,7 +274,7 @@ def test_a_budget_for_so_many_steps_stops_exactly_there(pure, scripted, steps):
     assert run.state.told.startswith(f"stopped: the budget cannot pay for step {steps + 1}")
     touched.clear()
     before = spent(session)
-    with pytest.raises(BudgetRefused, match=f"cannot pay for step {steps + 1} ") as caught:
+    with pytest.raises(BudgetExceeded, match=f"cannot pay for step {steps + 1} ") as caught:
         run.ask(count())
     assert not shows_data(error_texts(caught.value))
     assert (touched, spent(session), run.state.steps, len(scripted)) == (["asked"], before, steps, 1)
@@ -286,7 +286,7 @@ def test_a_stopped_run_goes_on_when_there_is_room_again(pure, scripted):
     session.set_share("analyst", 0)
     run = session.start(AboveThreshold(**TERMS))
     scripted += [False, False]
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         run.ask(count())
     session.set_share("analyst", 1)
     assert run.ask(count()).value is False
@@ -376,7 +376,7 @@ def test_filters_price_the_loss_as_known_afterwards(opened, scripted, budget):
 @pytest.mark.parametrize("menu", [{"grain": "0.02"}, {"menu": [Pure("0.1"), Pure("0.5")]}])
 def test_the_exact_filter_opens_no_run(opened, menu):
     session = opened(filter="exact", **menu)
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         session.start(AboveThreshold(**TERMS))
     assert session.history == []
 
@@ -454,7 +454,7 @@ def test_a_watch_tests_as_many_keys_as_can_be_paid_for(pure, scripted):
     found = run.ask(BY_CLINIC)
     assert (found.key, found.tested, found.untested) == (None, 2, (("east",),))
     assert session.history[-1].tests == 2
-    with pytest.raises(BudgetRefused, match="step 3"):
+    with pytest.raises(BudgetExceeded, match="step 3"):
         run.ask(BY_CLINIC)
     assert len(scripted) == 1
 
@@ -579,7 +579,7 @@ def test_an_interrupted_opening_is_no_run(opened):
     session = opened(on_step=stop)
     with pytest.raises(KeyboardInterrupt):
         session.start(AboveThreshold(**TERMS))
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         session.resume(session.history[0].call).ask(count())
 
 
@@ -591,7 +591,7 @@ def test_threads_take_turns(opened, monkeypatch):
     def ask(_):
         try:
             return run.ask(count())
-        except LedgerBusy:
+        except LedgerLocked:
             return None
 
     with ThreadPoolExecutor(4) as pool:
@@ -651,7 +651,7 @@ def test_what_opened_no_run_is_none(pure):
     session = pure()
     session.release(count(), epsilon="0.01")
     for call in (1, 2, 999, 0, -1, "x", True):
-        with pytest.raises((UnknownHeld, InvalidParameter)):
+        with pytest.raises((NotWithheld, InvalidParameter)):
             session.resume(call)
 
 
@@ -741,7 +741,7 @@ def test_a_run_by_hits_stops_where_no_hit_fits(opened, scripted):
     run = session.start(AboveThreshold(**DECLARED))
     session.set_share("analyst", session.spent.share + 1e-9)
     assert "cannot pay for step 1" in run.state.told
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         run.ask(BY_CLINIC)
     session.set_share("analyst", 1)
     scripted += [False] * 3
@@ -777,9 +777,9 @@ def test_losses_are_charged_where_they_are_cheaper_or_hits_have_no_price(opened,
     session = opened(budget=Budget(epsilon=9, delta=1e-6))
     session.start(AboveThreshold(**rough))
     assert spent(session).main == 0
-    with pytest.raises(NoPrice, match="more noise"):
+    with pytest.raises(NotPriced, match="more noise"):
         session.start(AboveThreshold(**rough, charged="hits"))
-    with pytest.raises(NoPrice, match="with a delta"):
+    with pytest.raises(NotPriced, match="with a delta"):
         pure().start(AboveThreshold(**DECLARED, charged="hits"))
     assert spent(pure()).main == 0
     with pytest.raises(InvalidParameter, match="sensitivity"):

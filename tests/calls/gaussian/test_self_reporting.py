@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean, total
 from chary.accounting import Approximate, Pure
 from chary.accounting.gaussian_runs import NOTHING_TOLD
 from chary.amounts import MAIN_STEPS
 from chary.calls import SelfReporting
 from chary.calls.gaussian_runs import ReportingProgress
-from chary.errors import LedgerBusy
+from chary.errors import LedgerLocked
 from chary.mechanisms.gaussian import GaussianThreshold
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, error_texts, shows_data, spent
@@ -143,7 +143,7 @@ def test_where_the_total_ends_nothing_is_touched(pure, scripted):
     assert run.state.told == STOPPED
     before = spent(session)
     touched.clear()
-    with pytest.raises(BudgetRefused, match="cannot pay for another test") as caught:
+    with pytest.raises(BudgetExceeded, match="cannot pay for another test") as caught:
         run.ask(count())
     assert (touched, spent(session)) == (["asked"], before)
     assert not shows_data(error_texts(caught.value))
@@ -157,12 +157,12 @@ def test_runs_stop_where_the_session_cannot_pay_and_go_on_when_it_can(pure, scri
     assert 0 < found.tested < 50
     assert run.state.told == STOPPED
     assert spent(session).main <= session.spine.filter.capacity.main
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         run.ask(count())
     other = pure(1)
     run = other.start(runs_of(1))
     other.set_share("analyst", 0)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         run.ask(BY_CLINIC)
     other.set_share("analyst", 1)
     assert run.ask(BY_CLINIC).tested == 3
@@ -216,7 +216,7 @@ def test_tests_at_the_same_time_are_one_after_another(pure):
     def ask(_):
         try:
             return run.ask(count("age < 0")).value
-        except LedgerBusy:
+        except LedgerLocked:
             return None
 
     with ThreadPoolExecutor(4) as pool:
@@ -259,9 +259,9 @@ def test_an_opening_that_was_interrupted_keeps_no_threshold(pure, monkeypatch):
     session = pure()
     run = session.start(runs_of())
     monkeypatch.setattr(session.spine.ledger, "secret", lambda number: None)
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         run.state  # noqa: B018
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         session.resume(run.call)
 
 
@@ -326,5 +326,5 @@ def test_rules_that_say_too_much_or_too_little_are_refused(wrong):
 
 
 def test_a_delta_that_was_not_set_aside_has_no_price(opened):
-    with pytest.raises(NoPrice, match="set aside"):
+    with pytest.raises(NotPriced, match="set aside"):
         opened().start(runs_of("0.5", **WITH_DELTA, stop="renyi"))

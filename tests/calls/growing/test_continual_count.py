@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from chary import UnknownHeld
+from chary import NotWithheld
 from chary.accounting import ZeroConcentrated
 from chary.calls import ContinualCount
 from tests.calls.growing.continual_streams import EXACT, STARVED, WARDS, exactly, rows, streams
@@ -83,7 +83,7 @@ def test_an_interrupted_opening_keeps_nothing(grown):
     with pytest.raises(Stop):
         session.start(ContinualCount(steps=9, epsilon="0.1"))
     stop.armed = False
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         session.resume(session.history[-1].call)
 
 

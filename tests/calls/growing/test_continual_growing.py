@@ -6,7 +6,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from chary import BudgetRefused, LedgerMismatch, SchemaMismatch
+from chary import BudgetExceeded, LedgerMismatch, SchemaMismatch
 from chary.calls import ContinualCount
 from chary.ledger import SecretMoved
 from chary.noise import Seeded
@@ -26,7 +26,9 @@ def test_used_up_steps_are_refused_with_what_to_call_and_appending_goes_on(grown
     told = counting.state.results
     assert [(step.step, step.size) for step in told] == [(1, 100), (2, 110)]
     before = len(session.history)
-    with pytest.raises(BudgetRefused, match=r"all 2 steps .* session\.start\(ContinualCount\(\.\.\., steps=\.\.\.\)\)"):
+    with pytest.raises(
+        BudgetExceeded, match=r"all 2 steps .* session\.start\(ContinualCount\(\.\.\., steps=\.\.\.\)\)"
+    ):
         counting.ask()
     session.append(rows(110, 120))
     assert len(session.history) == before

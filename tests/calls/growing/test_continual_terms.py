@@ -3,7 +3,7 @@
 import pytest
 
 import chary
-from chary import Budget, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count
+from chary import Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
 from chary.calls import ContinualCount, RunningCounts
 from tests.calls.growing.continual_streams import WARDS, streams
 from tests.session.kit import USUAL, visits
@@ -69,7 +69,7 @@ def test_only_an_opening_is_gone_on_with(grown):
     released = session.release(count(), epsilon="0.1")
     assert session.resume(counting.call).state.steps == 9
     for call in (released.call, 99):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.resume(call)
 
 
@@ -83,5 +83,5 @@ def test_a_count_by_keys_is_a_table(grown):
 
 
 def test_rho_needs_a_delta(grown):
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         grown(budget=Budget(epsilon=1)).start(ContinualCount(steps=9, rho="0.01"))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from chary import Budget, BudgetRefused, count, mean, total
+from chary import Budget, BudgetExceeded, count, mean, total
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import half_width
 from chary.calls import GrowingSparse
-from chary.errors import InvalidParameter, InvalidQuery, NoPrice
+from chary.errors import InvalidParameter, InvalidQuery, NotPriced
 from tests.calls.growing.growing_sparse_kit import more
 
 BUDGET = Budget(epsilon=1, delta=1e-6)
@@ -47,7 +47,7 @@ def test_it_ends_after_its_rounds(rows):
     run = growing(session, hits=10, rounds=2)
     assert [bool(run.ask(count(where))) for where in (None, "age > 200", None)] == [True, False, True]
     assert run.state.left == 0
-    with pytest.raises(BudgetRefused, match="have ended"):
+    with pytest.raises(BudgetExceeded, match="have ended"):
         run.ask(count())
     assert session.spent.share == pytest.approx(0.2)
 
@@ -125,5 +125,5 @@ def test_what_cannot_be_asked_is_refused_and_free(rows):
 
 def test_other_filters_have_no_price_for_sharp_tests(rows):
     session = rows(budget=Budget(epsilon=1), filter="pure")
-    with pytest.raises(NoPrice, match="epsilon="):
+    with pytest.raises(NotPriced, match="epsilon="):
         growing(session, hits=3)

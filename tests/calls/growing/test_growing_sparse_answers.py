@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, count, mean, total
+from chary import Budget, BudgetExceeded, count, mean, total
 from chary.accounting import Pure, error_up
 from chary.accounting.growing_rounds import growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import reach
@@ -15,7 +15,7 @@ from chary.amounts import Amount
 from chary.calls import GrowingSparse
 from chary.calls.growing_tests import AskGrowingSparse, BeginRound, GrowingRoundState, OneRound, OpenGrowingSparse
 from chary.core.plan import Touched
-from chary.errors import InvalidParameter, InvalidQuery, LedgerError, NoPrice, UnknownHeld
+from chary.errors import InvalidParameter, InvalidQuery, LedgerError, NotPriced, NotWithheld
 from chary.filters import Price
 from chary.noise import Seeded
 from tests.calls.growing.growing_sparse_kit import PURE, ROW, more, state
@@ -230,7 +230,7 @@ def test_a_table_without_rows_or_one_that_shrank_is_refused(rows):
 
 def test_a_filter_without_a_price_for_rounds_refuses_the_opening(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), filter="exact", grain="0.02")
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         session.start(GrowingSparse(above="0.5", epsilon="0.9"))
     assert session.start(GrowingSparse(above="0.5", epsilon="0.02")).ask(count()).round == 1
 
@@ -239,14 +239,14 @@ def test_only_one_that_is_there_goes_on(rows):
     session = rows()
     session.release(count(), epsilon="0.1")
     for call in (1, 99, "one"):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.resume(call)
     interrupted = rows(on_step=Interruption("ran"))
     with pytest.raises(Stop):
         interrupted.start(GrowingSparse(above="0.5", epsilon="0.1"))
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         interrupted.resume(interrupted.history[0].call)
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         GrowingRoundState.load(None, 3)
     assert interrupted.runs == []
 
@@ -259,7 +259,7 @@ def test_nothing_shows_the_threshold_or_the_data(rows, monkeypatch):
     held = state(session, growing.call)
     assert abs(held.shift) > 1000
     answer = growing.ask(count(), above=-(10**9))
-    with pytest.raises(BudgetRefused) as refused:
+    with pytest.raises(BudgetExceeded) as refused:
         growing.ask(count("cost > 5"))
     with pytest.raises(LedgerError) as moved:
         growing._kept.spine.ledger.call(10**6)

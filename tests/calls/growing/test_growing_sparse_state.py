@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, count
+from chary import Budget, BudgetExceeded, count
 from chary.calls import GrowingSparse
 from chary.calls.growing_tests import AskGrowingSparse, BeginRound, RoundMoved
-from chary.errors import LedgerBusy, RequestConflict
+from chary.errors import LedgerLocked, RequestConflict
 from chary.ledger import SecretMoved
 from tests.calls.growing.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more, state
 from tests.session.interruption_kit import Interruption, Stop, hits_of_threads, in_between
@@ -48,7 +48,7 @@ def test_it_survives_a_restart_in_the_middle_of_a_round(tmp_path):
         assert (hit.round, hit.size, spent(session)) == (2, 200, charged)
         assert again.state.next_epsilon == growing.state._started.terms.epsilon_down(200)
         assert (again.state.left, again.ask(count(), above=ALWAYS).round, again.state.left) == (1, 3, 0)
-        with pytest.raises(BudgetRefused, match="all 3 rounds"):
+        with pytest.raises(BudgetExceeded, match="all 3 rounds"):
             again.ask(count())
 
 
@@ -102,7 +102,7 @@ def test_it_gives_up_when_others_end_every_round(rows, monkeypatch):
 def test_threads_together_pay_each_round_once(rows):
     session = rows()
     growing = session.start(GrowingSparse(above=0, epsilon="0.1", rounds=6))
-    assert hits_of_threads(3, growing, (SecretMoved, LedgerBusy)) == 6
+    assert hits_of_threads(3, growing, (SecretMoved, LedgerLocked)) == 6
     assert (growing.state.rounds, growing.state.left, spent(session).main) == (6, 0, steps("0.6"))
     assert session.spine.ledger.verify().ok
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chary
-from chary import Budget, BudgetRefused, InvalidQuery, count
+from chary import Budget, BudgetExceeded, InvalidQuery, count
 from chary.accounting.growing_rounds import GrowingRounds
 from chary.calls import GrowingSparse, SparseVector
 from chary.noise import Seeded
@@ -132,7 +132,7 @@ def test_whatever_the_order_rounds_begin_end_and_cost_as_in_a_model(deeds, expon
             elif deed in ("miss", "hit", "begin"):
                 ask = growing.ask if deed == "begin" else partial(growing.ask, count(), above=BARS[deed])
                 if (deed == "begin" and is_open) or not (is_open or fits):
-                    with pytest.raises(InvalidQuery if is_open else BudgetRefused):
+                    with pytest.raises(InvalidQuery if is_open else BudgetExceeded):
                         ask()
                     continue
                 ask()
@@ -152,7 +152,7 @@ def test_one_round_ends_it_and_the_refusal_names_the_call_that_opens_another(row
     answer = growing.ask(count(), above=ALWAYS, request="only")
     before = len(session.history)
     for ask in (lambda: growing.ask(count()), growing.ask):
-        with pytest.raises(BudgetRefused, match=r"session\.start\(GrowingSparse\(above=\.\.\."):
+        with pytest.raises(BudgetExceeded, match=r"session\.start\(GrowingSparse\(above=\.\.\."):
             ask()
     assert growing.state.left == 0
     assert growing.ask(count(), above=ALWAYS, request="only") == answer
@@ -170,7 +170,7 @@ def test_an_open_round_goes_on_when_the_budget_cannot_pay_for_another(rows):
     assert not growing.ask(count(), above=NEVER)
     assert growing.ask(count(), above=ALWAYS)
     before = len(session.history)
-    with pytest.raises(BudgetRefused, match=r"growing_sparse_round of epsilon 1 can cost 50 % .* 12\.5 % is left"):
+    with pytest.raises(BudgetExceeded, match=r"growing_sparse_round of epsilon 1 can cost 50 % .* 12\.5 % is left"):
         growing.ask(count(), above=NEVER)
     assert (len(session.history), growing.state.rounds) == (before, 1)
     assert spent(session).main == steps("1.75")
@@ -180,7 +180,7 @@ def test_later_rounds_may_fit_where_earlier_ones_do_not(rows):
     session = rows()
     growing = session.start(GrowingSparse(above="0.5", epsilon=1, exponent=0))
     session.release(count(), epsilon="1.25")
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         growing.ask(count())
     session.append(more(120))
     assert growing.state.left == 1

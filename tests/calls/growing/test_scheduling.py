@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import chary
-from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count
+from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
 from chary.accounting.schedules import EpochRuns, epochs_error
 from chary.amounts import Amount
 from chary.calls import Schedule
@@ -129,7 +129,7 @@ def test_another_black_box_or_law_cannot_go_on(grown):
             session.resume(call, bring=other)
     with pytest.raises(InvalidParameter, match="bring the black box again"):
         session.resume(call)
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         session.resume(session.release(count(), epsilon="0.01").call, bring=told())
 
 
@@ -138,7 +138,7 @@ def test_an_interrupted_opening_is_charged_and_keeps_no_schedule(grown):
     with pytest.raises(Stop):
         session.start(Schedule(WARDS, **SIZES))
     assert session.history[-1].state == "reserved"
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         session.resume(session.history[-1].call, bring=WARDS)
 
 
@@ -226,7 +226,7 @@ def test_a_schedule_may_wait_for_ten_times_the_rows(grown):
 
 
 def test_rho_needs_a_delta(grown):
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         grown(budget=Budget(epsilon=1)).start(Schedule(WARDS, rho="0.01", beta="0.05"))
 
 

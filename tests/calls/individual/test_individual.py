@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chary
-from chary import Budget, BudgetRefused, count, total
+from chary import Budget, BudgetExceeded, count, total
 from chary.accounting import Targeted, hit_price_up
 from chary.calls import Individual, Test
 from chary.calls.individual import AskLiving, CounterMemory, LivingCount, OpenIndividual
 from chary.core.plan import Touched
 from chary.data import Neighbouring, RowTable
 from chary.data.engines.allowances import LivingAnswers
-from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
+from chary.errors import InvalidParameter, InvalidQuery, NotPriced, NotWithheld, RequestConflict
 from chary.mechanisms import Laplace
 from chary.mechanisms.sketches import Counters
 from chary.session import plain_composition
@@ -323,11 +323,11 @@ def test_a_stream_goes_on_when_the_budget_is_spent(opened, exact):
     session = opened(budget=Budget(epsilon=1, delta=1e-6), grain="0.02")
     most = hits_left = session.quote(Test(count(), above=1, epsilon="0.02")).hits_left
     stream = session.start(Individual(epsilon="0.02", hits=most))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.test(count(), above=1, epsilon="0.02")
     values = [stream.ask(count(), above=1).value for _ in range(hits_left + 2)]
     assert values == [51] * hits_left + [None, None]
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.start(Individual(epsilon="0.02", hits=1))
 
 
@@ -344,14 +344,14 @@ def test_the_exact_filter_pays_in_tokens():
     with opened_on([NOBODY], filter="exact", budget=Budget(epsilon=1, delta=1e-6)) as session:
         session.start(Individual(epsilon="0.02", hits=4))
         assert session.spent.amount.main == 4
-        with pytest.raises(NoPrice):
+        with pytest.raises(NotPriced):
             session.start(Individual(epsilon="0.05", hits=1))
 
 
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=10)}, {"budget": Budget(epsilon=1, delta=1e-6)}])
 def test_where_a_miss_is_charged_no_stream_opens(opened, options):
     session = opened(**options)
-    with pytest.raises(NoPrice, match="never ends"):
+    with pytest.raises(NotPriced, match="never ends"):
         session.start(Individual(epsilon=9, hits=1))
     assert spent(session).main == 0
     assert session.history == []
@@ -383,7 +383,7 @@ def test_what_keeps_no_counters_is_no_stream(opened):
     session = opened()
     session.release(count(), epsilon="0.01")
     for call in (1, 2, 999, 0, -1, "x", None, True):
-        with pytest.raises((UnknownHeld, InvalidParameter)):
+        with pytest.raises((NotWithheld, InvalidParameter)):
             session.resume(call)
     stream = session.start(Individual(epsilon="0.02", hits=1))
     with pytest.raises(InvalidParameter, match="call"):
@@ -400,7 +400,7 @@ def test_an_interrupted_opening_is_charged_and_no_stream(opened):
         session.start(Individual(epsilon="0.02", hits=1))
     assert spent(session).main > 0
     assert session.runs == []
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         session.resume(session.history[0].call).ask(count(), above=1)
 
 

@@ -8,7 +8,7 @@ from chary import Budget, count
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import half_width
 from chary.calls import Individual
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter, NotPriced
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, visits
 
@@ -94,6 +94,6 @@ def test_what_is_said_twice_or_halfway_is_refused(how, told):
 
 def test_other_filters_have_no_price_for_sharp_tests(opened):
     session = opened(budget=Budget(epsilon=1), filter="pure")
-    with pytest.raises(NoPrice, match="epsilon="):
+    with pytest.raises(NotPriced, match="epsilon="):
         session.start(Individual(price="0.01", hits=3))
     assert session.history == []

@@ -20,7 +20,7 @@ from chary.amounts import Amount
 from chary.calls import Cover, Histogram, Individual, Marginal, Release, Test, Top
 from chary.calls.releases import AskRelease
 from chary.data import Bin, Neighbouring
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, RequestConflict
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, RequestConflict
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
 
@@ -194,7 +194,7 @@ def test_whichever_event_is_cheaper_is_charged(opened):
 
 def test_a_filter_without_delta_has_no_price(opened):
     session = opened(budget=Budget(epsilon=1))
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         session.release(count(), epsilon="0.1", delta="1e-7")
     assert spent(session) == Amount(0)
 
@@ -217,7 +217,7 @@ def test_quotes_and_refusals_know_delta(opened):
     answer = session.release(count(), epsilon="0.3", delta="1e-7")
     assert quoted.error_bar == answer.error_bar
     assert session.spent.share == pytest.approx(quoted.price_if_hit)
-    with pytest.raises(BudgetRefused, match="would fit"):
+    with pytest.raises(BudgetExceeded, match="would fit"):
         session.release(count(), epsilon=30, delta="1e-7")
 
 

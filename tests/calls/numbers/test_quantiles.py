@@ -18,7 +18,7 @@ from chary.calls.choices import AskMode
 from chary.calls.quantiles import AskQuantiles
 from chary.core.plan import Touched
 from chary.data import Neighbouring
-from chary.errors import BudgetRefused, EngineFailure, InvalidParameter, InvalidQuery, RequestConflict
+from chary.errors import BudgetExceeded, EngineError, InvalidParameter, InvalidQuery, RequestConflict
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, error_texts, shows_data, spent, visits
 
@@ -173,7 +173,7 @@ def test_the_pure_filter_adds_up_epsilons(opened):
     session.ask(Quantiles("age", [0.25, 0.5, 0.75], **AGES, epsilon="0.1"))
     session.ask(Mode(count().by("clinic", CLINICS), epsilon="0.2"))
     assert spent(session) == Amount(3 * 10**14)
-    with pytest.raises(BudgetRefused, match="would fit"):
+    with pytest.raises(BudgetExceeded, match="would fit"):
         session.ask(Quantile("age", 0.5, **AGES, epsilon=1))
 
 
@@ -273,7 +273,7 @@ def test_a_failing_engine_stays_charged_and_shows_nothing(opened):
     session = opened(budget=NO_NOISE)
     with session.spine.rows.held.database.connection() as connection:
         connection.execute("DROP TABLE temp.main.chary_rows")
-    with pytest.raises(EngineFailure) as failure:
+    with pytest.raises(EngineError) as failure:
         session.ask(Quantile("age", 0.5, **AGES, epsilon=1))
     assert spent(session) != Amount(0)
     assert not shows_data(error_texts(failure.value))

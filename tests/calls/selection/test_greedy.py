@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from chary import Algorithm, AlgorithmFailed, Budget, BudgetRefused, InvalidParameter, count
+from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, count
 from chary.accounting import Extendable, Targeted, hit_price_up
 from chary.amounts import Amount
 from chary.calls import Extend, Greedy, Top, When
@@ -101,7 +101,7 @@ def test_it_stops_when_the_budget_runs_out(opened):
     many = [Algorithm(f"set {i}", lambda rows, source, chosen: [9, 0], "0.05") for i in range(40)]
     found = session.ask(Greedy(many, above=1))
     assert 1 <= len(found.calls) == found.tested < 40
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(Greedy(many, above=1))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count
+from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
 from chary.calls import Cover, Revise, Select, Watch
 from tests.session.kit import CLINICS, spent
 
@@ -64,7 +64,7 @@ def test_a_coverage_by_sharp_tests_has_fresh_values_and_holds_nothing(opened):
     assert [chosen.name for chosen in found.chosen] == [chosen.name for chosen in by_laplace.chosen]
     assert found.covered == pytest.approx(by_laplace.covered, abs=20)
     missed = found.calls[1]
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         session.ask(Revise(missed, above=0))
 
 
@@ -92,7 +92,7 @@ def test_what_is_neither_counted_nor_an_algorithm_is_refused(opened):
 @pytest.mark.parametrize("kind", [Select, Cover])
 def test_other_filters_name_the_alternative(opened, kind):
     session = opened(budget=Budget(epsilon=1))
-    with pytest.raises(NoPrice, match="ask with epsilon="):
+    with pytest.raises(NotPriced, match="ask with epsilon="):
         session.ask(kind(CONDITIONS, above=5, hits=5))
     assert spent(session) == spent(opened(budget=Budget(epsilon=1)))
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from chary import Algorithm, Budget, InvalidParameter, UnknownHeld, count
+from chary import Algorithm, Budget, InvalidParameter, NotWithheld, count
 from chary.accounting import Extendable, Targeted, hit_price_up
 from chary.amounts import Amount
 from chary.calls import Reselect, Select, When
@@ -141,7 +141,7 @@ def test_an_unknown_selection(opened):
     released = session.release_if(count(), above=10**9, epsilon="0.01").call
     before = spent(session)
     for number in (bare, counted, released, 99):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.ask(Reselect(number, above=0))
     assert spent(session) == before
 

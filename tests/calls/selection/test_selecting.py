@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Algorithm, AlgorithmFailed, Budget, BudgetRefused, InvalidParameter, InvalidQuery, count, total
+from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery, count, total
 from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
 from chary.calls import Cover, Revise, Select, Test, Top, When
@@ -233,7 +233,7 @@ def test_select_charges_hits_and_halts_when_they_run_out(opened, place):
     assert found.tested == 2 * (fitting - 2)
     assert found.untested == found.names[found.tested :]
     assert spent(session) == price.times(fitting)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(Select(algorithms[:2], above=1))
 
 
@@ -242,9 +242,9 @@ def test_a_top_that_does_not_fit_is_refused_and_told_what_would(opened):
     while session.quote(Test(count(), above=-(10**9), epsilon="0.02")).fits:
         session.test(count(), above=-(10**9), epsilon="0.02")
     before, calls = spent(session), len(session.history)
-    with pytest.raises(BudgetRefused, match="free misses have ended"):
+    with pytest.raises(BudgetExceeded, match="free misses have ended"):
         session.ask(Top(by_ward(), k=3, epsilon="0.02"))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(Top([answering(name, [1, 1], "0.02") for name in "abc"], k=2))
     assert (spent(session), len(session.history)) == (before, calls)
 
@@ -257,7 +257,7 @@ def test_coverage_stops_where_the_budget_does(opened):
     assert hit_of(session, Targeted("0.02")).copies_in(session.spine.filter.capacity) < 50
     assert len(found.chosen) == len(found.calls) == 50
     assert found.untested == found.names[len(found.calls) :]
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(Cover(conditions, above=-(10**9), epsilon="0.02"))
 
 
@@ -353,7 +353,7 @@ def test_the_price_is_paid_before_any_data_is_read(opened):
         lambda: session.ask(Select([answering("one", [1, 1])], above=1)),
     ):
         before = spent(session)
-        with pytest.raises(chary.EngineFailure):
+        with pytest.raises(chary.EngineError):
             ask()
         assert spent(session) != before
 

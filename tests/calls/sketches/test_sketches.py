@@ -15,14 +15,14 @@ import pyarrow.parquet
 import pytest
 
 import chary
-from chary import BudgetRefused, InvalidParameter, InvalidQuery, UnknownHeld
+from chary import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.accounting import Extendable, Pure
 from chary.amounts import Amount
 from chary.calls import Sketch
 from chary.calls.sketch import AskSketch, Line
 from chary.data import Neighbouring, Predicate, RowTable
 from chary.data.queries.ordered import Elements
-from chary.errors import EngineFailure
+from chary.errors import EngineError
 from chary.ledger import MemoryLedger
 from chary.mechanisms import Distinct, Phantoms, words
 from chary.noise import Seeded
@@ -182,7 +182,7 @@ def test_rows_of_a_duckdb_file_are_read_whole(tmp_path):
     table.append(pa.table({"patient": [5]}))
     assert sorted(plan.words(KEY, mark)[0]) == expected(range(6))
     table.close()
-    with pytest.raises(EngineFailure) as failed:
+    with pytest.raises(EngineError) as failed:
         plan.words(KEY)
     assert KEY not in error_texts(failed.value)
 
@@ -268,7 +268,7 @@ def test_the_exact_filter_takes_calls_up_to_twice_the_size(opened):
     sketch = session.start(Sketch(**FEW))
     sketch.ask()
     assert spent(session) == session.spine.filter.price(Extendable("0.02")).hit
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.start(Sketch(epsilon="0.05", registers=16))
 
 
@@ -285,7 +285,7 @@ def test_a_paid_line_can_be_asked_when_the_budget_is_gone(opened):
         session.start(Sketch(epsilon="0.5", registers=16)),
     )
     sketch.ask()
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         late.ask()
     assert sketch.ask().published
     assert not late.state.paid
@@ -412,7 +412,7 @@ def test_bad_input_is_refused_before_anything_is_charged(opened):
         with pytest.raises((InvalidParameter, InvalidQuery)):
             session.start(Sketch(**options))
     for number in (1, 99, -1):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.resume(number)
     assert session.history == []
     sketch = session.start(Sketch(**FEW))
@@ -438,7 +438,7 @@ def test_a_sketch_that_was_interrupted_holds_nothing(opened):
     with pytest.raises(KeyboardInterrupt):
         broken.start(Sketch(**FEW))
     session = opened(people(0, 30), ledger=ledger, budget=None)
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         session.resume(session.history[0].call).ask()
 
 
@@ -460,7 +460,7 @@ def test_an_engine_that_fails_keeps_the_charge_and_tells_nothing(opened):
     session = opened(people(0, 30), **ROOMY)
     sketch = session.start(Sketch(**FEW))
     session.spine.rows.close()
-    with pytest.raises(EngineFailure) as failed:
+    with pytest.raises(EngineError) as failed:
         sketch.ask()
     assert line_of(session, sketch).sketch.key not in error_texts(failed.value)
     assert spent(session) == session.spine.filter.price(Extendable("0.02")).hit

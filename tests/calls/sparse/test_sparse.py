@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Budget, BudgetRefused, count, mean, total
+from chary import Budget, BudgetExceeded, count, mean, total
 from chary.accounting import Approximate, Asymmetric, Pure
 from chary.calls import Release, SparseVector
 from chary.calls.sparse_vector import AskSparseOnce, OpenSparse, SparseTest, SparseWatch
 from chary.data import Neighbouring, RowTable
-from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict, UnknownHeld
+from chary.errors import InvalidParameter, InvalidQuery, NotPriced, NotWithheld, RequestConflict
 from chary.ledger import SecretMoved
 from chary.mechanisms import HiddenThreshold, OneSidedMachine, SparseVectorMachine
 from chary.noise import Seeded
@@ -82,7 +82,7 @@ def test_the_event_is_that_of_the_form(opened):
     session = opened(budget=Budget(epsilon=1, delta=1e-6), approximate_delta="5e-7", filter="pure")
     session.start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", form="published"))
     assert (spent(session).main, spent(session).delta) == (5 * 10**14, 10**11)
-    with pytest.raises(NoPrice, match="approximate_delta"):
+    with pytest.raises(NotPriced, match="approximate_delta"):
         opened(budget=PURE).start(SparseVector(above=1, hits=2, epsilon="0.5", delta="1e-7", form="published"))
 
 
@@ -111,7 +111,7 @@ def test_after_the_last_hit_it_refuses_and_names_the_call_that_would_work(opened
     answer = sparse.ask(count(), request="only")
     before = len(session.history)
     for ask in (lambda: sparse.ask(count()), lambda: sparse.ask(BY_CLINIC)):
-        with pytest.raises(BudgetRefused, match=r"start\(SparseVector\(above=\.\.\., hits=1, epsilon=\.\.\.\)\)"):
+        with pytest.raises(BudgetExceeded, match=r"start\(SparseVector\(above=\.\.\., hits=1, epsilon=\.\.\.\)\)"):
             ask()
     assert len(session.history) == before
     assert sparse.ask(count(), request="only") == answer
@@ -170,7 +170,7 @@ def test_an_uneven_opening_costs_less_at_a_renyi_order(opened):
 
 def test_it_refuses_what_does_not_fit_and_says_what_would(opened):
     session = opened(budget=PURE)
-    with pytest.raises(BudgetRefused, match=r"epsilon=1\.9"):
+    with pytest.raises(BudgetExceeded, match=r"epsilon=1\.9"):
         session.start(SparseVector(above=1, hits=3, epsilon=3))
     assert session.history == []
 
@@ -484,14 +484,14 @@ def test_only_a_sparse_vector_that_is_there_goes_on(opened):
     session = opened(budget=PURE)
     session.release(count(), epsilon="0.1")
     for call in (1, 99, "one"):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.resume(call)
     interrupted = opened(budget=PURE, on_step=Interruption("ran"))
     with pytest.raises(Stop):
         interrupted.start(SparseVector(above=1, hits=2, epsilon=1))
     call = interrupted.history[0].call
     assert interrupted.runs == []
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         interrupted.resume(call)
 
 
@@ -501,7 +501,7 @@ def test_nothing_shows_the_threshold(opened):
     secret = abs(state(session, sparse.call).shift)
     assert secret > 1000
     answer = sparse.ask(count())
-    with pytest.raises(BudgetRefused) as refused:
+    with pytest.raises(BudgetExceeded) as refused:
         sparse.ask(count())
     shown = [repr(sparse), repr(answer), repr(session.history), session.statement(), error_texts(refused.value)]
     assert not any(str(secret) in text for text in shown)

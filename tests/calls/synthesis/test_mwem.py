@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Bins, Budget, BudgetRefused, Universe, count
+from chary import Bins, Budget, BudgetExceeded, Universe, count
 from chary.accounting import ZeroConcentrated
 from chary.accounting.synthesis import mwem_margins_up
 from chary.calls import MWEM
 from chary.calls.synthesis import AskMWEM
 from chary.data import Predicate
-from chary.errors import InvalidParameter, InvalidQuery, NoPrice, RequestConflict
+from chary.errors import InvalidParameter, InvalidQuery, NotPriced, RequestConflict
 from chary.mechanisms.mwem import missed
 from chary.mechanisms.weights import PublicHistogram
 from chary.noise import Seeded
@@ -81,9 +81,9 @@ def test_the_whole_price_is_that_of_the_event(rows):
     assert spent(both) == both.spine.filter.price(ZeroConcentrated("0.01")).hit
     quote = both.quote(MWEM(universe=UNIVERSE, queries=QUERIES, rounds=6, rho="0.01"))
     assert quote.fits
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         made(session, epsilon=3)
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         made(session, epsilon=None, rho="0.01")
 
 

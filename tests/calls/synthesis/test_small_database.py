@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Bins, Budget, BudgetRefused, InvalidParameter, count
+from chary import Bins, Budget, BudgetExceeded, InvalidParameter, count
 from chary.accounting import Pure, ZeroConcentrated
 from chary.accounting.synthesis import coarseness_up
 from chary.calls import SmallDatabase, SyntheticDatabase
@@ -141,7 +141,7 @@ def test_it_costs_the_lower_of_its_two_prices(rows):
     pure = rows(budget=Budget(epsilon=1))
     small(pure, epsilon="0.2")
     assert pure.spent.share == pytest.approx(0.2)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         small(pure, epsilon="0.9")
 
 

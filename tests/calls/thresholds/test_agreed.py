@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary import Budget, BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean, total
 from chary.accounting.sharp_tests import sharp_table
 from chary.calls import AgreedTest, AgreedTests, AgreedWatch, Test
 from chary.calls.agreed_tests import AskAgreedOnce
@@ -44,7 +44,7 @@ def test_all_misses_are_paid_at_once_and_the_hits_that_were_planned_fit_beside_t
         assert run.ask(count(), above=-FAR).charged.amount.main == charges["hit"]
     assert 0 <= whole - session.spent.amount.main < 8
     before = len(session.history)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         run.ask(count(), above=FAR)
     assert len(session.history) == before
     assert run.state.left == 12
@@ -68,7 +68,7 @@ def test_when_all_tests_are_used_up_it_tells_what_then(opened):
     charged = spent(session)
     before = len(session.history)
     for use in (run.ask, lambda *asked, **how: session.resume(run.call).ask(*asked, **how)):
-        with pytest.raises(BudgetRefused, match=f"0 of the 3 tests of call {run.call} are left.* ask Test or Watch"):
+        with pytest.raises(BudgetExceeded, match=f"0 of the 3 tests of call {run.call} are left.* ask Test or Watch"):
             use(count(), above=FAR)
     assert len(session.history) == before
     assert run.ask(count(), above=FAR, request="1").tests_left == 1
@@ -102,7 +102,9 @@ def test_a_question_of_more_tests_than_are_left_is_refused_and_a_smaller_one_is_
     run = run_of(session, tests=4, hits=2)
     run.ask(count(), above=FAR)
     run.ask(count(), above=FAR)
-    with pytest.raises(BudgetRefused, match=f"2 of the 4 tests of call {run.call} are left, and this question takes 3"):
+    with pytest.raises(
+        BudgetExceeded, match=f"2 of the 4 tests of call {run.call} are left, and this question takes 3"
+    ):
         run.ask(EVERY, above=FAR)
     assert run.ask(count().by("clinic", CLINICS, keep_per_unit=2), above=FAR).tests_left == 0
 
@@ -299,7 +301,7 @@ def test_bad_questions_use_up_nothing(opened, asked):
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=1)}, {"filter": "exact", "grain": "0.05"}])
 def test_other_filters_name_the_alternative(opened, options):
     session = opened(**({"budget": DELTA} | options))
-    with pytest.raises(NoPrice, match="start SparseVector"):
+    with pytest.raises(NotPriced, match="start SparseVector"):
         run_of(session)
     assert session.history == []
 
@@ -307,7 +309,7 @@ def test_other_filters_name_the_alternative(opened, options):
 def test_misses_that_do_not_fit_are_refused(opened):
     session = opened(budget=DELTA)
     run_of(session, misses="0.6")
-    with pytest.raises(BudgetRefused, match="60 % of the budget"):
+    with pytest.raises(BudgetExceeded, match="60 % of the budget"):
         run_of(session, misses="0.6")
     assert len(session.history) == 1
 
@@ -328,7 +330,7 @@ def test_it_goes_on_after_a_restart(opened, tmp_path):
     assert resumed.ask(EVERY, above=FAR, request="tuesday") == found
     assert (resumed.state.left, spent(again)) == (1, charged)
     assert resumed.ask(count(), above=FAR).tests_left == 0
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         resumed.ask(count(), above=FAR)
     assert again.spine.ledger.verify().ok
 
@@ -365,7 +367,7 @@ def test_an_opening_that_was_interrupted_is_unknown(opened):
     session = opened(budget=DELTA, on_step=Interruption("ran"))
     with pytest.raises(Stop):
         run_of(session)
-    with pytest.raises(UnknownHeld, match="interrupted"):
+    with pytest.raises(NotWithheld, match="interrupted"):
         session.resume(session.history[0].call)
     assert session.runs == []
 
@@ -377,7 +379,7 @@ def test_the_last_test_is_answered_once_when_another_question_takes_it_in_betwee
     run.ask(count(), above=FAR)
     charged, taken = spent(session), []
     in_between(monkeypatch, AskAgreedOnce, lambda: taken.append(run.ask(count(), above=FAR)))
-    with pytest.raises(BudgetRefused, match="0 of the 2 tests"):
+    with pytest.raises(BudgetExceeded, match="0 of the 2 tests"):
         run.ask(count(), above=FAR)
     assert [answer.tests_left for answer in taken] == [0]
     assert spent(session) == charged
@@ -423,7 +425,7 @@ def together(number, run):
                 found.append(run.ask(count(), above=FAR).tests_left)
             except SecretMoved:
                 continue
-            except BudgetRefused:
+            except BudgetExceeded:
                 return found
 
     with ThreadPoolExecutor(number) as pool:

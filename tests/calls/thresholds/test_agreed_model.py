@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chary
-from chary import Budget, BudgetRefused, count
+from chary import Budget, BudgetExceeded, count
 from chary.calls import AgreedTests
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import CLINICS, visits
@@ -68,7 +68,7 @@ def ask(run, stop, model, taken, hits, step):
     """One question, far on either side of its bar, maybe interrupted after it has read."""
     reserved, above, stop.step = model.reserved(taken), -FAR if hits else FAR, step
     if reserved is None:
-        with pytest.raises(BudgetRefused):
+        with pytest.raises(BudgetExceeded):
             run.ask(QUERIES[taken], above=above)
     elif step is not None:
         with pytest.raises(Stop):

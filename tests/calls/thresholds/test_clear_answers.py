@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, count, total
+from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count, total
 from chary.calls import Between, Classify, Decide
 from chary.core.plan import Touched
 from chary.noise import Seeded
@@ -40,7 +40,7 @@ def test_clear_answers_are_free_and_unclear_ones_charged(opened):
     assert session.spent.share == 0
     found = [session.ask(Between(count(), low=-FAR, high=FAR, hits=9)) for _ in range(9)]
     assert all(answer.value == "between" and answer.hit for answer in found)
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(Between(count(), low=-FAR, high=FAR, hits=9))
 
 
@@ -134,7 +134,7 @@ def test_what_says_nothing_or_too_much_is_refused(kind, how, refused):
 
 @pytest.mark.parametrize("kind", CALLS)
 def test_what_this_budget_or_filter_cannot_answer_is_refused(opened, kind):
-    with pytest.raises(NoPrice, match="ask with epsilon="):
+    with pytest.raises(NotPriced, match="ask with epsilon="):
         opened(budget=Budget(epsilon=1)).ask(CALLS[kind](hits=5))
     with pytest.raises(InvalidParameter, match="farther off"):
         opened(budget=DELTA).ask(CALLS[kind](within=1, tests=10**6))

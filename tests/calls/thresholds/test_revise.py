@@ -5,7 +5,7 @@ import json
 import pytest
 
 import chary
-from chary import BudgetRefused, InvalidParameter, UnknownHeld, count, mean, total
+from chary import BudgetExceeded, InvalidParameter, NotWithheld, count, mean, total
 from chary.accounting import Targeted
 from chary.amounts import Amount
 from chary.calls import Revise, Test
@@ -103,7 +103,7 @@ def test_what_was_published_cannot_be_revised(opened, place):
         lambda: published.revise(above=SURE - 1),
         lambda: session.release_if(COSTS, above=SURE, epsilon="0.01").revise(above=SURE - 1),
     ):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             ask()
     assert spent(session) - before == session.spine.filter.price(Targeted("0.01")).hit
 
@@ -118,7 +118,7 @@ def test_only_conditional_releases_can_be_revised(opened):
     before = spent(session)
     for entry in session.history:
         if entry.kind != "release_if":
-            with pytest.raises(UnknownHeld):
+            with pytest.raises(NotWithheld):
                 session.ask(Revise(entry.call, above=SURE))
     assert spent(session) == before
 
@@ -126,7 +126,7 @@ def test_only_conditional_releases_can_be_revised(opened):
 @pytest.mark.parametrize("call", [99, 10**30])
 def test_an_unknown_call_cannot_be_revised(opened, place, call):
     session = opened(ledger=place)
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         session.ask(Revise(call, above=1))
 
 
@@ -142,7 +142,7 @@ def test_a_call_of_another_dataset_cannot_be_revised(opened, tmp_path):
     ledger = SqlLedger(tmp_path / "both.ledger")
     one, other = (opened(ledger=ledger, dataset=name, **ROOMY) for name in ("visits", "trips"))
     held = one.release_if(COSTS, above=NEVER, epsilon="0.01")
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         other.ask(Revise(held.call, above=SURE))
     assert spent(one) == spent(other) == Amount(0)
     assert held.revise(above=SURE).published
@@ -154,14 +154,14 @@ def test_a_revision_that_does_not_fit_is_refused_and_keeps_the_outcome(opened):
     while session.quote(Test(count(), above=SURE, epsilon="0.02")).fits:
         session.test(count(), above=SURE, epsilon="0.02")
     spent = session.spent
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         held.revise(above=SURE)
     assert held_value(session, held.call) is not None
     assert session.spent == spent
 
 
 def test_an_outcome_without_a_session_cannot_be_revised():
-    with pytest.raises(UnknownHeld):
+    with pytest.raises(NotWithheld):
         chary.calls.Conditional(1, None, None, 1).revise(above=0)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chary import Budget, BudgetRefused, InvalidParameter, NoPrice, UnknownHeld, count, mean, total
+from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, NotWithheld, count, mean, total
 from chary.accounting.sharp_tests import LEAST_SPEED, least_price
 from chary.calls import Decide, ReleaseIf, Revise, Test, Watch
 from chary.core.plan import Touched
@@ -20,7 +20,7 @@ def test_so_many_hits_fit_and_no_more_and_misses_are_free(opened):
     assert not any(session.test(count(), above=FAR, hits=7) for _ in range(50))
     assert session.spent.share == 0
     assert all(session.test(count(), above=-FAR, hits=7) for _ in range(7))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.test(count(), above=-FAR, hits=7)
 
 
@@ -198,7 +198,7 @@ def test_what_says_nothing_or_too_much_is_refused_untouched(opened, how, told):
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=1)}, {"filter": "exact", "grain": "0.05"}])
 def test_other_filters_name_the_alternative(opened, options):
     session = opened(**({"budget": DELTA} | options))
-    with pytest.raises(NoPrice, match="ask with epsilon="):
+    with pytest.raises(NotPriced, match="ask with epsilon="):
         session.test(count(), above=5, hits=5)
     assert spent(session) == spent(opened(**({"budget": DELTA} | options)))
 
@@ -233,7 +233,7 @@ def test_a_conditional_release_has_a_fresh_value_and_holds_nothing(opened):
         held = session.release_if(query, above=far, hits=10)
         assert (held.value, held.charged.share) == (None, 0)
         for way in (lambda held=held: held.revise(above=0), lambda held=held: session.ask(Revise(held.call, above=0))):
-            with pytest.raises(UnknownHeld):
+            with pytest.raises(NotWithheld):
                 way()
 
 

@@ -16,7 +16,7 @@ from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroCon
 from chary.calls import Agreement, ClearLabel, Label
 from chary.calls.choices import AskAgreement, AskClearLabel, AskLabel, Labelled
 from chary.data import Ballots, Neighbouring
-from chary.errors import BudgetRefused, EngineFailure, InvalidInput, InvalidQuery, RequestConflict
+from chary.errors import BudgetExceeded, EngineError, InvalidInput, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential
 from chary.noise import Seeded
 from chary.session import open_rows
@@ -293,12 +293,12 @@ def test_budget_and_quota_hold(opened):
     assert affordable == 1
     for _ in range(2):  # what the moments have no room for, the epsilons have
         session.ask(Label(0, epsilon="0.05"))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(Label(0, epsilon="0.05"))
     assert 0.5 < session.spent.share <= 1
     session = opened()
     session.set_share("analyst", "0.001")
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(Label(0, epsilon="0.1"))
     assert session.spent.share == 0
 
@@ -345,7 +345,7 @@ def test_a_table_holds_no_votes():
 
 def test_voters_that_fail_stay_charged_and_say_nothing(opened):
     session = opened()
-    with pytest.raises(EngineFailure) as caught:
+    with pytest.raises(EngineError) as caught:
         session.ask(Label(987654321, epsilon="0.02"))
     assert "987654321" not in error_texts(caught.value).split("Label(987654321")[0]
     assert session.spent.share > 0

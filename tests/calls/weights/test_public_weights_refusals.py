@@ -3,7 +3,7 @@
 import pytest
 
 from chary import count
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice, UnknownHeld
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld
 from tests.calls.weights import sparse_weights_kit, weighting_kit
 from tests.session.kit import CLINICS, error_texts, shows_data
 
@@ -35,13 +35,13 @@ BAD_OPENINGS_OF = {
         ({"rho": "0.1"}, InvalidParameter),
         ({"epsilon": None, "rho": 0}, InvalidParameter),
         ({"delta": "1e-7"}, InvalidParameter),
-        ({"constants": "published", "delta": "1e-7"}, NoPrice),
+        ({"constants": "published", "delta": "1e-7"}, NotPriced),
         ({"constants": "published", "epsilon": None, "rho": "0.1"}, InvalidParameter),
         ({"constants": "better"}, InvalidParameter),
         ({"exponent": 1}, InvalidParameter),
         ({"rounds": 0}, InvalidParameter),
         ({"epsilon": "1e-12"}, InvalidParameter),
-        ({"epsilon": 2}, BudgetRefused),
+        ({"epsilon": 2}, BudgetExceeded),
     ],
 }
 of_each_form = pytest.mark.parametrize("form", FORMS)
@@ -96,5 +96,5 @@ def test_only_openings_are_gone_on_with(rows, form):
     session = rows()
     session.release(count(), epsilon="0.1", request=None)
     for call in (session.history[0].call, 999, -1):
-        with pytest.raises(UnknownHeld):
+        with pytest.raises(NotWithheld):
             session.resume(call)

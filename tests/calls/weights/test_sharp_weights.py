@@ -12,7 +12,7 @@ from chary.calls import Weights
 from chary.calls.weights import HistogramMemory, OpenSharpWeights
 from chary.core.plan import Touched
 from chary.data import Bins, Neighbouring
-from chary.errors import InvalidParameter, NoPrice
+from chary.errors import InvalidParameter, NotPriced
 from chary.filters import RenyiFilter
 from chary.noise import Seeded
 from tests.calls.weights.weighting_kit import QUESTIONS, UNIVERSE, true_share, weights_of
@@ -155,5 +155,5 @@ def test_too_many_hits_are_refused_before_anything_is_stored(rows):
 
 @pytest.mark.parametrize("how", [{"price": "0.1"}, {"tests": 10}, {"hits": 10, "value": "0.5"}])
 def test_other_filters_have_no_price_for_sharp_tests(rows, how):
-    with pytest.raises(NoPrice, match="epsilon="):
+    with pytest.raises(NotPriced, match="epsilon="):
         sharply(rows(budget=Budget(epsilon=1), filter="pure"), **how)

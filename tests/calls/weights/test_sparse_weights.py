@@ -7,7 +7,7 @@ from fractions import Fraction
 import pandas as pd
 import pytest
 
-from chary import Budget, BudgetRefused
+from chary import Budget, BudgetExceeded
 from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.calls import SparseWeights, Weights
 from chary.calls.weights import HistogramRound, SparseWeightsState, WeightsState
@@ -94,7 +94,7 @@ def test_rounds_that_are_used_up_come_back_when_the_table_grows(rows):
     assert (answer.call, answer.hard, answer.verified, answer.error_bar) == (weights.call, False, False, None)
     assert answer.share == weights.state.estimate("clinic = 'north'")
     assert (len(session.history), seen) == (calls, ["asked"])
-    with pytest.raises(BudgetRefused, match=f"round 2 may begin at {quote.more_at} rows at the earliest"):
+    with pytest.raises(BudgetExceeded, match=f"round 2 may begin at {quote.more_at} rows at the earliest"):
         weights.ask("clinic = 'north'", must_verify=True)
     missing = quote.more_at - 120
     session.append(pd.concat([visits()] * 9).head(missing - 1))

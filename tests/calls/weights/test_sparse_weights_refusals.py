@@ -10,14 +10,14 @@ from chary import Budget
 from chary.calls import SparseWeights, Weights
 from chary.calls.weights import HistogramRound, OpenSparseWeights
 from chary.data import Neighbouring
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery, NoPrice
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
 from tests.calls.weights.sparse_weights_kit import sure_of, weights_of
 from tests.session.kit import CLINICS, NO_NOISE, recorded, visits
 
 
 def test_a_rho_needs_a_delta(rows):
     session = rows(budget=Budget(epsilon=1))
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         weights_of(session, epsilon=None, rho="0.01")
     assert session.history == []
 
@@ -84,7 +84,7 @@ def test_a_process_with_fewer_rows_waits_for_those_of_rounds_that_began_elsewher
     quote = behind.state.standing()
     assert (quote.hard, quote.hard_left, quote.reached) == (3, 0, math.inf)
     assert not behind.ask("clinic = 'north'").verified
-    with pytest.raises(BudgetRefused, match=f"may begin at {quote.more_at} rows at the earliest, and there are 120"):
+    with pytest.raises(BudgetExceeded, match=f"may begin at {quote.more_at} rows at the earliest, and there are 120"):
         behind.ask("clinic = 'north'", must_verify=True)
     everything = rows(rows=pd.concat([visits()] * 31), ledger=place, dataset="visits", budget=None)
     assert everything.resume(weights.call).ask("clinic = 'north'").verified

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 import chary
-from chary import Bins, Budget, BudgetRefused
+from chary import Bins, Budget, BudgetExceeded
 from chary.accounting import Targeted
 from chary.calls import Weights
 from chary.calls.weights import AskWeights, HistogramMemory, OpenWeights
 from chary.core.plan import Touched
 from chary.data import Neighbouring
-from chary.errors import NoPrice, RequestConflict
+from chary.errors import NotPriced, RequestConflict
 from chary.filters import ExactFilter
 from chary.mechanisms import Laplace
 from chary.mechanisms.weights import Change, MultiplicativeWeights, Transcript
@@ -127,7 +127,7 @@ def test_without_room_for_a_hit_the_histogram_answers_alone(rows):
     assert (answer.call, answer.verified, answer.hard, answer.error_bar) == (weights.call, False, False, None)
     assert answer.share == weights.state.estimate(QUESTIONS[0])
     assert (len(session.history), spent(session), seen) == (calls, paid, ["asked"])
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         weights.ask(QUESTIONS[0], must_verify=True)
 
 
@@ -160,7 +160,7 @@ def test_hits_choose_the_largest_calls_that_fit_where_sharp_tests_have_no_price(
     session = rows(budget=Budget(epsilon=1), filter="pure")
     quote = weights_of(session, epsilon=None, hits=36).state.standing()
     assert (quote.hard_left, quote.epsilon) == (36, pytest.approx(1 / 36, rel=0.001))
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         weights_of(session, epsilon=None, hits=10**30)
 
 
@@ -234,7 +234,7 @@ def test_what_is_easy_says_nothing_of_how_near_the_noisy_count_was(rows):
 
 def test_a_filter_without_a_price_refuses_the_opening(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), filter="exact", grain="0.02")
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         weights_of(session, epsilon="0.05")
 
 
@@ -287,8 +287,8 @@ def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened, monkey
     assert smaller.hit == session.spine.filter.price(Targeted("0.02")).hit
 
     def unpriced(self, event):
-        raise NoPrice("no more")
+        raise NotPriced("no more")
 
     monkeypatch.setattr(ExactFilter, "cost", unpriced)
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         weights.ask("s = 'a'")

@@ -10,7 +10,7 @@ from chary.data import Predicate, RowTable
 from chary.data.universe import counts as cell_counts
 from chary.data.universe.counts import CellQueries, CellReader
 from chary.data.universe.regions import located
-from chary.errors import EngineFailure
+from chary.errors import EngineError
 from tests.data.domain.test_regions import ATOMS, SCHEMA, SEXES, UNIVERSE, conditions
 
 TEXTS = sorted({Predicate.parse(text).text for text in [*ATOMS, *conditions(60, seed=8)]})
@@ -179,10 +179,10 @@ def test_nothing_shows_a_row():
     reader = CellReader(table, CellQueries(Universe({"sex": SEXES}), table.schema, [Predicate.parse("sex = 'f'")]))
     assert "SECRET" not in repr(reader.run()).replace("<secret>", "")
     reader._rows = type("Broken", (), {"run": lambda self: pd.DataFrame({"sex": ["SECRETNAME"]})})()
-    with pytest.raises(EngineFailure) as caught:
+    with pytest.raises(EngineError) as caught:
         reader.run()
     assert "SECRETNAME" not in str(caught.value)
     assert caught.value.__context__ is None
     table.close()
-    with pytest.raises(EngineFailure):
+    with pytest.raises(EngineError):
         CellReader(table, CellQueries(Universe({"sex": SEXES}), table.schema, [Predicate.parse("sex = 'f'")])).run()

@@ -15,7 +15,7 @@ from chary.data.engines.duckdb.append import GROWN
 from chary.data.engines.duckdb.engine import EnginePlan
 from chary.data.queries.moments import second_moments
 from chary.data.queries.ordered import Elements
-from chary.errors import EngineFailure
+from chary.errors import EngineError
 
 EACH_ROW, UNITS = Neighbouring("replace", None), Neighbouring("add/remove", "u")
 EDGE = 2**53
@@ -127,7 +127,7 @@ def test_rows_that_are_being_added_are_in_no_answer():
 
     def ask(batch):
         for work in (plan.run, keyed.run, lambda: words.words("key")):
-            with pytest.raises(EngineFailure, match="rows are being added") as refused:
+            with pytest.raises(EngineError, match="rows are being added") as refused:
                 work()
             told.append(refused.value)
         if len(told) == 3:

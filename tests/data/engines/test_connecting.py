@@ -14,7 +14,7 @@ import pytest
 import chary
 from chary.data import Neighbouring, RowTable, count
 from chary.data.engines.duckdb.connection import Access
-from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
+from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
 ROWS = Neighbouring("replace", None)
 NAMES = ["~rows", "~", "ro[w]s", "ro*s", "ro?s", "ro{a,b}s", "it's", "ro\\ws", "temp", "main", "memory"]
@@ -178,7 +178,7 @@ def test_a_database_of_another_kind_loads_nothing(tmp_path):
 def test_a_connection_of_the_caller_is_told(tmp_path):
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS n")
-        with pytest.raises(EngineFailure, match="another connection of this process") as caught:
+        with pytest.raises(EngineError, match="another connection of this process") as caught:
             RowTable.open(tmp_path / "a.duckdb", table="t", neighbouring=ROWS)
     assert caught.value.__context__ is None
     assert RowTable.open(tmp_path / "a.duckdb", table="t", neighbouring=ROWS).prepare(count()).run() == 1

@@ -12,7 +12,7 @@ from chary.data.neighbors import Neighbouring
 from chary.data.queries.ordered import Elements
 from chary.data.rows import EntryLimit, Rooms, StepColumns
 from chary.data.source import RowSource
-from chary.errors import CharyError, EngineFailure, SchemaMismatch
+from chary.errors import CharyError, EngineError, SchemaMismatch
 
 ENGINES = [DuckDB()]
 FRAME = pa.table({"unit": [1, 1, 2, 3], "key": ["a", "b", "a", "b"], "cost": [5, 7, 2**53, -3]})
@@ -86,7 +86,7 @@ def test_plans_are_made_without_a_row_and_fail_without_one_when_they_run(opened)
     held.close()
     for plan in PLANS.values():
         made = plan(held)
-        with pytest.raises(EngineFailure) as caught:
+        with pytest.raises(EngineError) as caught:
             made.run()
         assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     held.elements(Elements()).run()

@@ -8,9 +8,9 @@ import duckdb
 import pytest
 
 from chary.data.engines.duckdb.connection import Access, Database
-from chary.errors import EngineFailure, quietly
+from chary.errors import EngineError, quietly
 
-FAILURE = EngineFailure("the engine failed")
+FAILURE = EngineError("the engine failed")
 LONG = "SELECT sum(range) FROM range(200000000)"
 
 
@@ -54,7 +54,7 @@ def test_what_the_engine_says_of_an_interruption_is_an_interruption(error):
     ],
 )
 def test_whatever_else_goes_wrong_is_a_failure(error):
-    assert told(error) is EngineFailure
+    assert told(error) is EngineError
 
 
 def test_a_signal_while_the_engine_reads_an_object_of_python(engine):

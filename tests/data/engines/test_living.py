@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chary.data import Neighbouring, RowTable, Series, count, mean
 from chary.data.rows import Rooms
 from chary.data.table import living, table_of_units
-from chary.errors import EngineFailure, InvalidQuery
+from chary.errors import EngineError, InvalidQuery
 
 KEYS = ["b", "a", "d", "c"]
 UNITS = ["p", "q", "r", "s", "t"]
@@ -152,7 +152,7 @@ def test_rows_that_change_under_the_question_are_noticed():
         assert units.answers().tolist() == [1]
         with table.held.database.connection() as connection:
             connection.execute("INSERT INTO temp.main.chary_rows VALUES ('SECRETNAME', 'a', 1)")
-        with pytest.raises(EngineFailure, match="changed from outside") as caught:
+        with pytest.raises(EngineError, match="changed from outside") as caught:
             units.of([0])
     assert "SECRETNAME" not in str(caught.value)
     table.close()
@@ -178,5 +178,5 @@ def test_a_closed_table_is_an_engine_failure():
     table = opened([])
     plan = living(table, count())
     table.close()
-    with pytest.raises(EngineFailure), plan.at(rooms_of({}, 1)) as units:
+    with pytest.raises(EngineError), plan.at(rooms_of({}, 1)) as units:
         units.answers()

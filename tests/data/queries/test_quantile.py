@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from chary.data import Neighbouring, RowTable, ordered
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery
+from chary.errors import EngineError, InvalidParameter, InvalidQuery
 
 BY_ROW, BY_PATIENT = Neighbouring("replace", None), Neighbouring("replace", "patient")
 
@@ -155,5 +155,5 @@ def test_a_failing_engine_shows_no_value():
     table = RowTable.open(rows(), neighbouring=BY_ROW)
     plan = table.ordered(ordered("age", bounds=(0, 120)))
     table.close()
-    with pytest.raises(EngineFailure):
+    with pytest.raises(EngineError):
         plan.run()

@@ -8,7 +8,7 @@ import pytest
 
 from chary.data import Neighbouring, RowTable, count, read_one_version
 from chary.data.rows import Deferred
-from chary.errors import EngineFailure
+from chary.errors import EngineError
 
 ROWS = pa.table({"x": [1, 2, 3]})
 
@@ -38,5 +38,5 @@ def test_no_row_comes_between_the_parts(tmp_path, in_file):
     appending.join(60)
     assert read_one_version(table, [size]) == [6]
     table.close()
-    with pytest.raises(EngineFailure):
+    with pytest.raises(EngineError):
         read_one_version(table, [size, size])

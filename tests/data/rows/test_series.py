@@ -8,7 +8,7 @@ import pytest
 
 from chary.data import Neighbouring, Series, count
 from chary.data.queries.bodies import query_of
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, SchemaMismatch
+from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch
 
 NB = Neighbouring("bounded change", None)
 
@@ -98,7 +98,7 @@ def test_secrets_stay_inside():
     assert source.fingerprint() == series((1, 2, 3)).fingerprint()
     assert source.fingerprint() != Series.open(pa.table({"n": [1]}), column="n", sensitivity=1).fingerprint()
     source.close()
-    with pytest.raises(EngineFailure, match="closed"):
+    with pytest.raises(EngineError, match="closed"):
         plan.run()
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chary.data import Neighbouring, Rows, RowTable, Series, count, total
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, SchemaMismatch
+from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch
 
 NB = Neighbouring("add/remove", "u")
 FRAME = pd.DataFrame({"u": ["p", "p", "q", None], "x": [1.5, float("nan"), 2.0, 9.0], "b": [True, False, True, True]})
@@ -81,7 +81,7 @@ def test_a_held_file_is_not_written(tmp_path):
     write_duckdb(tmp_path / "a.duckdb")
     table = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbouring=NB)
     other = RowTable.open(tmp_path / "a.duckdb", table="my rows", neighbouring=NB)
-    with pytest.raises(EngineFailure, match="cannot be opened for writing") as caught:
+    with pytest.raises(EngineError, match="cannot be opened for writing") as caught:
         table.append(EXTRA)
     assert_silent(caught.value)
     assert table.prepare(count()).run() == other.prepare(count()).run() == 2
@@ -308,7 +308,7 @@ def test_a_failing_engine_is_silent(tmp_path):
     assert plans[0].run() == 1
     (tmp_path / "secret.parquet").unlink()
     for plan in plans:
-        with pytest.raises(EngineFailure) as caught:
+        with pytest.raises(EngineError) as caught:
             plan.run()
         assert_silent(caught.value)
 
@@ -319,7 +319,7 @@ def test_closing():
     table.close()
     table.close()
     for call in (plan.run, lambda: table.append(EXTRA)):
-        with pytest.raises(EngineFailure, match="closed"):
+        with pytest.raises(EngineError, match="closed"):
             call()
 
 
@@ -384,6 +384,6 @@ def test_a_file_that_vanished_is_a_silent_failure(tmp_path):
     (tmp_path / "a.duckdb").unlink()
     (tmp_path / "a.duckdb").write_text("secret")
     for call in (lambda: table.append(EXTRA), plan.run, lambda: table.append(EXTRA)):
-        with pytest.raises(EngineFailure) as caught:
+        with pytest.raises(EngineError) as caught:
             call()
         assert_silent(caught.value)

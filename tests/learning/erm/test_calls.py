@@ -10,7 +10,7 @@ import pytest
 import chary
 from chary import Budget
 from chary.calls import Compute
-from chary.errors import BudgetRefused, InvalidParameter, InvalidQuery
+from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery
 from chary.learning import algorithm as module
 from chary.learning.algorithm import sample
 from chary.learning.features import Categorical, Cuts, Span, design_matrix
@@ -80,7 +80,7 @@ def test_a_call_is_charged_once_and_refused_when_it_does_not_fit(opened):
     first = session.ask(Compute(called()), request="monday")
     assert spent(session) == session.spine.filter.capacity
     assert session.ask(Compute(called()), request="monday").value == first.value
-    with pytest.raises(BudgetRefused):
+    with pytest.raises(BudgetExceeded):
         session.ask(Compute(called()))
 
 

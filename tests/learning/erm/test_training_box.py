@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from chary import Budget, InvalidParameter, Neighbouring, NoPrice
+from chary import Budget, InvalidParameter, Neighbouring, NotPriced
 from chary.accounting import ZeroConcentrated
 from chary.accounting.schedules import Law
 from chary.calls import Schedule
@@ -93,7 +93,7 @@ def test_a_pure_box_fits_both_kinds_of_schedules(grown):
     session = grown()
     for total in ({"rho": "0.005", "exponent": "0.1"}, {"epsilon": "0.1", "growth": 1}):
         assert not session.start(Schedule(BOXES["pure"], beta="0.05", **total)).ask().failed
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         grown(budget=Budget(epsilon=1)).start(Schedule(BOXES["pure"], beta="0.05", rho="0.005"))
 
 

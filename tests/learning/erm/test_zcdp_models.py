@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chary import InvalidParameter, NoPrice
+from chary import InvalidParameter, NotPriced
 from chary.accounting import ZeroConcentrated
 from chary.calls import Compute
 from chary.learning import Categorical, PrivateRidge
@@ -61,7 +61,7 @@ def test_a_model_with_a_rho_is_charged_natively(grown):
         outcome = session.ask(Compute(logistic(rho="0.001", steps=steps).algorithm(features=FEATURES, label="ill")))
         assert len(outcome.value["weights"]) == 4
     assert spent(session).main == 2 * session.spine.filter.price(ZeroConcentrated("0.001")).hit.main
-    with pytest.raises(NoPrice):
+    with pytest.raises(NotPriced):
         session.ask(Compute(logistic(epsilon="0.1", delta="1e-7").algorithm(features=FEATURES, label="ill")))
 
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from chary import Budget, InvalidParameter, LedgerError, count
-from chary.errors import LedgerBroken
+from chary.errors import LedgerCorrupted
 from chary.ledger import SqlLedger
 from chary.report.public_report import report
 from tests.session.public_report.pages import FORMS, HOSTILE, Page, asked
@@ -153,7 +153,7 @@ def test_a_broken_ledger_is_not_published(ledger):
     with engine.begin() as connection:
         connection.execute(text("UPDATE answers SET answer = replace(answer, 'true', 'false')"))
     engine.dispose()
-    with pytest.raises(LedgerBroken):
+    with pytest.raises(LedgerCorrupted):
         report(ledger)
 
 

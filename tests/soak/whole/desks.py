@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from chary import Algorithm, Budget, BudgetRefused, NoPrice, Session, count
+from chary import Algorithm, Budget, BudgetExceeded, NotPriced, Session, count
 from chary.calls import (
     AboveThreshold,
     Between,
@@ -44,7 +44,7 @@ KEYS = count().by("clinic", ["north", "south"])
 FAR = 4
 # Sizes of a question that takes all it can get; an exact filter has prices for multiples of its grain.
 GRID = [Fraction(step, 20) for step in range(1, 81)]
-REFUSALS = ("BudgetRefused", "NoPrice")
+REFUSALS = ("BudgetExceeded", "NotPriced")
 # The usual epsilon of a move.
 EACH = Fraction(6, 10)
 Symbol = str
@@ -123,7 +123,7 @@ class Desk:
         before = self.session.spent.share
         try:
             told = (self.moves or MOVES)[move](self)
-        except (BudgetRefused, NoPrice) as refusal:
+        except (BudgetExceeded, NotPriced) as refusal:
             told = type(refusal).__name__
         return f"{told} {self.session.spent.share - before:.5f}"
 

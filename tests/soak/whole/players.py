@@ -13,7 +13,7 @@ Transcript = list[tuple[str, Symbol]]
 Player = Callable[[Transcript, Random], str | None]
 # Symbols that were seen once in so many studies may be worth anything.
 LEAST = 0.5
-REFUSED = "BudgetRefused"
+REFUSED = "BudgetExceeded"
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from chary.calls import (
 from chary.calls.run import Kept
 from chary.core.plan import Interaction
 from chary.data import count
-from chary.errors import BudgetRefused
+from chary.errors import BudgetExceeded
 from chary.noise import discrete_laplace
 from chary.session import Session
 
@@ -112,7 +112,7 @@ def extended(k: int) -> Script:
 def until_refused(ask: Callable[[], Any], most: int) -> list[Any]:
     """What was answered, until the budget was spent."""
     found: list[Any] = []
-    with suppress(BudgetRefused):
+    with suppress(BudgetExceeded):
         found.extend(ask() for _ in range(most))
     return found
 

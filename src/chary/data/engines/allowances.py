@@ -13,7 +13,7 @@ from chary.data.columns import Schema
 from chary.data.engines.compiler import POSITION, QueryPlace, chosen, scattered, shares
 from chary.data.queries.sums import Count, Total
 from chary.data.rows import Rooms
-from chary.errors import EngineFailure
+from chary.errors import EngineError
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class LivingAnswers:
         chosen = None if self._plan.keys is None else self._naming(positions)
         took = self._fetch(self._asked.took(chosen))
         if (pc.sum(took["used"]).as_py() or 0) != self._counts[list(positions)].sum():
-            raise EngineFailure("the rows were changed from outside while they were asked")
+            raise EngineError("the rows were changed from outside while they were asked")
         return took
 
     def _binding(self, asked: LivingSQL) -> bool:

@@ -37,7 +37,7 @@ class ElementReading(Reading, Protocol):
 
         A word is the first 64 bits of SHA-256 of key, kind and text of the element: the same in every engine, so that
         a sketch can go on elsewhere. With the mark of an earlier reading of the same table, rows read then may be left
-        out, which changes no sketch of the same key. `EngineFailure`, naming neither values nor the key.
+        out, which changes no sketch of the same key. `EngineError`, naming neither values nor the key.
         """
         ...
 
@@ -52,7 +52,7 @@ class LivingUnits(Protocol):
     def of(self, positions: Sequence[int]) -> pa.Table:
         """The units that take part in the keys at these positions, and in how many of them (`used`).
 
-        `EngineFailure` if they are not those of `answers`.
+        `EngineError` if they are not those of `answers`.
         """
         ...
 
@@ -68,7 +68,7 @@ class LivingReading(Reading, Protocol):
     """
 
     def at(self, rooms: Rooms) -> AbstractContextManager[LivingUnits]:
-        """One state of the rows, which cannot grow meanwhile; `EngineFailure`, naming no value, if the engine fails."""
+        """One state of the rows, which cannot grow meanwhile; `EngineError`, naming no value, if the engine fails."""
         ...
 
 
@@ -143,7 +143,7 @@ class EngineRows(Protocol):
         ...
 
     def close(self) -> None:
-        """Release everything; plans raise `EngineFailure` afterwards. Closing twice is fine."""
+        """Release everything; plans raise `EngineError` afterwards. Closing twice is fine."""
         ...
 
 

@@ -17,7 +17,7 @@ from chary.data.rows import Reading, Rows
 from chary.data.universe.axes import Axis, Bins, Categories, Universe, ends_of
 from chary.data.universe.linear import MOST_STEPS, CellWeights, Linear
 from chary.data.universe.regions import Flags, located, named, splits
-from chary.errors import EngineFailure, InvalidQuery, quietly
+from chary.errors import EngineError, InvalidQuery, quietly
 
 # In which cell of each column of a universe the rows lie.
 
@@ -225,8 +225,8 @@ class CellReader:
         self._rows: Reading = rows.snapshot([name for name, _ in queries.universe.columns])
 
     def run(self) -> CellCounts:
-        """The counts now; `EngineFailure`, naming no value, when they cannot be worked out."""
-        table, failure = self._rows.run(), EngineFailure("the rows could not be counted by their cells")
+        """The counts now; `EngineError`, naming no value, when they cannot be worked out."""
+        table, failure = self._rows.run(), EngineError("the rows could not be counted by their cells")
         found: CellCounts = quietly(lambda: self._counted(table), failure)
         return found
 
@@ -318,8 +318,8 @@ class WeightReader:
         return self._weights.grid
 
     def run(self) -> RowSum:
-        """The sum now; `EngineFailure`, naming no value, when it cannot be worked out."""
-        table, failure = self._rows.run(), EngineFailure("the rows could not be weighed by their cells")
+        """The sum now; `EngineError`, naming no value, when it cannot be worked out."""
+        table, failure = self._rows.run(), EngineError("the rows could not be weighed by their cells")
         found: RowSum = quietly(lambda: self._summed(table), failure)
         return found
 

@@ -15,7 +15,7 @@ from psycopg import sql
 from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from chary.errors import LedgerBroken, LedgerBusy, LedgerError
+from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
 
 # Which ledger of which server a URL names.
 
@@ -79,7 +79,7 @@ _FORBIDDEN = ("42501", "25006", "28000", "28P01")
 _LOST = "the connection to the ledger's server was lost: nothing was recorded, try again"
 
 
-class Lost(LedgerBusy):
+class Lost(LedgerLocked):
     """The connection is gone, and with it the transaction."""
 
 
@@ -121,9 +121,9 @@ def meaning(error: BaseException | None) -> LedgerError:
     if state == OURS:
         return LedgerError(str(getattr(getattr(error, "diag", None), "message_primary", "") or "refused"))
     if state in _BUSY:
-        return LedgerBusy("others held the ledger, or its server was busy, for too long: try again")
+        return LedgerLocked("others held the ledger, or its server was busy, for too long: try again")
     if state in _DAMAGED:
-        return LedgerBroken("the ledger's tables are damaged")
+        return LedgerCorrupted("the ledger's tables are damaged")
     if state in _FORBIDDEN:
         return LedgerError("the role that is connected may not do this to the ledger")
     return LedgerError(f"the ledger's server refused a statement (SQLSTATE {state or 'unknown'})")

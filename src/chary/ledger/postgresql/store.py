@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, text
 
-from chary.errors import CharyError, LedgerBroken, LedgerBusy, LedgerError
+from chary.errors import CharyError, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
 from chary.ledger import verification
 from chary.ledger.claims import Claim
@@ -112,11 +112,12 @@ class PostgresStore:
     whoever holds it sees all that was committed before, and nobody else writes until it ends, so writers follow one
     another like in a file. `reading` and `copied` see one state (REPEATABLE READ) and lock nothing.
 
-    **Lost connections.** What is lost before COMMIT was sent is undone by the server, and `LedgerBusy` says so. When it
-    is lost during COMMIT, a new connection locks the head, which waits for the end of the old transaction if that still
-    lives, and then looks whether the entry at that number has this hash *and* was written by the old transaction's
-    number, which no other transaction has: then it was committed, otherwise nothing of it was. `LedgerError` is raised
-    only when the server stays away for longer than `timeout`; then it may be charged, and stays so.
+    **Lost connections.** What is lost before COMMIT was sent is undone by the server, and `LedgerLocked` says so. When
+    it is lost during COMMIT, a new connection locks the head, which waits for the end of the old transaction if that
+    still lives, and then looks whether the entry at that number has this hash *and* was written by the old
+    transaction's number, which no other transaction has: then it was committed, otherwise nothing of it was.
+    `LedgerError` is raised only when the server stays away for longer than `timeout`; then it may be charged, and stays
+    so.
 
     Threads share one connection in turn. A forked child has a connection of its own.
     """
@@ -219,7 +220,7 @@ class PostgresStore:
                     # Several statements in one message, which cannot be prepared.
                     cursor = wire.driver.execute(words, prepare=False)
                     return wire, cursor.fetchone() if cursor.nextset() else None
-            except LedgerBusy as error:
+            except LedgerLocked as error:
                 self._give_up(isinstance(error, Lost))
                 if block.arrived or time.monotonic() >= deadline:
                     raise
@@ -232,7 +233,7 @@ class PostgresStore:
     def _follow(self, held: Any) -> None:
         """Hold the locked head against what was seen before."""
         if held is None:
-            raise LedgerBroken("the head of the chain is missing")
+            raise LedgerCorrupted("the head of the chain is missing")
         if held[0] != FORMAT and not self._moved:
             raise LedgerError("this ledger was moved, and nothing is charged here any more")
         self.bookmark.go_on(Head(held[1], held[2]), held[3])
@@ -267,13 +268,13 @@ class PostgresStore:
                 done = wire.end("COMMIT") == "COMMIT"
         except BaseException as error:
             self._give_up(lost=True)
-            if by is None and isinstance(error, LedgerBusy):
+            if by is None and isinstance(error, LedgerLocked):
                 return
             if isinstance(error, CharyError) and self._came_through(head, by or 0, block):
                 return
             raise
         if not done:
-            raise LedgerBusy("the server undid the transaction: nothing was recorded, try again")
+            raise LedgerLocked("the server undid the transaction: nothing was recorded, try again")
 
     def _came_through(self, head: Head, by: int, block: Uninterrupted) -> bool:
         """Whether the transaction whose COMMIT was not heard of is there, once nobody else holds the ledger."""
@@ -283,7 +284,7 @@ class PostgresStore:
                 found = wire.driver.execute(_WRITTEN, (head.entries, head.hash, by % 2**32)).fetchone()
                 wire.end("ROLLBACK")
                 return found is not None
-        except LedgerBusy:
+        except LedgerLocked:
             pass
         raise LedgerError(
             "the server was lost while it recorded this and has not come back: if it was charged it stays charged"
@@ -295,7 +296,7 @@ class PostgresStore:
             deadline = time.monotonic() + max(self.timeout, 0)
             while not self._lock.acquire(timeout=min(_LOOK_EVERY, max(deadline - time.monotonic(), 0))):
                 if block.arrived or time.monotonic() >= deadline:
-                    raise LedgerBusy(f"another thread held the ledger for more than {self.timeout:g} seconds")
+                    raise LedgerLocked(f"another thread held the ledger for more than {self.timeout:g} seconds")
             held = self._lock
             try:
                 if self._closed:
@@ -359,7 +360,7 @@ class AdvisoryClaims:
                 self._reconnect()
                 taken = self._try(key)
             if not taken:
-                raise LedgerBusy("the claim on this call is held by somebody else: try again")
+                raise LedgerLocked("the claim on this call is held by somebody else: try again")
             self._live.add(key)
         return Claim(partial(self._end, key))
 
@@ -436,10 +437,10 @@ class PostgresLedger(KeptLedger):
 
     The target is a URL, `postgresql://user@host/database?schema=visits` with further options of libpq. The schema is
     made if it is not there and the role may do so, and brought to the newest layout by its owner. At opening totals,
-    numbering and the end of the chain are checked (`LedgerBroken`). `timeout` is how many seconds to wait for others,
-    and for a server that is away, before `LedgerBusy`. Threads may share the object, and so may forked children, which
-    connect anew. `witness` is a file on this machine as for `SqlLedger`: a server that was restored to an older state
-    is then refused.
+    numbering and the end of the chain are checked (`LedgerCorrupted`). `timeout` is how many seconds to wait for
+    others, and for a server that is away, before `LedgerLocked`. Threads may share the object, and so may forked
+    children, which connect anew. `witness` is a file on this machine as for `SqlLedger`: a server that was restored to
+    an older state is then refused.
 
     Formal guarantees beyond those of `Ledger`, proved where they are kept:
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from chary.amounts import LIMIT, Amount
-from chary.errors import LedgerBroken
+from chary.errors import LedgerCorrupted
 from chary.ledger.accounts import fitting_share
 from chary.ledger.entries import Head, noting, opening, reserving, settling, sharing, voiding
 from chary.ledger.ledger import Progress
@@ -157,7 +157,7 @@ class KeptLedger:
             return sql_reads.charged_under(connection, dataset, analyst, keys)
 
     def secret(self, call: int) -> bytes | None:
-        """The secret of a call; `LedgerBroken` if it is not what was stored."""
+        """The secret of a call; `LedgerCorrupted` if it is not what was stored."""
         with self._store.reading() as connection:
             return sql_reads.secret(self._upkeep, connection, call)
 
@@ -239,7 +239,7 @@ class KeptLedger:
         try:
             with self._store.copied() as connection:
                 return audit(self._upkeep, connection, progress)
-        except LedgerBroken as error:
+        except LedgerCorrupted as error:
             return Verification(0, [str(error)])
 
     def head(self) -> Head:

@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from chary.errors import LedgerBroken, LedgerError
+from chary.errors import LedgerCorrupted, LedgerError
 from chary.ledger.entries import ChainEntry, Head
 
 # Tables of a ledger in a database, versions of their format, and the mark of a ledger that moved away.
@@ -294,7 +294,7 @@ def place_of(connection: Connection) -> tuple[str, Head]:
     """Where a ledger that departed went, and with which head."""
     row = connection.execute(select(departures)).one_or_none()
     if row is None:
-        raise LedgerBroken("the mark of a moved ledger is damaged")
+        raise LedgerCorrupted("the mark of a moved ledger is damaged")
     return row.place, Head(row.entries, row.head)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, bindparam, func, select
 
 from chary.amounts import Amount
-from chary.errors import LedgerBroken
+from chary.errors import LedgerCorrupted
 from chary.ledger.accounts import Account, CallCount, Purse
 from chary.ledger.entries import (
     GENESIS,
@@ -138,24 +138,24 @@ def cap_of(row: Any) -> Amount | None:
 
 
 def entry_of(row: Sequence[Any]) -> ChainEntry:
-    """The entry whose fields come first in a row; `LedgerBroken` where one of them is of another type than was written,
-    as after damage of a file."""
+    """The entry whose fields come first in a row; `LedgerCorrupted` where one of them is of another type than was
+    written, as after damage of a file."""
     entry = ChainEntry(*row[: len(ChainEntry._fields)])
     if tuple(map(type, entry)) not in _TYPES:
-        raise LedgerBroken(f"entry {entry.number}: a field of it is no text or no number any more")
+        raise LedgerCorrupted(f"entry {entry.number}: a field of it is no text or no number any more")
     return entry
 
 
 def whole_numbers(values: Iterable[Any], whose: str) -> None:
-    """`LedgerBroken` unless all of these are whole numbers."""
+    """`LedgerCorrupted` unless all of these are whole numbers."""
     if any(type(value) is not int for value in values):
-        raise LedgerBroken(f"{whose}: its row is damaged")
+        raise LedgerCorrupted(f"{whose}: its row is damaged")
 
 
 def texts(values: Iterable[Any], whose: str) -> None:
-    """`LedgerBroken` unless all of these are texts."""
+    """`LedgerCorrupted` unless all of these are texts."""
     if any(type(value) is not str for value in values):
-        raise LedgerBroken(f"{whose}: its row is damaged")
+        raise LedgerCorrupted(f"{whose}: its row is damaged")
 
 
 # What each reading transaction asks of SQL.
@@ -327,7 +327,7 @@ def last_note(connection: Connection, dataset: str) -> Note | None:
         return None
     row = connection.execute(_last_noted, {"dataset": dataset}).one_or_none()
     if row is None:
-        raise LedgerBroken("the notes of the dataset are missing")
+        raise LedgerCorrupted("the notes of the dataset are missing")
     return note_of(version, entry_of(row))
 
 
@@ -400,11 +400,11 @@ def charged_under(connection: Connection, dataset: str, analyst: str, keys: str)
 
 
 def secret(upkeep: Upkeep, connection: Connection, number: int) -> bytes | None:
-    """The secret of a call; `LedgerBroken` if it is not the one that was stored."""
+    """The secret of a call; `LedgerCorrupted` if it is not the one that was stored."""
     call(connection, number)
     kept = upkeep.secret(connection, number)
     if kept is not None and kept.digest != secret_digest(number, kept.secret):
-        raise LedgerBroken(f"the secret of call {number} was changed")
+        raise LedgerCorrupted(f"the secret of call {number} was changed")
     return None if kept is None else kept.secret
 
 

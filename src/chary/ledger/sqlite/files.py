@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from chary.errors import LedgerBroken, LedgerBusy, LedgerError
+from chary.errors import LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
 from chary.ledger.sql.schema import FORMAT, TWO_ACCOUNTS
 
@@ -61,10 +61,10 @@ class Inode:
 
     @contextmanager
     def locked(self, deadline: float, given_up: Callable[[], bool]) -> Iterator[None]:
-        """Hold the file against every other writer; `LedgerBusy` at the deadline, or once `given_up` says so."""
+        """Hold the file against every other writer; `LedgerLocked` at the deadline, or once `given_up` says so."""
         while not self._lock():
             if time.monotonic() >= deadline or given_up():
-                raise LedgerBusy("another process held the ledger for too long: try again")
+                raise LedgerLocked("another process held the ledger for too long: try again")
             time.sleep(PAUSE)
         try:
             yield
@@ -177,12 +177,12 @@ def recognise(path: Path, timeout: float) -> None:
     The file is never opened here by itself: closing it would drop the locks this process has on it.
     """
     if path.is_file() and path.stat().st_size == 0:
-        raise LedgerBroken("the ledger's file is empty: it was cut off (if it never was a ledger, delete it)")
+        raise LedgerCorrupted("the ledger's file is empty: it was cut off (if it never was a ledger, delete it)")
     with closing(sqlite3.connect(path, timeout=timeout)) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables or TABLES & tables < TABLES:
         told = "is not a ledger" if tables - TABLES and not tables & TABLES else "is a ledger without its tables"
-        raise LedgerBroken(f"the file {told}: it is damaged, or was never one")
+        raise LedgerCorrupted(f"the file {told}: it is damaged, or was never one")
     for file in (path, *(Path(f"{path}{end}") for end in BESIDE)):
         with suppress(FileNotFoundError):
             if stat.S_IMODE(file.stat().st_mode) != PRIVATE:
@@ -212,7 +212,7 @@ def _folder_held(folder: Path, timeout: float) -> Iterator[int]:
     try:
         while not _held(descriptor):
             if time.monotonic() >= deadline:
-                raise LedgerBusy("another process has been making a ledger in this folder for too long: try again")
+                raise LedgerLocked("another process has been making a ledger in this folder for too long: try again")
             time.sleep(PAUSE)
         yield descriptor
     finally:
@@ -269,7 +269,7 @@ def translated() -> Iterator[None]:
     except sqlite3.Error as error:
         raise _meaning(getattr(error, "sqlite_errorcode", 0)) from None
     except UnicodeDecodeError:
-        raise LedgerBroken("the ledger's file is damaged: a text in it is none") from None
+        raise LedgerCorrupted("the ledger's file is damaged: a text in it is none") from None
     except OverflowError:
         raise LedgerError("a number is outside of what a ledger can hold") from None
     except OSError as error:
@@ -285,11 +285,11 @@ def _emptied(error: SQLAlchemyError) -> None:
 def _meaning(code: int) -> LedgerError:
     primary = code & 0xFF
     if primary in _BUSY:
-        return LedgerBusy("another process held the ledger for too long: try again")
+        return LedgerLocked("another process held the ledger for too long: try again")
     if primary == sqlite3.SQLITE_NOTADB:
-        return LedgerBroken("the file is not a ledger, or its beginning is damaged")
+        return LedgerCorrupted("the file is not a ledger, or its beginning is damaged")
     if primary == sqlite3.SQLITE_CORRUPT:
-        return LedgerBroken("the ledger's file is damaged")
+        return LedgerCorrupted("the ledger's file is damaged")
     if code == sqlite3.SQLITE_CONSTRAINT_TRIGGER:
         return LedgerError("this ledger was moved, and nothing is charged here any more")
     if code == _MOVED:
@@ -305,7 +305,7 @@ def _configure(connection: sqlite3.Connection, timeout: float) -> None:
         connection.execute(f"PRAGMA {setting}")
     while not _journalled(connection):
         if time.monotonic() >= deadline:
-            raise LedgerBusy("an earlier version of chary has the ledger open: close it there first")
+            raise LedgerLocked("an earlier version of chary has the ledger open: close it there first")
         time.sleep(_PAUSE)
 
 

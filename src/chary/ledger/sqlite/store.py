@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import Connection, StaticPool, create_engine, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError
 
-from chary.errors import CharyError, InvalidParameter, LedgerBroken, LedgerBusy, LedgerError
+from chary.errors import CharyError, InvalidParameter, LedgerCorrupted, LedgerError, LedgerLocked
 from chary.interruption import Uninterrupted
 from chary.ledger import verification
 from chary.ledger.claims import Claims
@@ -126,7 +126,7 @@ class Store:
     `writing` takes the write lock at once (BEGIN IMMEDIATE), so that what a transaction reads cannot change
     before it writes. When it ends, the main file holds all of it durably (see `engine_of`), the path still leads to
     this very file, under this name alone, and the witness knows the new head; otherwise it raises. Who waits for
-    longer than `timeout` seconds gets `LedgerBusy`. The file and its journal have mode 0600.
+    longer than `timeout` seconds gets `LedgerLocked`. The file and its journal have mode 0600.
 
     Ctrl-C inside of a transaction is raised when that has ended. Whatever else is raised in there rolls it back, and
     unless it is an error of ours, which says that nothing is odd, the connection is closed at once.
@@ -230,7 +230,7 @@ class Store:
             self._alive()
             while not self._lock.acquire(timeout=min(_LOOK, max(deadline - time.monotonic(), 0))):
                 if block.arrived or time.monotonic() >= deadline:
-                    raise LedgerBusy(f"another thread held the ledger for more than {self.timeout:g} seconds")
+                    raise LedgerLocked(f"another thread held the ledger for more than {self.timeout:g} seconds")
             try:
                 self._alive()
                 yield block
@@ -337,7 +337,7 @@ class SqliteUpkeep:
         """The secret of a call."""
         row = connection.execute(_one_secret, {"of_call": call}).one_or_none()
         if row is not None and not isinstance(row.secret, bytes):
-            raise LedgerBroken(f"the secret of call {call} was changed")
+            raise LedgerCorrupted(f"the secret of call {call} was changed")
         return None if row is None else Kept(row.secret, row.digest)
 
     def digest(self, connection: Connection, call: int) -> str | None:
@@ -427,14 +427,14 @@ def _charge(
     changed = connection.execute(schema.charge_dataset, moves).rowcount
     changed += connection.execute(schema.charge_analyst, {**moves, "of_analyst": owner.analyst}).rowcount
     if changed != 2:
-        raise LedgerBroken("the totals of the dataset or of the analyst are missing")
+        raise LedgerCorrupted("the totals of the dataset or of the analyst are missing")
 
 
 # What happens whenever a ledger is opened: it gets what it lacks, is checked, and held against its witness.
 
 
 def prepare(store: Store, upkeep: Upkeep) -> None:
-    """Make the ledger ready to be charged; `LedgerBroken` if it is damaged or an older copy than was witnessed."""
+    """Make the ledger ready to be charged; `LedgerCorrupted` if it is damaged or an older copy than was witnessed."""
     with store.reading() as connection:
         done = sealed(connection) and not lacking(connection) and indexed(connection)
     if not done:
@@ -457,11 +457,11 @@ class SqlLedger(KeptLedger):
     """See `Ledger` for what every method guarantees. It is kept in one SQLite file of mode 0600.
 
     The target is a path or a URL such as `sqlite:////data/visits.ledger`. A new file is created; an existing
-    one is checked in about a second at most: `LedgerBroken` if totals, numbering or the end of the chain are
+    one is checked in about a second at most: `LedgerCorrupted` if totals, numbering or the end of the chain are
     wrong, `LedgerError` if it is no ledger or has another format. `timeout` is how many seconds to wait for
-    others before `LedgerBusy`. Threads may share the object, and so may forked children, which open the file anew.
+    others before `LedgerLocked`. Threads may share the object, and so may forked children, which open the file anew.
     `witness` is a small file elsewhere that is told the head of the ledger before anything is handed out: an older copy
-    of the ledger then raises `LedgerBroken`, as does one that is put in its place while it is open. A ledger that is
+    of the ledger then raises `LedgerCorrupted`, as does one that is put in its place while it is open. A ledger that is
     moved, deleted or has a second name (hard link) raises `LedgerError` at the next transaction.
 
     >>> import tempfile

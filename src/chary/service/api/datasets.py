@@ -13,7 +13,7 @@ from chary.client.wire import in_typed
 from chary.core.charges import accounts_of
 from chary.core.transaction import numbered
 from chary.data import Series, has_public_size
-from chary.errors import UnknownHeld
+from chary.errors import NotWithheld
 from chary.service.auth.tokens import Principal
 from chary.service.http.admission import After, Asking, Followed, Limit, May, Number, On, Typed, looks, paged
 from chary.service.http.json import finite
@@ -98,7 +98,7 @@ def call(on: Historian, number: Number) -> JSONResponse:
     spine = on.served.session.spine
     record = numbered(spine, number)
     if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
-        raise UnknownHeld("there is no call of that number")
+        raise NotWithheld("there is no call of that number")
     return JSONResponse(finite(asdict(entry_of(record, accounts_of(spine.ledger, spine.dataset)))))
 
 

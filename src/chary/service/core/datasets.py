@@ -22,7 +22,7 @@ from chary.client.wire import Refusal, in_typed, of_typed
 from chary.core.plan import Interaction
 from chary.core.transaction import Spine, numbered
 from chary.data import CSV
-from chary.errors import InvalidParameter, RequestConflict, UnknownHeld
+from chary.errors import InvalidParameter, NotWithheld, RequestConflict
 from chary.filters import Budget
 from chary.ledger import CallRecord, Ledger, State
 from chary.report.content import ReportedCall
@@ -296,7 +296,7 @@ class SharedAnswers:
 def _call(spine: Spine, number: int) -> CallRecord | None:
     try:
         return numbered(spine, number)
-    except UnknownHeld:
+    except NotWithheld:
         return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import delete, insert, select, update
 
 from chary.client.wire import Refusal, problem
-from chary.errors import BudgetRefused, InvalidInput, RequestConflict
+from chary.errors import BudgetExceeded, InvalidInput, RequestConflict
 from chary.ledger import RequestUnanswered
 from chary.service.auth.tokens import Principal
 from chary.service.core.calculations import WAITING, Turns
@@ -24,7 +24,7 @@ from chary.service.store.tables import JOBS
 BEAT: Final = 5.0
 _FORGOTTEN: Final = 86_400.0
 # What is raised where the ledger has no answer: it may lack the run, too, or have another one in its place.
-_UNANSWERED: Final = (RequestUnanswered, RequestConflict, BudgetRefused, InvalidInput)
+_UNANSWERED: Final = (RequestUnanswered, RequestConflict, BudgetExceeded, InvalidInput)
 _STOPS: Final = "the service stops; ask again later under the same key"
 
 

@@ -13,7 +13,7 @@ from chary.calls.run import Opening, Run
 from chary.client.wire import in_typed
 from chary.core.transaction import numbered
 from chary.data.queries.bodies import query_of
-from chary.errors import InvalidParameter, InvalidQuery, UnknownHeld
+from chary.errors import InvalidParameter, InvalidQuery, NotWithheld
 from chary.service.auth.tokens import Principal
 from chary.service.core.datasets import Served, SharedAnswers
 from chary.service.http.json import check_fields, finite
@@ -88,12 +88,12 @@ def fulfilled(
 
 
 def shown_call(served: Served, who: Principal, session: Session, body: Mapping[str, Any]) -> Call[Any]:
-    """The call of a body. `UnknownHeld` where it goes on with a call that is not shown to somebody, as for one that is
+    """The call of a body. `NotWithheld` where it goes on with a call that is not shown to somebody, as for one that is
     not there: nobody learns, takes or publishes what another analyst's call held back."""
     call = read(body)
     held = getattr(call, "held", None)
     if held is not None and not served.shows(who, numbered(session.spine, held).analyst):
-        raise UnknownHeld("there is no call of that number")
+        raise NotWithheld("there is no call of that number")
     return call
 
 
@@ -114,13 +114,13 @@ def readable_kinds() -> dict[str, type[Call[Any]]]:
 
 
 def run_shown(served: Served, who: Principal, session: Session, number: int) -> Run[Any, Any]:
-    """The run of that number; `UnknownHeld` for one that is not shown to somebody, as for one that is not there."""
+    """The run of that number; `NotWithheld` for one that is not shown to somebody, as for one that is not there."""
     try:
         record = numbered(session.spine, number)
-    except UnknownHeld:
+    except NotWithheld:
         record = None
     if record is None or record.dataset != session.spine.dataset or not served.shows(who, record.analyst):
-        raise UnknownHeld(f"call {number} opened no run of this dataset")
+        raise NotWithheld(f"call {number} opened no run of this dataset")
     return session.resume(number)
 
 

@@ -16,7 +16,7 @@ from chary.calls.run import Opening
 from chary.calls.weights import WeightedAnswer
 from chary.client.wire import Refusal
 from chary.core.charges import charged_in
-from chary.errors import BudgetRefused, CharyError, InvalidInput, InvalidParameter
+from chary.errors import BudgetExceeded, CharyError, InvalidInput, InvalidParameter
 from chary.ledger import State
 from chary.numbers import exact
 from chary.service.auth.tokens import BearerTokens, Principal
@@ -175,7 +175,7 @@ class StandingRunner:
             key = key_of(standing, version)
             begins = int(quoted.most != Amount(0))  # what is open when it is quoted may have ended when it is asked
             answer = fulfilled(self.answers, served, who, session, standing.wish, key, begins=begins)
-        except (BudgetRefused, InvalidInput) as error:
+        except (BudgetExceeded, InvalidInput) as error:
             self._end(standing, version, str(error))
         else:
             spine = session.spine

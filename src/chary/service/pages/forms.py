@@ -12,7 +12,7 @@ from chary.calls.run import Opening, Run
 from chary.client.wire import problem
 from chary.core.quote import Quote, warns
 from chary.data import Predicate, count
-from chary.errors import BudgetRefused, CharyError, InvalidParameter, InvalidQuery
+from chary.errors import BudgetExceeded, CharyError, InvalidParameter, InvalidQuery
 from chary.service.core.requests import call_schemas, readable_kinds, run_shown, shown_call, words_of
 from chary.service.http.admission import Asking
 from chary.service.pages.fields import PREFIX, FormField, Texts, Types, field_of, writable
@@ -201,7 +201,7 @@ def refused(form: CallForm, texts: Texts, error: Exception) -> Quoted:
 def control_of(fields: tuple[FormField, ...], texts: Texts, error: Exception) -> str | None:
     """The control that an error is about: that of its field; of a query, the part that it speaks of."""
     named = error.field if isinstance(error, CharyError) else None
-    if isinstance(error, BudgetRefused):
+    if isinstance(error, BudgetExceeded):
         named = next((name for name in _SIZES if texts.get(name)), None)
     field = next((each for each in fields if each.name == named), None)
     if named is None and isinstance(error, InvalidQuery):
@@ -274,7 +274,7 @@ _MEANINGS: Final[Mapping[str, str]] = {
 
 
 def run_of(on: Asking, number: int) -> Run[Any, Any]:
-    """The run of that number, if it is shown to who asks; `UnknownHeld` otherwise."""
+    """The run of that number, if it is shown to who asks; `NotWithheld` otherwise."""
     return run_shown(on.served, on.who, on.served.asked_by(on.who.analyst), number)
 
 

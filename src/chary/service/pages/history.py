@@ -13,7 +13,7 @@ from chary.calls.run import run_kinds
 from chary.charts import Chart, Spot
 from chary.client.wire import Refusal, problem, status_of
 from chary.core.transaction import numbered
-from chary.errors import CharyError, UnknownHeld
+from chary.errors import CharyError, NotWithheld
 from chary.ledger import CallRecord, Ledger, Verification
 from chary.ledger.entries import head_of
 from chary.report.content import (
@@ -156,16 +156,16 @@ def call_picture(on: Historian, number: Number, dark: bool = False, narrow: bool
     """The answer drawn."""
     chart = shown_replay(on, number).chart
     if chart is None:
-        raise UnknownHeld("nothing of that call can be drawn")
+        raise NotWithheld("nothing of that call can be drawn")
     return drawn(specification(chart, dark=dark, narrow=narrow), dark=dark)
 
 
 def shown_replay(on: Asking, number: int) -> Replay:
-    """The replay of a call; `UnknownHeld` for one that is not shown to this token, as for one that is not there."""
+    """The replay of a call; `NotWithheld` for one that is not shown to this token, as for one that is not there."""
     spine = on.served.session.spine
     record = numbered(spine, number)
     if record.dataset != spine.dataset or not on.served.shows(on.who, record.analyst):
-        raise UnknownHeld("there is no call of that number")
+        raise NotWithheld("there is no call of that number")
     return replays(on.served, [record])[0]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary.data import EntryLimit, count
-from chary.errors import EngineFailure, SchemaMismatch
+from chary.errors import EngineError, SchemaMismatch
 
 TABLE = "CREATE TABLE visits (patient bigint, n integer, x double precision, s text, b boolean, d date, t timestamp)"
 ROWS = {
@@ -163,13 +163,13 @@ def test_which_right_is_missing_is_said(clinic, opened):
         "CREATE TABLE chary_batches (of_table text, number bigint, request text, rows bigint)",
         f"GRANT SELECT, INSERT ON chary_batches TO {clinic.role}",
     ):
-        with pytest.raises(EngineFailure, match="nothing was written") as caught:
+        with pytest.raises(EngineError, match="nothing was written") as caught:
             opened().append(more)
         told.append(str(caught.value))
         clinic.run(right)
         if len(told) == 2:
             clinic.run(f"REVOKE CREATE ON SCHEMA public FROM {clinic.role}")
-            with pytest.raises(EngineFailure, match="CREATE on the schema"):
+            with pytest.raises(EngineError, match="CREATE on the schema"):
                 opened().append(more)
     assert "CREATE on the schema" in told[0]
     assert "INSERT" in told[1]

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from chary.data import count, mean
-from chary.errors import EngineFailure, SchemaMismatch
+from chary.errors import EngineError, SchemaMismatch
 
 LETTERS = "t" * 63
 
@@ -75,7 +75,7 @@ def test_rows_are_not_added_to_a_state_that_is_being_read(clinic, opened):
     clinic.grant("visits", rights="SELECT, INSERT")
     table = opened()
     with table.one_state():
-        with pytest.raises(EngineFailure, match="while one state of them is read"):
+        with pytest.raises(EngineError, match="while one state of them is read"):
             table.append(pa.table({"n": [1]}))
         assert table.prepare(count()).run() == 0
     assert table.append(pa.table({"n": [1]})).rows == 1

@@ -4,7 +4,7 @@ import pytest
 
 from chary.data import count
 from chary.data.engines.postgresql.catalog import parts_of
-from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
+from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
 ROWS = "CREATE TABLE visits AS SELECT n, n % 3 AS patient, 'x' || n AS name FROM generate_series(1, 9) AS n"
 
@@ -23,7 +23,7 @@ def test_a_role_that_may_only_read_one_table_is_enough(clinic, opened):
     assert len(table.snapshot().run()) == 9
     with pytest.raises(SchemaMismatch, match=r"no table 'secrets'.*there are: public\.visits$"):
         opened("secrets")
-    with pytest.raises(EngineFailure, match="lacks the right to"):
+    with pytest.raises(EngineError, match="lacks the right to"):
         table.append(table.snapshot().run())
 
 
@@ -115,7 +115,7 @@ def test_what_becomes_of_a_table_is_noticed_before_a_row_is_read(clinic, opened,
     table = opened()
     assert asked(table) == 5
     clinic.run(*change.format(role=clinic.role).split("; "))
-    with pytest.raises(EngineFailure, match="no longer the one that was opened"):
+    with pytest.raises(EngineError, match="no longer the one that was opened"):
         asked(table)
 
 

@@ -15,7 +15,7 @@ from chary.data.engines.postgresql.connection import Server
 from chary.data.rows import Rooms
 from chary.data.source import RowSource
 from chary.data.table import living
-from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
+from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 from tests.servers.postgres import running
 
 ROWS = "CREATE TABLE visits AS SELECT n, n % 1000 AS patient, 'SECRET' || n AS name FROM generate_series(1, {}) AS n"
@@ -33,7 +33,7 @@ def visits(clinic, opened):
 
 
 def failing(work):
-    with pytest.raises(EngineFailure) as caught:
+    with pytest.raises(EngineError) as caught:
         work()
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     assert "SECRET" not in str(caught.value)
@@ -97,7 +97,7 @@ def test_a_statement_that_takes_too_long_is_given_up_and_stays_charged(visits, c
     plan = {"privacy_unit": "patient", "ledger": tmp_path / "visits.ledger", "budget": chary.Budget(epsilon=1)}
     with chary.open(url, table="visits", **plan) as session:
         asked = count().by("name", [f"x{n}" for n in range(20_000)], keep_per_unit=2)
-        with pytest.raises(EngineFailure) as caught:
+        with pytest.raises(EngineError) as caught:
             session.release(asked, epsilon="0.1")
         assert caught.value.__cause__ is None
         assert session.spent.share == pytest.approx(0.1)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chary.data import count, total
-from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
+from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
 pytestmark = pytest.mark.engines
 FIRST = pa.table({"unit": pa.array([1, 2], pa.int32()), "cost": pa.array([0.5, 2.0], pa.float32()), "k": ["a", "b"]})
@@ -73,7 +73,7 @@ def test_of_two_that_add_the_same_batch_one_wins(opened, folder):
     def add(table):
         try:
             return table.append(MORE).number
-        except EngineFailure as refused:
+        except EngineError as refused:
             return str(refused)
 
     with ThreadPoolExecutor(2) as both:
@@ -99,7 +99,7 @@ def test_files_that_change_fail_the_reading_and_show_nothing(opened, folder, cha
         pq.write_table(MORE, folder / "next.parquet")
         os.replace(folder / "next.parquet", file)
     for failing in (plan.run, table.snapshot().run, lambda: table.append(MORE)):
-        with pytest.raises(EngineFailure, match="changed from outside") as caught:
+        with pytest.raises(EngineError, match="changed from outside") as caught:
             failing()
         assert (caught.value.__cause__, caught.value.__context__) == (None, None)
         assert "visits" not in str(caught.value)

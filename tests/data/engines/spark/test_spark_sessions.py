@@ -12,7 +12,7 @@ import pytest
 import chary
 from chary.data import count, total
 from chary.data.engines.spark.session import SETTINGS, session_of
-from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
+from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
 pytestmark = pytest.mark.engines
 FRAME = pa.table({"unit": [1, 1, 2], "k": ["a", "b", "SECRET"], "cost": [5, 7, 9]})
@@ -106,7 +106,7 @@ def test_nothing_is_said_of_values_that_fail(opened, tmp_path, capfd):
     """Not by the error, not by its cause, and not on the error stream, where the package writes what it raises."""
     table = opened(FRAME, "unit")
     failing = "SELECT CAST(k AS INT) AS n FROM chary_rows"
-    with pytest.raises(EngineFailure, match="while it looked") as caught:
+    with pytest.raises(EngineError, match="while it looked") as caught:
         table.held.read(failing, "looked")
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     assert "SECRET" not in "".join(capfd.readouterr()) + str(caught.value)
@@ -120,7 +120,7 @@ def test_damaged_files_fail_without_a_word(opened, tmp_path, capfd):
     held = table.held.holding
     path.write_bytes(whole[:40] + bytes(100) + whole[140:])
     held._files = [type(file).of(file.path) for file in held._files]
-    with pytest.raises(EngineFailure) as caught:
+    with pytest.raises(EngineError) as caught:
         table.prepare(count("k LIKE '%y%'")).run()
     assert "SECRET" not in "".join(capfd.readouterr()) + str(caught.value)
 
@@ -141,6 +141,6 @@ def test_closing_twice_is_fine_and_ends_no_session(spark, opened):
     plan = table.prepare(total("cost", bounds=(0, 9), rows_per_unit=1))
     for _ in range(2):
         table.close()
-    with pytest.raises(EngineFailure, match="closed"):
+    with pytest.raises(EngineError, match="closed"):
         plan.run()
     assert spark.range(3).count() == 3

@@ -28,7 +28,7 @@ from chary.data.engines.duckdb.reader import (
 from chary.data.engines.protocol import check_names, check_types
 from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
-from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch, quietly
+from chary.errors import EngineError, InvalidParameter, SchemaMismatch, quietly
 
 # Looking for units with too many rows.
 
@@ -140,7 +140,7 @@ def append(database: Database, loader: Loader, source: RowSource, request: str |
             arrive(batch)
         return batch
 
-    rolled_back = EngineFailure("the engine failed while it wrote the rows; they were rolled back")
+    rolled_back = EngineError("the engine failed while it wrote the rows; they were rolled back")
     batch: Batch = quietly(lambda: database.write(write), rolled_back)
     if kept.in_file:
         arrive(batch)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from chary.errors import EngineFailure, quietly
+from chary.errors import EngineError, quietly
 
 # Every connection to DuckDB: to what was named and to nothing else.
 
@@ -53,7 +53,7 @@ class Access:
     folder: str | None = None
 
     def connect(self, *, writing: bool = False) -> duckdb.DuckDBPyConnection:
-        """Open a connection; `EngineFailure` if this process holds the file open by a connection of its own.
+        """Open a connection; `EngineError` if this process holds the file open by a connection of its own.
 
         >>> Access().connect().execute("SELECT current_setting('enable_external_access')").fetchall()
         [(False,)]
@@ -101,7 +101,7 @@ def _on_file(path: str, writing: bool) -> duckdb.DuckDBPyConnection:
     try:
         return duckdb.connect(path, read_only=not writing, config=_OFFLINE | _SEALED)
     except duckdb.ConnectionException:
-        failure = EngineFailure(_HELD_FOR_WRITING if writing else _HELD)
+        failure = EngineError(_HELD_FOR_WRITING if writing else _HELD)
     raise failure
 
 
@@ -142,23 +142,23 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """The connection, for the thread that asks; `EngineFailure` once it is closed."""
+        """The connection, for the thread that asks; `EngineError` once it is closed."""
         with self._lock:
             if self._closed:
-                raise EngineFailure("the table is closed")
+                raise EngineError("the table is closed")
             if self._connection is None:
-                self._connection = quietly(self._connect, EngineFailure("the file cannot be opened again"))
+                self._connection = quietly(self._connect, EngineError("the file cannot be opened again"))
             yield self._connection
 
     def ask(self, work: Work, doing: str) -> Any:
-        """What `work` finds on the connection; if it fails, `EngineFailure` tells what it was doing, and no value.
+        """What `work` finds on the connection; if it fails, `EngineError` tells what it was doing, and no value.
 
         So it does within `write`: rows that are not there yet, and may never be, are in no answer.
         """
         with self.connection() as connection:
             if self._writing:
-                raise EngineFailure("rows are being added: ask when they are there")
-            return quietly(lambda: work(connection), EngineFailure(f"the engine failed while it {doing}"))
+                raise EngineError("rows are being added: ask when they are there")
+            return quietly(lambda: work(connection), EngineError(f"the engine failed while it {doing}"))
 
     def write(self, work: Work) -> Any:
         """Run `work` in one transaction on a connection that may write: all of it happens, or nothing does."""
@@ -242,6 +242,6 @@ def _transaction(connection: duckdb.DuckDBPyConnection, work: Work) -> Any:
 
 
 def _write_file(access: Access, work: Work) -> Any:
-    busy = EngineFailure("the file cannot be opened for writing: another connection holds it, or it is read-only")
+    busy = EngineError("the file cannot be opened for writing: another connection holds it, or it is read-only")
     with quietly(lambda: access.connect(writing=True), busy) as connection:
         return _transaction(connection, work)

@@ -213,7 +213,7 @@ class EnginePlan:
         """The exact answer: an int, or an int64 array in key order with 0 for keys without rows.
 
         The array holds Python integers instead when one does not fit into 64 bits. Any failure of the engine is an
-        `EngineFailure` that names no value.
+        `EngineError` that names no value.
         """
         work = self._whole if self._adding is None else partial(self._adding.answer, self._whole, self._grown)
         answer: Answer = self._database.ask(work, "answered the query")
@@ -319,7 +319,7 @@ class ElementReader:
         """The word of each distinct element, and a mark up to where was read. Both are secret, as is the key.
 
         With the mark of an earlier reading of the same table, only rows appended since are read, where they are kept
-        in this process; otherwise all rows are, which changes no sketch of the same key. `EngineFailure`, naming
+        in this process; otherwise all rows are, which changes no sketch of the same key. `EngineError`, naming
         neither values nor the key, when the engine fails.
         """
         found: tuple[Words, Mark] = self._database.ask(
@@ -398,7 +398,7 @@ class Living:
 
     @contextmanager
     def at(self, rooms: Rooms) -> Iterator[LivingAnswers]:
-        """One state of the rows, which cannot grow meanwhile; `EngineFailure`, naming no value, if the engine fails."""
+        """One state of the rows, which cannot grow meanwhile; `EngineError`, naming no value, if the engine fails."""
         held: list[Offered] = []
 
         def named(positions: Sequence[int]) -> str:

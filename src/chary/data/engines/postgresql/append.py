@@ -22,7 +22,7 @@ from chary.data.engines.postgresql.connection import Cursor, Server
 from chary.data.engines.protocol import Engine, check_names, check_types
 from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
-from chary.errors import EngineFailure, SchemaMismatch, quietly
+from chary.errors import EngineError, SchemaMismatch, quietly
 
 # Tables that can grow without a row that makes that fail, and the rights that it takes.
 
@@ -47,13 +47,13 @@ ORDER BY 1
 
 
 def check_growable(cursor: Cursor, relation: FoundRelation) -> None:
-    """`EngineFailure` for a missing right, `SchemaMismatch` for a table that may refuse a row.
+    """`EngineError` for a missing right, `SchemaMismatch` for a table that may refuse a row.
 
     It would because of others, which it would tell of, or of itself.
     """
     [(may,)] = cursor.execute(_RIGHT, [relation.oid]).fetchall()
     if not may:
-        raise EngineFailure("rows cannot be appended: the role lacks the right to INSERT; nothing was written")
+        raise EngineError("rows cannot be appended: the role lacks the right to INSERT; nothing was written")
     found = {what for (what,) in cursor.execute(_LIMITS, [relation.oid]).fetchall()}
     found |= {"domain" for column in relation.columns if column.domain}
     found |= {"generated column" for column in relation.columns if column.generated}
@@ -182,7 +182,7 @@ class ServerBatches:
         return found[0] if found else None
 
     def prepare(self, cursor: Cursor) -> None:
-        """Let one writer in at a time, and make the table where there is none; `EngineFailure` for a missing right."""
+        """Let one writer in at a time, and make the table where there is none; `EngineError` for a missing right."""
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [f"{self.table} {self.relation.name}"])
         rights = cursor.execute(_THERE, [self.relation.schema, KEPT]).fetchone()
         if rights is None:
@@ -210,8 +210,8 @@ class ServerBatches:
         return [Batch(*row) for row in cursor.execute(sql, [self.relation.name, value]).fetchall()]
 
 
-def _lacking(right: str) -> EngineFailure:
-    return EngineFailure(f"rows cannot be appended: the role lacks the right to {right}; nothing was written")
+def _lacking(right: str) -> EngineError:
+    return EngineError(f"rows cannot be appended: the role lacks the right to {right}; nothing was written")
 
 
 # Looking for units with too many rows, at the server.
@@ -277,7 +277,7 @@ class ServerAppend:
             self._insert(cursor, arrived)
             return batches.add(cursor, request)
 
-        rolled_back = EngineFailure("the engine failed while it wrote the rows; they were rolled back")
+        rolled_back = EngineError("the engine failed while it wrote the rows; they were rolled back")
         batch = quietly(lambda: self.server.write(write), rolled_back)
         arrive(batch)
         return batch

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from chary.data.columns import TypeClass, listed, quote
 from chary.data.engines.postgresql.connection import Cursor
-from chary.errors import EngineFailure, InvalidParameter, SchemaMismatch
+from chary.errors import EngineError, InvalidParameter, SchemaMismatch
 
 # The table that is read: what it is, which columns of it the role may read, and what makes it unreadable.
 
@@ -419,15 +419,13 @@ class StoredRows:
         return {column.name: column.type for column in self.columns}
 
     def check(self, cursor: Cursor) -> None:
-        """`EngineFailure` unless the table is still what was found: types, rights, policies, the making of a view."""
+        """`EngineError` unless the table is still what was found: types, rights, policies, the making of a view."""
         try:
             same = FoundRelation.find(cursor, self.table) == self.relation
         except SchemaMismatch:
             same = False
         if not same:
-            raise EngineFailure(
-                "the table is no longer the one that was opened, or may no longer be read: open it again"
-            )
+            raise EngineError("the table is no longer the one that was opened, or may no longer be read: open it again")
 
 
 def _unpivoted(

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import IsolationLevel, RawCursor
 from psycopg.pq import TransactionStatus
 
-from chary.errors import EngineFailure, InvalidParameter, quietly
+from chary.errors import EngineError, InvalidParameter, quietly
 
 # Every connection to a PostgreSQL server: configured so that what is read follows from what was named alone.
 
@@ -52,7 +52,7 @@ def connect(address: str) -> Connection:
     """Open a connection whose transactions read one state and write nothing.
 
     What libpq knows may be in the address: `sslmode`, or `options=-c statement_timeout=60000 -c work_mem=64MB`.
-    `InvalidParameter` for an address that is none or a server that is not served, `EngineFailure` where it cannot be
+    `InvalidParameter` for an address that is none or a server that is not served, `EngineError` where it cannot be
     reached; neither shows any part of the address, nor what the server said.
     """
     unread = InvalidParameter("the address is not readable: write it as postgresql://role@host:5432/database")
@@ -63,7 +63,7 @@ def connect(address: str) -> Connection:
         connection.isolation_level = IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         connection.prepare_threshold = None
-        quietly(lambda: _configure(connection), EngineFailure("the server refuses settings that chary needs"))
+        quietly(lambda: _configure(connection), EngineError("the server refuses settings that chary needs"))
     except BaseException:
         connection.close()
         raise
@@ -77,7 +77,7 @@ def _reached(address: str) -> Connection:
     except psycopg.Error as error:
         told = _REFUSED.get((error.sqlstate or "")[:2], _said(error))
     # Raised outside the handler: what the server said names the host and the role.
-    raise EngineFailure(told)
+    raise EngineError(told)
 
 
 def _said(error: psycopg.Error) -> str:
@@ -132,7 +132,7 @@ class Server:
 
     @contextmanager
     def reading(self) -> Iterator[Cursor]:
-        """One state of the rows, until the block ends; `EngineFailure` once the server is closed, or is away."""
+        """One state of the rows, until the block ends; `EngineError` once the server is closed, or is away."""
         with self._lock:
             if self._cursor is not None:
                 yield self._cursor
@@ -146,18 +146,18 @@ class Server:
                 self._end()
 
     def ask(self, work: Callable[[Cursor], _Found], doing: str) -> _Found:
-        """What `work` finds; if it fails, `EngineFailure` tells what it was doing, and no value."""
+        """What `work` finds; if it fails, `EngineError` tells what it was doing, and no value."""
         with self.reading() as cursor:
-            return quietly(lambda: work(cursor), EngineFailure(f"the engine failed while it {doing}"))
+            return quietly(lambda: work(cursor), EngineError(f"the engine failed while it {doing}"))
 
     def write(self, work: Callable[[Cursor], _Found]) -> _Found:
         """Run `work` in one transaction that may write: all of it happens, or nothing does.
 
-        `EngineFailure` while this thread reads one state of the rows, which would end with the transaction.
+        `EngineError` while this thread reads one state of the rows, which would end with the transaction.
         """
         with self._lock:
             if self._cursor is not None:
-                raise EngineFailure("rows cannot be added while one state of them is read; nothing was written")
+                raise EngineError("rows cannot be added while one state of them is read; nothing was written")
             connection = self._begun().connection
             connection.rollback()
             connection.read_only, connection.isolation_level = False, IsolationLevel.READ_COMMITTED
@@ -182,11 +182,11 @@ class Server:
     def _checked(self, cursor: Cursor) -> None:
         check = self._check
         if check is not None:
-            quietly(lambda: check(cursor), EngineFailure("the engine failed while it looked at the table"))
+            quietly(lambda: check(cursor), EngineError("the engine failed while it looked at the table"))
 
     def _begun(self) -> Cursor:
         if self._closed:
-            raise EngineFailure("the table is closed")
+            raise EngineError("the table is closed")
         # An interruption may have come between the beginning of a transaction and its end.
         self._end()
         if self._connection is not None and not self._answers(self._connection):

@@ -146,7 +146,7 @@ class ServerPlan:
         return self._query
 
     def run(self) -> Answer:
-        """The exact answer, as `ReadingPlan` says; any failure of the server is an `EngineFailure` without a value."""
+        """The exact answer, as `ReadingPlan` says; any failure of the server is an `EngineError` without a value."""
         return self._server.ask(self._read, "answered the query")
 
     def _read(self, cursor: Cursor) -> Answer:
@@ -309,7 +309,7 @@ class ServerLiving:
 
     @contextmanager
     def at(self, rooms: Rooms) -> Iterator[LivingAnswers]:
-        """One state of the rows; `EngineFailure`, naming no value, if the server fails."""
+        """One state of the rows; `EngineError`, naming no value, if the server fails."""
         sent = [*self._keys, *([_rooms(rooms)] if rooms.any else [])]
         chosen: list[Sent] = []
 

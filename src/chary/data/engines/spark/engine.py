@@ -47,7 +47,7 @@ from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Total
 from chary.data.rows import Answer, Arrival, Batch, Deferred, EntryLimit, Rooms, StepColumns, Steps
 from chary.data.source import RowSource
-from chary.errors import EngineFailure, InvalidParameter, InvalidQuery, SchemaMismatch, quietly
+from chary.errors import EngineError, InvalidParameter, InvalidQuery, SchemaMismatch, quietly
 
 # Running a compiled query on Spark.
 
@@ -431,7 +431,7 @@ class Spark:
         if unpivot is not None and source.kind in ("folder", "table"):
             raise InvalidParameter("Spark unpivots what it is given as a file or a frame")
         session = session_of(self._named)
-        work = quietly(lambda: SparkWork(session), EngineFailure("the session of Spark cannot be used: has it ended?"))
+        work = quietly(lambda: SparkWork(session), EngineError("the session of Spark cannot be used: has it ended?"))
         with ExitStack() as undo:
             undo.callback(work.close)
             rows = quietly(lambda: self._rows(work, source, unit, unpivot), SchemaMismatch(_UNREADABLE))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from chary.errors import EngineFailure, InvalidParameter, quietly
+from chary.errors import EngineError, InvalidParameter, quietly
 
 # From the name of an engine to a session of Spark.
 
@@ -59,13 +59,13 @@ def session_of(engine: Any) -> Any:
     """The session of that name, started where there is none yet, or the session itself.
 
     A process has one Spark, and it lives as long as the process: where the user has a session already, "spark" is that
-    one. `InvalidParameter` without the package or for another name, `EngineFailure` where none can be started.
+    one. `InvalidParameter` without the package or for another name, `EngineError` where none can be started.
     """
     if is_session(engine):
         return engine
     if not is_name(engine):
         raise InvalidParameter(_NAMES)
-    return quietly(lambda: _started(engine), EngineFailure("Spark could not be started or reached: see docs/spark.md"))
+    return quietly(lambda: _started(engine), EngineError("Spark could not be started or reached: see docs/spark.md"))
 
 
 def _started(engine: str) -> Any:
@@ -184,16 +184,16 @@ class SparkWork:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing else is done meanwhile; `EngineFailure` once it is closed."""
+        """Nothing else is done meanwhile; `EngineError` once it is closed."""
         with self._lock:
             if self._closed:
-                raise EngineFailure("the table is closed")
+                raise EngineError("the table is closed")
             yield
 
     def ask(self, work: Callable[[Any], Any], doing: str) -> Any:
-        """What `work` finds in the session; if it fails, `EngineFailure` tells what it was doing, and no value."""
+        """What `work` finds in the session; if it fails, `EngineError` tells what it was doing, and no value."""
         with self.held():
-            failure = EngineFailure(f"the engine failed while it {doing}")
+            failure = EngineError(f"the engine failed while it {doing}")
             return quietly(lambda: self._run(lambda: work(self.session)), failure)
 
     def read(self, sql: str, doing: str) -> pa.Table:
@@ -224,8 +224,8 @@ class SparkWork:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                with suppress(EngineFailure):
-                    quietly(lambda: self._run(self._drop), EngineFailure("the engine failed while it was closed"))
+                with suppress(EngineError):
+                    quietly(lambda: self._run(self._drop), EngineError("the engine failed while it was closed"))
                 self._worker.shutdown(wait=False)
 
     def _drop(self) -> None:

@@ -18,7 +18,7 @@ from chary.data.engines.protocol import Engine
 from chary.data.engines.spark.session import ROWS
 from chary.data.rows import Arrival, Batch
 from chary.data.source import NOTES, OURS, RowSource, notes_after
-from chary.errors import EngineFailure, SchemaMismatch, quietly
+from chary.errors import EngineError, SchemaMismatch, quietly
 
 # How every type of Spark is brought to one of the few that chary computes with.
 
@@ -144,8 +144,8 @@ class SeenFile:
 
 
 def check_unchanged(files: Sequence[SeenFile]) -> None:
-    """`EngineFailure` unless all are there and as they were: a reading would mix two states of the rows."""
-    failure = EngineFailure("files of the rows are gone, or were changed from outside: open them anew")
+    """`EngineError` unless all are there and as they were: a reading would mix two states of the rows."""
+    failure = EngineError("files of the rows are gone, or were changed from outside: open them anew")
     if quietly(lambda: any(SeenFile.of(file.path) != file for file in files), failure):
         raise failure
 
@@ -286,7 +286,7 @@ class Holding(Protocol):
         ...
 
     def check(self) -> None:
-        """`EngineFailure` if the rows are not those that were there."""
+        """`EngineError` if the rows are not those that were there."""
         ...
 
     def frames(self, session: Any) -> Sequence[Any]:
@@ -375,7 +375,7 @@ class RowsInFolder:
         self._schema = shared_schema(paths)
 
     def check(self) -> None:
-        failure = EngineFailure("the notes of the batches in the folder cannot be read")
+        failure = EngineError("the notes of the batches in the folder cannot be read")
         quietly(self._follow, failure)
         check_unchanged(self._files)
 
@@ -383,17 +383,17 @@ class RowsInFolder:
         return [session.read.parquet(*(on_this_machine(file.path) for file in self._files))]
 
     def batches(self) -> Sequence[Batch]:
-        quietly(self._follow, EngineFailure("the notes of the batches in the folder cannot be read"))
+        quietly(self._follow, EngineError("the notes of the batches in the folder cannot be read"))
         return self._batches
 
     def add(self, rows: pa.Table, request: str | None, size: int, arrive: Arrival) -> Batch:
         name = f"{OURS}{uuid.uuid4().hex}.parquet"
-        failure = EngineFailure("the rows could not be written into the folder; nothing was added")
+        failure = EngineError("the rows could not be written into the folder; nothing was added")
         quietly(lambda: self._write(name, fitted(rows, self._schema)), failure)
         batch = Batch(len(self._batches) + 1, request, size)
         said = {"number": batch.number, "request": request, "rows": size, "file": name}
         if not quietly(lambda: self._note(batch.number, said), failure):
-            raise EngineFailure("another process added rows meanwhile; nothing was added")
+            raise EngineError("another process added rows meanwhile; nothing was added")
         self._follow()
         arrive(batch)
         return batch
