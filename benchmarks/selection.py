@@ -31,7 +31,7 @@ from chary import Budget, count
 from chary.accounting import epsilon_up, gaussian_sigma, optimal_total
 from chary.calls import Top
 from chary.filters import largest_call
-from chary.mechanisms import Laplace, TopK
+from chary.mechanisms import Laplace, OneShotTopK
 from chary.noise import Seeded
 from measuring import QueryClock, announce, full, show
 from recording import Against
@@ -101,7 +101,7 @@ def ours(k: int, values: Integers, generator: np.random.Generator) -> Picked:
     """The mechanism of `Session.top`."""
     size = largest_call(Budget(epsilon=EPSILON, delta=DELTA), k, "renyi")
     source = Seeded(int(generator.integers(2**32)))
-    found = TopK(k).step(values, Laplace.for_epsilon(size, sensitivity=1), source)
+    found = OneShotTopK(k).step(values, Laplace.for_epsilon(size, sensitivity=1), source)
     return np.array(found.positions), np.array(found.noisy, dtype=np.float64)
 
 

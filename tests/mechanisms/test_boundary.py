@@ -12,7 +12,7 @@ from scipy import stats
 from chary import noise
 from chary.accounting import Targeted, boundary_epsilon_up, boundary_q_down
 from chary.errors import InvalidParameter
-from chary.mechanisms import BOUNDARY, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip, ThresholdTest
+from chary.mechanisms import BOUNDARY, AdditiveTest, BoundaryWrapper, Exponential, Laplace, PermuteAndFlip
 from chary.mechanisms.boundaries import BoundaryLaw
 from tests.accounting.pairs import best_q, worst_ratio, wrapped, wrapped_q, wrapped_ratio
 from tests.mechanisms.laws import tail
@@ -57,9 +57,9 @@ def test_wrapped_choices_keep_their_promise(brute, candidates):
 @pytest.mark.parametrize(
     ("chooser", "value", "outcomes"),
     [
-        (ThresholdTest(Laplace.for_epsilon("0.3", sensitivity=2), 10), 13, 2),
-        (ThresholdTest(Laplace.for_epsilon("0.3", sensitivity=2), 10), -40, 2),
-        (ThresholdTest(Laplace.for_epsilon("0.3", sensitivity=2), 10), 10**40, 2),
+        (AdditiveTest(Laplace.for_epsilon("0.3", sensitivity=2), 10), 13, 2),
+        (AdditiveTest(Laplace.for_epsilon("0.3", sensitivity=2), 10), -40, 2),
+        (AdditiveTest(Laplace.for_epsilon("0.3", sensitivity=2), 10), 10**40, 2),
         (Exponential("0.4", 1), [3, 9, 9, 0], None),
         (Exponential("0.4", 1), [5, 5, 5], None),
         (Exponential("0.4", 1), [5], None),
@@ -142,7 +142,7 @@ def test_the_bounds_of_a_wrapped_law_of_many_outcomes_hold_its_chances():
 @pytest.mark.parametrize("distance", [-5, -1, 0, 1, 2, 30])
 def test_threshold_laws_have_the_tail_of_the_noise(scale, distance):
     additive = Laplace(scale, 1)
-    law = ThresholdTest(additive, distance).law(0)
+    law = AdditiveTest(additive, distance).law(0)
     assert law.probabilities()[1] == pytest.approx(additive.at_least(distance), rel=1e-12, abs=2**-126)
     points, error = law.near()
     assert abs(points[0] - law.cuts(128)[0][0] / 2**128) < error
@@ -171,7 +171,7 @@ def test_an_overwhelming_candidate_is_free():
 
 
 def test_a_threshold_test_is_its_law():
-    test, source = ThresholdTest(Laplace.for_epsilon(10**5, sensitivity=1), 5), noise.OperatingSystem()
+    test, source = AdditiveTest(Laplace.for_epsilon(10**5, sensitivity=1), 5), noise.OperatingSystem()
     assert [test.step(value, source) for value in (4, 5, 6)] == [0, 1, 1]
     assert test.event() == Targeted(2**10)
 
@@ -186,4 +186,4 @@ def test_more_outcomes_than_promised_are_refused():
 
 def test_noise_shared_by_several_values_is_refused():
     with pytest.raises(InvalidParameter):
-        ThresholdTest(Laplace.for_epsilon("0.1", sensitivity=1, times=2), 0)
+        AdditiveTest(Laplace.for_epsilon("0.1", sensitivity=1, times=2), 0)

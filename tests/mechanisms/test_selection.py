@@ -10,17 +10,17 @@ import pytest
 from scipy.stats import chisquare
 
 from chary.errors import InvalidParameter
-from chary.mechanisms import Laplace, Ranked, TopK
+from chary.mechanisms import Laplace, OneShotTopK, Ranked
 from chary.noise import Seeded
 from tests.mechanisms.laws import Given, epsilon_of, moment, price_of, transcripts, worst_ratio
 
 RATIO = Fraction(9, 10)
 EPSILON = epsilon_of(RATIO)
 RULES = [
-    *(TopK(k) for k in (1, 2, 3)),
-    *(TopK(k, gap=gap) for k in (2, 3) for gap in (0, 1)),
-    TopK(2, above=1),
-    TopK(3, gap=0, above=0),
+    *(OneShotTopK(k) for k in (1, 2, 3)),
+    *(OneShotTopK(k, gap=gap) for k in (2, 3) for gap in (0, 1)),
+    OneShotTopK(2, above=1),
+    OneShotTopK(3, gap=0, above=0),
 ]
 NEIGHBOURS = [((0, 0, 0), (1, 1, 1)), ((1, 0, 1), (0, 1, 0)), ((0, 1, 0), (1, 1, 0)), ((1, 0, 0), (0, 0, 1))]
 
@@ -66,7 +66,7 @@ P = 1 / (1 + RATIO)
 
 def enumerated(k, order, price, candidates):
     """The moment for candidates that answer by randomized response: hits are likelier under the second law."""
-    laws = [law_of([response(share, 1, 0)] * candidates, TopK(k)) for share in (1 - P, P)]
+    laws = [law_of([response(share, 1, 0)] * candidates, OneShotTopK(k)) for share in (1 - P, P)]
     return moment(*laws, order, lambda transcript: price * len(transcript))
 
 
@@ -92,7 +92,7 @@ def test_randomized_response_attains_the_price(k, order):
 
 def test_publishing_the_runner_up_free_of_charge_is_caught():
     price = price_of(EPSILON, 4)
-    laws = [law_of([response(share, 1, 0)] * 9, TopK(2)) for share in (1 - P, P)]
+    laws = [law_of([response(share, 1, 0)] * 9, OneShotTopK(2)) for share in (1 - P, P)]
     assert moment(*laws, 4, lambda transcript: price * (len(transcript) - 1)) > 1
 
 
@@ -106,7 +106,7 @@ def test_solutions_ride_along(order):
     for law in (likelier | {(0, "a"): half}, rarer | {(0, "a"): half}):
         published = defaultdict(Fraction)
         for outcome in product(law, repeat=5):
-            best = TopK(2, gap=0).choose([score for score, _ in outcome])
+            best = OneShotTopK(2, gap=0).choose([score for score, _ in outcome])
             published[tuple((j, *outcome[j]) for j in best)] += math.prod(law[part] for part in outcome)
         laws.append(published)
     for one, other in permutations(laws):
@@ -133,7 +133,7 @@ def test_against_sorting():
         scores = [int(score) for score in generator.integers(-5, 6, size)]
         k = int(generator.integers(1, size + 1))
         gap, above = ([None, 0, 1, 3][int(generator.integers(4))], [None, -1, 0, 4][int(generator.integers(4))])
-        rule = TopK(k, gap, above)
+        rule = OneShotTopK(k, gap, above)
         expected = by_hand(scores, k, gap, above)
         assert rule.choose(scores) == expected
         still = Given((0,) * size)
@@ -143,25 +143,25 @@ def test_against_sorting():
 
 
 def test_failed_candidates_rank_last():
-    assert TopK(3).choose([None, 2, None, 3]) == [3, 1, 0]
-    assert TopK(4, above=0).choose([None, 2, None, 3]) == [3, 1]
-    assert TopK(4, gap=5).choose([None, 2, None, 3]) == [3, 1]
-    assert TopK(2).choose([None, None]) == [0, 1]
+    assert OneShotTopK(3).choose([None, 2, None, 3]) == [3, 1, 0]
+    assert OneShotTopK(4, above=0).choose([None, 2, None, 3]) == [3, 1]
+    assert OneShotTopK(4, gap=5).choose([None, 2, None, 3]) == [3, 1]
+    assert OneShotTopK(2).choose([None, None]) == [0, 1]
 
 
 def test_scores_of_all_kinds_are_compared_exactly():
-    assert TopK(3).choose([2**60, 2**60 + 1, float(2**60)]) == [1, 0, 2]
-    assert TopK(2, gap="0.1").choose([0.3, 0.4]) == [1]
-    assert TopK(2, gap=Fraction(0.4) - Fraction(0.3)).choose([0.3, 0.4]) == [1, 0]
-    assert TopK(2).choose([-(10**400), 10**400]) == [1, 0]
+    assert OneShotTopK(3).choose([2**60, 2**60 + 1, float(2**60)]) == [1, 0, 2]
+    assert OneShotTopK(2, gap="0.1").choose([0.3, 0.4]) == [1]
+    assert OneShotTopK(2, gap=Fraction(0.4) - Fraction(0.3)).choose([0.3, 0.4]) == [1, 0]
+    assert OneShotTopK(2).choose([-(10**400), 10**400]) == [1, 0]
 
 
 def test_values_at_the_ends_of_64_bits():
     edges = np.array([-(2**63), 2**63 - 1, 0, -(2**63) + 1])
-    assert TopK(4).step(edges, Given((0, 0, 0, 0)), Seeded(0)).positions == [1, 2, 3, 0]
+    assert OneShotTopK(4).step(edges, Given((0, 0, 0, 0)), Seeded(0)).positions == [1, 2, 3, 0]
 
 
-@pytest.mark.parametrize("rule", [TopK(1), TopK(2), TopK(3, gap=1)], ids=str)
+@pytest.mark.parametrize("rule", [OneShotTopK(1), OneShotTopK(2), OneShotTopK(3, gap=1)], ids=str)
 def test_permuted_candidates_have_the_same_scores_in_law(rule):
     values = (0, 2, 1)
 
@@ -173,7 +173,7 @@ def test_permuted_candidates_have_the_same_scores_in_law(rule):
 
 
 def test_only_the_order_among_equals_depends_on_the_position():
-    law = transcripts((1, 1), Fraction(1, 2), 0, 2, shown(TopK(1)))
+    law = transcripts((1, 1), Fraction(1, 2), 0, 2, shown(OneShotTopK(1)))
     assert all(law[((0, score),)] > law[((1, score),)] > 0 for score in (0, 1, 2) if score)
     assert ((1, 0),) not in law
 
@@ -185,7 +185,7 @@ def test_the_noise_is_the_one_asked_for():
     scale, source = Fraction(1 / -math.log(ratio)), Seeded(7)
 
     def fit(actual):
-        made = [TopK(1).step(np.array([0, 1]), Laplace(actual, 1), source).noisy[0] for _ in range(runs)]
+        made = [OneShotTopK(1).step(np.array([0, 1]), Laplace(actual, 1), source).noisy[0] for _ in range(runs)]
         counts = np.bincount(np.clip(made, -8, 12) + 8, minlength=21)
         expected = [float(law[score]) * runs for score in range(-8, 13)]
         return chisquare(counts, expected).pvalue
@@ -200,4 +200,4 @@ def test_the_noise_is_the_one_asked_for():
 )
 def test_bad_rules(arguments):
     with pytest.raises(InvalidParameter):
-        TopK(*arguments)
+        OneShotTopK(*arguments)

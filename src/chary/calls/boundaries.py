@@ -28,11 +28,11 @@ from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.mechanisms import (
     BOUNDARY,
     Additive,
+    AdditiveTest,
     BoundaryWrapper,
     Exponential,
     Laplace,
     ThreeZones,
-    ThresholdTest,
     TwoRuns,
 )
 from chary.mechanisms import BoundaryWrapper as Wrapper
@@ -531,7 +531,7 @@ class AskDecide(Wrapped[Decide]):
 
     @cached_property
     def mechanism(self) -> BoundaryWrapper[int]:
-        return BoundaryWrapper(ThresholdTest(self._noise, steps_at_least(self.call.above, self.query.grid)))
+        return BoundaryWrapper(AdditiveTest(self._noise, steps_at_least(self.call.above, self.query.grid)))
 
     @cached_property
     def _noise(self) -> Laplace:

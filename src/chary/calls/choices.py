@@ -39,6 +39,7 @@ from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import (
     BOUNDARY,
+    AdditiveTest,
     BoundaryWrapper,
     Exponential,
     InverseSensitivity,
@@ -46,7 +47,6 @@ from chary.mechanisms import (
     MajorityVote,
     PermuteAndFlip,
     ReportNoisyMax,
-    ThresholdTest,
     mode_distances,
 )
 from chary.mechanisms.additive import Integers
@@ -1015,9 +1015,9 @@ class AskAgreement(_Polled[Agreement]):
     """The test of agreement, as it is run."""
 
     @cached_property
-    def mechanism(self) -> ThresholdTest:
+    def mechanism(self) -> AdditiveTest:
         """The test on the largest count; refuses noise out of range."""
-        return ThresholdTest(Laplace.for_epsilon(self.call.epsilon, sensitivity=1), self.call.above)
+        return AdditiveTest(Laplace.for_epsilon(self.call.epsilon, sensitivity=1), self.call.above)
 
     @cached_property
     def event(self) -> Event:

@@ -24,7 +24,7 @@ from chary.core.transaction import Spine, earlier
 from chary.data import Count, Predicate, Query, Reading, Rows
 from chary.data.queries.sums import any_of
 from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
-from chary.mechanisms import Additive, Laplace, TopK
+from chary.mechanisms import Additive, Laplace, OneShotTopK
 from chary.mechanisms.additive import Integers, padded, unpadded
 from chary.mechanisms.choices import Score
 from chary.numbers import plain
@@ -412,9 +412,9 @@ class Top(Call[Ranking]):
         return query
 
     @property
-    def rule(self) -> TopK:
+    def rule(self) -> OneShotTopK:
         """The rule, in the candidates' own units; `InvalidParameter` for a negative gap."""
-        return TopK(self.k, self.gap, self.above)
+        return OneShotTopK(self.k, self.gap, self.above)
 
     def told(self) -> Json:
         """The rule as the ledger tells it."""
@@ -452,11 +452,11 @@ class TopKeys(Bound[Top]):
         return tuple(self.query.keys or ())
 
     @cached_property
-    def mechanism(self) -> TopK:
+    def mechanism(self) -> OneShotTopK:
         """The rule, in grid steps."""
         bars = (self.call.gap, self.call.above)
         gap, above = (None if bar is None else Fraction(bar) / self.query.grid for bar in bars)
-        return TopK(self.call.k, gap, above)
+        return OneShotTopK(self.call.k, gap, above)
 
     @cached_property
     def noise(self) -> Laplace:

@@ -6,11 +6,11 @@ from chary.mechanisms.choices import (
     Exponential,
     InverseSensitivity,
     MajorityVote,
+    OneShotTopK,
     PermuteAndFlip,
     Ranked,
     ReportNoisyMax,
     Stretches,
-    TopK,
     bits_distances,
     mode_distances,
 )
@@ -41,6 +41,7 @@ from chary.mechanisms.sketches import (
     words,
 )
 from chary.mechanisms.threshold_tests import (
+    AdditiveTest,
     BarTests,
     Crossed,
     Geometric,
@@ -50,7 +51,6 @@ from chary.mechanisms.threshold_tests import (
     Published,
     SparseVectorMachine,
     ThreeZones,
-    ThresholdTest,
     Watched,
     judge,
     revise,
@@ -59,6 +59,7 @@ from chary.mechanisms.threshold_tests import (
 __all__ = [
     "BOUNDARY",
     "Additive",
+    "AdditiveTest",
     "BarTests",
     "BoundaryWrapper",
     "CategoryReports",
@@ -85,6 +86,7 @@ __all__ = [
     "LocalReports",
     "MajorityVote",
     "OneHotReports",
+    "OneShotTopK",
     "OneSidedMachine",
     "Order",
     "PairOfRuns",
@@ -102,8 +104,6 @@ __all__ = [
     "SparseVectorMachine",
     "Stretches",
     "ThreeZones",
-    "ThresholdTest",
-    "TopK",
     "TwoRuns",
     "ValueShare",
     "Watched",

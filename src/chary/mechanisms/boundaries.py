@@ -28,7 +28,7 @@ Value = TypeVar("Value", contravariant=True)
 class Chooser(Protocol[Value]):
     """An epsilon-DP mechanism that knows the exact law of its outcome, a number from 0 on.
 
-    Implementations: `ThresholdTest`, `Exponential`, `PermuteAndFlip`.
+    Implementations: `AdditiveTest`, `Exponential`, `PermuteAndFlip`.
     """
 
     @property

@@ -541,7 +541,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class TopK:
+class OneShotTopK:
     """Which of many noisy scores are published: the best `most`, best first; of equal ones the earlier candidate.
 
     `gap` ends the list where the next score is more than this below the last; `above` ends it where the next score is
@@ -552,9 +552,8 @@ class TopK:
     and stops by what was published. Hence ties cost nothing, and where it stops depends on nothing unpublished but
     misses. If neighbours can differ in c candidates, at most min(hits, c) hits are charged.
 
-    >>> TopK(2).choose([5, 9, None, 9.0]), TopK(4, gap=3).choose([5, 9, None, 9]), TopK(4, above=9).choose([5, 9])
-    ([1, 3], [1, 3], [1])
-    """
+    >>> OneShotTopK(2).choose([5, 9, None, 9.0]), OneShotTopK(4, gap=3).choose([5, 9, None, 9]), OneShotTopK(4,
+    above=9).choose([5, 9]) ([1, 3], [1, 3], [1]) """
 
     most: int
     gap: Number | None = None

@@ -510,13 +510,13 @@ def call_epsilon(additive: Laplace) -> Fraction:
 
 
 @dataclass(frozen=True)
-class ThresholdTest:
+class AdditiveTest:
     """Whether an integer plus discrete Laplace noise reaches a threshold: outcome 1, or 0. All in grid steps.
 
     Guarantee: an epsilon-DP call with the NotPrior target 1, epsilon = sensitivity / scale; with its law for a
     `Boundary` wrapper.
 
-    >>> test = ThresholdTest(Laplace.for_epsilon("0.1", sensitivity=1), threshold=500)
+    >>> test = AdditiveTest(Laplace.for_epsilon("0.1", sensitivity=1), threshold=500)
     >>> [round(p, 4) for p in test.law(510).probabilities()]
     [0.1748, 0.8252]
     >>> test.event()

@@ -22,7 +22,7 @@ from chary.accounting import (
     mean_interval,
 )
 from chary.errors import InvalidParameter
-from chary.mechanisms import Gaussian, Laplace, TopK
+from chary.mechanisms import Gaussian, Laplace, OneShotTopK
 from tests.accounting.inference.laws import gaussian_table, laplace_table
 
 ALPHA = 1e-6
@@ -83,7 +83,7 @@ def test_confidences_add_up():
             confidence_at("0.95", wrong)
 
 
-RULES = [TopK(1), TopK(2), TopK(3, gap=2), TopK(2, above=3)]
+RULES = [OneShotTopK(1), OneShotTopK(2), OneShotTopK(3, gap=2), OneShotTopK(2, above=3)]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=["best", "two", "gap", "bar"])
