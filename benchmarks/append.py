@@ -21,7 +21,7 @@ import pyarrow as pa
 
 import chary
 from chary import Bins, Budget, Session, count
-from chary.calls import Weights
+from chary.calls import PMW
 from measuring import QueryClock, announce, duration, full, seconds, show
 from recording import Against
 
@@ -85,7 +85,7 @@ def turns(folder: Path, *, in_file: bool) -> tuple[list[float], list[float]]:
     budget = {"budget": Budget(epsilon=1, delta=1e-6), "grain": "0.001", "on_step": clock}
     with closing(session(folder, in_file=in_file, **budget)) as opened:
         cells = {"value": Bins([-9, -1, 0, 1, 9]), "sensor": Bins(range(0, 5001, 500))}
-        weights = opened.start(Weights(universe=cells, alpha="0.05", epsilon="0.005"))
+        weights = opened.start(PMW(universe=cells, alpha="0.05", epsilon="0.005"))
         keyed = count("value > 0").by("sensor", range(SENSORS))
         for number in range(1, BATCHES + 1):
             rows = batch(number)

@@ -2,7 +2,7 @@
 
 Run as `python benchmarks/ermg.py [PATH] [--full] [--plot FILE]`; PATH is the data set, by default the one beside the
 project. Two runs of training when the data have doubled, some minutes; `--full` is five runs of all methods.
-The training rows come in batches of 5,000. *Growing* models are trained again by a `Schedule` under one budget
+The training rows come in batches of 5,000. *Growing* models are trained again by a `Rerun` under one budget
 for all sizes; *static* ones are trained once, at that size, with the whole budget, so each column is another budget.
 All have (1, 1e-6)-DP, or 1-DP where they are pure. *Excess risk* is the mean logistic loss over the training rows of
 that size above that of the optimum that scikit-learn finds. Each run holds other rows back; noise is seeded.
@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 
 import chary
 from chary.accounting import ZeroConcentrated
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.filters import Filter
 from chary.learning import PrivateLogisticRegression, design_matrix
 from chary.learning.growth import TrainingBox, TrainingRun, draw_curve
@@ -104,7 +104,7 @@ def growing(
             total = {"epsilon": 1} if pure else {"rho": whole_rho(session.spine.filter)}
             made, described = model(task.rows.shape[1]), features(task.people)
             box = fallen(made, described) if falls else TrainingBox(made, described, LABEL)
-            improving = box.follow(session.start(Schedule(box, beta="0.05", **total, **terms), follow=True).state)
+            improving = box.follow(session.start(Rerun(box, beta="0.05", **total, **terms), follow=True).state)
             found = [task.judged(improving.model, BATCH)]
             for size in SIZES[1:]:
                 session.append(task.people[size - BATCH : size])

@@ -16,7 +16,7 @@ import pyarrow.csv
 
 import chary
 from chary import Budget, total
-from chary.calls import AgreedTests, SparseVector
+from chary.calls import PrepaidTests, SparseVector
 from chary.data import Neighbouring, RowTable
 from chary.session import findings
 from measuring import full, machine, show
@@ -54,7 +54,7 @@ def main() -> None:
         "sparse vector": lambda: SparseVector(
             above=ABOVE, hits=HITS, epsilon="0.75", values=True, sensitivity=3, monotone=False
         ),
-        "agreed sharp tests": lambda: AgreedTests(tests=len(asked), hits=HITS, value="0.2"),
+        "agreed sharp tests": lambda: PrepaidTests(tests=len(asked), hits=HITS, value="0.2"),
     }
     lines = ((name, *run(rows, asked, truth, opening())) for name, opening in openings.items() for _ in range(RUNS))
     show(

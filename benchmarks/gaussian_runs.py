@@ -2,10 +2,9 @@
 
 Run as `python benchmarks/gaussian_runs.py`. The noisy maximum is beside float64 Gaussian noise, which leaks; a step of
 a run beside `session.test` of the same query on the same ledger. Losses are for values in [0, 1], sensitivity 1/1000
-and the threshold 1/2, beside the epsilon of Laplace noise of the same standard deviation (AboveThreshold, [SVT]).
-Runs that restart themselves are beside the published rules for when they stop. Their days are made up: a year of values
-within [0, 1], high in one week of ten.
-"""
+and the threshold 1/2, beside the epsilon of Laplace noise of the same standard deviation (GaussianAboveThreshold,
+[SVT]). Runs that restart themselves are beside the published rules for when they stop. Their days are made up: a year
+of values within [0, 1], high in one week of ten."""
 
 import math
 import tempfile
@@ -21,7 +20,7 @@ from chary.accounting import gaussian_runs as run_moments
 from chary.accounting.composition import choose_order
 from chary.accounting.gaussian_runs import run_moments_up
 from chary.amounts import MAIN_STEPS
-from chary.calls import AboveThreshold, SelfReporting
+from chary.calls import GaussianAboveThreshold, SelfReporting
 from chary.calls import gaussian_runs as run_state
 from chary.calls.gaussian_runs import RunTerms
 from chary.filters import RenyiFilter
@@ -92,7 +91,7 @@ def calls() -> list[list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         ledger, query = Path(folder) / "visits.ledger", count("age < 30")
         with chary.open(pa.table(rows), privacy_unit="patient", budget=Budget(epsilon=10**6), ledger=ledger) as session:
-            run = session.start(AboveThreshold(threshold=700, threshold_noise=50, low=0, high=1000))
+            run = session.start(GaussianAboveThreshold(threshold=700, threshold_noise=50, low=0, high=1000))
             ours, test = side_by_side(
                 [lambda: run.ask(query), lambda: session.test(query, above=900, epsilon="0.1")], repeats=20
             )

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 import chary
 from chary import Budget, Session, noise
-from chary.calls import Schedule, SparseWeights, Weights
+from chary.calls import PMW, PrepaidPMW, Rerun
 from chary.growth import MWEMBox
 from growing_tables import Analyst, GrowingTable, adult, drawn, randhie
 from measuring import FULL, announce, duration, full, show
@@ -89,13 +89,13 @@ class Corrected(InSession):
         return hard, str(self.unverified), f"{self.session.spent.share:.0%}"
 
 
-class Rerun(InSession):
+class EveryRerun(InSession):
     """Offline multiplicative weights over queries drawn in advance, rerun whenever the table has grown enough."""
 
     def __init__(self, table: GrowingTable) -> None:
         super().__init__(table)
         box = MWEMBox(table.universe, table.workload(WORKLOAD, seed=7), rounds=ROUNDS, gaussian=True)
-        self.schedule = self.session.start(Schedule(box, rho=RHO, beta="0.05"), follow=True)
+        self.schedule = self.session.start(Rerun(box, rho=RHO, beta="0.05"), follow=True)
 
     def ask(self, size: int, where: str) -> float:
         return self.schedule.state.latest.answer.share(where)
@@ -124,10 +124,10 @@ def ways(table: GrowingTable, queries: int) -> Iterator[tuple[str, Callable[[], 
 
     def ours(**options: object) -> Callable[[Session], object]:
         sizes = {"alpha": ALPHA, "epsilon": EACH} | options
-        return lambda session: session.start(Weights(universe=table.universe, **sizes))
+        return lambda session: session.start(PMW(universe=table.universe, **sizes))
 
     def rounds(**options: object) -> Callable[[Session], object]:
-        return lambda session: session.start(SparseWeights(universe=table.universe, alpha=ALPHA, **options))
+        return lambda session: session.start(PrepaidPMW(universe=table.universe, alpha=ALPHA, **options))
 
     uniform = {"update": "published", "mixing": 1}
     published = rounds(epsilon=1, delta=DELTA, constants="published", **uniform)
@@ -142,7 +142,7 @@ def ways(table: GrowingTable, queries: int) -> Iterator[tuple[str, Callable[[], 
     yield "PMWG, published", lambda: Corrected(table, published, filter="pure", approximate_delta=DELTA)
     yield "PMWG, exact sums", lambda: Corrected(table, rounds(rho=RHO))
     yield f"PMWG, {FORESEEN} rounds", lambda: Corrected(table, rounds(rho=RHO, rounds=FORESEEN))
-    yield "MWEM, rerun", lambda: Rerun(table)
+    yield "MWEM, rerun", lambda: EveryRerun(table)
     yield f"Laplace, {queries:,} queries", lambda: Plain(table, queries)
     yield f"Laplace, {10 * queries:,} queries", lambda: Plain(table, 10 * queries)
 

@@ -17,7 +17,7 @@ from chary.accounting import Pure, four_digits_down, largest_size
 from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
 from chary.accounting.sharp_tests import sharp_table
 from chary.accounting.sharp_widths import sharp_width
-from chary.calls import GrowingSparse
+from chary.calls import GrowingTests
 from chary.filters import RenyiFilter
 from chary.mechanisms.threshold_tests import SharpSampler
 from chary.noise import OperatingSystem, discrete_laplace
@@ -166,7 +166,7 @@ def times() -> None:
     rows = pl.DataFrame({"age": np.arange(10**5) % 100})
     options = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=1000)}
     with chary.open(rows, ledger=":memory:", **options) as session:
-        growing = session.start(GrowingSparse(above="0.5", epsilon="0.1"))
+        growing = session.start(GrowingTests(above="0.5", epsilon="0.1"))
         plan = session.spine.rows.prepare(count("age < 30"))
         works = {
             "the bare query": plan.run,

@@ -19,7 +19,7 @@ import chary
 from chary import Budget, count
 from chary.accounting import Targeted, four_digits_down, largest_size
 from chary.accounting.sharp_widths import laplace_width
-from chary.calls import Individual, Run
+from chary.calls import IndividualTests, Run
 from chary.calls.sharpness import HitTerms
 from chary.filters import RenyiFilter
 from measuring import announce, full, seconds, show, side_by_side
@@ -52,7 +52,7 @@ def rows() -> Iterator[list[str]]:
         source = connection.sql("SELECT * FROM visits").to_arrow_table()
         ledger, budget = Path(folder) / "visits.ledger", Budget(epsilon=1, delta=1e-6)
         with chary.open(source, privacy_unit="unit", budget=budget, ledger=ledger, grain="0.02") as session:
-            stream = session.start(Individual(epsilon="0.02", hits=HITS))
+            stream = session.start(IndividualTests(epsilon="0.02", hits=HITS))
             yield from lines(stream, connection, "no unit counted")
             for _ in range(HITS // 2):
                 stream.ask(count(), above=0)
@@ -83,8 +83,8 @@ def errors() -> Iterator[list[str]]:
     with chary.open(units, privacy_unit="unit", budget=Budget(epsilon=1, delta=1e-6), ledger=":memory:") as session:
         least = largest_size(lambda size: _fits(session, size), 1.0)
     streams = {
-        "Laplace noise": Individual(epsilon=four_digits_down(least), hits=HITS),
-        **{f"sharp, value {share}": Individual(price=PRICE, hits=HITS, value=share) for share in ("0.1", "0.25")},
+        "Laplace noise": IndividualTests(epsilon=four_digits_down(least), hits=HITS),
+        **{f"sharp, value {share}": IndividualTests(price=PRICE, hits=HITS, value=share) for share in ("0.1", "0.25")},
     }
     truth, bar = 2 * sizes[:KEYS], KEYS
     for name, call in streams.items():
@@ -93,7 +93,7 @@ def errors() -> Iterator[list[str]]:
         yield [name, *(f"{mean:{form}}" for mean, form in zip(means, FORMS, strict=True)), f"{_within(call):.0f}"]
 
 
-def _within(call: Individual) -> float:
+def _within(call: IndividualTests) -> float:
     """How far off so many tests may be, 95 times in 100, at the bar that is best for that."""
     if call.epsilon is not None:
         return laplace_width(call.epsilon, tests=KEYS)
@@ -107,7 +107,7 @@ def _fits(session: chary.Session, epsilon: float) -> bool:
     return filter_.price(Targeted(Fraction(epsilon))).hit.copies_in(filter_.capacity) >= HITS
 
 
-def _scored(units: pl.DataFrame, call: Individual, truth: np.ndarray, bar: int) -> tuple[float, ...]:
+def _scored(units: pl.DataFrame, call: IndividualTests, truth: np.ndarray, bar: int) -> tuple[float, ...]:
     """Hits, F1, how far from the bar the worst key is that was told wrongly, the error of values."""
     with chary.open(units, privacy_unit="unit", budget=Budget(epsilon=1, delta=1e-6), ledger=":memory:") as session:
         found = session.start(call).ask(count().by("area", range(KEYS), keep_per_unit=1), above=bar)

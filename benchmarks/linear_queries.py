@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import chary
 from chary import Bins, Budget, Universe
-from chary.calls import MWEM, Weights
+from chary.calls import MWEM, PMW
 from chary.calls.fields import region
 from chary.data import average
 from chary.data.universe.counts import WeightReader
@@ -88,7 +88,7 @@ def by_weights(table: pa.Table, queries: list[ColumnAverage], truths: list[float
     lines, ways = [], (("hits=250", {"hits": 250}, 1), ("practically no noise", {"epsilon": 10}, 10**9))
     for name, options, budget in ways:
         with session(table, budget) as own:
-            run = own.start(Weights(universe=UNIVERSE, alpha="0.05", **options))
+            run = own.start(PMW(universe=UNIVERSE, alpha="0.05", **options))
             answers = [run.ask(query) for query in queries]
             hard, told = sum(answer.hard for answer in answers), [answer.share for answer in answers]
             lines.append(line(f"Weights, averages, {name}: {hard} hard", told, truths, f"{own.spent.share:.0%}"))

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from chary import Bins, Session, count, total
-from chary.calls import Quantile, Quantiles, Top, Weights
+from chary.calls import PMW, Quantile, Quantiles, TopK
 from measuring import FULL, announce, duration, full, show
 from places import KEYS, MOST, DuckFolder, Meter, PostgresTable, SparkFolder
 from recording import Against
@@ -72,7 +72,7 @@ Ask = Callable[[int], object]
 def questions(each: Session, units: Session) -> dict[str, Ask]:
     """What is asked; the number differs from round to round, so that nothing is asked twice."""
     cells = {"cost": Bins(range(0, MOST + 101, 100)), "k": Bins(range(0, KEYS + 1, 1000))}
-    weights = each.start(Weights(universe=cells, alpha="0.05", epsilon="0.1"))
+    weights = each.start(PMW(universe=cells, alpha="0.05", epsilon="0.1"))
     values: dict[str, Any] = {"column": "cost", "bounds": (0, MOST), "epsilon": 1}
     fifths = [0.1, 0.25, 0.5, 0.75, 0.9]
 
@@ -94,7 +94,7 @@ def questions(each: Session, units: Session) -> dict[str, Ask]:
         "total, 3 rows a unit": lambda least: units.release(clipped(least, 3), epsilon=1),
         "quantile": lambda least: each.ask(Quantile(at=0.9, where=f"cost >= {least}", **values)),
         "5 quantiles": lambda least: each.ask(Quantiles(at=fifths, where=f"cost >= {least + 500}", **values)),
-        "top 10 of 10,000": lambda least: each.ask(Top(keyed(least + 1000), k=10, epsilon="0.1")),
+        "top 10 of 10,000": lambda least: each.ask(TopK(keyed(least + 1000), k=10, epsilon="0.1")),
         "watch, 10,000 keys": lambda least: each.watch(keyed(least + 2000), above=10**9, epsilon="0.1"),
         "weights": lambda least: weights.ask(f"cost >= {100 * least} AND k < 5000"),
     }

@@ -13,7 +13,7 @@ import polars as pl
 import chary
 from chary import Budget, count
 from chary.accounting.schedules import EveryRun, best_growth, epochs_error, published_growth
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.growth import CountsBox
 from measuring import announce, duration, show
 
@@ -69,7 +69,7 @@ def times() -> None:
     box, table = BOXES["Gaussian, rho 0.02"][0], []
     options = {"privacy_unit": None, "relation": "replace", "budget": Budget(epsilon=1, delta=DELTA)}
     with chary.open(data, ledger=":memory:", **options) as session:
-        schedule = session.start(Schedule(box, rho="0.01", beta=BETA, exponent="0.1"))
+        schedule = session.start(Rerun(box, rho="0.01", beta=BETA, exponent="0.1"))
         calls = {
             "a run that is due": schedule.ask,
             "nothing due": schedule.ask,

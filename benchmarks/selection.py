@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 import chary
 from chary import Budget, count
 from chary.accounting import epsilon_up, gaussian_sigma, optimal_total
-from chary.calls import Top
+from chary.calls import TopK
 from chary.filters import largest_call
 from chary.mechanisms import Laplace, OneShotTopK
 from chary.noise import Seeded
@@ -187,7 +187,7 @@ def added() -> Iterator[list[str]]:
     budget, clock, query = Budget(epsilon=1000, delta=1e-6), QueryClock(), count().by("k", range(KEYS))
     with chary.open(source, privacy_unit="unit", budget=budget, ledger=":memory:", on_step=clock) as session:
         for k in MOST:
-            work = partial(session.ask, Top(query, k=k, epsilon="0.02"))
+            work = partial(session.ask, TopK(query, k=k, epsilon="0.02"))
             work()
             splits = [clock.split(work) for _ in range(ROUNDS)]
             adds = min(rest for _, rest in splits)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 import chary
 from chary import Algorithm, Budget, Session, count
-from chary.calls import Compute
+from chary.calls import RunAlgorithm
 from chary.data import Neighbouring
 from chary.session.opening import open_rows
 from measuring import QueryClock, Work, announce, seconds, show
@@ -96,8 +96,8 @@ class Desk:
             "release_if, miss": (lambda: session.release_if(QUERY, above=FAR, epsilon=EPSILON), query),
             "release_if, hit": (lambda: session.release_if(QUERY, above=-FAR, epsilon=EPSILON), query),
             "release": (lambda: session.release(QUERY, epsilon=EPSILON), query),
-            "call, miss": (lambda: session.ask(Compute(constant, prior=3)), snapshot),
-            "call, paid": (lambda: session.ask(Compute(constant)), snapshot),
+            "call, miss": (lambda: session.ask(RunAlgorithm(constant, prior=3)), snapshot),
+            "call, paid": (lambda: session.ask(RunAlgorithm(constant)), snapshot),
         }
 
 

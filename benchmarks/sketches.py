@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, Session, count
-from chary.calls import Sketch
+from chary.calls import DistinctSketch
 from chary.mechanisms import Distinct, Estimator, FlajoletMartin, SecondMoment, new_key, words
 from chary.mechanisms.sketches import RegisterLaw, largest_value, raised
 from chary.noise import OperatingSystem
@@ -48,7 +48,7 @@ def opened(units: int) -> Session:
 
 def reading(session: Session) -> Iterator[list[str]]:
     """First reading, reading of appended rows, an estimate alone."""
-    sketches = [session.start(Sketch(epsilon=1)) for _ in range(ROUNDS)]
+    sketches = [session.start(DistinctSketch(epsilon=1)) for _ in range(ROUNDS)]
     yield ["sketch: first question, all rows read", duration(min(seconds(sketch.ask) for sketch in sketches))]
     times = []
     for number in range(ROUNDS):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from chary import Budget
 from chary.accounting import charging_size, published_total
-from chary.calls import Individual
+from chary.calls import IndividualTests
 from chary.calls.sharpness import HitTerms
 from chary.filters import RenyiFilter, largest_call
 from chary.noise import Source, discrete_laplace
@@ -83,7 +83,7 @@ def laplace(epsilon: Fraction, noises: int = 1) -> Told:
 
 def sharp(budget: Budget, hits: int, value: str) -> Told:
     """The sharp tests of a stream that takes the whole budget."""
-    call = Individual(price=Fraction(1, hits), hits=hits, value=value)
+    call = IndividualTests(price=Fraction(1, hits), hits=hits, value=value)
     terms = HitTerms.found(call.wanted, RenyiFilter.best(budget), Fraction(1), call.value_share)
     sharpness, noise = terms.sharpness(), terms.noise()
 

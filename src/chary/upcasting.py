@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.calls.compute import Race, RaceCall, RacedCall
+from chary.calls.compute import MultiTarget, RaceCall, RacedCall
 from chary.core.transaction import ATTEMPTS
 from chary.errors import LedgerCorrupted
 from chary.filters import Filter
@@ -37,7 +37,7 @@ def repair_races(ledger: Ledger, filter_: Filter, dataset: str) -> None:
 
 def _repair(ledger: Ledger, filter_: Filter, dataset: str) -> None:
     # States are looked at before the records: a call that is settled in between moves its state, which is noticed.
-    states = {call.number: ledger.secret(call.number) for call in _settled(ledger, dataset, Race.kind)}
+    states = {call.number: ledger.secret(call.number) for call in _settled(ledger, dataset, MultiTarget.kind)}
     for race, due in _due(ledger, filter_, dataset, states).items():
         counters, seen = list(due.counters.values()), states[race]
         left = ledger.balance(dataset).left or Amount(0)

@@ -14,7 +14,7 @@ REACH = 160
 PLACES = np.arange(-REACH, REACH + 1)
 
 
-class Race:
+class MultiTarget:
     """Sessions of calls of whole grains in which so many targets are counted side by side."""
 
     def __init__(self, grain, calls):
@@ -73,7 +73,7 @@ class Race:
         return fixed, unchanged
 
 
-class OfOne(Race):
+class OfOne(MultiTarget):
     """Only the transcripts in the end of which the first of two targets was hit least, or both alike."""
 
     def ended(self, left):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chary.accounting import BestOf, MenuCall, lattice_curves, on_lattice
-from tests.accounting.race_sessions import OfOne, Race
+from tests.accounting.race_sessions import MultiTarget, OfOne
 
 # Grain, calls of (grains, tokens, whether a miss is free), targets, tokens left to each after the opening.
 ONE_TOKEN = [
@@ -30,7 +30,7 @@ def dearest(calls):
 @pytest.mark.parametrize(("grain", "calls", "targets", "left"), ONE_TOKEN + MIXED)
 def test_no_session_passes_what_a_race_is_sold_for(grain, calls, targets, left):
     """Both against so many single sessions with as many tokens more, and against the curve of a menu with the race."""
-    sessions, opening = Race(grain, calls), 2
+    sessions, opening = MultiTarget(grain, calls), 2
     raced = sessions.value((left,) * targets)
     alone = sessions.value((left + dearest(calls) - 1,))
     assert (raced <= np.minimum(1, targets * alone) + 1e-12).all()
@@ -44,7 +44,7 @@ def test_no_session_passes_what_a_race_is_sold_for(grain, calls, targets, left):
 @pytest.mark.parametrize(("grain", "calls", "targets", "left"), ONE_TOKEN)
 def test_a_race_is_worth_more_than_one_session(grain, calls, targets, left):
     """The trial can fail: a race that were opened for nothing and counted as one analyst would pass his curve."""
-    sessions = Race(grain, calls)
+    sessions = MultiTarget(grain, calls)
     assert (sessions.value((left,) * targets) > 1.01 * sessions.value((left,)))[170:175].all()
 
 
@@ -65,7 +65,7 @@ def test_a_release_for_so_many_tokens_changes_no_curve_and_for_one_less_it_does(
 def test_what_follows_for_one_target_may_be_worth_more_than_its_own_session():
     """So a race is not bounded class by class: after a target's tokens are gone the session goes on for another."""
     calls, total = [(1, 1, True)], 10
-    of_one, alone = OfOne(0.1, calls).at((1, 1), total), Race(0.1, calls).at((1,), total)
+    of_one, alone = OfOne(0.1, calls).at((1, 1), total), MultiTarget(0.1, calls).at((1,), total)
     assert of_one == pytest.approx(1.322e-4, rel=1e-3)
     assert alone == pytest.approx(1.058e-4, rel=1e-3)
-    assert Race(0.1, calls).at((1, 1), total) <= 2 * alone
+    assert MultiTarget(0.1, calls).at((1, 1), total) <= 2 * alone

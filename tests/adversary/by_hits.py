@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from chary import count
-from chary.calls import GrowingSparse, Individual, Weights
+from chary.calls import PMW, GrowingTests, IndividualTests
 from chary.calls.growing_tests import GrowingRoundState, OpenGrowingHits
 from chary.calls.individual import AskSharpLiving, CounterMemory, OpenSharpIndividual
 from chary.calls.sharpness import HitTerms
@@ -107,7 +107,7 @@ def terms(filter_, price, value="0.25", chance=None):
 
 def weights(filter_, price, size=40, counts=(20, 21), **how):
     """A public histogram of 20 rows then, asked at a size about a condition that one row moves, and about another."""
-    call = Weights(universe={"age": Bins([0, 1, 2])}, alpha="0.1", price=price, **how)
+    call = PMW(universe={"age": Bins([0, 1, 2])}, alpha="0.1", price=price, **how)
     opened = OpenSharpWeights(call, ROW, 20, terms(filter_, price))
     memory = HistogramMemory(opened, {"age": "int64"})
     return ByHits(filter_, [opened.asked(1, "age >= 1", size, memory)], opened.fresh, counts)
@@ -115,7 +115,7 @@ def weights(filter_, price, size=40, counts=(20, 21), **how):
 
 def growing(filter_, price, size=40, **how):
     """Averages over a table that had 20 rows then, at thresholds around the count."""
-    call = GrowingSparse(above="0.5", price=price, **how)
+    call = GrowingTests(above="0.5", price=price, **how)
     opened = OpenGrowingHits(call, ROW, 20, terms(filter_, price, "0.25" if call.values else "0"))
     made = [opened.asked(1, count(), Fraction(above), size) for above in ("0.45", "0.5", "0.6")]
     return ByHits(filter_, made, GrowingRoundState().dump(), (20, 21))
@@ -125,7 +125,7 @@ class SharpStream(Stream):
     """A stream of sharp tests over one or two keys; only neighbour 1 has the unit."""
 
     def __init__(self, filter_, price, hits, keys):
-        call = Individual(price=price, hits=hits)
+        call = IndividualTests(price=price, hits=hits)
         self._open(OpenSharpIndividual(call, ADDED, terms(filter_, price)), filter_, keys)
 
     def _made(self, above):

@@ -6,7 +6,7 @@ from functools import cache
 from types import SimpleNamespace
 
 from chary import count
-from chary.calls import Track
+from chary.calls import OnChange
 from chary.calls.thresholds import AskChanged
 from chary.core.plan import Touched
 from tests.adversary.kit import Ask, Result, World
@@ -20,7 +20,7 @@ class Changes:
     def __init__(self, filter_, steps, **how):
         spine = SimpleNamespace(rows=SimpleNamespace(neighbouring=ADDED), filter=filter_)
         self.filter = filter_
-        self.calls = [Track(count(), step=step, **how) for step in steps]
+        self.calls = [OnChange(count(), step=step, **how) for step in steps]
         self.sharpness = [call.sharpness(filter_, 1, count().grid, call.value_share) for call in self.calls]
         self.spine, self.start = spine, (None, tuple(World(side, 1.0, None) for side in (0, 1)))
         self.made = cache(self._made)

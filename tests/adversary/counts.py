@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 
 from chary import count
-from chary.calls.selection import Top, TopKeys
-from chary.calls.thresholds import AskTracked, AskWatch, Track, Watch
+from chary.calls.selection import TopK, TopKeys
+from chary.calls.thresholds import AskTracked, AskWatch, OnChange, Watch
 from chary.core.plan import Touched
 from chary.data import Neighbouring
 from tests.adversary.kit import Ask, Result, World
@@ -61,7 +61,7 @@ def keyed(keys, reach):
 def top(filter_, epsilon, keys, moved, **rule):
     """The best keys, again and again."""
     query = keyed(keys, len(moved))
-    calls = [TopKeys(Top(query, k=k, epsilon=epsilon, **rule), ADDED, query) for k in range(1, keys + 1)]
+    calls = [TopKeys(TopK(query, k=k, epsilon=epsilon, **rule), ADDED, query) for k in range(1, keys + 1)]
     return Counts(filter_, lambda seen: calls, keys, moved, lambda told: None)
 
 
@@ -77,6 +77,6 @@ def tracked(filter_, epsilon, step):
 
     @cache
     def made(seen):
-        return [AskTracked(Track(count(), step=step, epsilon=epsilon), ADDED, count(), seen)]
+        return [AskTracked(OnChange(count(), step=step, epsilon=epsilon), ADDED, count(), seen)]
 
     return Counts(filter_, made, 1, {0}, lambda told: json.loads(told)["value"])

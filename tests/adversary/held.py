@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import cache
 
 from chary import Algorithm, count
-from chary.calls.compute import AskAlgorithm, Compute
+from chary.calls.compute import AskAlgorithm, RunAlgorithm
 from chary.calls.thresholds import AskReleaseIf, AskRevise, ReleaseIf, Revise
 from chary.core.plan import Touched
 from chary.data import Neighbouring
@@ -92,7 +92,7 @@ class Releases:
 
     def _fresh(self, prior, outcome):
         told = Algorithm("told", lambda rows, source: outcome, epsilon=self.fresh)
-        return AskAlgorithm(Compute(told, prior=prior), ADDED)
+        return AskAlgorithm(RunAlgorithm(told, prior=prior), ADDED)
 
 
 def charged_for(made, filter_):

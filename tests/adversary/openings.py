@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from chary import count
-from chary.calls import Individual
+from chary.calls import IndividualTests
 from chary.calls.individual import AskLiving, CounterMemory, OpenIndividual
 from chary.calls.sparse_vector import AskSparseOnce
 from chary.core.plan import Touched
@@ -50,7 +50,7 @@ class Stream:
     """A stream asked again and again over one or two keys; only neighbour 1 has the unit. Opening paid for all."""
 
     def __init__(self, filter_, epsilon, hits, keys):
-        self._open(OpenIndividual(Individual(epsilon=epsilon, hits=hits), ADDED), filter_, keys)
+        self._open(OpenIndividual(IndividualTests(epsilon=epsilon, hits=hits), ADDED), filter_, keys)
 
     def _open(self, opening, filter_, keys):
         self.opening, price = opening, opening.price(filter_)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from chary import count
-from chary.calls import Test, Watch
+from chary.calls import ThresholdTest, Watch
 from chary.calls.thresholds import AskSharpTest
 from chary.core.plan import Touched
 from chary.data import Neighbouring
@@ -92,7 +92,7 @@ class Sharp:
 
 def tests(filter_, **how):
     """Tests of one count at bars around it, again and again."""
-    return Sharp(filter_, [Test(count(), above=above, **how) for above in (-2, 0, 1, 3)], 1, {0})
+    return Sharp(filter_, [ThresholdTest(count(), above=above, **how) for above in (-2, 0, 1, 3)], 1, {0})
 
 
 def watches(filter_, moved, **how):

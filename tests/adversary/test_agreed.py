@@ -7,7 +7,7 @@ import pytest
 
 from chary import Budget
 from chary.amounts import Amount
-from chary.calls import AgreedTests
+from chary.calls import PrepaidTests
 from chary.calls import agreed_tests as agreed_questions
 from chary.calls.agreed_tests import AgreedTerms, AskAgreed, AskAgreedKeys
 from chary.filters import Price, RenyiFilter
@@ -20,15 +20,15 @@ BARS = (-1, 1, 4)
 
 
 def alone(tests=3, hits=2, **how):
-    return Agreed(FILTER, AgreedTests(tests=tests, hits=hits, **how), BARS, 1, {0})
+    return Agreed(FILTER, PrepaidTests(tests=tests, hits=hits, **how), BARS, 1, {0})
 
 
 def both(tests=4, hits=2, bars=(-1, 2), **how):
-    return Agreed(FILTER, AgreedTests(tests=tests, hits=hits, **how), bars, 2, {0, 1})
+    return Agreed(FILTER, PrepaidTests(tests=tests, hits=hits, **how), bars, 2, {0, 1})
 
 
 def one_of_two(tests=3, hits=2, **how):
-    return Agreed(FILTER, AgreedTests(tests=tests, hits=hits, **how), (-1, 2), 2, {0})
+    return Agreed(FILTER, PrepaidTests(tests=tests, hits=hits, **how), (-1, 2), 2, {0})
 
 
 def worth(game, calls):

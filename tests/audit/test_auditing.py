@@ -13,7 +13,7 @@ from chary.audit import audit, audit_kinds, epsilon_shown
 from chary.audit.auditor import audit_case, named, worst_cases
 from chary.audit.enumeration import LOST, Enumeration, TooMany
 from chary.audit.findings import exact_epsilon, lower_chance, matrices, most_shown, needed_price, upper_chance
-from chary.calls import Test, kinds
+from chary.calls import ThresholdTest, kinds
 from chary.errors import InvalidParameter
 from chary.filters import RenyiFilter
 from chary.mechanisms import Exponential, Laplace
@@ -179,7 +179,7 @@ def test_a_session_is_audited_against_its_whole_budget():
 
 
 def test_a_weaker_call_is_the_power_of_an_audit():
-    asked, weaker = (Test(count(), above=3, epsilon=epsilon) for epsilon in (1, 2))
+    asked, weaker = (ThresholdTest(count(), above=3, epsilon=epsilon) for epsilon in (1, 2))
     found = audit(asked, PEOPLE, FEWER, privacy_unit="name", weaker=weaker)
     assert found.caught
     assert audit(asked, PEOPLE, FEWER, privacy_unit="name").caught is None

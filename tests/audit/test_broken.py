@@ -9,7 +9,7 @@ import pytest
 from chary import count
 from chary.audit import audit
 from chary.audit.auditor import audit_case, worst_cases
-from chary.calls import ReleaseIf, Test
+from chary.calls import ReleaseIf, ThresholdTest
 from chary.data import CSV
 from tests.audit.broken import charging, noises, readers, sparse_vectors
 
@@ -93,7 +93,7 @@ def test_a_reader_that_sniffs_is_caught(tmp_path):
     """One name of many semicolons makes it take all lines for something else."""
     names = [f"p{number}" for number in range(9)]
     files = [written(tmp_path / "here.csv", [*names, ";" * 20]), written(tmp_path / "there.csv", names)]
-    asked = Test(count("ill = '1'"), above=5, epsilon=1)
+    asked = ThresholdTest(count("ill = '1'"), above=5, epsilon=1)
     sizes = {"privacy_unit": "unit", "transcripts": 100, "seed": 1}
     assert not audit(asked, *map(readers.sniffed, files), **sizes).passed
     assert audit(asked, *files, csv=CSV(), **sizes).passed
@@ -101,5 +101,5 @@ def test_a_reader_that_sniffs_is_caught(tmp_path):
 
 def test_databases_that_open_differently_show_everything():
     other = pa.table({"unit": ["0", "1"]})
-    told = audit(Test(count(), above=2, epsilon=1), SIX, other, privacy_unit="unit")
+    told = audit(ThresholdTest(count(), above=2, epsilon=1), SIX, other, privacy_unit="unit")
     assert (told.measured, told.passed) == (math.inf, False)

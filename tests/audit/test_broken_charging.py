@@ -9,7 +9,7 @@ from chary import count
 from chary.audit.cases.tests import COUNTED, even
 from chary.audit.findings import matrices, most_shown
 from chary.audit.transcripts import DELTA, Tables, renyi
-from chary.calls import Individual, Race
+from chary.calls import IndividualTests, MultiTarget
 from chary.core.plan import Touched
 from chary.mechanisms.sketches import Counters
 from chary.noise import Seeded
@@ -21,7 +21,7 @@ IN_ALL_OR_NONE = Tables(
     {"unit": pa.array([], pa.int64()), "place": pa.array([], pa.int64())},
 )
 # Of the keys of one unit all are told: the first ones use up its counter.
-STREAM = Individual(hits=2, epsilon="0.18")
+STREAM = IndividualTests(hits=2, epsilon="0.18")
 QUESTION = [count().by("place", range(KEYS), keep_per_unit=KEYS)]
 # A call without a price per hit, that hits one of two targets whatever comes out.
 DEAR, PRIORS = even(1), {"odd": "odd", "even": "even"}
@@ -58,7 +58,7 @@ def shown_of_a_race(times, epsilon):
     source, sides = Seeded(1), []
     for rows in COUNTED.opened():
         session = renyi(epsilon)(1).opened(rows, source)
-        race = session.start(Race(list(PRIORS)))._kept.question(DEAR, priors=PRIORS)
+        race = session.start(MultiTarget(list(PRIORS)))._kept.question(DEAR, priors=PRIORS)
         price, left = race.price(session.spine.filter), (session.spine.filter.capacity - session.spent.amount).main
         assert not price.free_miss
         [value] = (plan.run() for plan in race.prepare(rows))

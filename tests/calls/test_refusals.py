@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from chary import CharyError, count
-from chary.calls import Quantile, Test, kinds
+from chary.calls import Quantile, ThresholdTest, kinds
 from tests.calls.samples import COSTS, SAMPLES
 
 NO_NUMBERS = [float("nan"), float("inf"), float("-inf"), "many", "1/0", True, [5], {}, b"5", 1j]
@@ -97,8 +97,8 @@ def test_a_call_is_made_by_position_and_by_name(kind):
 
 
 def test_what_is_told_is_what_to_write():
-    assert refused(lambda: Test("age", above=5, epsilon=1)).startswith("ask count(), total() or mean()")
-    assert refused(lambda: Test(COSTS, above=5, epsilon=-1)) == "epsilon must be greater than 0, got -1"
+    assert refused(lambda: ThresholdTest("age", above=5, epsilon=1)).startswith("ask count(), total() or mean()")
+    assert refused(lambda: ThresholdTest(COSTS, above=5, epsilon=-1)) == "epsilon must be greater than 0, got -1"
     assert "at" in refused(lambda: Quantile("age", [0.5], bounds=(0, 1), epsilon=1))
 
 
@@ -108,7 +108,7 @@ def test_a_refusal_keeps_nothing_alive():
 
     def asking():
         rows = Rows()
-        refused(lambda: Test(count(), above=5))
+        refused(lambda: ThresholdTest(count(), above=5))
         return weakref.ref(rows)
 
     kept = asking()

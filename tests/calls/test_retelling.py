@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chary import Budget, count, mean, total
-from chary.calls import AgreedTests, Choose, Individual, ReleaseIf, Revise, SparseVector, Top, Track, Watch
+from chary.calls import Choose, IndividualTests, OnChange, PrepaidTests, ReleaseIf, Revise, SparseVector, TopK, Watch
 from chary.core.plan import Touched
 from chary.errors import InvalidParameter, NotWithheld
 from chary.noise import Seeded
@@ -23,19 +23,19 @@ def asked(session):
     """A call of each kind that publishes values with known noise, and some that do not."""
     held = session.release_if(count(), above=100, epsilon=EPSILON)
     sparse = session.start(SparseVector(above=20, hits=4, epsilon=5, values=True))
-    agreed = session.start(AgreedTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3"))
-    stream = session.start(Individual(epsilon=EPSILON, hits=3))
+    agreed = session.start(PrepaidTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3"))
+    stream = session.start(IndividualTests(epsilon=EPSILON, hits=3))
     session.ask(Choose(EVERY, epsilon=EPSILON))
     session.test(count(), above=20, epsilon=EPSILON)
-    session.ask(Track(COSTS, step=300, epsilon=EPSILON))
+    session.ask(OnChange(COSTS, step=300, epsilon=EPSILON))
     answers = [
         session.watch(EVERY, above=10, epsilon=EPSILON),
         session.watch(EVERY, above=10, hits=20),
         session.ask(Revise(held.call, above=5)),
-        session.ask(Top(EVERY, k=2, epsilon=EPSILON, gap=100)),
+        session.ask(TopK(EVERY, k=2, epsilon=EPSILON, gap=100)),
         session.release(COSTS, epsilon=EPSILON),
         session.release(EVERY, rho="0.1"),
-        session.ask(Track(COSTS, step=30, epsilon=EPSILON)),
+        session.ask(OnChange(COSTS, step=30, epsilon=EPSILON)),
         sparse.ask(EVERY),
         sparse.ask(count(), above=30),
         agreed.ask(EVERY, above=20),
@@ -162,7 +162,7 @@ def test_what_sharp_and_sparse_tests_do_not_report_is_not_far_above_the_bar(told
 @pytest.mark.parametrize("values", [False, True])
 def test_nothing_published_of_a_key_says_something_without_values_too(opened, values):
     session = opened(budget=BUDGET, unsafe_noise=Seeded(5))
-    agreed = session.start(AgreedTests(tests=9, hits=9, part="0.5", misses="0.2", value="0.3" if values else None))
+    agreed = session.start(PrepaidTests(tests=9, hits=9, part="0.5", misses="0.2", value="0.3" if values else None))
     sparse = session.start(SparseVector(above=900, hits=4, epsilon=5, values=values))
     published = session.start(SparseVector(above=900, hits=4, epsilon=5, form="published"))
     for answer in (agreed.ask(EVERY, above=900), sparse.ask(EVERY), published.ask(EVERY)):

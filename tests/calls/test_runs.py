@@ -4,7 +4,7 @@ import pytest
 
 from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, NotWithheld, count
 from chary.amounts import Amount
-from chary.calls import Individual, Schedule, Test, kinds
+from chary.calls import IndividualTests, Rerun, ThresholdTest, kinds
 from chary.calls.run import Opening, run_kinds
 from chary.growth import CountsBox
 from tests.calls.samples import SAMPLES, answering, one
@@ -97,7 +97,7 @@ def test_a_closed_run_is_asked_no_more_and_can_be_resumed(kind, opened):
 
 def test_a_run_has_spent_what_its_calls_were_charged(kind, opened):
     session = answering(kind, opened, **ROOM)
-    session.ask(Test(count(), above=-(10**9), epsilon="0.01"))
+    session.ask(ThresholdTest(count(), above=-(10**9), epsilon="0.01"))
     first = session.start(SAMPLES[kind]())
     ask(first, kind)
     other = session.start(SAMPLES[kind]())
@@ -263,12 +263,12 @@ def test_a_black_box_is_brought_again(opened):
     for wrong in ({}, {"bring": other}, {"bring": 5}):
         with pytest.raises(InvalidParameter):
             session.resume(run.call, **wrong).ask()
-    assert session.resume(run.call, bring=Schedule(SAMPLES["schedule"]().box, epsilon=1, beta="0.1").box).state.runs
+    assert session.resume(run.call, bring=Rerun(SAMPLES["schedule"]().box, epsilon=1, beta="0.1").box).state.runs
 
 
 def test_what_does_not_stay_open_is_not_started(opened):
     session = opened(**ROOM)
-    for call in (Test(count(), above=1, epsilon="0.01"), count(), None, Individual):
+    for call in (ThresholdTest(count(), above=1, epsilon="0.01"), count(), None, IndividualTests):
         with pytest.raises(InvalidQuery, match="start what stays open"):
             session.start(call)
     assert session.history == []

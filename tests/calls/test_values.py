@@ -11,7 +11,7 @@ from datetime import date, datetime
 import pytest
 
 import chary
-from chary.calls import Call, Cover, Marginal, MostCommon, SparseWeights, Test, kinds, read
+from chary.calls import Call, Cover, Marginal, MostCommon, PrepaidPMW, ThresholdTest, kinds, read
 from chary.calls.call import adapter
 from chary.data import Predicate
 from chary.errors import InvalidInput, InvalidParameter
@@ -133,9 +133,9 @@ def test_a_kind_says_its_guarantee_and_its_room(kind):
 
 
 def test_numbers_are_read_exactly():
-    tenth, half = (Test(COSTS, above=above, epsilon=1) for above in ("0.1", "1/2"))
-    assert tenth == Test(COSTS, above=0.1, epsilon="1")
-    assert half == Test(COSTS, above=0.5, epsilon=1.0)
+    tenth, half = (ThresholdTest(COSTS, above=above, epsilon=1) for above in ("0.1", "1/2"))
+    assert tenth == ThresholdTest(COSTS, above=0.1, epsilon="1")
+    assert half == ThresholdTest(COSTS, above=0.5, epsilon=1.0)
     assert tenth != half
 
 
@@ -157,5 +157,5 @@ def test_candidates_to_cover_are_read_as_they_were(candidates):
 
 def test_what_is_left_out_is_as_what_is_said():
     cells = {"clinic": ["north"]}
-    said = SparseWeights(universe=cells, alpha="0.1", epsilon=1, exponent=0.5, mixing="1/10", delta=0)
-    assert said == SparseWeights(universe=cells, alpha="0.1", epsilon=1)
+    said = PrepaidPMW(universe=cells, alpha="0.1", epsilon=1, exponent=0.5, mixing="1/10", delta=0)
+    assert said == PrepaidPMW(universe=cells, alpha="0.1", epsilon=1)

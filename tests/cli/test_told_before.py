@@ -113,7 +113,7 @@ def test_half_hourly_loads_do_not_buy_twenty_false_alarms(call, series):
     tested = asked(call, f"quote {question} --truth 60 --tests 17520")
     assert tested["outlook"]["margin"] < told["outlook"]["margin"]  # the bar lies where it is best for so many tests
     best = tested["alternatives"][0]
-    assert best["code"].startswith("session.start(AgreedTests(")
+    assert best["code"].startswith("session.start(PrepaidTests(")
     assert best["error"] < tested["within"]["error"]
     err = refused(call, f"watch {question.replace(' watch', '', 1)}")
     assert "false alarms" in err

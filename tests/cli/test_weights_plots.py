@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 import chary
 from chary import Bins
-from chary.calls import WeightedAnswer, Weights
+from chary.calls import PMW, WeightedAnswer
 from chary.errors import InvalidParameter
 from chary.growth.plots import KINDS, draw_answers, draw_synthetic, marginal
 
@@ -37,7 +37,7 @@ def weights():
     terms = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "budget": chary.Budget(epsilon=4000)}
     with chary.open(rows, **terms) as session:
         universe = {"age": Bins([0, 50, 100]), "clinic": ["a", "b"]}
-        made = session.start(Weights(universe=universe, alpha="0.1", epsilon=100))
+        made = session.start(PMW(universe=universe, alpha="0.1", epsilon=100))
         made.ask("clinic = 'a'")
         yield made.state
 
@@ -109,7 +109,7 @@ def test_one_column_fills_the_picture(drawn, tmp_path):
     rows = pl.DataFrame({"clinic": ["a", "b"] * 50})
     terms = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:", "budget": chary.Budget(epsilon=1)}
     with chary.open(rows, **terms) as session:
-        weights = session.start(Weights(universe={"clinic": ["a", "b"]}, alpha="0.1", epsilon="0.1"))
+        weights = session.start(PMW(universe={"clinic": ["a", "b"]}, alpha="0.1", epsilon="0.1"))
         draw_synthetic(weights.state, pa.table({"clinic": ["a"]}), tmp_path / "made.png")
     drawn[0].draw_without_rendering()
     (axes,) = drawn[0].axes

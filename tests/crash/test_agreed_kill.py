@@ -8,7 +8,7 @@ import pytest
 
 import chary
 from chary import BudgetExceeded, count
-from chary.calls import AgreedTests
+from chary.calls import PrepaidTests
 from tests.children import Python
 from tests.crash.asking_child import ask_until_refused, killing
 
@@ -31,7 +31,7 @@ def started(folder, mode, *arguments):
 def test_a_kill_leaves_answer_and_number_together_and_the_hit_charged(tmp_path, step):
     """A hit is reserved before anything is read; what was killed before its answer was stored uses up no test."""
     with opened(tmp_path) as session:
-        run = session.start(AgreedTests(tests=2, hits=2, misses="0.2"))
+        run = session.start(PrepaidTests(tests=2, hits=2, misses="0.2"))
         before, hit = session.spent.share, run.state.price_if_hit
     child = started(tmp_path, "kill", run.call, step)
     out, err = child.communicate(timeout=120)
@@ -50,7 +50,7 @@ def test_a_kill_leaves_answer_and_number_together_and_the_hit_charged(tmp_path, 
 
 def test_processes_that_ask_at_once_share_the_tests(tmp_path):
     with opened(tmp_path) as session:
-        call = session.start(AgreedTests(tests=TESTS, hits=4)).call
+        call = session.start(PrepaidTests(tests=TESTS, hits=4)).call
     children = [started(tmp_path, "all", call) for _ in range(PROCESSES)]
     results = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, results

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import chary
-from chary.calls import AboveThreshold
+from chary.calls import GaussianAboveThreshold
 from chary.calls.gaussian_runs import RunState
 from chary.errors import LedgerLocked
 from chary.mechanisms.gaussian import GaussianThreshold
@@ -46,7 +46,7 @@ def state_of(session, call):
 @pytest.mark.parametrize("step", [*STEPS, "published"])
 def test_a_kill_leaves_answer_and_state_together(folder, step):
     with opened(folder) as session:
-        run = session.start(AboveThreshold(**TERMS))
+        run = session.start(GaussianAboveThreshold(**TERMS))
         first = state_of(session, run.call)
     child = started(folder, "kill", run.call, step)
     out, err = child.communicate(timeout=120)
@@ -68,7 +68,7 @@ def test_a_kill_leaves_answer_and_state_together(folder, step):
 
 def test_processes_that_test_at_once_lose_no_step(folder):
     with opened(folder) as session:
-        call = session.start(AboveThreshold(**TERMS)).call
+        call = session.start(GaussianAboveThreshold(**TERMS)).call
     children = [started(folder, "many", call) for _ in range(PROCESSES)]
     results = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, results

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary.calls import Schedule, Weights
+from chary.calls import PMW, Rerun
 from chary.cli import run
 from chary.growth import CountsBox
 from chary.ledger import SqlLedger
@@ -71,7 +71,7 @@ def begun(folder):
     """A histogram that one hard answer changed, and the price of such an answer."""
     with asked_rows(folder) as session:
         universe = {"ward": range(4), "half": [0, 1]}
-        weights = session.start(Weights(universe=universe, alpha="0.1", epsilon=EPSILON))
+        weights = session.start(PMW(universe=universe, alpha="0.1", epsilon=EPSILON))
         assert weights.ask("ward = 0").hard
         return weights.call, session.spent.share
 
@@ -137,7 +137,7 @@ def test_a_batch_and_the_run_that_it_made_due(tmp_path, step):
     """Killed while the run after an append was under way: the batch stays, and the run is done once, for nothing."""
     stored_rows(tmp_path)
     with stored_session(tmp_path) as session:
-        schedule = session.start(Schedule(BOX, epsilon=1, beta="0.05", growth="0.1"))
+        schedule = session.start(Rerun(BOX, epsilon=1, beta="0.05", growth="0.1"))
         schedule.ask()
         call, paid, first = schedule.call, session.spent.share, schedule.state.latest
     killed(append, tmp_path, call, step)
@@ -177,7 +177,7 @@ def test_a_killed_command_goes_on_when_it_is_repeated(tmp_path, capsys, notes):
             assert connection.execute("SELECT count(*) FROM wards").fetchone() == (START + 2 * ARRIVING,)
     ledger = SqlLedger(tmp_path / "wards.ledger")
     kinds = [call.kind for terms in ledger.datasets() for call in ledger.calls(terms.name)]
-    assert kinds.count(Schedule.kind) == 1
+    assert kinds.count(Rerun.kind) == 1
     ledger.close()
     assert sound(tmp_path)
 

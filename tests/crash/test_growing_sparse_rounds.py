@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary import BudgetExceeded, count
-from chary.calls import GrowingSparse
+from chary.calls import GrowingTests
 from chary.calls.growing_tests import GrowingRoundState
 from chary.errors import LedgerLocked
 from chary.ledger import SecretMoved
@@ -52,7 +52,7 @@ def state(session, call):
 @pytest.mark.parametrize("step", ["ran", "settled"])
 def test_a_kill_inside_a_round_leaves_it_open_or_ended_by_the_stored_hit(tmp_path, step):
     with opened(tmp_path) as session:
-        growing = session.start(GrowingSparse(above="0.5", epsilon=EPSILON, values=True, exponent="0.5"))
+        growing = session.start(GrowingTests(above="0.5", epsilon=EPSILON, values=True, exponent="0.5"))
         growing.ask(NOBODY, above=1)
         before = state(session, growing.call)
     killed_child(killed, tmp_path, growing.call, step)
@@ -71,7 +71,7 @@ def test_a_kill_inside_a_round_leaves_it_open_or_ended_by_the_stored_hit(tmp_pat
 
 def test_a_kill_while_a_round_begins_leaves_it_paid_and_unbegun(tmp_path):
     with opened(tmp_path) as session:
-        call = session.start(GrowingSparse(above="0.5", epsilon=EPSILON)).call
+        call = session.start(GrowingTests(above="0.5", epsilon=EPSILON)).call
     killed_child(beginning, tmp_path, call, "ran")
     with opened(tmp_path) as session:
         growing = session.resume(call)
@@ -83,7 +83,7 @@ def test_a_kill_while_a_round_begins_leaves_it_paid_and_unbegun(tmp_path):
 
 def test_processes_that_ask_at_once_pay_each_round_once(tmp_path):
     with opened(tmp_path) as session:
-        call = session.start(GrowingSparse(above=0, epsilon="0.125", rounds=ROUNDS)).call
+        call = session.start(GrowingTests(above=0, epsilon="0.125", rounds=ROUNDS)).call
     together = FRESH.Barrier(PROCESSES)
     children = [started(ask_all, tmp_path, call, number, together) for number in range(PROCESSES)]
     assert [exits(child) for child in children] == [0] * PROCESSES

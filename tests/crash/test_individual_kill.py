@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chary
-from chary.calls import Individual
+from chary.calls import IndividualTests
 from chary.ledger import SecretMoved
 from chary.mechanisms import Laplace
 from chary.mechanisms.sketches import Counters
@@ -51,7 +51,7 @@ def counters(session, call):
 @pytest.mark.parametrize("step", [*STEPS, "published"])
 def test_a_kill_leaves_answer_and_counters_together(folder, step):
     with opened(folder) as session:
-        call = session.start(Individual(epsilon="0.02", hits=2)).call
+        call = session.start(IndividualTests(epsilon="0.02", hits=2)).call
         share = session.spent.share
     child = started(folder, "kill", call, step)
     out, err = child.communicate(timeout=120)
@@ -71,7 +71,7 @@ def test_a_kill_leaves_answer_and_counters_together(folder, step):
 
 def test_processes_that_ask_at_once_lose_no_counter(folder):
     with opened(folder) as session:
-        call = session.start(Individual(epsilon="0.02", hits=HITS)).call
+        call = session.start(IndividualTests(epsilon="0.02", hits=HITS)).call
     children = [started(folder, "many", call) for _ in range(PROCESSES)]
     results = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, results

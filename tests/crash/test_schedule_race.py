@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import chary
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.growth import CountsBox
 from tests.children import Python
 
@@ -31,7 +31,7 @@ def opened(folder, on_step=None, size=START):
 
 def begun(folder):
     with opened(folder) as session:
-        return session.start(Schedule(BOX, rho="0.001", beta="0.05", growth="0.1")).call
+        return session.start(Rerun(BOX, rho="0.001", beta="0.05", growth="0.1")).call
 
 
 def started(folder, mode, *arguments):

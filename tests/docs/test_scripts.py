@@ -75,12 +75,12 @@ import chary
 from chary import count, mean
 from chary.answers import NoisyNumber, NoisyNumbers
 from chary.calls import (
-    AboveThreshold,
+    GaussianAboveThreshold,
     ContinualCount,
     DistinctEstimate,
     FirstAbove,
     GrowingRound,
-    GrowingSparse,
+    GrowingTests,
     GrowingTest,
     Individual,
     LivingCount,
@@ -101,21 +101,21 @@ def ask(session: chary.Session) -> None:
     assert_type(session.release(ages, epsilon=1), NoisyNumber)
     assert_type(session.release(ages.by("day", range(7)), epsilon=1), NoisyNumbers)
     assert_type(session.ask(Release(days, epsilon=1)), NoisyNumbers)
-    assert_type(session.ask(Test(count(), above=5, epsilon=1)), Tested)
-    gaussian = session.start(AboveThreshold(threshold=5, threshold_noise=1, low=0, high=9))
+    assert_type(session.ask(ThresholdTest(count(), above=5, epsilon=1)), Tested)
+    gaussian = session.start(GaussianAboveThreshold(threshold=5, threshold_noise=1, low=0, high=9))
     assert_type(gaussian.ask(count()), Tested)
     assert_type(gaussian.ask(days), FirstAbove)
     sparse = session.start(SparseVector(above=5, hits=1, epsilon=1))
     assert_type(sparse.ask(count(), above=7), SparseTest)
     assert_type(sparse.ask(days), SparseWatch)
-    stream = session.start(Individual(epsilon=1, hits=1))
+    stream = session.start(IndividualTests(epsilon=1, hits=1))
     assert_type(stream.ask(count(), above=5), LivingCount)
     assert_type(stream.ask(days, above=5), WatchResult)
-    growing = session.start(GrowingSparse(above="0.5", epsilon=1))
+    growing = session.start(GrowingTests(above="0.5", epsilon=1))
     assert_type(growing.ask(), GrowingRound)
     assert_type(growing.ask(count(), above="0.3"), GrowingTest)
-    assert_type(session.start(Sketch(epsilon=1)).ask(above=5), DistinctEstimate)
-    weights = session.start(Weights(universe={"age": range(9)}, alpha="0.1", epsilon=1))
+    assert_type(session.start(DistinctSketch(epsilon=1)).ask(above=5), DistinctEstimate)
+    weights = session.start(PMW(universe={"age": range(9)}, alpha="0.1", epsilon=1))
     assert_type(weights.ask("age < 5"), WeightedAnswer)
     told = session.start(ContinualCount(days, steps=9, epsilon=1)).ask()
     print(told.step, told.value["monday"], sparse.state.left, gaussian.state.told)

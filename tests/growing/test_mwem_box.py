@@ -11,7 +11,7 @@ import chary
 from chary import Bins, InvalidParameter, InvalidQuery, Neighbouring
 from chary.accounting import ZeroConcentrated
 from chary.accounting.synthesis import mwem_law
-from chary.calls import MWEM, Schedule
+from chary.calls import MWEM, Rerun
 from chary.growth import MWEMBox
 from chary.noise import Seeded
 
@@ -53,7 +53,7 @@ def test_a_schedule_runs_it_as_the_table_grows_and_goes_on_after_a_restart(tmp_p
     place, box = tmp_path / "wards.ledger", MWEMBox(UNIVERSE, QUERIES, rounds=8, gaussian=gaussian)
     first, second = arrivals(0, 4000), arrivals(0, 8000)
     with closing(opened(first, ledger=place, dataset="wards", unsafe_noise=Seeded(5))) as session:
-        schedule = session.start(Schedule(box, beta="0.05", growth="0.5", **sizes))
+        schedule = session.start(Rerun(box, beta="0.05", growth="0.5", **sizes))
         found = schedule.ask()
         bits, paid = found.answer.histogram().tobytes(), session.spent.share
         assert not found.failed
@@ -79,7 +79,7 @@ def test_a_schedule_that_outgrows_many_runs_at_once_goes_on(gaussian, sizes):
     """The last of them has the shares of all, more than an epsilon of 1 a round."""
     session = opened(arrivals(0, 1000), ledger=":memory:", budget=chary.Budget(epsilon=100, delta=1e-6))
     box = MWEMBox(UNIVERSE, QUERIES, rounds=2, gaussian=gaussian)
-    schedule = session.start(Schedule(box, beta="0.05", growth="0.5", **sizes), follow=True)
+    schedule = session.start(Rerun(box, beta="0.05", growth="0.5", **sizes), follow=True)
     assert session.append(arrivals(1000, 30_000)) == 2
     assert [run.size for run in schedule.state.results] == [1000, 30_000]
     assert schedule.state.latest.epsilon ** (2 if gaussian else 1) > 2
@@ -134,5 +134,5 @@ def test_queries_that_the_table_cannot_answer_are_refused_at_the_opening():
     session = opened(arrivals(0, 100), ledger=":memory:")
     for queries in (["age >= 35"], ["height = 1"], ["ward = 'a'"]):
         with pytest.raises(InvalidQuery):
-            session.start(Schedule(MWEMBox(UNIVERSE, queries, rounds=5), epsilon=1, beta="0.05"))
+            session.start(Rerun(MWEMBox(UNIVERSE, queries, rounds=5), epsilon=1, beta="0.05"))
     assert session.history == []

@@ -8,7 +8,7 @@ import pytest
 
 from chary import Bins, Budget, InvalidParameter, InvalidQuery, Neighbouring, count
 from chary.accounting import Pure, ZeroConcentrated
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.growth import SmallDatabaseBox, draw_schedule
 from tests.session.kit import PUBLIC, sessions, spent
 
@@ -96,7 +96,7 @@ def test_calls_are_as_private_as_asked_and_the_same_question_at_every_epsilon():
 def test_the_latest_run_answers_as_the_data_grow_and_after_a_restart(grown, tmp_path, terms):
     place, made = tmp_path / "wards.ledger", box(concentrated="rho" in terms)
     with grown(ledger=place, size=20_000) as session:
-        schedule = session.start(Schedule(made, beta="0.05", **terms), follow=True)
+        schedule = session.start(Rerun(made, beta="0.05", **terms), follow=True)
         paid = spent(session)
         first = schedule.state.latest
         assert first.answer.rows == 8
@@ -119,7 +119,7 @@ def test_the_latest_run_answers_as_the_data_grow_and_after_a_restart(grown, tmp_
 
 def test_another_box_cannot_go_on(grown):
     session = grown()
-    call = session.start(Schedule(box(), epsilon="0.5", beta="0.05")).call
+    call = session.start(Rerun(box(), epsilon="0.5", beta="0.05")).call
     for other in (box(rows=7), box(queries=QUERIES[:2]), box(measure="databases")):
         with pytest.raises(InvalidParameter, match="another black box"):
             session.resume(call, bring=other)
@@ -128,13 +128,13 @@ def test_another_box_cannot_go_on(grown):
 
 def test_a_schedule_of_epsilon_refuses_what_is_concentrated_only(grown):
     with pytest.raises(InvalidParameter, match="not epsilon-DP"):
-        grown().start(Schedule(box(concentrated=True), epsilon="0.5", beta="0.05"))
+        grown().start(Rerun(box(concentrated=True), epsilon="0.5", beta="0.05"))
 
 
 def test_it_can_be_drawn_and_nothing_is_read(grown, tmp_path):
     seen = []
     session = grown(on_step=seen.append, budget=Budget(epsilon=1))
-    schedule = session.start(Schedule(box(), epsilon="0.5", beta="0.05"))
+    schedule = session.start(Rerun(box(), epsilon="0.5", beta="0.05"))
     seen.clear()
     draw_schedule(schedule.state, tmp_path / "schedule.png")
     assert seen == []
@@ -143,7 +143,7 @@ def test_it_can_be_drawn_and_nothing_is_read(grown, tmp_path):
 def test_columns_of_another_type_are_refused_at_the_opening(grown):
     session = grown()
     with pytest.raises(InvalidQuery, match="another type"):
-        session.start(Schedule(box(schema={"ward": "int64", "age": "float64"}), epsilon="0.5", beta="0.05"))
+        session.start(Rerun(box(schema={"ward": "int64", "age": "float64"}), epsilon="0.5", beta="0.05"))
     assert session.history == []
 
 

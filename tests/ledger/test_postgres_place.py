@@ -318,7 +318,7 @@ def test_a_thread_that_holds_it_for_too_long_is_told_of(postgres):
 def test_a_session_and_the_commands_take_its_url(postgres, tmp_path, capsys):
     url = postgres.schema()
     with chary.open(visits(), ledger=url, dataset="visits", budget=USUAL, **PUBLIC) as session:
-        session.quote(chary.calls.Test(chary.count(), above=1, epsilon="0.1"))
+        session.quote(chary.calls.ThresholdTest(chary.count(), above=1, epsilon="0.1"))
         assert not ledger_exists(url)
         found = session.test(chary.count(), above=1, epsilon="0.1", request="monday")
     with chary.open(visits(), ledger=url, dataset="visits", **PUBLIC) as session:

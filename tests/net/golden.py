@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import chary
 from chary import Budget, count
 from chary.answers import Answer
-from chary.calls import GrowingSparse, Release, SparseVector, Test
+from chary.calls import GrowingTests, Release, SparseVector, ThresholdTest
 from chary.cli import run
 from chary.client.wire import in_typed
 from chary.data import Ballots
@@ -153,7 +153,7 @@ def one_day(folder, day):
 def growing_asked(session):
     """What is asked between batches: the answers."""
     answers = [session.release(count(), epsilon="0.1", request=f"count {session.spine.ledger.version('grown')}")]
-    run_ = session.start(GrowingSparse(above="0.1", epsilon="0.01", values=True), request="rounds")
+    run_ = session.start(GrowingTests(above="0.1", epsilon="0.01", values=True), request="rounds")
     with suppress(CharyError):
         answers.append(run_.ask(request=f"round {session.spine.ledger.version('grown')}"))
     return answers
@@ -226,7 +226,10 @@ def commands(folder):
     return {name: told({each: figures[each] for each in OPENED if each in figures}) for name, figures in known.items()}
 
 
-ALWAYS, NEVER_HIT = Test(count(), above=-(10**9), epsilon="0.01"), Test(count(), above=10**9, epsilon="0.01")
+ALWAYS, NEVER_HIT = (
+    ThresholdTest(count(), above=-(10**9), epsilon="0.01"),
+    ThresholdTest(count(), above=10**9, epsilon="0.01"),
+)
 ASKED = [
     ("calls", Release(count(), epsilon="0.1"), "one"),
     ("calls", ALWAYS, "two"),
@@ -324,7 +327,7 @@ def wire(folder):
             lines.append({"what": f"report of {name}", "typed": in_typed(made), "reads": told(made.to_dict())})
             lines.append({"what": f"spent of {name}", "typed": in_typed(session.spent), "reads": str(session.spent)})
             if name != "votes":
-                quoted = session.quote(Test(count(), above=5, epsilon="0.01"))
+                quoted = session.quote(ThresholdTest(count(), above=5, epsilon="0.01"))
                 lines.append({"what": f"quote of {name}", "typed": in_typed(quoted), "reads": quoted.lines()})
     kept.write(folder / "wire.jsonl", lines)
     pack(folder, [folder / "wire.jsonl"])

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 
 import chary
 from chary import BudgetExceeded, NotWithheld, count
-from chary.calls import Release, ReleaseIf, Revise, SparseVector, Test
+from chary.calls import Release, ReleaseIf, Revise, SparseVector, ThresholdTest
 from chary.client.remote import connect
 from chary.client.wire import Refusal
 from chary.errors import CharyError, InvalidParameter, InvalidQuery, OwnerWarning, RequestConflict
@@ -155,7 +155,7 @@ def test_a_request_key_is_one_question(asking):
     first = alice.ask(QUESTION, request=key)
     assert alice.ask(QUESTION, request=key) == first
     with pytest.raises(RequestConflict):
-        alice.ask(Test(count(), above=1, epsilon="0.01"), request=key)
+        alice.ask(ThresholdTest(count(), above=1, epsilon="0.01"), request=key)
     assert asking("bob").ask(QUESTION, request=key) != first
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from chary import Budget, count
 from chary.amounts import Accounts, Amount
-from chary.calls import Release, Test
+from chary.calls import Release, ThresholdTest
 from chary.service.core.datasets import Charge
 from chary.service.http.admission import Asking
 from chary.service.pages.timelines import OTHERS, BudgetSoFar, budget_so_far, budget_spec
@@ -23,7 +23,7 @@ def asked(service):
     served = service.datasets["spent"]
     for analyst, epsilon in (("alice", "0.1"), ("bob", "0.2")):
         served.asked_by(analyst).ask(Release(count(), epsilon=epsilon))
-    served.asked_by("alice").ask(Test(count(), above=10**6, hits=20))
+    served.asked_by("alice").ask(ThresholdTest(count(), above=10**6, hits=20))
     return served
 
 
@@ -41,7 +41,7 @@ def held(spent, charges):
 
 def test_portions_add_up_to_what_is_spent(service, asked):
     found = so_far(service, asked, "carol", ["custodian"])
-    assert {(each.name, each.calls) for each in found.by_kind} == {("Release", 2), ("Test", 1)}
+    assert {(each.name, each.calls) for each in found.by_kind} == {("Release", 2), ("ThresholdTest", 1)}
     assert [(each.name, each.calls) for each in found.by_analyst] == [("bob", 1), ("alice", 2)]
     for portions in (found.by_kind, found.by_analyst):
         assert sum(each.share for each in portions) == pytest.approx(found.spent)
@@ -97,11 +97,11 @@ def test_how_long_it_lasts_is_told_from_the_third_charge_on():
 
 
 def test_steps_only_rise_and_end_now_at_what_is_spent():
-    charges = tuple(charged(day, 1 / 2_000, ("Release", "Test")[day % 2]) for day in range(1_000))
+    charges = tuple(charged(day, 1 / 2_000, ("Release", "ThresholdTest")[day % 2]) for day in range(1_000))
     until = FIRST + timedelta(days=1_200)
     rows = held(0.5, charges).steps(until)
     assert len(rows) < 1_000
-    for kind in ("Release", "Test"):
+    for kind in ("Release", "ThresholdTest"):
         taken = [row["taken"] for row in rows if row["kind"] == kind]
         assert taken == sorted(taken)
         assert taken[-1] == pytest.approx(25)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from chary import Budget, count
-from chary.calls import Release, ReleaseIf, SparseVector, Test, Watch
+from chary.calls import Release, ReleaseIf, SparseVector, ThresholdTest, Watch
 from chary.service.auth.tokens import Role
 from chary.service.core.requests import Wish
 from chary.service.http.admission import Asking
@@ -217,7 +217,7 @@ def test_posts_of_other_sites_do_nothing(service, alice, path):
 
 def test_values_are_drawn_with_intervals_and_misses_as_such(made):
     stand(made, ReleaseIf(count(), above=10, **CLEAR))
-    stand(made, Test(count(), above=10**6, hits=50))
+    stand(made, ThresholdTest(count(), above=10**6, hits=50))
     grow(made, 3)
     never, valued = watched(*made)
     assert [(look.version, look.hits) for look in valued.looks] == [(2, 1), (3, 1), (4, 1)]
@@ -261,7 +261,7 @@ def test_what_a_run_found_is_listed_and_drawn(made):
 def test_the_latest_are_listed(made, monkeypatch):
     monkeypatch.setattr("chary.service.pages.timelines.MOST", 2)
     assert MOST > 2
-    stand(made, Test(count(), above=10, hits=50))
+    stand(made, ThresholdTest(count(), above=10, hits=50))
     grow(made, 3)
     (found,) = watched(*made)
     assert [look.version for look in found.looks] == [3, 4]
@@ -270,7 +270,7 @@ def test_the_latest_are_listed(made, monkeypatch):
 
 def test_answers_of_others_under_such_a_key_are_not_taken_for_its_own(made):
     service, on = made
-    name = stand(made, Test(count(), above=10, hits=50))
+    name = stand(made, ThresholdTest(count(), above=10, hits=50))
     bob = on.served.asked_by("bob")
     bob.ask(Release(count("age >= 30"), epsilon=1), request=f"standing {name} at 1")
     grow(made)
@@ -280,7 +280,7 @@ def test_answers_of_others_under_such_a_key_are_not_taken_for_its_own(made):
 
 def test_its_last_words_are_shown(made):
     service, on = made
-    name = stand(made, Test(count(), above=10, hits=50))
+    name = stand(made, ThresholdTest(count(), above=10, hits=50))
     service.tokens.revoke(on.who.token)
     grow(made)
     (found,) = watched(service, on)

@@ -155,7 +155,7 @@ def test_the_demonstration_is_there_soon_and_ends_when_it_is_asked_to():
         wait_for(lambda: is_ready(port), 240)
         used = sum(map(int, Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
         with chary.connect(f"http://127.0.0.1:{port}", json.loads(server.stdout.readline())["token"]) as session:
-            assert session.quote(chary.calls.Test(chary.count(), above=5_000, hits=20)).most_charged < 1
+            assert session.quote(chary.calls.ThresholdTest(chary.count(), above=5_000, hits=20)).most_charged < 1
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
     assert used / os.sysconf("SC_CLK_TCK") < 8

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from chary import BudgetExceeded, count
-from chary.calls import Release, Test
+from chary.calls import Release, ThresholdTest
 from chary.client.remote import connect
 from chary.ledger import open_ledger
 from chary.service.auth.tokens import BearerTokens
@@ -28,7 +28,7 @@ from tests.service.test_service_races import free_port
 from tests.session.kit import visits
 
 SMALL = Release(count(), epsilon="0.02")
-ALWAYS = Test(count(), above=-(10**9), epsilon="0.01")
+ALWAYS = ThresholdTest(count(), above=-(10**9), epsilon="0.01")
 CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
 CONFIG = """
 [service]

@@ -15,7 +15,7 @@ import pytest
 
 import chary
 from chary import Budget, count
-from chary.calls import GrowingSparse, Release, SparseVector, Test, Weights
+from chary.calls import PMW, GrowingTests, Release, SparseVector, ThresholdTest
 from chary.client.remote import connect
 from chary.client.webhooks import check_webhook, signed
 from chary.core import transaction as spine
@@ -41,8 +41,8 @@ from tests.service.kit import (
 )
 from tests.session.kit import PUBLIC, visits
 
-ALWAYS = Test(count(), above=-(10**9), epsilon="0.01")
-NEVER = Test(count(), above=10**9, epsilon="0.01")
+ALWAYS = ThresholdTest(count(), above=-(10**9), epsilon="0.01")
+NEVER = ThresholdTest(count(), above=10**9, epsilon="0.01")
 MONDAY = 4 * 86_400.0  # the first one after 1970 began
 WEEK = 7 * 86_400.0
 SECRET = b"a secret of more than twenty-four bytes"
@@ -411,7 +411,7 @@ def test_rounds_that_it_begins_are_of_its_share(made):
     """A question to a growing sparse vector costs nothing but the round that it may begin."""
     service, _ = made
     session = service.datasets["visits"].asked_by("alice")
-    run = session.start(GrowingSparse(above="0.1", epsilon="0.1"))
+    run = session.start(GrowingTests(above="0.1", epsilon="0.1"))
     price = run.quote(count()).most_charged
     assert price > 0.1
     standing = stand_at(service, run, {"query": {"kind": "count"}, "above": "0.1"}, share=str(2.5 * price))
@@ -432,7 +432,7 @@ def ended_by_another(run):
 def test_rounds_of_questions_that_failed_in_them_are_of_its_share(made, monkeypatch):
     service, clock = made
     session = service.datasets["visits"].asked_by("alice")
-    run = session.start(GrowingSparse(above="0.1", epsilon="0.1"))
+    run = session.start(GrowingTests(above="0.1", epsilon="0.1"))
     price = run.quote(count()).most_charged
     standing = stand_at(service, run, {"query": {"kind": "count"}, "above": "0.1"}, share=str(1.01 * price))
     reading = spine.read_one_version
@@ -458,7 +458,7 @@ def test_a_round_that_was_not_in_the_quote_is_not_begun(made, monkeypatch):
     """Its round is open when it is quoted, and ended by another question before it is asked."""
     service, clock = made
     session = service.datasets["visits"].asked_by("alice")
-    run = session.start(GrowingSparse(above="0.1", epsilon="0.1"))
+    run = session.start(GrowingTests(above="0.1", epsilon="0.1"))
     price = run.quote(count()).most_charged
     stand_at(service, run, {"query": {"kind": "count"}, "above": 1}, share=str(0.5 * price))
     run.ask()
@@ -476,7 +476,7 @@ def test_what_a_histogram_says_alone_is_told_once_and_as_that(made):
     service, _ = made
     session = service.datasets["visits"].asked_by("alice")
     universe = {"universe": {"clinic": ["north", "south", "east", "west"]}, "alpha": "0.05"}
-    run = session.start(Weights(**universe, epsilon="0.2"))
+    run = session.start(PMW(**universe, epsilon="0.2"))
     standing = stand_at(service, run, {"where": "clinic = 'north'"}, tell="all")
     grow(service)
     asked, told = len(session.history), news(service)
@@ -685,7 +685,7 @@ def test_a_histogram_that_must_verify_is_quoted_and_can_stand(tmp_path):
     universe = {"universe": {"clinic": ["north", "south", "east", "west"]}, "alpha": "0.05"}
     question = {"where": "clinic = 'north'", "must_verify": True}
     with listening(service) as address, connect(address, token_of(service, "alice")) as alice:
-        run = alice.start(Weights(**universe, epsilon="0.3"))
+        run = alice.start(PMW(**universe, epsilon="0.3"))
         at = f"/v1/datasets/visits/runs/{run.call}/quotes"
         with client_of(address, token_of(service)) as plain:
             assert plain.post(at, json=question).json()["most_charged"] > 0

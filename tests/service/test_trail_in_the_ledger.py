@@ -5,14 +5,14 @@ import pytest
 
 import chary
 from chary import count
-from chary.calls import Test
+from chary.calls import ThresholdTest
 from chary.client.remote import connect
 from chary.ledger import SqlLedger
 from tests.ledger.kit import raw
 from tests.service.kit import client_of, listening, serve_visits, service_at, token_of, wait_for
 from tests.session.kit import PUBLIC, visits
 
-ALWAYS = Test(count(), above=10, epsilon="0.05")
+ALWAYS = ThresholdTest(count(), above=10, epsilon="0.05")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import polars as pl
 
 from chary import Budget, count
-from chary.calls import ContinualCount, GrowingSparse, Schedule, SparseWeights, Weights
+from chary.calls import PMW, ContinualCount, GrowingTests, PrepaidPMW, Rerun
 from chary.errors import BudgetExceeded
 from chary.growth import CountsBox, MWEMBox, QuantilesBox, SmallDatabaseBox
 
@@ -38,11 +38,11 @@ def opening(session, call):
         follow = {name: {"bring": box, "follow": True} for name, box in boxes.items()} | {"count": {"follow": True}}
         return {name: session.resume(number, **follow.get(name, {})) for name, number in call.items()}
     paid = {"epsilon": EPSILON, "beta": BETA, "growth": "0.5"}
-    made = {name: session.start(Schedule(box, **paid), follow=True) for name, box in boxes.items()}
+    made = {name: session.start(Rerun(box, **paid), follow=True) for name, box in boxes.items()}
     histogram = {"universe": UNIVERSE, "alpha": "0.3", "epsilon": EPSILON}
-    made["weights"] = session.start(Weights(**histogram, follow_size=False))
-    made["rounds"] = session.start(SparseWeights(**histogram, rounds=2))
-    made["above"] = session.start(GrowingSparse(above="0.5", epsilon=EPSILON, values=True))
+    made["weights"] = session.start(PMW(**histogram, follow_size=False))
+    made["rounds"] = session.start(PrepaidPMW(**histogram, rounds=2))
+    made["above"] = session.start(GrowingTests(above="0.5", epsilon=EPSILON, values=True))
     made["count"] = session.start(ContinualCount("ill", steps=4, epsilon=EPSILON), follow=True)
     return made
 

@@ -10,20 +10,20 @@ import pyarrow as pa
 from chary import Algorithm, count, total
 from chary.calls import (
     MWEM,
-    AboveThreshold,
-    AgreedTests,
+    PMW,
     Agreement,
     Between,
     Choose,
     Classify,
     ClearLabel,
-    Compute,
     ContinualCount,
     Decide,
+    DistinctSketch,
     ExponentialMechanism,
-    GrowingSparse,
+    GaussianAboveThreshold,
+    GrowingTests,
     Histogram,
-    Individual,
+    IndividualTests,
     InverseSensitivityMechanism,
     Label,
     Majority,
@@ -31,26 +31,26 @@ from chary.calls import (
     MatrixMechanism,
     Mode,
     MostCommon,
+    MultiTarget,
     NoisyMax,
+    OnChange,
+    PrepaidPMW,
+    PrepaidTests,
+    Proportion,
     Quantile,
     Quantiles,
-    Race,
     Randomized,
+    Rerun,
     Revise,
-    Schedule,
+    RunAlgorithm,
     ScoreFunction,
     Select,
     SelfReporting,
-    Share,
-    Sketch,
     SmallDatabase,
     SparseVector,
-    SparseWeights,
-    Test,
-    Top,
-    Track,
+    ThresholdTest,
+    TopK,
     Twice,
-    Weights,
 )
 from chary.calls.continual import Progress
 from chary.calls.gaussian_runs import ReportingProgress, RunState
@@ -89,20 +89,20 @@ def revise(session, name):
 
 def best_of_call(session, name):
     """Needs two targets side by side."""
-    race = session.start(Race(["a", "b"]), request=f"race {name}")
+    race = session.start(MultiTarget(["a", "b"]), request=f"race {name}")
     return lambda key: race.ask(fixed(1), priors={"a": 1, "b": 2}, request=key)
 
 
 def best_of_ask(session, name):
     """Needs two targets side by side, of which a test is asked."""
-    race = session.start(Race(["a", "b"]), request=f"race of tests {name}")
-    call = Test(count(), above=-EXTREME, epsilon="0.01")
+    race = session.start(MultiTarget(["a", "b"]), request=f"race of tests {name}")
+    call = ThresholdTest(count(), above=-EXTREME, epsilon="0.01")
     return lambda key: race.ask(call, targets={"a": {}, "b": {"prior": False}}, request=key)
 
 
 def individual_ask(session, name):
     """Needs an open stream."""
-    stream = session.start(Individual(epsilon="0.02", hits=2), request=f"stream {name}")
+    stream = session.start(IndividualTests(epsilon="0.02", hits=2), request=f"stream {name}")
     return lambda key: stream.ask(count(), above=-EXTREME, request=key)
 
 
@@ -121,7 +121,7 @@ def gaussian_run(ask):
     """Needs an open run of threshold tests."""
 
     def prepared(session, name):
-        run = session.start(AboveThreshold(**RUN), request=f"run {name}")
+        run = session.start(GaussianAboveThreshold(**RUN), request=f"run {name}")
         return lambda key: ask(run, key)
 
     return prepared
@@ -129,13 +129,13 @@ def gaussian_run(ask):
 
 def sketch_release_if(session, name):
     """Needs a sketch."""
-    sketch = session.start(Sketch(epsilon="0.01", registers=64), request=f"sketch {name}")
+    sketch = session.start(DistinctSketch(epsilon="0.01", registers=64), request=f"sketch {name}")
     return lambda key: sketch.ask(above=0, request=key)
 
 
 def growing_sparse(session, name):
     """A sparse vector on a growing table."""
-    return session.start(GrowingSparse(above="0.5", epsilon="0.01", values=True), request=f"growing {name}")
+    return session.start(GrowingTests(above="0.5", epsilon="0.01", values=True), request=f"growing {name}")
 
 
 def growing_sparse_round(session, name):
@@ -156,7 +156,7 @@ SIXTIES = CountsBox(count("age >= 60"))
 
 def scheduled_run(session, name):
     """Needs an open schedule."""
-    schedule = session.start(Schedule(SIXTIES, epsilon="0.01", beta="0.05"), request=f"schedule {name}")
+    schedule = session.start(Rerun(SIXTIES, epsilon="0.01", beta="0.05"), request=f"schedule {name}")
     return lambda key: schedule.ask(request=key)
 
 
@@ -168,7 +168,7 @@ def continual_step(session, name):
 
 def multiplicative_weights(session, request):
     """A public histogram over the clinics."""
-    return session.start(Weights(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
+    return session.start(PMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
 
 
 def multiplicative_weights_ask(session, name):
@@ -179,7 +179,7 @@ def multiplicative_weights_ask(session, name):
 
 def sparse_weights(session, request):
     """The same with rounds that are paid for once."""
-    return session.start(SparseWeights(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
+    return session.start(PrepaidPMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon="0.01"), request=request)
 
 
 def sparse_weights_ask(session, name):
@@ -200,7 +200,7 @@ def asked(ask):
 
 def agreed_tests(session, request):
     """A run of few tests, whose hits come with values."""
-    call = AgreedTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3")
+    call = PrepaidTests(tests=9, hits=9, part="0.05", misses="0.2", value="0.3")
     return session.start(call, request=request)
 
 
@@ -228,39 +228,37 @@ KINDS = {
     "quantiles": asked(lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES), request=key)),
     "quantile": asked(lambda s, key: s.ask(Quantile("age", 0.5, **AGES), request=key)),
     "mode": asked(lambda s, key: s.ask(Mode(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
-    "fraction": asked(lambda s, key: s.ask(Share("age >= 44", epsilon="0.01"), request=key)),
-    "test": asked(lambda s, key: s.ask(Test(count(), above=51, epsilon="0.01"), request=key)),
+    "fraction": asked(lambda s, key: s.ask(Proportion("age >= 44", epsilon="0.01"), request=key)),
+    "test": asked(lambda s, key: s.ask(ThresholdTest(count(), above=51, epsilon="0.01"), request=key)),
     "release_if": asked(lambda s, key: s.release_if(count(), above=-EXTREME, epsilon="0.01", request=key)),
     "revise": revise,
     "watch": asked(lambda s, key: s.watch(count().by("clinic", CLINICS), above=-EXTREME, epsilon="0.01", request=key)),
-    "call": asked(lambda s, key: s.ask(Compute(fixed([1, "a"]), prior=2), request=key)),
+    "call": asked(lambda s, key: s.ask(RunAlgorithm(fixed([1, "a"]), prior=2), request=key)),
     "call of a rho": asked(
-        lambda s, key: s.ask(Compute(Algorithm("zcdp", lambda rows, source: 1, rho="0.0001")), request=key)
+        lambda s, key: s.ask(RunAlgorithm(Algorithm("zcdp", lambda rows, source: 1, rho="0.0001")), request=key)
     ),
-    "track": asked(lambda s, key: s.ask(Track(count(), step=100, epsilon="0.01"), request=key)),
+    "track": asked(lambda s, key: s.ask(OnChange(count(), step=100, epsilon="0.01"), request=key)),
     "call_twice": asked(lambda s, key: s.ask(Twice(fixed(1)), request=key)),
     "between": asked(lambda s, key: s.ask(Between(count(), low=-EXTREME, high=EXTREME, epsilon="0.01"), request=key)),
     "decide": asked(lambda s, key: s.ask(Decide(count(), above=51, epsilon="0.01"), request=key)),
     "classify": asked(lambda s, key: s.ask(Classify(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
-    "best_of": asked(lambda s, key: s.start(Race(["a", "b", "c"]), request=key).call),
+    "best_of": asked(lambda s, key: s.start(MultiTarget(["a", "b", "c"]), request=key).call),
     "best_of_call": best_of_call,
-    "top": asked(lambda s, key: s.ask(Top(count().by("clinic", CLINICS), k=2, epsilon="0.01"), request=key)),
-    "top of algorithms": asked(lambda s, key: s.ask(Top([scoring(1), scoring(2)], k=1), request=key)),
+    "top": asked(lambda s, key: s.ask(TopK(count().by("clinic", CLINICS), k=2, epsilon="0.01"), request=key)),
+    "top of algorithms": asked(lambda s, key: s.ask(TopK([scoring(1), scoring(2)], k=1), request=key)),
     "select": asked(lambda s, key: s.ask(Select([scoring(1), scoring(2)], above=2), request=key)),
-    "individual_stream": asked(lambda s, key: s.start(Individual(epsilon="0.02", hits=2), request=key).call),
+    "individual_stream": asked(lambda s, key: s.start(IndividualTests(epsilon="0.02", hits=2), request=key).call),
     "individual_ask": individual_ask,
     "sparse_vector": asked(lambda s, key: s.start(SparseVector(above=51, hits=2, epsilon="0.01"), request=key).call),
     "sparse_test": sparse(lambda opened, key: opened.ask(count(), request=key)),
     "sparse_watch": sparse(lambda opened, key: opened.ask(count().by("clinic", CLINICS[:1]), request=key)),
-    "growing_sparse_vector": asked(
-        lambda s, key: s.start(GrowingSparse(above="0.5", epsilon="0.01"), request=key).call
-    ),
+    "growing_sparse_vector": asked(lambda s, key: s.start(GrowingTests(above="0.5", epsilon="0.01"), request=key).call),
     "growing_sparse_round": growing_sparse_round,
     "growing_sparse_test": growing_sparse_test,
     "noisy_max_gaussian": asked(
         lambda s, key: s.ask(NoisyMax(count().by("clinic", CLINICS), low=0, high=100, epsilon="0.01"), request=key)
     ),
-    "above_threshold": asked(lambda s, key: s.start(AboveThreshold(**RUN), request=key).call),
+    "above_threshold": asked(lambda s, key: s.start(GaussianAboveThreshold(**RUN), request=key).call),
     "above_threshold_test": gaussian_run(lambda run, key: run.ask(count(), request=key)),
     "above_threshold_test of keys": gaussian_run(lambda run, key: run.ask(count().by("clinic", CLINICS), request=key)),
     "multiplicative_weights": asked(lambda s, key: multiplicative_weights(s, key).call),
@@ -274,13 +272,13 @@ KINDS = {
             MWEM(universe={"clinic": CLINICS}, queries=["clinic = 'north'"], rounds=2, epsilon="0.01"), request=key
         )
     ),
-    "sketch": asked(lambda s, key: s.start(Sketch(epsilon="0.01", registers=64), request=key).call),
+    "sketch": asked(lambda s, key: s.start(DistinctSketch(epsilon="0.01", registers=64), request=key).call),
     "sketch_release_if": sketch_release_if,
     "choose": asked(lambda s, key: s.ask(Choose(count().by("clinic", CLINICS), epsilon="0.01"), request=key)),
     "most_common": asked(lambda s, key: s.ask(MostCommon("clinic", among=CLINICS, epsilon="0.01"), request=key)),
     "majority": asked(lambda s, key: s.ask(Majority("age >= 44", epsilon="0.01"), request=key)),
     "randomized": asked(lambda s, key: s.ask(Randomized("age >= 44", epsilon="0.01"), request=key)),
-    "schedule": asked(lambda s, key: s.start(Schedule(SIXTIES, epsilon="0.01", beta="0.05"), request=key).call),
+    "schedule": asked(lambda s, key: s.start(Rerun(SIXTIES, epsilon="0.01", beta="0.05"), request=key).call),
     "scheduled_run": scheduled_run,
     "continual_count": asked(lambda s, key: s.start(ContinualCount(steps=100, epsilon="0.01"), request=key).call),
     "continual_count by the root": asked(
@@ -297,27 +295,27 @@ KINDS = {
 # Kinds that came after the ledgers were written that are kept.
 def sharp_stream_ask(session, name):
     """Needs an open stream of sharp tests."""
-    stream = session.start(Individual(price="0.05", hits=2), request=f"sharp stream {name}")
+    stream = session.start(IndividualTests(price="0.05", hits=2), request=f"sharp stream {name}")
     return lambda key: stream.ask(count(), above=-EXTREME, request=key)
 
 
 def total_stream_ask(session, name):
     """Needs an open stream; the lowest total is above the bar."""
-    stream = session.start(Individual(epsilon="0.02", hits=2), request=f"stream of totals {name}")
+    stream = session.start(IndividualTests(epsilon="0.02", hits=2), request=f"stream of totals {name}")
     asked = total("age", bounds=(0, 100), rows_per_unit=1)
     return lambda key: stream.ask(asked, above=-EXTREME, request=key)
 
 
 def sharp_weights_ask(session, name):
     """Needs a histogram that is told hard from easy by sharp tests."""
-    opening = Weights(universe={"clinic": CLINICS}, alpha="0.1", hits=40)
+    opening = PMW(universe={"clinic": CLINICS}, alpha="0.1", hits=40)
     weights = session.start(opening, request=f"sharp weights {name}")
     return lambda key: weights.ask("clinic = 'north'", must_verify=True, request=key)
 
 
 def growing_hit(session, name):
     """Needs sharp tests on a growing table."""
-    opening = GrowingSparse(above="0.5", hits=40, values=True)
+    opening = GrowingTests(above="0.5", hits=40, values=True)
     opened = session.start(opening, request=f"growing hits {name}")
     return lambda key: opened.ask(count(), above=0, request=key)
 
@@ -326,7 +324,7 @@ def hit_run(ask):
     """Needs an open run that is charged by hits."""
 
     def prepared(session, name):
-        run = session.start(AboveThreshold(**RUN, sensitivity=1, charged="hits"), request=f"hit run {name}")
+        run = session.start(GaussianAboveThreshold(**RUN, sensitivity=1, charged="hits"), request=f"hit run {name}")
         return lambda key: ask(run, key)
 
     return prepared
@@ -344,7 +342,7 @@ def self_reporting(ask):
 
 NEWER = {
     "above_threshold by hits": asked(
-        lambda s, key: s.start(AboveThreshold(**RUN, sensitivity=1, charged="hits"), request=key).call
+        lambda s, key: s.start(GaussianAboveThreshold(**RUN, sensitivity=1, charged="hits"), request=key).call
     ),
     "above_threshold_test by hits": hit_run(lambda run, key: run.ask(count(), request=key)),
     "self_reporting": asked(
@@ -358,16 +356,16 @@ NEWER = {
         lambda s, key: s.ask(Quantiles("age", [0.25, 0.5], **AGES, of_unit="random", interval="0.9"), request=key)
     ),
     "individual_stream of sharp tests": asked(
-        lambda s, key: s.start(Individual(price="0.05", hits=2), request=key).call
+        lambda s, key: s.start(IndividualTests(price="0.05", hits=2), request=key).call
     ),
     "individual_ask of sharp tests": sharp_stream_ask,
     "individual_ask of a total": total_stream_ask,
     "multiplicative_weights of sharp tests": asked(
-        lambda s, key: s.start(Weights(universe={"clinic": CLINICS}, alpha="0.1", hits=40), request=key).call
+        lambda s, key: s.start(PMW(universe={"clinic": CLINICS}, alpha="0.1", hits=40), request=key).call
     ),
     "multiplicative_weights_ask of sharp tests": sharp_weights_ask,
     "growing_sparse_vector of sharp tests": asked(
-        lambda s, key: s.start(GrowingSparse(above="0.5", hits=40, values=True), request=key).call
+        lambda s, key: s.start(GrowingTests(above="0.5", hits=40, values=True), request=key).call
     ),
     "growing_sparse_test of sharp tests": growing_hit,
     "exponential_mechanism of a function": asked(
@@ -383,7 +381,7 @@ NEWER = {
     ),
     "agreed_tests": asked(lambda s, key: agreed_tests(s, key).call),
     "agreed_test": agreed(lambda run, key: run.ask(count(), above=-EXTREME, request=key)),
-    "track by sharp tests": asked(lambda s, key: s.ask(Track(count(), step=50, hits=9), request=key)),
+    "track by sharp tests": asked(lambda s, key: s.ask(OnChange(count(), step=50, hits=9), request=key)),
     "decide by draws": asked(lambda s, key: s.ask(Decide(count(), above=51, hits=9), request=key)),
     "between by draws": asked(lambda s, key: s.ask(Between(count(), low=-EXTREME, high=EXTREME, hits=9), request=key)),
     "classify by draws": asked(lambda s, key: s.ask(Classify(count().by("clinic", CLINICS), hits=9), request=key)),

@@ -14,7 +14,7 @@ import chary
 from chary import Budget, BudgetExceeded, count
 from chary.advise import advise, advise_for
 from chary.amounts import Amount
-from chary.calls import AboveThreshold, AgreedTests, ReleaseIf, SparseVector, Test
+from chary.calls import GaussianAboveThreshold, PrepaidTests, ReleaseIf, SparseVector, ThresholdTest
 from chary.calls.sparse_vector import OpenSparse
 from chary.errors import CharyError, InvalidParameter
 from chary.filters import RenyiFilter
@@ -26,7 +26,7 @@ from tests.session.kit import USUAL, spent, visits
 ALPHA = 1e-6
 DELTA = 1e-6
 HIT, MISS = -(10**12), 10**12
-CALLS = {"SparseVector": SparseVector, "AboveThreshold": AboveThreshold, "AgreedTests": AgreedTests}
+CALLS = {"SparseVector": SparseVector, "GaussianAboveThreshold": GaussianAboveThreshold, "PrepaidTests": PrepaidTests}
 
 
 def named(advice):
@@ -406,7 +406,7 @@ def grain_of(option):
 def asked(option):
     """The call that its code makes."""
     kind, given = re.fullmatch(r"session\.(\w+)\((.*)\)", option.code).groups()
-    made = {"test": Test, "release_if": ReleaseIf}[kind]
+    made = {"test": ThresholdTest, "release_if": ReleaseIf}[kind]
     return eval(f"made({given})", {"made": made, "query": count(), "above": 100})
 
 

@@ -11,7 +11,7 @@ import chary
 from chary import Budget, count
 from chary.accounting import Pure, Targeted
 from chary.amounts import MAIN_STEPS
-from chary.calls import AboveThreshold
+from chary.calls import GaussianAboveThreshold
 from chary.filters import ExactFilter, PureFilter, RenyiFilter, restore
 from tests.processors import processor
 from tests.session.kit import spent, visits
@@ -97,7 +97,7 @@ def test_a_run_that_goes_on_elsewhere_has_paid_what_its_last_processor_finds(tmp
     for number in (1, 2, 3, 1, 4):
         with processor(number), chary.open(visits(), **given) as session:
             terms = {"threshold": 10**5, "low": 0, "high": 100, **noise}
-            run = session.start(AboveThreshold(**terms)) if call is None else session.resume(call)
+            run = session.start(GaussianAboveThreshold(**terms)) if call is None else session.resume(call)
             call = run.call
             assert not run.ask(count())
             loss = run._kept.terms_of_run.losses(Fraction(1), run.state.steps).of(run.state.steps, halted=False)

@@ -6,17 +6,17 @@ from chary import Algorithm, Budget, InvalidQuery, count
 from chary.calls import (
     Between,
     Choose,
-    Compute,
     Cover,
     Histogram,
-    Individual,
+    IndividualTests,
     Majority,
     Mode,
     Quantiles,
     Release,
+    RunAlgorithm,
     SparseVector,
-    Test,
-    Top,
+    ThresholdTest,
+    TopK,
     Watch,
 )
 from chary.mechanisms import MajorityVote
@@ -27,10 +27,10 @@ ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
 KEYED = count().by("clinic", CLINICS)
 ASKED = {
     "release": Release(count(), epsilon="0.1"),
-    "test": Test(count(), above=50, epsilon="0.02"),
+    "test": ThresholdTest(count(), above=50, epsilon="0.02"),
     "watch": Watch(KEYED, above=50, epsilon="0.02"),
-    "call": Compute(Algorithm("one", lambda rows, source: 1, epsilon="0.02"), prior=1),
-    "top": Top(KEYED, k=2, epsilon="0.02"),
+    "call": RunAlgorithm(Algorithm("one", lambda rows, source: 1, epsilon="0.02"), prior=1),
+    "top": TopK(KEYED, k=2, epsilon="0.02"),
     "between": Between(count(), low=10, high=20, epsilon="0.02"),
     "choose": Choose(KEYED, epsilon="0.1"),
     "majority": Majority("age >= 44", epsilon="0.1"),
@@ -38,7 +38,7 @@ ASKED = {
     "quantiles": Quantiles("age", [0.25, 0.5], bounds=(0, 120), epsilon="0.1", rows_per_unit=1),
     "histogram": Histogram("age", bins=[0, 40, 120], epsilon="0.1", keep_per_unit=1),
     "sparse_vector": SparseVector(above=50, hits=2, epsilon="0.1"),
-    "individual": Individual(epsilon="0.02", hits=2),
+    "individual": IndividualTests(epsilon="0.02", hits=2),
     "cover": Cover(["age > 30", "age > 60"], above=1, epsilon="0.02"),
 }
 
@@ -79,10 +79,10 @@ def test_the_shortfall_of_a_majority_is_where_it_errs_as_often_as_said(opened):
     "ask",
     [
         lambda: Choose(count(), epsilon="0.1"),
-        lambda: Test(count("unknown > 3"), above=1, epsilon="0.1"),
+        lambda: ThresholdTest(count("unknown > 3"), above=1, epsilon="0.1"),
         count,
         lambda: "test",
-        lambda: Test,
+        lambda: ThresholdTest,
         lambda: None,
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 import chary
 from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
 from chary.amounts import Amount
-from chary.calls import Test
+from chary.calls import ThresholdTest
 from tests.session.kit import CLINICS, USUAL, error_texts, shows_data, spent, visits
 
 NAN, INF = float("nan"), float("inf")
@@ -46,7 +46,7 @@ def refusing():
         lambda s, e: s.release_if(count(), above=1, epsilon=e),
         lambda s, e: s.watch(KEYED, above=1, epsilon=e),
         lambda s, e: s.release(count(), rho=e),
-        lambda s, e: s.quote(Test(count(), above=1, epsilon=e)),
+        lambda s, e: s.quote(ThresholdTest(count(), above=1, epsilon=e)),
     ],
     ids=["release", "mean", "test", "release_if", "watch", "rho", "quote"],
 )
@@ -211,7 +211,7 @@ def test_what_does_not_fit_the_budget_is_refused(refusing, ask):
         lambda s: s.release(mean("cost", bounds=(0, 2**50), rows_per_unit=1), epsilon="0.1"),
         lambda s: s.release(count(), rho="1e-30"),
         lambda s: s.release(count(), epsilon="1e-400"),
-        lambda s: s.quote(Test(count(), above=5, epsilon="1e-400")),
+        lambda s: s.quote(ThresholdTest(count(), above=5, epsilon="1e-400")),
     ],
     ids=["release", "test", "watch", "release_if", "total", "mean", "rho", "tiny", "quote"],
 )

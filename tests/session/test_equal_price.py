@@ -9,7 +9,7 @@ import pytest
 
 import chary
 from chary import Budget, calls, count, noise
-from chary.calls import AgreedTests, Release, SparseVector, Test, Watch
+from chary.calls import PrepaidTests, Release, SparseVector, ThresholdTest, Watch
 from chary.calls.releases import noises
 from chary.calls.sparse_vector import OpenSparse
 from chary.mechanisms.threshold_tests import SharpTests
@@ -18,13 +18,13 @@ from tests.session.kit import USUAL, spent
 ROUNDS = 100
 BAR = 1000
 RENYI = {"ledger": ":memory:", "budget": USUAL, "filter": "renyi", "grain": "0.02"}
-KINDS = {name: getattr(calls, name) for name in ("AgreedTests", "SparseVector")}
+KINDS = {name: getattr(calls, name) for name in ("PrepaidTests", "SparseVector")}
 
 
 class Written:
     """What an alternative writes, as a call."""
 
-    release, watch, test = staticmethod(Release), staticmethod(Watch), staticmethod(Test)
+    release, watch, test = staticmethod(Release), staticmethod(Watch), staticmethod(ThresholdTest)
 
     @staticmethod
     def start(call):
@@ -94,7 +94,7 @@ def test_disjoint_groups_are_cheapest_released_all_together(hits):
         assert spent(session).main <= quote.price_if_hit * session.spine.filter.capacity.main * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("hits", "best"), [(1, "SparseVector"), (12, "AgreedTests")])
+@pytest.mark.parametrize(("hits", "best"), [(1, "SparseVector"), (12, "PrepaidTests")])
 def test_where_one_unit_may_move_all_tests_a_run_is_cheapest(hits, best):
     rows = pl.DataFrame({"x": [0] * 300})
     with chary.open_series(rows, column="x", sensitivity=1, **RENYI) as session:
@@ -110,14 +110,14 @@ def test_the_call_itself_is_among_them_where_it_fits(opened):
     for call in (
         Watch(query, above=BAR, epsilon="0.02"),
         Watch(query, above=BAR, hits=20),
-        Test(count(), above=BAR, hits=5, tests=30),
+        ThresholdTest(count(), above=BAR, hits=5, tests=30),
         SparseVector(above=BAR, hits=2, epsilon="0.1"),
-        AgreedTests(tests=40, hits=4, value="0.2"),
+        PrepaidTests(tests=40, hits=4, value="0.2"),
     ):
         quote = session.quote(call)
         assert [each.error for each in quote.alternatives] == sorted(each.error for each in quote.alternatives)
         assert [each.code for each in quote.alternatives].count(None) == 1
-    assert None not in [each.code for each in session.quote(Test(count(), above=BAR, epsilon=40)).alternatives]
+    assert None not in [each.code for each in session.quote(ThresholdTest(count(), above=BAR, epsilon=40)).alternatives]
     assert session.quote(Release(count(), epsilon="0.1")).alternatives == ()
-    more = session.quote(Test(count(), above=BAR, epsilon="0.02"), tests=100, hits=5).alternatives
+    more = session.quote(ThresholdTest(count(), above=BAR, epsilon="0.02"), tests=100, hits=5).alternatives
     assert any("hits=5" in each.code for each in more if each.code is not None)

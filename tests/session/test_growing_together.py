@@ -10,7 +10,7 @@ import pytest
 import chary
 from chary import Algorithm, count
 from chary.accounting import Targeted
-from chary.calls import MWEM, Compute, ContinualCount, GrowingSparse, Schedule, SmallDatabase, SparseWeights, Weights
+from chary.calls import MWEM, PMW, ContinualCount, GrowingTests, PrepaidPMW, Rerun, RunAlgorithm, SmallDatabase
 from chary.errors import BudgetExceeded, InvalidParameter, NotWithheld
 from chary.growth import AlgorithmBox, CountsBox
 from chary.mechanisms.additive import unpadded
@@ -130,17 +130,17 @@ def test_a_quote_makes_nothing(office):
     histogram = {"universe": UNIVERSE, "alpha": "0.3"}
     asked = {"universe": UNIVERSE, "queries": QUERIES}
     charged = [
-        session.quote(Schedule(CountsBox(count(), gaussian=True), **paid)),
+        session.quote(Rerun(CountsBox(count(), gaussian=True), **paid)),
         session.quote(ContinualCount("ill", steps=4, rho="0.002")),
-        session.quote(SparseWeights(**histogram, rho="0.002")),
+        session.quote(PrepaidPMW(**histogram, rho="0.002")),
         session.quote(MWEM(**asked, rounds=2, rho="0.002")),
         session.quote(SmallDatabase(**asked, epsilon=EPSILON)),
-        session.quote(Compute(Algorithm("one", lambda rows, source: 1, rho="0.002"))),
+        session.quote(RunAlgorithm(Algorithm("one", lambda rows, source: 1, rho="0.002"))),
     ]
     assert all(0 < quote.most_charged < 0.02 and "of these fit" in str(quote) for quote in charged)
     free = [
-        session.quote(Weights(**histogram, epsilon=EPSILON)),
-        session.quote(GrowingSparse(above="0.5", epsilon=EPSILON)),
+        session.quote(PMW(**histogram, epsilon=EPSILON)),
+        session.quote(GrowingTests(above="0.5", epsilon=EPSILON)),
     ]
     assert all(str(quote).startswith("this call itself is free") for quote in free)
     assert (session.history, session._followers, session.spent.share) == (before, [], 0)
@@ -150,8 +150,8 @@ def test_a_quote_makes_nothing(office):
 def test_plain_composition_counts_what_an_opening_paid_for_once(office, rho):
     session = office()
     size = {"epsilon": EPSILON} if rho is None else {"rho": rho}
-    schedule = session.start(Schedule(CountsBox(count()), **size, beta=BETA))
-    weights = session.start(SparseWeights(universe=UNIVERSE, alpha="0.3", **size, rounds=2))
+    schedule = session.start(Rerun(CountsBox(count()), **size, beta=BETA))
+    weights = session.start(PrepaidPMW(universe=UNIVERSE, alpha="0.3", **size, rounds=2))
     before = plain_composition(session)
     assert before.calls == 2
     schedule.ask()
@@ -164,15 +164,15 @@ def test_what_remains_is_the_scarcer_of_epsilon_and_the_delta_set_aside(office):
     assert session.remaining.share == 1
     session.release(count(), epsilon=2)
     assert session.remaining.share == pytest.approx(1 - session.spent.share)
-    session.ask(Compute(Algorithm("fails", lambda rows, source: 1, epsilon="0.01", delta="9e-9")))
+    session.ask(RunAlgorithm(Algorithm("fails", lambda rows, source: 1, epsilon="0.01", delta="9e-9")))
     assert session.remaining.share == pytest.approx(0.1)
     with pytest.raises(BudgetExceeded, match=r"a delta of 9e-09 and 1e-09 is left of what was set aside"):
-        session.ask(Compute(Algorithm("fails", lambda rows, source: 2, epsilon="0.01", delta="9e-9")))
+        session.ask(RunAlgorithm(Algorithm("fails", lambda rows, source: 2, epsilon="0.01", delta="9e-9")))
 
 
 def test_a_histogram_without_hard_answers_promises_nothing(office):
     session = office()
-    weights = session.start(Weights(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON))
+    weights = session.start(PMW(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON))
     assert weights.state.standing().reached < math.inf
     exhaust(session)
     quote = weights.state.standing()
@@ -182,7 +182,7 @@ def test_a_histogram_without_hard_answers_promises_nothing(office):
 
 def test_a_histogram_goes_on_under_the_exact_filter_with_smaller_calls_as_the_data_grow(office):
     session = office(**FILTERS["exact"])
-    weights = session.start(Weights(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON))
+    weights = session.start(PMW(universe=UNIVERSE, alpha="0.3", epsilon=EPSILON))
     session.append(people(900, 1800))
     price = session.spine.filter.price(Targeted(EPSILON)).hit.main
     before = session.spent.amount.main
@@ -191,7 +191,7 @@ def test_a_histogram_goes_on_under_the_exact_filter_with_smaller_calls_as_the_da
     assert 0 <= weights.state.estimate("ill") <= 1
     gaussian = CountsBox(count(), gaussian=True)
     with pytest.raises(InvalidParameter, match="Gaussian noise is for schedules with rho="):
-        session.start(Schedule(gaussian, epsilon=EPSILON, beta=BETA))
+        session.start(Rerun(gaussian, epsilon=EPSILON, beta=BETA))
 
 
 def test_one_follower_that_fails_leaves_the_others_their_turn(office):
@@ -203,9 +203,7 @@ def test_one_follower_that_fails_leaves_the_others_their_turn(office):
             raise ValueError("people of ward 7")
         return Algorithm("one", lambda rows, source: 1, rho=epsilon**2 / 2)
 
-    broken = session.start(
-        Schedule(AlgorithmBox(make, law=(1, 1)), rho="0.002", beta=BETA, exponent="0.1"), follow=True
-    )
+    broken = session.start(Rerun(AlgorithmBox(make, law=(1, 1)), rho="0.002", beta=BETA, exponent="0.1"), follow=True)
     made = opening(session, {})
     fails.append(True)
     with pytest.warns(RuntimeWarning, match="of the 6 that follow, 1 failed: ValueError") as seen:
@@ -221,9 +219,9 @@ def test_one_follower_that_fails_leaves_the_others_their_turn(office):
 
 def test_what_is_public_shows_no_secret_state(office):
     session = office(unsafe_noise=Seeded(1))
-    above = session.start(GrowingSparse(above="0.5", epsilon="1e-5"))
+    above = session.start(GrowingTests(above="0.5", epsilon="1e-5"))
     above.ask()
-    rounds = session.start(SparseWeights(universe=UNIVERSE, alpha="0.3", epsilon="1e-3", rounds=50))
+    rounds = session.start(PrepaidPMW(universe=UNIVERSE, alpha="0.3", epsilon="1e-3", rounds=50))
     while rounds.ask("ill").hard:
         continue
     shown = json.dumps(list(session.spine.ledger.export("people"))) + repr(
@@ -237,7 +235,7 @@ def test_what_is_public_shows_no_secret_state(office):
 
 def test_a_tiny_price_is_never_told_as_nothing(office):
     session = office()
-    session.start(Schedule(CountsBox(count(), gaussian=True), rho="1e-9", beta=BETA)).ask()
+    session.start(Rerun(CountsBox(count(), gaussian=True), rho="1e-9", beta=BETA)).ask()
     session.ask(MWEM(universe=UNIVERSE, queries=QUERIES, rounds=2, epsilon="1e-6"))
     assert session.spent.share > 0
     told = [

@@ -6,7 +6,18 @@ import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, LedgerMismatch, NotPriced, count
 from chary.accounting import BoundaryCall, Pure, Targeted, TwiceCall, UnanimousCall
-from chary.calls import Between, Boundary, Choose, Compute, Decide, Quantile, Release, SparseVector, Test, Twice
+from chary.calls import (
+    Between,
+    Boundary,
+    Choose,
+    Decide,
+    Quantile,
+    Release,
+    RunAlgorithm,
+    SparseVector,
+    ThresholdTest,
+    Twice,
+)
 from chary.filters import Listing
 from tests.session.kit import CLINICS, spent
 
@@ -33,13 +44,13 @@ def test_every_call_of_the_menu_is_asked_of_a_session_and_paid(opened, tmp_path)
     place = tmp_path / "visits.ledger"
     session = opened(menu=MENU, grain="0.025", ledger=place, budget=PLENTY)
     asked = [
-        (Test(count(), above=-(10**9), epsilon="0.05"), Targeted("0.05")),
+        (ThresholdTest(count(), above=-(10**9), epsilon="0.05"), Targeted("0.05")),
         (Boundary(even()), BoundaryCall("0.05")),
         (Boundary(even(), runs=3), UnanimousCall("0.05", 3)),
         (Twice(even()), TwiceCall("0.05")),
         (Decide(count(), above=50, epsilon="0.05"), BoundaryCall("0.05", 2)),
         (between, Targeted("0.05", "0.3")),
-        (Compute(even(), target=["odd"], q="0.4"), Targeted("0.05", "0.4")),
+        (RunAlgorithm(even(), target=["odd"], q="0.4"), Targeted("0.05", "0.4")),
         (Release(count(), epsilon="0.1"), Pure("0.1")),
     ]
     for call, event in asked:

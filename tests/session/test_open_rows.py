@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from chary import Budget
-from chary.calls import Algorithm, Compute
+from chary.calls import Algorithm, RunAlgorithm
 from chary.data import Ballots, Neighbouring, Relation, RowTable
 from chary.errors import EngineError, InvalidParameter, InvalidQuery, LedgerMismatch
 from chary.session import open_rows
@@ -58,7 +58,7 @@ def test_rows_are_closed_when_the_session_cannot_be_opened():
 def test_votes_are_not_read_row_by_row():
     with open_rows(votes(), dataset="votes", ledger=":memory:", budget=USUAL) as session:
         with pytest.raises(InvalidQuery):
-            session.ask(Compute(Algorithm("all", lambda rows, source: 1, epsilon="0.1")))
+            session.ask(RunAlgorithm(Algorithm("all", lambda rows, source: 1, epsilon="0.1")))
         assert session.spent.share == 0
 
 

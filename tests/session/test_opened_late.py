@@ -4,7 +4,7 @@ import pytest
 
 import chary
 from chary import Budget, BudgetExceeded, InvalidInput, LedgerMismatch, count
-from chary.calls import Release, Sketch, Test
+from chary.calls import DistinctSketch, Release, ThresholdTest
 from chary.errors import LedgerError
 from chary.ledger import MemoryLedger, SqlLedger
 from chary.session import plain_composition
@@ -34,7 +34,7 @@ def names(path):
 
 
 FREE = {
-    "quote": lambda s: s.quote(Test(count(), above=5, epsilon="0.02")),
+    "quote": lambda s: s.quote(ThresholdTest(count(), above=5, epsilon="0.02")),
     "any quote": lambda s: s.quote(Release(count(), epsilon="0.02")),
     "looking": lambda s: (s.spent, s.remaining, s.history, s.statement(), s.versions, plain_composition(s), repr(s)),
     "verifying": lambda s: s.spine.ledger.verify(),
@@ -71,7 +71,7 @@ def test_what_is_refused_records_nothing_and_fixes_no_budget(opened, place, ask,
 
 RECORDED = {
     "charge": lambda s: s.release(count(), epsilon="0.1"),
-    "free call": lambda s: s.start(Sketch(epsilon="0.01", registers=64)),
+    "free call": lambda s: s.start(DistinctSketch(epsilon="0.01", registers=64)),
     "share": lambda s: s.set_share("bob", "0.5"),
     "append": lambda s: s.append(visits()),
 }

@@ -8,7 +8,7 @@ import pytest
 
 import chary
 from chary import Budget, InvalidParameter, count, mean, noise, total
-from chary.calls import AgreedTests, Release, ReleaseIf, Select, SparseVector, Test, Track, Watch
+from chary.calls import OnChange, PrepaidTests, Release, ReleaseIf, Select, SparseVector, ThresholdTest, Watch
 from chary.core.plan import MANY
 from tests.session.kit import CLINICS, USUAL, spent
 
@@ -52,13 +52,13 @@ def test_distances_are_in_the_units_of_the_question(opened):
 
 def test_what_bounds_no_truth_needs_one_to_be_said(opened):
     session, change = opened(**ROOM), total("cost", bounds=(-5, 20), rows_per_unit=1)
-    told = session.quote(Test(change, above=900, epsilon="0.02")).outlook
+    told = session.quote(ThresholdTest(change, above=900, epsilon="0.02")).outlook
     assert (told.truth, told.false_alarms, told.least_bar) == (None, None, None)
     assert told.margin > 0
-    assert session.quote(Test(change, above=900, epsilon="0.02"), truth="-20.5").outlook.false_alarms > 0
-    assert session.quote(Test(count(), above=5, epsilon="0.02"), truth=5).outlook.false_alarms is None
+    assert session.quote(ThresholdTest(change, above=900, epsilon="0.02"), truth="-20.5").outlook.false_alarms > 0
+    assert session.quote(ThresholdTest(count(), above=5, epsilon="0.02"), truth=5).outlook.false_alarms is None
     middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
-    assert session.quote(Test(middle, above=5, epsilon="0.02")).outlook is None
+    assert session.quote(ThresholdTest(middle, above=5, epsilon="0.02")).outlook is None
     assert session.quote(Release(count(), epsilon="0.02")).outlook is None
 
 
@@ -69,24 +69,24 @@ def test_fresh_values_and_runs_have_an_outlook_too(opened):
     assert 0 < sharp.margin < session.quote(Watch(BY_AGE, above=900, epsilon="0.02"), tests=1000).outlook.margin
     sparse = session.quote(SparseVector(above=1, hits=2, epsilon="0.1"), tests=10_000).outlook
     assert sparse.false_alarms == 2  # it ends after two
-    agreed = session.quote(AgreedTests(tests=50, hits=5)).outlook
+    agreed = session.quote(PrepaidTests(tests=50, hits=5)).outlook
     assert (agreed.bar, agreed.false_alarms, agreed.tests) == (None, None, 50)
-    run = session.start(AgreedTests(tests=50, hits=5))
+    run = session.start(PrepaidTests(tests=50, hits=5))
     assert run.quote(count(), above=500).outlook.margin == agreed.margin
 
 
 def test_misses_that_are_not_free_are_marked(opened):
     free, pure = opened(**ROOM), opened(budget=Budget(epsilon=1))
-    call = Test(count(), above=500, epsilon="0.02")
+    call = ThresholdTest(count(), above=500, epsilon="0.02")
     assert (free.quote(call).misses_charged, free.quote(call).free_below) == (False, None)
     told = pure.quote(call)
     assert (told.misses_charged, told.free_below) == (True, None)
     assert "MISSES ARE NOT FREE: they are in a budget with a delta" in str(told)
     assert "color" in told._repr_html_()
-    large = free.quote(Test(count(), above=500, epsilon=40))
+    large = free.quote(ThresholdTest(count(), above=500, epsilon=40))
     assert large.misses_charged
-    assert free.quote(Test(count(), above=500, epsilon=large.free_below)).price_if_miss == 0
-    assert free.quote(Test(count(), above=500, epsilon=2 * large.free_below)).misses_charged
+    assert free.quote(ThresholdTest(count(), above=500, epsilon=large.free_below)).price_if_miss == 0
+    assert free.quote(ThresholdTest(count(), above=500, epsilon=2 * large.free_below)).misses_charged
     for paid in (Release(count(), epsilon="0.1"), SparseVector(above=500, hits=2, epsilon="0.1")):
         assert not free.quote(paid).misses_charged
 
@@ -193,11 +193,11 @@ def test_conditions_are_so_many_tests_and_refused_as_keys_are(opened):
 
 def test_a_change_is_foretold_by_its_distance_from_the_answer_that_was_told_last(opened):
     session = opened(**ROOM)
-    call = Track(count(), step=200, hits=20, tests=1000)
+    call = OnChange(count(), step=200, hits=20, tests=1000)
     assert session.quote(call).outlook is None
     session.ask(call)
     told = session.quote(call).outlook
-    tested = session.quote(Test(count(), above=200, hits=20, tests=1000, below_margin=True)).outlook
+    tested = session.quote(ThresholdTest(count(), above=200, hits=20, tests=1000, below_margin=True)).outlook
     assert (told.tests, told.bar, told.truth, told.least_bar) == (1000, 200, 0, told.margin)
     assert told.margin < tested.margin * 1.3
     assert told.false_alarms > 0

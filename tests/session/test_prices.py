@@ -8,7 +8,7 @@ import pytest
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count, mean, total
 from chary.accounting import Approximate, DiscreteLaplace, Pure, Repeated, Targeted, ZeroConcentrated
 from chary.amounts import Amount
-from chary.calls import Release, Test, Watch
+from chary.calls import Release, ThresholdTest, Watch
 from chary.core.plan import laplace_for
 from chary.mechanisms import Laplace
 from tests.session.kit import CLINICS, NO_NOISE, USUAL, spent, steps
@@ -232,7 +232,7 @@ def test_the_exact_filter_affords_more_hits_than_the_renyi_filter(opened):
     for kind in ("renyi", "exact"):
         session = opened(filter=kind, grain="0.02")
         hits.append(0)
-        while not session.quote(Test(count(), above=SURE, epsilon="0.02")).ends_free_misses:
+        while not session.quote(ThresholdTest(count(), above=SURE, epsilon="0.02")).ends_free_misses:
             session.test(count(), above=SURE, epsilon="0.02")
             hits[-1] += 1
     assert 20 < hits[0] < hits[1] < 50

@@ -9,7 +9,7 @@ import pytest
 from chary import Budget, BudgetExceeded, InvalidInput, InvalidParameter, InvalidQuery, count, mean, total
 from chary.accounting import LaplaceLaw, Targeted, chosen_reach_up
 from chary.amounts import Amount
-from chary.calls import Between, Decide, Release, ReleaseIf, Test, Top, Watch
+from chary.calls import Between, Decide, Release, ReleaseIf, ThresholdTest, TopK, Watch
 from chary.core.quote import warns
 from chary.numbers import percent
 from tests.session.kit import CLINICS, spent
@@ -29,7 +29,7 @@ def charged_share(session, ask):
 def test_a_quote_is_what_is_then_charged(opened, place, kind):
     session = opened(ledger=place, filter=kind, grain="0.02")
     for ask in (session.test, session.release_if):
-        quote = session.quote(Test(count(), above=5, epsilon="0.02"))
+        quote = session.quote(ThresholdTest(count(), above=5, epsilon="0.02"))
         assert charged_share(session, lambda ask=ask: ask(count(), above=SURE, epsilon="0.02")) == quote.price_if_hit
         assert charged_share(session, lambda ask=ask: ask(count(), above=NEVER, epsilon="0.02")) == quote.price_if_miss
     quote = session.quote(Watch(KEYED, above=5, epsilon="0.02"))
@@ -57,25 +57,25 @@ def test_a_quote_neither_charges_nor_reads(opened, place):
     session.spine.rows.close()
     for query in (count(), COSTS, KEYED, mean("cost", bounds=(0, 20), rows_per_unit=1)):
         session.quote(Release(query, epsilon="0.02"))
-    session.quote(Test(count(), above=5, epsilon="0.02"), distance=3)
+    session.quote(ThresholdTest(count(), above=5, epsilon="0.02"), distance=3)
     assert seen == []
     assert (spent(session), session.history) == (Amount(0), [])
 
 
 def test_hits_left_counts_down_to_the_refusal(opened):
     session = opened(filter="exact", grain="0.02", budget=Budget(epsilon="0.4", delta=1e-6))
-    first = session.quote(Test(count(), above=5, epsilon="0.02")).hits_left
+    first = session.quote(ThresholdTest(count(), above=5, epsilon="0.02")).hits_left
     assert first > 2
     for left in range(first, 0, -1):
-        quote = session.quote(Test(count(), above=5, epsilon="0.02"))
+        quote = session.quote(ThresholdTest(count(), above=5, epsilon="0.02"))
         assert (quote.hits_left, quote.fits) == (left, True)
         session.test(count(), above=SURE, epsilon="0.02")
-    ending = session.quote(Test(count(), above=5, epsilon="0.02"))
+    ending = session.quote(ThresholdTest(count(), above=5, epsilon="0.02"))
     assert (ending.hits_left, ending.ends_free_misses) == (20 - first, True)
     for _ in range(20 - first):
         session.test(count(), above=NEVER, epsilon="0.02")
-    assert session.quote(Test(count(), above=5, epsilon="0.02")).hits_left == 0
-    assert not session.quote(Test(count(), above=5, epsilon="0.02")).fits
+    assert session.quote(ThresholdTest(count(), above=5, epsilon="0.02")).hits_left == 0
+    assert not session.quote(ThresholdTest(count(), above=5, epsilon="0.02")).fits
     with pytest.raises(BudgetExceeded):
         session.test(count(), above=NEVER, epsilon="0.02")
 
@@ -89,13 +89,13 @@ def brute_wrong(scale, distance):
 
 @pytest.mark.parametrize("distance", [0, 1, 30, 100, -1, -30, -100])
 def test_wrong_call_is_the_exact_chance(opened, distance):
-    quote = opened().quote(Test(count(), above=500, epsilon="0.02"), distance=distance)
+    quote = opened().quote(ThresholdTest(count(), above=500, epsilon="0.02"), distance=distance)
     assert quote.wrong_call == pytest.approx(brute_wrong(50, distance), rel=1e-9)
     assert quote.distance == distance
 
 
 def test_wrong_call_counts_grid_steps(opened):
-    quote = opened().quote(Test(COSTS, above=500, epsilon=1), distance=50)
+    quote = opened().quote(ThresholdTest(COSTS, above=500, epsilon=1), distance=50)
     assert quote.wrong_call == pytest.approx(brute_wrong(80, 100), rel=1e-9)
 
 
@@ -104,7 +104,7 @@ def test_error_bar_is_the_least_half_width(opened):
     whole = math.fsum(math.exp(-abs(k) / 50) for k in range(-3000, 3001))
     inside = itertools.accumulate((2 * math.exp(-k / 50) / whole for k in range(1, 3000)), initial=1 / whole)
     bar = next(m for m, mass in enumerate(inside) if mass >= 0.95)
-    quote = session.quote(Test(count(), above=500, epsilon="0.02"))
+    quote = session.quote(ThresholdTest(count(), above=500, epsilon="0.02"))
     assert (quote.error_bar, quote.distance) == (None, bar)
     assert session.release(count(), epsilon="0.02").error_bar == bar
     assert session.release_if(count(), above=NEVER, epsilon="0.02").error_bar is None
@@ -114,12 +114,12 @@ def test_error_bar_is_the_least_half_width(opened):
 def test_noise_that_decides_has_no_error_bar(opened):
     session = opened(filter="renyi", grain="0.02")
     deciding = [
-        Test(count(), above=500, epsilon="0.02"),
+        ThresholdTest(count(), above=500, epsilon="0.02"),
         ReleaseIf(count(), above=500, epsilon="0.02"),
         Watch(KEYED, above=500, epsilon="0.02"),
         Between(count(), low=5, high=500, epsilon="0.02"),
         Decide(count(), above=500, epsilon="0.02"),
-        Top(KEYED, k=2, epsilon="0.02"),
+        TopK(KEYED, k=2, epsilon="0.02"),
     ]
     quotes = [session.quote(call) for call in deciding]
     assert [quote.as_dict()["error_bar"] for quote in quotes] == [None] * 6
@@ -132,13 +132,13 @@ def test_noise_that_decides_has_no_error_bar(opened):
 
 def test_one_is_told_as_one(opened):
     session = opened(filter="renyi", grain="0.02")
-    quote = session.quote(Test(count(), above=500, hits=1))
+    quote = session.quote(ThresholdTest(count(), above=500, hits=1))
     assert "1 of these fits" in quote.lines()
     assert any("the test reports no truth" in line for line in quote.lines())
-    many = session.quote(Test(count(), above=500, hits=2), tests=1000)
+    many = session.quote(ThresholdTest(count(), above=500, hits=2), tests=1000)
     assert "2 of these fit" in many.lines()
     assert any("none of 1,000 tests reports a truth" in line for line in many.lines())
-    session.ask(Test(count(), above=NEVER, epsilon="0.02"))
+    session.ask(ThresholdTest(count(), above=NEVER, epsilon="0.02"))
     assert "the 1 call so far with 1 private test (0 hits), and every later one" in session.statement()
 
 
@@ -158,12 +158,12 @@ def test_a_quote_tells_what_is_left_after_the_worst(opened):
 
 def test_a_mean_has_no_error_bar_of_its_own(opened):
     middle = mean("cost", bounds=(0, 20), rows_per_unit=1)
-    quote = opened().quote(Test(middle, above=5, epsilon="0.02"))
+    quote = opened().quote(ThresholdTest(middle, above=5, epsilon="0.02"))
     assert (quote.error_bar, quote.distance, quote.wrong_call) == (None, None, None)
 
 
 def test_a_quote_tells_its_figures(opened):
-    quote = opened().quote(Test(count(), above=500, epsilon="0.02"), distance=10)
+    quote = opened().quote(ThresholdTest(count(), above=500, epsilon="0.02"), distance=10)
     assert quote.as_dict()["hits_left"] == quote.hits_left
     for told in ("of the budget", "a miss is free", "of these fit", "wrong"):
         assert told in str(quote)
@@ -173,7 +173,7 @@ def test_a_quote_tells_its_figures(opened):
 
 
 def test_a_quote_tells_on_which_side_of_the_threshold(opened):
-    session, call = opened(), Test(count(), above=500, epsilon="0.02")
+    session, call = opened(), ThresholdTest(count(), above=500, epsilon="0.02")
     assert "a value 150 above the threshold is called wrongly" in str(session.quote(call))
     assert "a value 10 below the threshold is called wrongly" in str(session.quote(call, distance=-10))
 
@@ -188,13 +188,13 @@ def test_a_quote_against_a_share(opened):
     "ask",
     [
         lambda s: s.quote(Release(count())),
-        lambda s: s.quote(Test(count(), above=5)),
+        lambda s: s.quote(ThresholdTest(count(), above=5)),
         lambda s: s.quote(Release(count(), epsilon=1, rho=1)),
         lambda s: s.quote(Release(count(), epsilon=0)),
-        lambda s: s.quote(Test(count(), above=float("nan"), epsilon="0.02")),
-        lambda s: s.quote(Test(count(), above=5, epsilon="0.02"), distance=float("nan")),
-        lambda s: s.quote(Test(count(), above=5, epsilon="0.02", rho=1)),
-        lambda s: s.quote(Test(count(), above=5, rho=1)),
+        lambda s: s.quote(ThresholdTest(count(), above=float("nan"), epsilon="0.02")),
+        lambda s: s.quote(ThresholdTest(count(), above=5, epsilon="0.02"), distance=float("nan")),
+        lambda s: s.quote(ThresholdTest(count(), above=5, epsilon="0.02", rho=1)),
+        lambda s: s.quote(ThresholdTest(count(), above=5, rho=1)),
     ],
 )
 def test_bad_quotes_are_refused(opened, ask):
@@ -213,7 +213,7 @@ def test_what_would_be_refused_gets_no_quote(opened, query):
 
 def test_a_mean_with_a_bar_off_the_grid_gets_no_quote(opened):
     with pytest.raises(InvalidInput):
-        opened().quote(Test(mean("cost", bounds=(0, 20), rows_per_unit=1), above="5.5", epsilon="0.02"))
+        opened().quote(ThresholdTest(mean("cost", bounds=(0, 20), rows_per_unit=1), above="5.5", epsilon="0.02"))
 
 
 def test_a_watch_that_halts_is_charged_no_more_than_is_left(opened):

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from chary import Budget, count, total
-from chary.calls import Release, Test
+from chary.calls import Release, ThresholdTest
 from chary.session import plain_composition
 from tests.session.kit import CLINICS, spent
 
@@ -62,7 +62,7 @@ def test_what_is_spent_is_told_in_the_unit_of_the_filter(opened):
 def test_spending_everything_is_the_whole_budget_and_no_more(opened):
     for options in ({"filter": "renyi"}, {"filter": "exact"}, {"filter": "pure"}):
         session = opened(grain="0.02", **options)
-        while session.quote(Test(count(), above=SURE, epsilon="0.02")).fits:
+        while session.quote(ThresholdTest(count(), above=SURE, epsilon="0.02")).fits:
             session.test(count(), above=SURE, epsilon="0.02")
         assert 0.9 < session.spent.share <= 1
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chary.calls import AboveThreshold
+from chary.calls import GaussianAboveThreshold
 from chary.calls import gaussian_runs as run_state
 from chary.calls.gaussian_runs import OpenThreshold, RunState
 from chary.data import Neighbouring
@@ -16,7 +16,7 @@ from chary.noise import Deviate, Seeded, deviate
 def terms(threshold, threshold_noise, query_noise, low, high, sensitivity=None):
     """What the steps of a run with these terms are priced by."""
     noises = {"threshold_noise": threshold_noise, "query_noise": query_noise}
-    return AboveThreshold(threshold=threshold, **noises, low=low, high=high, sensitivity=sensitivity).terms
+    return GaussianAboveThreshold(threshold=threshold, **noises, low=low, high=high, sensitivity=sensitivity).terms
 
 
 RUN = {"threshold": "1/3", "threshold_noise": 2, "low": 0, "high": 1}
@@ -55,8 +55,8 @@ def test_losses_of_a_growing_run_are_computed_seldom_and_agree(monkeypatch):
 
 def test_terms_are_stored_and_read():
     for given in (RUN, RUN | {"query_noise": 7, "low": "-1/7", "high": Fraction(22, 7), "sensitivity": "0.25"}):
-        opening = OpenThreshold(AboveThreshold(**given), USUAL)
-        again = OpenThreshold(AboveThreshold(**json.loads(opening.text())), USUAL)
+        opening = OpenThreshold(GaussianAboveThreshold(**given), USUAL)
+        again = OpenThreshold(GaussianAboveThreshold(**json.loads(opening.text())), USUAL)
         assert again.body() == opening.body()
         assert again.call.terms == opening.call.terms
 

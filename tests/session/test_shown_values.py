@@ -7,7 +7,7 @@ import pytest
 from chary import Algorithm, count
 from chary.accounting import LaplaceLaw, Publication, Support
 from chary.answers import Known, NoisyNumber, NoisyNumbers
-from chary.calls import Compute, Release
+from chary.calls import Release, RunAlgorithm
 from chary.charts import Chart, Spot
 from chary.cli.answers import figures
 from chary.noise import Seeded
@@ -63,6 +63,6 @@ def test_what_is_promised_of_an_interval_comes_with_the_interval(opened, query):
 
 def test_what_has_no_interval_prints_none(opened):
     outcome = Algorithm("poll", lambda rows, source: 3, epsilon="0.02", outcomes=[3, 4])
-    found = figures(opened().ask(Compute(outcome)), "call")
+    found = figures(opened().ask(RunAlgorithm(outcome)), "call")
     assert found["interval_says"].startswith("no interval")
     assert "low" not in json.loads(json.dumps(found))

@@ -6,7 +6,7 @@ import pytest
 
 from chary import Budget, BudgetExceeded, count
 from chary.advise import advise_for
-from chary.calls import Individual, Release, SparseVector, Test, Watch
+from chary.calls import IndividualTests, Release, SparseVector, ThresholdTest, Watch
 from chary.filters import largest_call_left
 from chary.ledger import RequestUnanswered
 from chary.noise import Seeded
@@ -47,7 +47,7 @@ def test_a_filter_is_never_worse_than_epsilons_that_add_up(session):
 
 
 def test_a_call_that_fits_beside_the_hits_ends_nothing(session):
-    quote = session.quote(Test(count(), above=NEVER, epsilon="0.02"))
+    quote = session.quote(ThresholdTest(count(), above=NEVER, epsilon="0.02"))
     assert not quote.ends_free_misses
     assert quote.price_if_miss == 0
     for _ in range(60):
@@ -63,7 +63,7 @@ def test_a_call_that_fits_beside_the_hits_ends_nothing(session):
 
 def test_after_the_end_a_miss_is_charged(session):
     session.ask(BIG)
-    quote = session.quote(Test(count(), above=NEVER, epsilon="0.02"))
+    quote = session.quote(ThresholdTest(count(), above=NEVER, epsilon="0.02"))
     assert (quote.price_if_hit, quote.price_if_miss, quote.hits_left) == (0.02, 0.02, 25)
     assert quote.misses_charged
     assert "MISSES ARE NOT FREE any more" in str(quote)
@@ -93,7 +93,7 @@ def test_what_has_no_epsilon_is_for_the_main_account_alone(session):
 
 def test_what_has_no_epsilon_is_refused_after_the_end(session):
     session.ask(BIG)
-    for asked in (Release(count(), rho="0.0001"), Individual(epsilon="0.01", hits=1)):
+    for asked in (Release(count(), rho="0.0001"), IndividualTests(epsilon="0.01", hits=1)):
         assert not session.quote(asked).fits
         with pytest.raises(BudgetExceeded):
             session.ask(asked)
@@ -157,7 +157,7 @@ def test_a_capped_analyst_neither_ends_free_misses_nor_goes_on_after_them(opened
 
 
 def test_hits_of_free_misses_are_those_that_fit_while_misses_are_free(session):
-    asked = Test(count(), above=NEVER, epsilon="0.02")
+    asked = ThresholdTest(count(), above=NEVER, epsilon="0.02")
     fitting = session.spine.filter.price(asked.bind(session.spine).event).hit.copies_in(session.spine.filter.capacity)
     assert 20 < fitting < 50
     assert session.quote(asked).hits_left == fitting
@@ -174,9 +174,9 @@ def test_what_ended_free_misses_and_all_after_it_say_so(session):
     answer = session.ask(BIG)
     assert f"charged 50 %, 48 % left; {ended}: every call is charged its epsilon, hit or miss" in str(answer)
     assert ended in session.statement()
-    assert ended in session.quote(Individual(epsilon="0.01", hits=1)).lines()[2]
+    assert ended in session.quote(IndividualTests(epsilon="0.01", hits=1)).lines()[2]
     with pytest.raises(BudgetExceeded, match=f"48 % is left; {ended}.* none that adds up"):
-        session.ask(Individual(epsilon="0.01", hits=1))
+        session.ask(IndividualTests(epsilon="0.01", hits=1))
 
 
 def test_a_run_is_charged_of_the_account_that_lives(session):
@@ -210,7 +210,7 @@ def test_advice_after_the_end_is_for_the_epsilons_that_are_left(opened, values):
 
 def test_what_else_would_do_after_the_end_costs_as_many_epsilons(session):
     session.ask(BIG)
-    quote = session.quote(Test(count(), above=NEVER, epsilon="0.02"), tests=4, hits=1)
+    quote = session.quote(ThresholdTest(count(), above=NEVER, epsilon="0.02"), tests=4, hits=1)
     assert quote.price_if_miss == 0.02
     assert "plain composition, Laplace" in {each.mechanism for each in quote.alternatives}
     assert not any("sharp" in each.mechanism for each in quote.alternatives)

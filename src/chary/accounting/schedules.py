@@ -297,7 +297,7 @@ def epochs_epsilon(
 ) -> float:
     """The epsilon, with a delta if given, of a schedule in epochs from so many rows that keeps the accuracy for ever.
 
-    As in a `Schedule`, the (epsilon, delta) is one of zero concentration; without a growth, the best one is taken.
+    As in a `Rerun`, the (epsilon, delta) is one of zero concentration; without a growth, the best one is taken.
     Rounded up, by a millionth at most. `InvalidParameter` for an accuracy that no epsilon below 1e9 reaches.
 
     >>> terms = {"accuracy": "0.05", "start": 328_809, "beta": "0.05"}

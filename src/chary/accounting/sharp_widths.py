@@ -175,7 +175,7 @@ def clear_depth(labels: int, test: SharpTest, chance: float) -> float:
 
 # How near to its bar a sharp test is right: half-widths for a budget, at the best order, against other tests.
 
-Share = Number | Literal["best"]
+ValueShare = Number | Literal["best"]
 # Golden section: the width is flat at its best, so a part in a hundred of the order is beyond what can be seen.
 _GOLDEN: Final = (math.sqrt(5) - 1) / 2
 _ROUNDS: Final = 14
@@ -254,7 +254,7 @@ def half_width(test: SharpTest, chance: float) -> float:
 
 
 def sharp_width(
-    *, epsilon: Number, delta: Number, tests: int, hits: int, misses_share: Share = 0, sure: Number = "0.95"
+    *, epsilon: Number, delta: Number, tests: int, hits: int, misses_share: ValueShare = 0, sure: Number = "0.95"
 ) -> SharpWidth:
     """The narrowest sharp test that a new budget pays for, at its best order.
 
@@ -465,7 +465,7 @@ def _choice(epsilon: Number, delta: Number, tests: int, hits: int, part: Fractio
     )
 
 
-def _found(agreed: AgreedNumber, share: Share) -> SharpWidth | None:
+def _found(agreed: AgreedNumber, share: ValueShare) -> SharpWidth | None:
     """The narrowest test; None where the budget is too small, all else having been checked."""
     terms: dict[str, Any] = {"tests": agreed.tests, "hits": agreed.hits, "sure": agreed.sure}
     try:

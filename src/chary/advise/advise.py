@@ -138,7 +138,7 @@ def advise(
     >>> found.best.mechanism, found.best.error
     ('sharp test, agreed number of tests', 141.0)
     >>> found.best.code
-    'session.start(AgreedTests(tests=10000, hits=10, value=0.14))'
+    'session.start(PrepaidTests(tests=10000, hits=10, value=0.14))'
     """
     budget = Budget(epsilon, delta)
     neighbouring = Neighbouring(relation, None)

@@ -38,10 +38,10 @@ from chary.advise.options import (
     wrong_chance,
 )
 from chary.amounts import DELTA_STEPS, Amount
-from chary.calls.agreed_tests import AgreedTerms, AgreedTests
+from chary.calls.agreed_tests import AgreedTerms, PrepaidTests
 from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
 from chary.calls.sparse_vector import Form, OpenSparse
-from chary.calls.thresholds import Test
+from chary.calls.thresholds import ThresholdTest
 from chary.core.charges import spending
 from chary.data import count
 from chary.errors import BudgetExceeded, InvalidParameter, NotPriced
@@ -164,7 +164,7 @@ def gaussian_runs(wanted: Wanted, room: Room) -> Option:
         None,
         math.hypot(own, other),
         None,
-        code=f"session.start(AboveThreshold({', '.join(given)}))",
+        code=f"session.start(GaussianAboveThreshold({', '.join(given)}))",
         opening=room.opening,
         note=(
             "opened again after each True; ask the run it gives: run.ask(query), key after key where there are keys; "
@@ -177,7 +177,7 @@ def gaussian_runs(wanted: Wanted, room: Room) -> Option:
 
 
 def published_sparse(wanted: Wanted, room: Room) -> Option:
-    """The published sparse vector, AboveThreshold for one hit."""
+    """The published sparse vector, GaussianAboveThreshold for one hit."""
     return _sparse("sparse vector, published", wanted, room, form="published")
 
 
@@ -334,7 +334,7 @@ class _Sharp:
         how: dict[str, Any] = {"hits": self.wanted.paid_hits} if self.price is None else {"price": self.price}
         sure = exact(self.wanted.confidence, "confidence")
         # Any question serves: a test depends on how far units move it, not on what it asks.
-        asked = Test(count(), above=0, tests=self.wanted.tests, sure=sure, **how)
+        asked = ThresholdTest(count(), above=0, tests=self.wanted.tests, sure=sure, **how)
         return asked.sharpness(self.room.filter, self.wanted.steps, exact(self.wanted.grid, "grid"), self.share)
 
     def option(self, name: str) -> Option:
@@ -376,12 +376,12 @@ class _Agreed:
     share: Fraction
 
     @cached_property
-    def call(self) -> AgreedTests:
+    def call(self) -> PrepaidTests:
         """Its opening; it places its bar for the tests that one unit can be in, so it has to be as sure of those."""
         wanted = self.wanted
         wrong = (1 - exact(wanted.confidence, "confidence")) * Fraction(wanted.paid_tests, wanted.tests)
         sure = None if 1 - wrong == SURE else 1 - wrong
-        return AgreedTests(
+        return PrepaidTests(
             tests=wanted.paid_tests,
             hits=wanted.paid_hits,
             part=_part(wanted, self.room),
@@ -398,7 +398,7 @@ class _Agreed:
     def option(self) -> Option:
         """All of it."""
         charged = self.terms.paid + Amount(self.terms.charges.hit).times(self.wanted.paid_hits)
-        code = f"session.start(AgreedTests({self._given()}))"
+        code = f"session.start(PrepaidTests({self._given()}))"
         made = self.terms.sharpness(self.wanted.steps, exact(self.wanted.grid, "grid"))
         return Option(
             "sharp test, agreed number of tests",

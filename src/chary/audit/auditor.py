@@ -17,7 +17,7 @@ from chary.audit.findings import Audited, Proof, claimed, matrices, most_shown
 from chary.audit.transcripts import Chained, OpenedUnder, Played, ReadOnce, Script, WorstCase, opened_alike, played
 from chary.calls.algorithm import Algorithm
 from chary.calls.call import Call
-from chary.calls.compute import Compute
+from chary.calls.compute import RunAlgorithm
 from chary.data import CSV, Neighbouring, Relation, Rows
 from chary.errors import InvalidParameter
 from chary.filters import Budget
@@ -89,7 +89,7 @@ def audit(
 
 def _ask(asked: Asked) -> Call[Any] | Script:
     if isinstance(asked, Algorithm):
-        return Compute(asked)
+        return RunAlgorithm(asked)
     if not isinstance(asked, Call) and not callable(asked):
         raise InvalidParameter("audit an Algorithm, a call, or a function of a session")
     return asked

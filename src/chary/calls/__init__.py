@@ -5,7 +5,7 @@
 """
 
 from chary.answers import Answer, NoisyNumber, NoisyNumbers, Table
-from chary.calls.agreed_tests import AgreedTest, AgreedTests, AgreedWatch
+from chary.calls.agreed_tests import AgreedTest, AgreedWatch, PrepaidTests
 from chary.calls.algorithm import Algorithm, ScoreFunction, When
 from chary.calls.answers import (
     Chosen,
@@ -38,33 +38,32 @@ from chary.calls.choices import (
     Mode,
     MostCommon,
     NoisyMax,
-    Share,
+    Proportion,
     Winner,
 )
-from chary.calls.compute import Compute, Disclosure, Extend, PublishIf, Race
+from chary.calls.compute import Disclosure, Extend, MultiTarget, PublishIf, RunAlgorithm
 from chary.calls.continual import ContinualCount, RunningCount, RunningCounts
-from chary.calls.gaussian_runs import AboveThreshold, AllAbove, FirstAbove, SelfReporting
-from chary.calls.growing_tests import GrowingAccuracy, GrowingRound, GrowingRun, GrowingSparse, GrowingTest, OpenRound
-from chary.calls.individual import Individual, LivingCount
+from chary.calls.gaussian_runs import AllAbove, FirstAbove, GaussianAboveThreshold, SelfReporting
+from chary.calls.growing_tests import GrowingAccuracy, GrowingRound, GrowingRun, GrowingTest, GrowingTests, OpenRound
+from chary.calls.individual import IndividualTests, LivingCount
 from chary.calls.linear import Components, LinearAnswers, MatrixMechanism, PrincipalComponents
 from chary.calls.local_reports import Randomized, RandomizedCounts, RandomizedTable, RandomizedValues
 from chary.calls.quantiles import Quantile, QuantileAnswer, QuantileAnswers, Quantiles
 from chary.calls.releases import Histogram, Marginal, NoisyAnswers, Release, ReleaseAll
 from chary.calls.run import KeyedRun, Run
-from chary.calls.schedules import BlackBox, PlannedRun, Schedule, ScheduledRun
-from chary.calls.selection import Cover, Greedy, Reselect, Select, Top
-from chary.calls.sketch import DistinctEstimate, Sketch
+from chary.calls.schedules import BlackBox, PlannedRun, Rerun, ScheduledRun
+from chary.calls.selection import Cover, Greedy, Reselect, Select, TopK
+from chary.calls.sketch import DistinctEstimate, DistinctSketch
 from chary.calls.sparse_vector import SparseTest, SparseVector, SparseWatch
 from chary.calls.synthesis import MWEM, MeasuredQuery, SmallDatabase, SyntheticDatabase, SyntheticHistogram
-from chary.calls.thresholds import ReleaseIf, Revise, Test, Tested, Track, Watch
-from chary.calls.weights import SparseWeights, SparseWeightsQuote, WeightedAnswer, Weights, WeightsQuote
+from chary.calls.thresholds import OnChange, ReleaseIf, Revise, Tested, ThresholdTest, Watch
+from chary.calls.weights import PMW, PrepaidPMW, SparseWeightsQuote, WeightedAnswer, WeightsQuote
 
 __all__ = [
     "MWEM",
-    "AboveThreshold",
+    "PMW",
     "Agreed",
     "AgreedTest",
-    "AgreedTests",
     "AgreedWatch",
     "Agreement",
     "Algorithm",
@@ -81,7 +80,6 @@ __all__ = [
     "Classify",
     "ClearLabel",
     "Components",
-    "Compute",
     "Conditional",
     "ContinualCount",
     "Cover",
@@ -90,17 +88,19 @@ __all__ = [
     "Decided",
     "Disclosure",
     "DistinctEstimate",
+    "DistinctSketch",
     "ExponentialMechanism",
     "Extend",
     "FirstAbove",
+    "GaussianAboveThreshold",
     "Greedy",
     "GrowingAccuracy",
     "GrowingRound",
     "GrowingRun",
-    "GrowingSparse",
     "GrowingTest",
+    "GrowingTests",
     "Histogram",
-    "Individual",
+    "IndividualTests",
     "InverseSensitivityMechanism",
     "KeyedRun",
     "Label",
@@ -113,22 +113,26 @@ __all__ = [
     "MeasuredQuery",
     "Mode",
     "MostCommon",
+    "MultiTarget",
     "NoisyAnswers",
     "NoisyMax",
     "NoisyNumber",
     "NoisyNumbers",
     "NumberOrNothing",
+    "OnChange",
     "OpenRound",
     "Outcome",
     "Pair",
     "PlannedRun",
+    "PrepaidPMW",
+    "PrepaidTests",
     "PrincipalComponents",
+    "Proportion",
     "PublishIf",
     "Quantile",
     "QuantileAnswer",
     "QuantileAnswers",
     "Quantiles",
-    "Race",
     "RaceOutcome",
     "Randomized",
     "RandomizedCounts",
@@ -138,38 +142,34 @@ __all__ = [
     "Release",
     "ReleaseAll",
     "ReleaseIf",
+    "Rerun",
     "Reselect",
     "Revise",
     "Run",
+    "RunAlgorithm",
     "RunningCount",
     "RunningCounts",
-    "Schedule",
     "ScheduledRun",
     "ScoreFunction",
     "Select",
     "Selected",
     "SelfReporting",
-    "Share",
-    "Sketch",
     "SmallDatabase",
     "SparseTest",
     "SparseVector",
     "SparseWatch",
-    "SparseWeights",
     "SparseWeightsQuote",
     "SyntheticDatabase",
     "SyntheticHistogram",
     "Table",
-    "Test",
     "Tested",
-    "Top",
-    "Track",
+    "ThresholdTest",
+    "TopK",
     "Tracked",
     "Twice",
     "Watch",
     "WatchResult",
     "WeightedAnswer",
-    "Weights",
     "WeightsQuote",
     "When",
     "Winner",

@@ -297,7 +297,7 @@ class AskAgreed(Interaction):
         if left < self.parallel:
             raise BudgetExceeded(
                 f"{left} of the {self.terms.tests} tests of call {self.opened} are left, and this question takes "
-                f"{self.parallel}: open another run, or ask Test or Watch with hits=, whose misses are free"
+                f"{self.parallel}: open another run, or ask ThresholdTest or Watch with hits=, whose misses are free"
             )
 
     def body(self) -> Json:
@@ -387,13 +387,13 @@ class AgreedState:
 
 
 @call("agreed_tests", subject="thresholds")
-class AgreedTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
+class PrepaidTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
     """Agree on a number of tests: all their misses are paid now, a hit when it comes, and they are the sharper for it.
 
     Guarantee: each test is a `SharpTest` of these prices at the order of the session's filter. The opening is charged
     `tests` misses, a hit what it costs above a miss; a test that is not asked stays paid. One unit can be in at most
     `tests` of them: a keyed question uses up as many as it has keys that one unit can be in, and none is answered
-    beyond. In the end open another run, or ask `Test(..., hits=20)`, whose misses are free.
+    beyond. In the end open another run, or ask `ThresholdTest(..., hits=20)`, whose misses are free.
 
     `hits` says how much a hit costs: so many fit beside the misses into `part` of the whole budget (all of it, unless
     given). Further ones are charged alike while there is room. `misses` is the share of that part for misses (default:
@@ -409,7 +409,7 @@ class AgreedTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
     Errors: `InvalidParameter` for more hits than tests and where so little is left for each that it tells nothing;
     `NotPriced` under any but the Renyi filter; `BudgetExceeded` if the misses do not fit.
 
-    >>> AgreedTests(tests=10_000, hits=20, misses="0.2").tests
+    >>> PrepaidTests(tests=10_000, hits=20, misses="0.2").tests
     10000
     """
 
@@ -437,7 +437,7 @@ class AgreedTests(Opening[KeyedRun[AgreedTest, AgreedWatch, AgreedState]]):
 
 
 @dataclass(frozen=True)
-class OpenAgreed(BoundOpening[AgreedTests]):
+class OpenAgreed(BoundOpening[PrepaidTests]):
     """The opening: nothing is read, and all misses are charged."""
 
     terms: AgreedTerms
@@ -483,7 +483,7 @@ class KeptAgreed(Kept[Any, AgreedState]):
     for a mean where values are published; `ledger.SecretMoved` when other processes were faster several times: then
     nothing was told or charged, and the question may be asked again."""
 
-    kind = AgreedTests.kind
+    kind = PrepaidTests.kind
     names = "agreed_tests"
 
     @cached_property
@@ -491,7 +491,7 @@ class KeptAgreed(Kept[Any, AgreedState]):
         """What was agreed on; the charges are those that the opening stored."""
         filter_ = priced_by(self.spine.filter, "open another run")
         charges = Charges(**json.loads(numbered(self.spine, self.number).answer or "{}"))
-        return AgreedTerms(AgreedTests(**self.terms).plan(filter_), charges, filter_)
+        return AgreedTerms(PrepaidTests(**self.terms).plan(filter_), charges, filter_)
 
     def opened(self) -> KeyedRun[AgreedTest, AgreedWatch, AgreedState]:
         return KeyedRun(self)

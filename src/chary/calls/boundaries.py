@@ -407,10 +407,9 @@ class Between(HowSharply[Zoned]):
     """ "low" (below `low`) or "high" (from `high` on), both free; "between" is charged.
 
     Guarantee: with `epsilon`, one epsilon-DP call in which "between" is a q-target; the nearer the bars, the dearer a
-    hit ([TCT] section 4; discrete noise: docs/theory.md). With `hits`, `price` or `within` (as for `Test`; within is
-    how far beyond a bar all are told clearly) a `SharpTest` whose hit is "between", at any distance of the bars: both
-    sides are told half of the time at their bars, or where they meet if that is nearer.
-    """
+    hit ([TCT] section 4; discrete noise: docs/theory.md). With `hits`, `price` or `within` (as for `ThresholdTest`;
+    within is how far beyond a bar all are told clearly) a `SharpTest` whose hit is "between", at any distance of the
+    bars: both sides are told half of the time at their bars, or where they meet if that is nearer."""
 
     query: AnyQuery
     _: KW_ONLY
@@ -501,10 +500,9 @@ class Decide(HowSharply[Decided]):
     """Whether the query is at or above a bar: True and False are free, "boundary" (not clear) is charged.
 
     Guarantee: with `epsilon`, a noisy epsilon-DP test inside the boundary wrapper, `BoundaryCall(epsilon, 2)`: about
-    4/3 epsilon-DP ([TCT] Algorithm 4). With `hits`, `price` or `within` (as for `Test`; within is how far from the bar
-    all are told clearly) a `SharpTest` whose hit is "boundary": two draws that differ (docs/theory.md). Unlike `Test`,
-    a yes is as cheap as a no.
-    """
+    4/3 epsilon-DP ([TCT] Algorithm 4). With `hits`, `price` or `within` (as for `ThresholdTest`; within is how far from
+    the bar all are told clearly) a `SharpTest` whose hit is "boundary": two draws that differ (docs/theory.md). Unlike
+    `ThresholdTest`, a yes is as cheap as a no."""
 
     query: AnyQuery
     _: KW_ONLY
@@ -553,12 +551,11 @@ class Classify(HowSharply[Classified]):
 
     Guarantee: with `epsilon`, the epsilon-DP exponential mechanism over the keys, each of which may change by the
     query's sensitivity, inside the boundary wrapper: `BoundaryCall(epsilon)` ([TCT] Algorithm 4). With `hits`, `price`
-    or `within` (as for `Test`; within is by how much the largest must lead for all to be clear) a `SharpTest` whose
-    hit is "boundary": two draws that differ (docs/theory.md). While the lead is small a sharp choice may name any key
-    as clear, also one far behind (each of k with chance 1/k^2 at a tie); the exponential mechanism favours the larger
-    ones even then. Where neighbours change all answers in one direction (counts, histograms and totals of one sign
-    under add/remove) the noise is half. A key is a scalar for one column, a tuple for several.
-    """
+    or `within` (as for `ThresholdTest`; within is by how much the largest must lead for all to be clear) a `SharpTest`
+    whose hit is "boundary": two draws that differ (docs/theory.md). While the lead is small a sharp choice may name any
+    key as clear, also one far behind (each of k with chance 1/k^2 at a tie); the exponential mechanism favours the
+    larger ones even then. Where neighbours change all answers in one direction (counts, histograms and totals of one
+    sign under add/remove) the noise is half. A key is a scalar for one column, a tuple for several."""
 
     # Where the lead is small, a sharp choice may name a key far behind.
     usually_sharp = False

@@ -59,7 +59,7 @@ class Call(ABC, Generic[AnswerT]):
 
     kind: ClassVar[str]
     subject: ClassVar[str]
-    # A module of tests that imports `Test` must not have it collected.
+    # A module of tests that imports `ThresholdTest` must not have it collected.
     __test__: ClassVar[bool] = False
 
     @abstractmethod
@@ -138,7 +138,7 @@ def kinds() -> Mapping[str, type[Call[Any]]]:
 def asked(call: Any) -> Call[Any]:
     """The call; `InvalidQuery` for anything else, such as a bare query."""
     if not isinstance(call, Call):
-        raise InvalidQuery("ask a call, such as chary.calls.Test(query, above=500, epsilon=0.02)")
+        raise InvalidQuery("ask a call, such as chary.calls.ThresholdTest(query, above=500, epsilon=0.02)")
     return call
 
 

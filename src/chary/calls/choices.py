@@ -302,7 +302,7 @@ class AskMode(Bound[Mode]):
 
 
 @call("fraction", subject="numbers")
-class Share(Call[NoisyNumber]):
+class Proportion(Call[NoisyNumber]):
     """The fraction of all units that satisfies a condition; for sessions where units are replaced, so that their
     number is public. 0 where there are none.
 
@@ -316,7 +316,7 @@ class Share(Call[NoisyNumber]):
 
     def __post_init__(self) -> None:
         if self.where is None:
-            raise InvalidQuery('a fraction needs its condition, such as Share("age >= 65", epsilon=0.1)')
+            raise InvalidQuery('a fraction needs its condition, such as Proportion("age >= 65", epsilon=0.1)')
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
@@ -331,7 +331,7 @@ class Share(Call[NoisyNumber]):
 
 
 @dataclass(frozen=True)
-class AskFraction(Bound[Share]):
+class AskFraction(Bound[Proportion]):
     """The fraction, as it is asked."""
 
     @cached_property

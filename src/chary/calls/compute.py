@@ -40,7 +40,7 @@ from chary.numbers import Number
 
 
 @call("call", subject="algorithms")
-class Compute(Call[Outcome]):
+class RunAlgorithm(Call[Outcome]):
     """Run any private algorithm once.
 
     Guarantee: the algorithm's own. With `prior`, an outcome that may depend on everything published before, the
@@ -53,7 +53,7 @@ class Compute(Call[Outcome]):
 
     >>> from chary.calls import When
     >>> tree = Algorithm("depth", lambda rows, source: 3, epsilon="0.02", outcomes=list(range(10)))
-    >>> Compute(tree, hit=When("deep", lambda depth: depth > 0)).hits().event(tree)
+    >>> RunAlgorithm(tree, hit=When("deep", lambda depth: depth > 0)).hits().event(tree)
     Targeted(bound=Fraction(1, 50), q=None, failure=Fraction(0, 1))
 
     Errors: `InvalidParameter` for a target that is no subset of the declared outcomes, for a prior or a target of an
@@ -131,7 +131,7 @@ class RunOnce(Bound[CallT], Generic[CallT]):
 
 
 @dataclass(frozen=True)
-class AskAlgorithm(RunOnce[Compute]):
+class AskAlgorithm(RunOnce[RunAlgorithm]):
     """The run, as it is paid for."""
 
     raced = True
@@ -447,10 +447,12 @@ def raced(spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Ma
     """
     if set(targets) != set(names) or not all(isinstance(said, Mapping) for said in targets.values()):
         raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
-    call = Compute(asked) if isinstance(asked, Algorithm) else asked
+    call = RunAlgorithm(asked) if isinstance(asked, Algorithm) else asked
     inner = call.bind(spine) if isinstance(call, Call) else None
     if inner is None or not inner.raced:
-        raise InvalidParameter("race an algorithm, or a call with one outcome, such as Test, Between or Compute")
+        raise InvalidParameter(
+            "race an algorithm, or a call with one outcome, such as ThresholdTest, Between or RunAlgorithm"
+        )
     aims = {name: _aim(inner, dict(targets[name])) for name in names}
     return RacedCall(race, aims, inner, {name: spine.filter.price(aim.event) for name, aim in aims.items()})
 
@@ -495,7 +497,7 @@ def _stand_in(inner: Interaction, said: Json) -> Algorithm:
 
 
 @call("best_of", subject="algorithms")
-class Race(Opening[Run[RaceOutcome, "RaceState"]]):
+class MultiTarget(Opening[Run[RaceOutcome, "RaceState"]]):
     """Count several targets side by side and pay for the one that is hit least.
 
     Guarantee: all calls together cost the logarithm of the number of targets once (`BestOf(targets)`; log-moment; on a
@@ -509,14 +511,14 @@ class Race(Opening[Run[RaceOutcome, "RaceState"]]):
         targets = tuple(self.targets)
         named = [name for name in targets if isinstance(name, str) and name]
         if len(set(named)) != len(targets) or len(named) < 2:
-            raise InvalidParameter('name at least two different targets, such as Race(["student", "last year"])')
+            raise InvalidParameter('name at least two different targets, such as MultiTarget(["student", "last year"])')
 
     def bind(self, spine: Spine) -> "OpenRace":
         return OpenRace(self, spine.rows.neighbouring)
 
 
 @dataclass(frozen=True)
-class OpenRace(BoundOpening[Race]):
+class OpenRace(BoundOpening[MultiTarget]):
     """The opening: paid once, and nothing is read."""
 
     @cached_property
@@ -619,19 +621,19 @@ class RaceState:
 
 @keeps
 class KeptRace(Kept[RaceOutcome, RaceState]):
-    """`run.ask(algorithm, priors={...})`: run a private algorithm with one prior for each target; or
-    `run.ask(call, targets={...})`: make any call with one outcome (`Test`, `Between`, `Decide`, `Classify`, `Boundary`,
-    `Twice`, `Compute`), with a target for each.
+    """`run.ask(algorithm, priors={...})`: run a private algorithm with one prior for each target; or `run.ask(call,
+    targets={...})`: make any call with one outcome (`ThresholdTest`, `Between`, `Decide`, `Classify`, `Boundary`,
+    `Twice`, `RunAlgorithm`), with a target for each.
 
-    A target is said as in `Compute`: `{"prior": "cat"}`, `{"target": ["a"], "q": "0.3"}` or `{"hit": When(...)}`; `{}`
-    is the call's own. What no algorithm brings is hit as it is, or has a prior where the call has an epsilon.
+    A target is said as in `RunAlgorithm`: `{"prior": "cat"}`, `{"target": ["a"], "q": "0.3"}` or `{"hit": When(...)}`;
+    `{}` is the call's own. What no algorithm brings is hit as it is, or has a prior where the call has an epsilon.
 
     Guarantee: the call's, with each target; the sum charged is that of the target that was hit least, whichever it
     turns out to be. A call without a price per hit for one of its targets is paid in full. Errors: `InvalidParameter`
     unless each target is said, and for calls with several outcomes or with a secret state.
     """
 
-    kind = Race.kind
+    kind = MultiTarget.kind
     names = "best_of"
 
     def question(

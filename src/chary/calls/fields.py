@@ -22,7 +22,7 @@ from chary.numbers import Number, exact, positive, probability, whole
 
 # Queries over a universe as callers write them: one, all rows, or a list to make an answer for.
 
-Share = Predicate | Linear
+LinearPart = Predicate | Linear
 AskedShare = Predicate | Linear | Count | str | None
 AskedQueries = Sequence[Predicate | Linear | Count | str] | Predicate | Linear | Count | str
 _WANTED: Final = (
@@ -31,7 +31,7 @@ _WANTED: Final = (
 )
 
 
-def condition(where: Any) -> Share | None:
+def condition(where: Any) -> LinearPart | None:
     """One condition, given as text, predicate or a count of one without keys, or one linear query; None is every row,
     as is `count()`.
 
@@ -47,7 +47,7 @@ def condition(where: Any) -> Share | None:
     return Predicate.of(where) if linear is None else linear
 
 
-def conditions(queries: Any) -> tuple[Share, ...]:
+def conditions(queries: Any) -> tuple[LinearPart, ...]:
     """One query, or a list of them; a count with keys makes a condition for each. `InvalidQuery` for every row.
 
     >>> from chary.data import count
@@ -58,7 +58,9 @@ def conditions(queries: Any) -> tuple[Share, ...]:
     return tuple(each for given in listed for each in _each(given))
 
 
-def promised(share: float, error_bar: float, asked: Sequence[Share], where: AskedShare) -> tuple[float, float] | None:
+def promised(
+    share: float, error_bar: float, asked: Sequence[LinearPart], where: AskedShare
+) -> tuple[float, float] | None:
     """Where the true share lies if all that were asked are within `error_bar`; None for what was not asked."""
     if condition(where) not in asked:
         return None
@@ -71,7 +73,7 @@ def region(universe: Universe, schema: Schema, where: Any) -> Region | WeightedR
     return weighing(universe, schema, asked) if isinstance(asked, Linear) else located(universe, schema, asked)[0]
 
 
-def _each(given: Any) -> list[Share]:
+def _each(given: Any) -> list[LinearPart]:
     if isinstance(given, Count) and given.keying is not None:
         return list(given.conditions())
     if (asked := condition(given)) is None:

@@ -736,7 +736,7 @@ class ThresholdState:
 
 
 @call("above_threshold", subject="gaussian")
-class AboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
+class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
     """A run of tests, `run.ask(query)`, up to the first True; any number of them, adaptively chosen.
 
     Of a keyed query each key is tested in turn, in one scan, until one is above or the budget cannot pay for the next
@@ -802,7 +802,7 @@ class AboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState]]):
         return "losses" if found is None or found.opening + found.hit > (filter_.order - 1) * lost else "hits"
 
 
-class OpenThreshold(BoundOpening[AboveThreshold]):
+class OpenThreshold(BoundOpening[GaussianAboveThreshold]):
     """Draw the noise of a threshold, which is secret state from then on. Nothing is read; charged is the opening of a
     run that is charged by hits.
 
@@ -837,13 +837,13 @@ class KeptThreshold(Kept[Any, ThresholdState]):
     run halted; `InvalidQuery` for a mean, or a query of a larger sensitivity than the run was opened for.
     """
 
-    kind = AboveThreshold.kind
+    kind = GaussianAboveThreshold.kind
     names = "above_threshold"
 
     @cached_property
     def terms_of_run(self) -> RunTerms:
         """What the run was opened with."""
-        return AboveThreshold(**self.terms).terms
+        return GaussianAboveThreshold(**self.terms).terms
 
     @property
     def by_hits(self) -> bool:

@@ -198,7 +198,7 @@ class BeginRound(Interaction):
         if most is not None and now.number >= most:
             raise BudgetExceeded(
                 f"all {most} rounds of the growing sparse vector of call {self.opened} have ended; another is opened "
-                "by session.start(GrowingSparse(above=..., epsilon=..., rounds=...))"
+                "by session.start(GrowingTests(above=..., epsilon=..., rounds=...))"
             )
 
     def body(self) -> Json:
@@ -583,7 +583,7 @@ class AskGrowingHit(Interaction):
         if most is not None and now.number >= most:
             raise BudgetExceeded(
                 f"all {most} rounds of the growing sparse vector of call {self.opened} have ended; another is opened "
-                "by session.start(GrowingSparse(above=..., hits=..., rounds=...))"
+                "by session.start(GrowingTests(above=..., hits=..., rounds=...))"
             )
 
     def body(self) -> Json:
@@ -636,14 +636,14 @@ _TOLD: Final = "hits=20 (so many fit), price=, within= with tests=, or epsilon= 
 
 
 @call("growing_sparse_vector", subject="growing")
-class GrowingSparse(Opening[GrowingRun]):
+class GrowingTests(Opening[GrowingRun]):
     """Test averages over a growing table against a hidden threshold, in rounds of any number of misses and one hit.
 
     Guarantee: with `epsilon`, a round is `epsilon (s/n)^(exponent - 1)`-DP, where n is the size now and s that at which
     it begins; that is charged when its first question comes, and every further question until its hit is free, however
     the table grows. With `hits`, `price` or `within` nothing is hidden and no round is paid beforehand: each question
-    is a `SharpTest` (see `Test`), free unless it hits, and what a hit costs at s rows is `(s/n)^(2 exponent - 2)` of
-    what it costs now. `within` is an average, and holds for the sizes of now. Opening is free.
+    is a `SharpTest` (see `ThresholdTest`), free unless it hits, and what a hit costs at s rows is `(s/n)^(2 exponent -
+    2)` of what it costs now. `within` is an average, and holds for the sizes of now. Opening is free.
 
     `above` is an average over all rows (for a count, a share). `values` publishes a noisy average with each hit, for
     which part of the price is kept: `value` of that of a sharp test (a quarter). `rounds` ends it after so many hits: 1
@@ -712,7 +712,7 @@ class GrowingSparse(Opening[GrowingRun]):
 
 
 @dataclass(frozen=True)
-class OpenGrowingSparse(FreeOpening[GrowingSparse]):
+class OpenGrowingSparse(FreeOpening[GrowingTests]):
     """The terms of all rounds, where `epsilon` is that of a round that begins at `size`, the size of the opening.
 
     Nothing is read but the public size, and nothing is charged. Ledgers may hold one with any threshold, and it goes
@@ -784,7 +784,7 @@ class KeptGrowing(AskedInRounds):
     a round of sharp tests; a question that cannot be asked begins no round.
     """
 
-    kind = GrowingSparse.kind
+    kind = GrowingTests.kind
     names = "growing_sparse_vector"
 
     @cached_property
@@ -795,7 +795,7 @@ class KeptGrowing(AskedInRounds):
             told = "it was interrupted; open a new growing sparse vector"
             raise NotWithheld(f"call {self.number} keeps no rounds: {told}")
         given = {name: value for name, value in self.terms.items() if name != "epsilon_per_round"}
-        opening, told = GrowingSparse(epsilon=self.terms.get("epsilon_per_round"), **given), json.loads(answer)
+        opening, told = GrowingTests(epsilon=self.terms.get("epsilon_per_round"), **given), json.loads(answer)
         neighbouring, size = self.spine.rows.neighbouring, told["size"]
         if opening.epsilon is not None:
             return OpenGrowingSparse(opening, neighbouring, size)

@@ -247,7 +247,7 @@ class StreamState:
 
 
 @call("individual_stream", subject="individual")
-class Individual(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
+class IndividualTests(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
     """Open a stream in which each unit pays for itself: for `hits` hits, then it drops out.
 
     Guarantee (theorem 2.10 of [TCT], and for sharp tests docs/individual.md): for every unit that of `hits` hits (twice
@@ -294,7 +294,7 @@ class Individual(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
         return value_part(self.value)
 
 
-class OpenIndividual(BoundOpening[Individual]):
+class OpenIndividual(BoundOpening[IndividualTests]):
     """The stream, as it is opened."""
 
     @property
@@ -373,7 +373,7 @@ class KeptStream(Kept[Any, StreamState]):
     Errors: `InvalidQuery` for anything but a `count` or a `total`.
     """
 
-    kind = Individual.kind
+    kind = IndividualTests.kind
     names = "individual"
 
     @cached_property
@@ -400,7 +400,7 @@ class KeptStream(Kept[Any, StreamState]):
         if "epsilon_per_call" in self.terms:
             return None
         told = {name: size for name, size in self.terms.items() if name != "hits_per_unit"}
-        opening, filter_ = Individual(hits=self.terms["hits_per_unit"], **told), self._renyi
+        opening, filter_ = IndividualTests(hits=self.terms["hits_per_unit"], **told), self._renyi
         answer = numbered(self.spine, self.number).answer
         if answer is None:
             raise NotWithheld(f"call {self.number} keeps no counters: it was interrupted; open a new stream")

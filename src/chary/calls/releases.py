@@ -406,7 +406,7 @@ class Histogram(Call[NoisyNumbers]):
 
     Guarantee and noise as for `Release`: one unit is in one bin where each row is a unit, otherwise in as many as
     `keep_per_unit` or `stated_per_unit` say, or in all; so the noise does not grow with the number of bins. The
-    query alone, for `Watch` or `Top`, is `chary.histogram`, where bins are explained.
+    query alone, for `Watch` or `TopK`, is `chary.histogram`, where bins are explained.
     """
 
     column: Name

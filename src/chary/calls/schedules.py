@@ -267,7 +267,7 @@ Box = Annotated[
 
 
 @call("schedule", subject="growing")
-class Schedule(Opening[Run[ScheduledRun | None, ScheduleState]]):
+class Rerun(Opening[Run[ScheduledRun | None, ScheduleState]]):
     """Rerun a static private algorithm whenever the dataset has grown enough, for ever; charged once, now.
 
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; much more accurate), for all runs together;
@@ -334,7 +334,7 @@ class Schedule(Opening[Run[ScheduledRun | None, ScheduleState]]):
 
 
 @dataclass(frozen=True)
-class StartSchedule(BoundOpening[Schedule]):
+class StartSchedule(BoundOpening[Rerun]):
     """Reserve the budget of all runs of a black box, for ever; nothing is read.
 
     `runs` is what was made of the call at the public size of that time, which is told by the answer.
@@ -373,7 +373,7 @@ class KeptSchedule(Kept[ScheduledRun | None, ScheduleState]):
     interrupted.
     """
 
-    kind = Schedule.kind
+    kind = Rerun.kind
     names = "schedule"
 
     @cached_property

@@ -363,7 +363,7 @@ class SelectSharply(_PublicCandidates, AskSharpWatch):
 
 
 @call("top", subject="selection")
-class Top(Call[Ranking]):
+class TopK(Call[Ranking]):
     """The best `k` candidates with their noisy scores, best first; of equal scores the earlier candidate.
 
     Candidates are the keys of a query (a series has its positions), each with noise for `epsilon`, or private
@@ -440,7 +440,7 @@ class Top(Call[Ranking]):
 
 
 @dataclass(frozen=True)
-class TopKeys(Bound[Top]):
+class TopKeys(Bound[TopK]):
     """The best keys of a query, as they are ranked."""
 
     query: Query
@@ -513,7 +513,7 @@ class TopKeys(Bound[Top]):
 
 
 @dataclass(frozen=True)
-class TopAlgorithms(SideBySide[Top]):
+class TopAlgorithms(SideBySide[TopK]):
     """The best of several private algorithms, as they are ranked: a hit for each that is published, and all deltas."""
 
     @cached_property
@@ -569,7 +569,7 @@ class Greedy(Call[Gathered]):
     chooses the best of them, until none is `above`. It stops after `k` were chosen or when the budget runs out.
 
     Guarantee: in turn each candidate is one conditional release (`PublishIf`), whose condition depends on what was
-    published before; a round of the best is one-shot top-1 (`Top`). So what is chosen is charged, each as one hit of
+    published before; a round of the best is one-shot top-1 (`TopK`). So what is chosen is charged, each as one hit of
     an epsilon-DP call, all that is not is free, and the algorithms' deltas are paid whenever they are run. Each step is
     a transaction of its own, and by turn an outcome that was held can be extended by its number. A repeated `request`
     goes on where it was interrupted. A quote is that of the first step.
@@ -629,11 +629,11 @@ class Greedy(Call[Gathered]):
     def _most(self) -> int:
         return len(self._algorithms) if self.k is None else self.k
 
-    def _step(self, asked: Sequence[Algorithm], found: Sequence[Chosen]) -> PublishIf | Top:
+    def _step(self, asked: Sequence[Algorithm], found: Sequence[Chosen]) -> PublishIf | TopK:
         public = [[chosen.name, chosen.solution] for chosen in found]
         told = [_knowing(algorithm, public) for algorithm in asked]
         if self.by == "best":
-            return Top(told, k=1, above=self.above)
+            return TopK(told, k=1, above=self.above)
         bar = Fraction(self.above)
         return PublishIf(told[0], when=When(f"score >= {bar}", lambda outcome: _score(outcome) >= bar))
 

@@ -111,7 +111,7 @@ REGISTERS = 1024
 
 
 @call("sketch", subject="sketches")
-class Sketch(Opening[Run[DistinctEstimate, SketchState]]):
+class DistinctSketch(Opening[Run[DistinctEstimate, SketchState]]):
     """Keep the number of distinct privacy units with a row satisfying `where` as a private sketch.
 
     With `of`, the number of distinct values of that column; one unit has at most r of them: `keep_per_unit=r`
@@ -143,7 +143,7 @@ class Sketch(Opening[Run[DistinctEstimate, SketchState]]):
         return StartSketch(self, spine.rows.neighbouring)
 
 
-class StartSketch(FreeOpening[Sketch]):
+class StartSketch(FreeOpening[DistinctSketch]):
     """A sketch with a fresh key and fresh phantoms. Nothing is read and nothing is charged: nothing is published.
 
     `event` is what all answers about the sketch together may reveal about one unit.
@@ -249,13 +249,13 @@ class KeptSketch(Kept[DistinctEstimate, SketchState]):
     Otherwise no row is read.
     """
 
-    kind = Sketch.kind
+    kind = DistinctSketch.kind
     names = "sketch"
 
     @cached_property
     def started(self) -> StartSketch:
         """The opening."""
-        return StartSketch(Sketch(**self.terms), self.spine.rows.neighbouring)
+        return StartSketch(DistinctSketch(**self.terms), self.spine.rows.neighbouring)
 
     def question(self, *, above: Number = 0) -> AskSketch:
         version = self.spine.ledger.version(self.spine.dataset)

@@ -19,7 +19,7 @@ from chary.accounting.synthesis import best_rows, mwem_margins_up, published_row
 from chary.answers import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.choices import bounded_range_price
-from chary.calls.fields import AskedShare, Cells, Conditions, Positive, Share, Whole, conditions, promised, region
+from chary.calls.fields import AskedShare, Cells, Conditions, LinearPart, Positive, Whole, conditions, promised, region
 from chary.core.plan import Json, Ran, Touched, natural
 from chary.core.transaction import Spine
 from chary.data import Count, Linear, Query, Reading, Relation, Rows, Universe, count, public_size
@@ -83,7 +83,7 @@ class SyntheticHistogram(Answer):
     error_bar: float
     schema: Schema = field(repr=False, compare=False)
     exponents: Exponents = field(repr=False)
-    asked: tuple[Share, ...] = field(repr=False, compare=False)
+    asked: tuple[LinearPart, ...] = field(repr=False, compare=False)
 
     @property
     def value(self) -> tuple[MeasuredQuery, ...]:
@@ -131,7 +131,7 @@ class SyntheticHistogram(Answer):
 class _Cells:
     """The cells of queries; those that were looked up are kept."""
 
-    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[Share]) -> None:
+    def __init__(self, universe: Universe, schema: Schema, queries: Sequence[LinearPart]) -> None:
         self.shape = matrix(universe)
         self._universe, self._schema, self._queries = universe, schema, queries
         self._known: dict[int, Region | WeightedRegion] = {}
@@ -145,7 +145,7 @@ class _Cells:
 class _Answering(_Cells):
     """Also answers all queries from weights."""
 
-    def __init__(self, counted: CellQueries, queries: Sequence[Share]) -> None:
+    def __init__(self, counted: CellQueries, queries: Sequence[LinearPart]) -> None:
         super().__init__(counted.universe, counted.schema, queries)
         self.shares = counted.shares
 
@@ -211,7 +211,7 @@ class AskMWEM(Bound[MWEM]):
         return Universe.of(self.call.universe)
 
     @cached_property
-    def asked(self) -> tuple[Share, ...]:
+    def asked(self) -> tuple[LinearPart, ...]:
         """The queries that it is made for."""
         return conditions(self.call.queries)
 
@@ -289,7 +289,7 @@ class Workload:
     """
 
     universe: Universe
-    queries: tuple[Share, ...]
+    queries: tuple[LinearPart, ...]
     schema: Schema
 
     @classmethod
@@ -425,7 +425,7 @@ class SyntheticDatabase(Answer):
     cells: tuple[int, ...]
     error_bar: float
     schema: Schema = field(compare=False)
-    asked: tuple[Share, ...] = field(repr=False, compare=False)
+    asked: tuple[LinearPart, ...] = field(repr=False, compare=False)
 
     @property
     def value(self) -> tuple[int, ...]:

@@ -127,13 +127,13 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
 
 
 @call("track", subject="algorithms")
-class Track(FreshlyValued[Tracked]):
+class OnChange(FreshlyValued[Tracked]):
     """One question, asked as often as you like, and paid only when the answer changes.
 
-    With `hits`, `price` or `within` (as for `Test`) the answer is told again when it is `step` or more from the one
-    told last, with noise of its own, for the part `value` of the price of a change. With `epsilon` it is a noisy value
-    rounded to a multiple of `step` (without rounding, noise would change every answer: take a step of several error
-    bars). An `Algorithm` brings its own epsilon.
+    With `hits`, `price` or `within` (as for `ThresholdTest`) the answer is told again when it is `step` or more from
+    the one told last, with noise of its own, for the part `value` of the price of a change. With `epsilon` it is a
+    noisy value rounded to a multiple of `step` (without rounding, noise would change every answer: take a step of
+    several error bars). An `Algorithm` brings its own epsilon.
 
     Guarantee: with `epsilon`, one epsilon-DP call whose NotPrior target is "not the last published answer to this
     question", which is read from the ledger; otherwise a `SharpTest` of the distance from that answer, on both sides
@@ -180,7 +180,7 @@ class Track(FreshlyValued[Tracked]):
 
 
 @dataclass(frozen=True)
-class CallAgain(RunOnce[Track]):
+class CallAgain(RunOnce[OnChange]):
     """The same algorithm once more; which outcome was the prior is told by the answer, not by the question."""
 
     prior: Any
@@ -202,7 +202,7 @@ class CallAgain(RunOnce[Track]):
 
 
 @dataclass(frozen=True)
-class AskTracked(Bound[Track]):
+class AskTracked(Bound[OnChange]):
     """A noisy value rounded to a multiple of the step, paid when it is not the `prior` (None: nothing is known yet)."""
 
     query: Query
@@ -295,8 +295,8 @@ class ReleaseIf(Valued[Conditional]):
 
     Guarantee: with `epsilon`, an epsilon-DP call with the NotPrior target "published" ([TCT] Algorithm 2). The value
     costs no more than the bare answer "above"; an outcome below the bar becomes secret state. With `hits`, `price` or
-    `within`, a `SharpTest` (see `Test`), and at a hit an unbiased value with noise of its own; nothing is held, so
-    there is nothing to revise.
+    `within`, a `SharpTest` (see `ThresholdTest`), and at a hit an unbiased value with noise of its own; nothing is
+    held, so there is nothing to revise.
 
     >>> from chary import count
     >>> ReleaseIf(count("smoker"), above=500, epsilon="0.02").epsilon
@@ -532,7 +532,7 @@ class Tested(YesOrNo):
 
 
 @call("test", subject="thresholds")
-class Test(Threshold[Tested]):
+class ThresholdTest(Threshold[Tested]):
     """Whether a query is at or above a threshold, up to noise: True is charged, False is free.
 
     Guarantee: with `epsilon`, one epsilon-DP call with the NotPrior target "True" ([TCT] section 4); otherwise
@@ -541,7 +541,7 @@ class Test(Threshold[Tested]):
     value at the bar hits with one half.
 
     >>> from chary import count
-    >>> Test(count("age >= 65"), above=500, epsilon="0.02").body()["above"]
+    >>> ThresholdTest(count("age >= 65"), above=500, epsilon="0.02").body()["above"]
     '500'
     """
 
@@ -558,7 +558,7 @@ class Test(Threshold[Tested]):
         return AskSharpTest(self, neighbouring, sharpness, tested, threshold)
 
 
-class AskTest(Barring[Test]):
+class AskTest(Barring[ThresholdTest]):
     """The test, as it is run."""
 
     raced = True
@@ -599,7 +599,7 @@ class AskTest(Barring[Test]):
 
 
 @dataclass(frozen=True)
-class AskSharpTest(Sharply, Barring[Test]):
+class AskSharpTest(Sharply, Barring[ThresholdTest]):
     """The sharp test, as it is run: of one integer against a threshold in steps."""
 
     raced = True
@@ -654,11 +654,11 @@ def tested_query(query: Question, neighbouring: Neighbouring, above: Fraction) -
 class Watch(Valued[WatchResult]):
     """Test every key of a keyed query, in order and in one scan; keys that hit come with their noisy value.
 
-    Guarantee: each key is an epsilon-DP call with the NotPrior target "published", or a `SharpTest` (see `Test`) whose
-    hit comes with a fresh value: Gaussian noise of its own, unbiased, for the part `value` of the price of a hit (a
-    quarter). One unit can be in only so many keys (`keep_per_unit`, `stated_per_unit`, or all of them), and at most
-    that many hits are charged (theory 1.6). When the budget cannot pay for that many, the watch halts at the last hit
-    that fits; later keys are `untested`.
+    Guarantee: each key is an epsilon-DP call with the NotPrior target "published", or a `SharpTest` (see
+    `ThresholdTest`) whose hit comes with a fresh value: Gaussian noise of its own, unbiased, for the part `value` of
+    the price of a hit (a quarter). One unit can be in only so many keys (`keep_per_unit`, `stated_per_unit`, or all of
+    them), and at most that many hits are charged (theory 1.6). When the budget cannot pay for that many, the watch
+    halts at the last hit that fits; later keys are `untested`.
 
     >>> from chary import count
     >>> Watch(count().by("clinic", ["north", "south"]), above=500, epsilon="0.02").kind

@@ -62,7 +62,7 @@ from chary.numbers import Number, failing, plain
 
 # Private multiplicative weights in a session: each query is one conditional release whose prior is "easy".
 
-HistogramT = TypeVar("HistogramT", bound="Weights | SparseWeights")
+HistogramT = TypeVar("HistogramT", bound="PMW | PrepaidPMW")
 EVERYTHING = "TRUE"
 SHARES: Final = Known(floor=0, ceiling=1)
 # How far a hard answer may be off when it is taught to the histogram: wrong once in 10,000 of them.
@@ -872,14 +872,14 @@ class SparseWeightsState(HistogramState):
 
 
 @call("sparse_weights", subject="weights")
-class SparseWeights(Opening[Run[WeightedAnswer, SparseWeightsState]]):
+class PrepaidPMW(Opening[Run[WeightedAnswer, SparseWeightsState]]):
     """Answer any number of queries about shares of rows from a public histogram; all is paid now, for ever.
 
     Guarantee: epsilon-DP, or rho-zCDP (for sessions with a delta; more accurate), for all answers together, however
     far the table grows. Hard queries are found by rounds of sparse vector with one hit each ([GROW] Algorithm 3);
     as many may begin as the theorem allows hard answers, more as the table grows, and then the histogram answers
     alone. `rounds` foresees so many at the start instead, which is far more accurate where fewer suffice. A larger
-    `exponent`, below 1, favours late rounds over early ones. `update` and `mixing` are those of `Weights`; with
+    `exponent`, below 1, favours late rounds over early ones. `update` and `mixing` are those of `PMW`; with
     `constants="published"`, "published" and 1 all is as in [GROW], epsilon-DP or (epsilon, delta)-DP.
     `chary.accounting.weights` has calculators of the accuracy.
 
@@ -906,7 +906,7 @@ class SparseWeights(Opening[Run[WeightedAnswer, SparseWeightsState]]):
         return OpenSparseWeights(self, spine.rows.neighbouring, public_size(spine.rows))
 
 
-class OpenSparseWeights(OpenHistogram[SparseWeights]):
+class OpenSparseWeights(OpenHistogram[PrepaidPMW]):
     """A uniform public histogram over a universe, and the budget of all rounds that will correct it.
 
     Nothing is read but the public size.
@@ -978,12 +978,12 @@ class OpenSparseWeights(OpenHistogram[SparseWeights]):
 class KeptSparseWeights(KeptHistogram):
     """A histogram whose rounds were paid at the opening."""
 
-    kind = SparseWeights.kind
+    kind = PrepaidPMW.kind
 
     @cached_property
     def state(self) -> SparseWeightsState:
         told = {name: size for name, size in self.terms.items() if name not in ("columns", "missing")}
-        opening = SparseWeights(universe=Universe.of_body(self.terms), **told)
+        opening = PrepaidPMW(universe=Universe.of_body(self.terms), **told)
         started = OpenSparseWeights(opening, self.spine.rows.neighbouring, self.size_then())
         return SparseWeightsState(self.spine, self.number, started)
 
@@ -1001,7 +1001,7 @@ _OWN: Final = ("alpha", "follow_size", "update", "mixing", "hits", "price", "tes
 
 
 @call("multiplicative_weights", subject="weights")
-class Weights(Opening[Run[WeightedAnswer, WeightsState]]):
+class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
     """Answer any number of queries about shares of rows from a public histogram; pay only where it is off.
 
     Guarantee: each query is one call that hits if it is "hard"; opening is free. `alpha` is how far answers may be off.
@@ -1065,7 +1065,7 @@ class Weights(Opening[Run[WeightedAnswer, WeightsState]]):
         return any(said is not None for said in (self.price, self.tests, self.value))
 
 
-class OpenWeights(OpenHistogram[Weights], FreeOpening[Weights]):
+class OpenWeights(OpenHistogram[PMW], FreeOpening[PMW]):
     """A uniform public histogram over a universe; its call says `epsilon`, that of a call at the size of the opening.
 
     Nothing is read but the public size, and nothing is charged. With `follow_size` a call at t rows is smaller by the
@@ -1098,7 +1098,7 @@ class OpenWeights(OpenHistogram[Weights], FreeOpening[Weights]):
 
 
 @dataclass(frozen=True)
-class OpenSharpWeights(OpenHistogram[Weights], FreeOpening[Weights]):
+class OpenSharpWeights(OpenHistogram[PMW], FreeOpening[PMW]):
     """The same histogram, told hard from easy by sharp tests.
 
     The answer keeps the price of a hit at the size of the opening: it may have been found in floats, so it is read
@@ -1139,12 +1139,12 @@ class OpenSharpWeights(OpenHistogram[Weights], FreeOpening[Weights]):
 class KeptWeights(KeptHistogram):
     """A histogram whose hard answers are charged one by one."""
 
-    kind = Weights.kind
+    kind = PMW.kind
 
     @cached_property
     def state(self) -> WeightsState:
         own = {name: told for name, told in self.terms.items() if name in _OWN}
-        opening = Weights(universe=Universe.of_body(self.terms), epsilon=self.terms.get("epsilon_per_call"), **own)
+        opening = PMW(universe=Universe.of_body(self.terms), epsilon=self.terms.get("epsilon_per_call"), **own)
         neighbouring, size = self.spine.rows.neighbouring, self.size_then()
         if opening.epsilon is not None:
             return WeightsState(self.spine, self.number, OpenWeights(opening, neighbouring, size))

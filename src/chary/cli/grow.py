@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chary.calls import NoisyNumbers, PlannedRun, Run, Schedule
+from chary.calls import NoisyNumbers, PlannedRun, Rerun, Run
 from chary.calls.schedules import ScheduledRun, ScheduleState
 from chary.charts import check_picture
 from chary.cli.commands import BudgetOptions, Found, Picture, QueryOptions, Shown
@@ -123,7 +123,7 @@ def _opened(asked: Opened, question: Count, terms: dict[str, Any], request: str 
     try:
         if "call" in terms:
             return asked.session.resume(terms["call"], bring=box)
-        return asked.session.start(Schedule(box, **terms), request=key)
+        return asked.session.start(Rerun(box, **terms), request=key)
     except NotPriced:
         if gaussian and not asked.session.spine.filter.budget.exact[1]:
             raise InvalidParameter(NO_DELTA) from None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.answers import NoisyNumbers
-from chary.calls import Call, Choose, Individual, NoisyMax, Release, ReleaseIf, Test, Watch
+from chary.calls import Call, Choose, IndividualTests, NoisyMax, Release, ReleaseIf, ThresholdTest, Watch
 from chary.cli.answers import check_drawn, draw_answer
 from chary.cli.app import DoorGroup, Lazy, group_of
 from chary.cli.commands import Above, CallOptions, Found, Picture, QueryOptions, Shown
@@ -33,7 +33,7 @@ Least = Annotated[str | None, typer.Option(help="Smaller values count as this (w
 Largest = Annotated[str | None, typer.Option(help="Larger values count as this (with --gaussian).")]
 DEFAULT: Final = "question"
 CHOICE: Final = Form(Choose)
-TEST: Final = Form(Test)
+TEST: Final = Form(ThresholdTest)
 # The part of the price of a hit that its value takes: as usual.
 USUAL_SHARE: Final = FieldOption("value", (), lambda *_: None)
 
@@ -80,7 +80,7 @@ def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> 
         return
     if stated.given.hits is not None:
         raise InvalidParameter("--individual says how many hits each unit pays for: leave --hits out")
-    check_cost_said("stream", Form(Individual).ways, said_ways(stated.said, stated.given))
+    check_cost_said("stream", Form(IndividualTests).ways, said_ways(stated.said, stated.given))
     call = stated.call()
     if plot is not None:
         check_drawn(call, plot)
@@ -88,7 +88,7 @@ def _watch(stated: Stated, *, individual: Each = None, plot: Picture = None) -> 
     terms = {name: said for name, said in call.ways.items() if name != "below_margin"}
     how = " ".join(f"{flag(typed_as(name))} {said}" for name, said in terms.items())
     stream = stated.session.start(
-        Individual(hits=individual, **terms), request=f"watch --individual {individual} {how}"
+        IndividualTests(hits=individual, **terms), request=f"watch --individual {individual} {how}"
     )
     question = cast("Query[NoisyNumbers]", stated.asked.question)
     answer = stream.ask(question, above=call.above, request=stated.request)
@@ -147,7 +147,7 @@ def _priced(stated: Stated, above: str | None) -> Call[Any]:
     asked = stated.asked
     if above is None:
         return Release(asked.question, epsilon=asked.epsilon)
-    kind = Test if asked.question.keys is None else Watch
+    kind = ThresholdTest if asked.question.keys is None else Watch
     if asked.sharp and stated.size.epsilon_per_call is None:
         return kind(asked.question, above=above, hits=asked.hits)
     return kind(asked.question, above=above, epsilon=asked.epsilon)

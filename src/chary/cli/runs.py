@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chary.accounting import Findings, Procedure
-from chary.calls import Run, SelfReporting, Sketch, SparseVector, Weights
+from chary.calls import PMW, DistinctSketch, Run, SelfReporting, SparseVector
 from chary.calls.sparse_vector import AskSparseKeys
 from chary.calls.weights import WeightedAnswer, WeightsState
 from chary.charts import check_picture
@@ -254,7 +254,7 @@ reporting = on_rows(
     Form(SelfReporting, {"sensitivity": SPARSE["sensitivity"]}, earlier="run"),
 )
 distinct = of_form(
-    Form(Sketch, earlier="sketch", keyed="sketch"),
+    Form(DistinctSketch, earlier="sketch", keyed="sketch"),
     _distinct,
     "How many distinct units or values there are; all answers of one sketch are charged once.",
     "distinct",
@@ -349,10 +349,10 @@ def _opened(stated: Stated) -> Run[WeightedAnswer, WeightsState]:
     return stated.session.start(_call(stated, key, sharply=bool(sharp)), request=key)
 
 
-def _call(stated: Stated, key: str, *, sharply: bool) -> Weights:
+def _call(stated: Stated, key: str, *, sharply: bool) -> PMW:
     """The opening; one by Laplace noise is of the size that it was opened with."""
     if sharply:
-        call: Weights = stated.call(epsilon=stated.given.epsilon_per_call, hits=stated.given.hits)
+        call: PMW = stated.call(epsilon=stated.given.epsilon_per_call, hits=stated.given.hits)
         return call
     call = stated.call(epsilon=_earlier(stated, key) or stated.asked.epsilon)
     return call
@@ -372,5 +372,5 @@ def _earlier(stated: Stated, key: str) -> Fraction | None:
 
 
 # --hits is a size here, as everywhere: the field of that name would follow what is left whenever it is repeated.
-FORM: Final = Form(Weights, {"hits": FieldOption("hits", (), lambda *_: None)}, sized_by_hits=True)
+FORM: Final = Form(PMW, {"hits": FieldOption("hits", (), lambda *_: None)}, sized_by_hits=True)
 weights = of_form(FORM, _weights, _weights.__doc__, "weights")

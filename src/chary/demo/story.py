@@ -17,7 +17,7 @@ import pyarrow as pa
 from chary.accounting.gaussian_noise import gaussian_sigma
 from chary.accounting.sparse_vector import sparse_half_width_up
 from chary.answers import Answer
-from chary.calls import AgreedTests, Conditional, Revise, Run, SparseVector
+from chary.calls import Conditional, PrepaidTests, Revise, Run, SparseVector
 from chary.data import Count, count
 from chary.demo.panel import INDICATORS, YEARS, alarms, label, people, start, true_counts
 from chary.filters import Budget, largest_call
@@ -213,7 +213,7 @@ def run(folder: Path, say: Say) -> Story:
 def _first_years(story: Story, first: pa.Table) -> tuple[int, int]:
     """Years 1 to 3, and an outcome that is held back: the numbers of the run and of the holding call."""
     with story.open() as session:
-        tests = session.start(AgreedTests(tests=TESTS, hits=HITS, part=PART, value="0.25"), request="indicators")
+        tests = session.start(PrepaidTests(tests=TESTS, hits=HITS, part=PART, value="0.25"), request="indicators")
         story.misses, story.price_of_hit = tests.state.misses, tests.state.price_if_hit
         story.say(f"{INDICATORS:,} indicators a year, of which one person may be in all; {BUDGET} for five years")
         story.say(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from chary.accounting.schedules import best_growth, epochs_error
 from chary.accounting.synthesis import published_small_database_law
 from chary.accounting.weights import published_weights_alpha, sparse_weights_alpha
-from chary.calls import SmallDatabase, SparseWeights, Weights
+from chary.calls import PMW, PrepaidPMW, SmallDatabase
 from chary.calls.synthesis import Workload
 from chary.data.universe.axes import Bins, Universe
 from chary.demo.panel import people
@@ -249,8 +249,8 @@ def _asked(rows: int, queries: int, seed: int) -> list[Row]:
     table, promised = drawn(rows, seed), _told(rows, queries)["exact"]
     alpha = f"{min(promised, 0.3):.4f}"
     ways = {
-        "rounds": SparseWeights(universe=universe(), alpha=alpha, rho=RHO),
-        "hits": Weights(universe=universe(), alpha=FINE, epsilon=EACH),
+        "rounds": PrepaidPMW(universe=universe(), alpha=alpha, rho=RHO),
+        "hits": PMW(universe=universe(), alpha=FINE, epsilon=EACH),
     }
     common = {"rows": rows, "queries": queries, "promised": promised}
     return [{**common, "by": by, "largest": _largest(table, call, queries, seed)} for by, call in ways.items()]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from chary.accounting import zero_concentrated_rho_down
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.demo.panel import people
 from chary.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
 from chary.filters import Budget
@@ -172,7 +172,7 @@ def _growing(doublings: int, run: int, seed: int) -> list[Row]:
     terms: dict[str, Any] = {"privacy_unit": None, "relation": "replace", "ledger": ":memory:"}
     budget, found = Budget(epsilon=EPSILON, delta=DELTA), []
     with open(table[:START], **terms, budget=budget, unsafe_noise=Seeded(seed)) as session:
-        opening = Schedule(box, rho=f"{0.95 * float(rho):.4g}", growth=1, beta=BETA)
+        opening = Rerun(box, rho=f"{0.95 * float(rho):.4g}", growth=1, beta=BETA)
         improving = box.follow(session.start(opening, follow=True).state)
         for size in (START * 2**time for time in range(doublings)):
             if size > START:

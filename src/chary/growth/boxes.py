@@ -10,7 +10,7 @@ from typing import Any
 from chary.accounting.schedules import Law
 from chary.accounting.synthesis import earlier_mwem_law, mwem_law
 from chary.calls.algorithm import Algorithm
-from chary.calls.compute import AskAlgorithm, Compute
+from chary.calls.compute import AskAlgorithm, RunAlgorithm
 from chary.calls.fields import AskedQueries
 from chary.calls.quantiles import AskQuantiles, Quantiles
 from chary.calls.releases import AskRelease, Release
@@ -63,7 +63,7 @@ class AlgorithmBox(BlackBox):
         return Law.of(self.declared)
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return AskAlgorithm(Compute(self.make(epsilon)), neighbouring)
+        return AskAlgorithm(RunAlgorithm(self.make(epsilon)), neighbouring)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from chary.accounting.numerics import decimal, precise, rounded_up
 from chary.accounting.schedules import Law, ScheduleRuns
-from chary.calls.compute import AskAlgorithm, Compute
+from chary.calls.compute import AskAlgorithm, RunAlgorithm
 from chary.calls.schedules import BlackBox, ScheduledRun, ScheduleState
 from chary.charts import check_picture
 from chary.core.plan import Interaction
@@ -136,7 +136,7 @@ EARLIER_COLUMNS: Final = 10_000
 
 @dataclass(frozen=True)
 class TrainingBox(BlackBox):
-    """A private linear model as a black box for a `Schedule`: trained once at whatever epsilon a run has.
+    """A private linear model as a black box for a `Rerun`: trained once at whatever epsilon a run has.
 
     `model` says how: one with `epsilon=` is perturbed, epsilon-DP, for schedules with epsilon= or rho=; one with `rho=`
     is `epsilon^2/2`-zCDP, for schedules with rho=. Its own epsilon or rho does not matter.
@@ -212,7 +212,7 @@ class TrainingBox(BlackBox):
         if self._falling is not None:
             trainer = falling_trainer(model, self._falling, epsilon)
             made = LinearAlgorithm.of(trainer, self.features, self.label, name=made.name, unit=None, size=None)
-        return AskAlgorithm(Compute(made), neighbouring)
+        return AskAlgorithm(RunAlgorithm(made), neighbouring)
 
     def at(self, epsilon: Number, size: int | None = None) -> PrivateLinear:
         """The model that a run with this epsilon trains, not fitted; with `size` rows, a falling lam included."""
@@ -267,7 +267,7 @@ class Improving:
     def __post_init__(self) -> None:
         known = [law.either(self.box.law) for law in self.box.laws]
         if not isinstance(self.schedule, ScheduleState) or self.schedule.law not in known:
-            told = "box.follow(session.start(Schedule(box, ...)).state)"
+            told = "box.follow(session.start(Rerun(box, ...)).state)"
             raise InvalidParameter(f"follow a schedule of this box: {told}")
 
     @property

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from chary import noise
 from chary.accounting import Targeted
 from chary.answers import Spending
-from chary.calls import Algorithm, Compute
+from chary.calls import Algorithm, RunAlgorithm
 from chary.charts import check_picture
 from chary.data import public_size
 from chary.errors import AlgorithmFailed, BudgetExceeded, InvalidParameter, InvalidQuery
@@ -132,7 +132,7 @@ class ReusableHoldout:
             self._name + name, partial(_told, function), self.epsilon, columns=columns, parameters=known
         )
         try:
-            outcome = self._session.ask(Compute(algorithm, prior=AGREES), request=request)
+            outcome = self._session.ask(RunAlgorithm(algorithm, prior=AGREES), request=request)
         except AlgorithmFailed:
             self._hit.add(-1 - len(self._hit))
             raise

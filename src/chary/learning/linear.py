@@ -154,7 +154,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         unit: str | None = None,
         size: int | None = None,
     ) -> LinearAlgorithm:
-        """The training as a call of a session: `model.restore(session.ask(Compute(model.algorithm(...))).value)`.
+        """The training as a call of a session: `model.restore(session.ask(RunAlgorithm(model.algorithm(...))).value)`.
 
         See `LinearAlgorithm` for `unit` and `size`, and `design_matrix` for what features become.
         """

@@ -17,7 +17,7 @@ from rich.progress import Progress
 from sklearn.base import clone
 
 from chary.accounting import Event, Extendable, Pure, Targeted
-from chary.calls import Algorithm, Compute, Select, Top
+from chary.calls import Algorithm, RunAlgorithm, Select, TopK
 from chary.calls.answers import Chosen
 from chary.calls.selection import Scored, scored
 from chary.calls.selection import listed as listed_algorithms
@@ -345,12 +345,12 @@ class PrivateSearch:
     ) -> tuple[int, tuple[Chosen, ...], int | None]:
         """The number of the call, what was published, and how many were tested."""
         if self._runs is not None:
-            outcome = session.ask(Compute(random_stopping(algorithms, runs=self._runs)), request=request)
+            outcome = session.ask(RunAlgorithm(random_stopping(algorithms, runs=self._runs)), request=request)
             return outcome.call, (Chosen(**outcome.value),), None
         if self._k is None:
             selected = session.ask(Select(algorithms, above=self._above or 0), request=request)
             return selected.call, selected.above, selected.tested
-        top = session.ask(Top(algorithms, k=self._k, above=self._above), request=request)
+        top = session.ask(TopK(algorithms, k=self._k, above=self._above), request=request)
         return top.call, top.best, len(algorithms)
 
     def _found(self, candidates: list[Candidate], place: int, score: int | float | None, state: Any) -> Found:

@@ -23,7 +23,7 @@ from chary.numbers import Number, positive, probability
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.intp]
-Weights = NDArray[np.float32]
+CellWeights = NDArray[np.float32]
 Pieces = list[tuple[slice, int]]
 
 # All of these trade speed only, since every way gives the same bits. 8,192 cells take longer than the call for a slice
@@ -71,7 +71,7 @@ def stripes_of(patterns: Flags) -> list[tuple[int, int]] | None:
     return list(pairwise([0, *edges.tolist(), patterns.shape[1]])) if len(edges) < STRIPES else None
 
 
-def multiply_pieces(matrix: Weights, pieces: Pieces, patterns: Flags, factor: float) -> None:
+def multiply_pieces(matrix: CellWeights, pieces: Pieces, patterns: Flags, factor: float) -> None:
     """Piece by piece, by one factor or one for each column."""
     used, one = sorted({number for _, number in pieces}), np.float32(factor)
     spans = {number: _columns(patterns[number]) for number in used}
@@ -91,7 +91,7 @@ def _columns(pattern: Flags) -> tuple[slice, bool]:
     return slice(0, columns), False
 
 
-def _multiply(part: Weights, factors: Weights | np.float32) -> None:
+def _multiply(part: CellWeights, factors: CellWeights | np.float32) -> None:
     """Short whole rows several at a time."""
     columns = part.shape[1]
     if np.ndim(factors) and part.flags.c_contiguous and 4 * columns < TILE and part.size > 16 * TILE:
@@ -103,7 +103,7 @@ def _multiply(part: Weights, factors: Weights | np.float32) -> None:
 
 
 def multiply_stripes(
-    matrix: Weights, stripes: list[tuple[int, int]], which: Numbers, patterns: Flags, factor: float
+    matrix: CellWeights, stripes: list[tuple[int, int]], which: Numbers, patterns: Flags, factor: float
 ) -> None:
     """Each stripe by one factor a row."""
     for low, high in stripes:
@@ -112,13 +112,13 @@ def multiply_stripes(
             np.multiply(part, factors_of(patterns[:, low], factor)[which][:, None], out=part)
 
 
-def multiply_gathered(matrix: Weights, which: Numbers, factors: Weights, scratch: Weights) -> None:
+def multiply_gathered(matrix: CellWeights, which: Numbers, factors: CellWeights, scratch: CellWeights) -> None:
     """Block by block, by the line of factors that belongs to each row."""
     for rows, gathered in _blocks(which, factors, scratch):
         np.multiply(matrix[rows], gathered, out=matrix[rows])
 
 
-def _blocks(which: Numbers, table: Weights, scratch: Weights) -> Iterator[tuple[slice, Weights]]:
+def _blocks(which: Numbers, table: CellWeights, scratch: CellWeights) -> Iterator[tuple[slice, CellWeights]]:
     """A block of rows after the other, with the line of the table for each; the next block overwrites it. The scratch
     has room for one line at least."""
     columns = table.shape[1]
@@ -129,7 +129,7 @@ def _blocks(which: Numbers, table: Weights, scratch: Weights) -> Iterator[tuple[
         yield rows, table.take(which[rows], 0, gathered, "clip")
 
 
-def sum_pieces(matrix: Weights, pieces: Pieces, patterns: Flags) -> float:
+def sum_pieces(matrix: CellWeights, pieces: Pieces, patterns: Flags) -> float:
     """The sum of flagged weights, in double precision."""
     inside = 0.0
     for rows, number in pieces:
@@ -139,7 +139,7 @@ def sum_pieces(matrix: Weights, pieces: Pieces, patterns: Flags) -> float:
     return inside
 
 
-def sum_gathered(matrix: Weights, which: Numbers, patterns: Flags, scratch: Weights) -> float:
+def sum_gathered(matrix: CellWeights, which: Numbers, patterns: Flags, scratch: CellWeights) -> float:
     """The sum of flagged weights where rows are of many kinds."""
     inside = 0.0
     for rows, gathered in _blocks(which, patterns.astype(np.float32), scratch):
@@ -148,7 +148,7 @@ def sum_gathered(matrix: Weights, which: Numbers, patterns: Flags, scratch: Weig
     return inside
 
 
-def factors_of(flags: Flags, factor: float) -> Weights:
+def factors_of(flags: Flags, factor: float) -> CellWeights:
     """The factor where there is a flag and 1 elsewhere; by whole numbers, which is exact and several times quicker."""
     bits = np.array([1, factor], np.float32).view(np.uint32)
     made = flags.astype(np.uint32)
@@ -165,7 +165,7 @@ def _span(flags: Flags) -> slice:
     return slice(0) if first < 0 else slice(first, known.rfind(b"\x01") + 1)
 
 
-def aligned(size: int) -> Weights:
+def aligned(size: int) -> CellWeights:
     """Room for so many weights that begins with a line of the processor's cache."""
     line = 64
     room = np.empty(size + line, np.float32)
@@ -237,10 +237,10 @@ class PublicHistogram:
     """
 
     def __init__(self, rows: int, columns: int) -> None:
-        self.weights: Weights = aligned(rows * columns).reshape(rows, columns)
+        self.weights: CellWeights = aligned(rows * columns).reshape(rows, columns)
         self.weights.fill(1)
         self._total: float | None = float(rows * columns)
-        self._room: Weights = np.empty(0, np.float32)
+        self._room: CellWeights = np.empty(0, np.float32)
 
     @property
     def cells(self) -> int:
@@ -316,10 +316,10 @@ class PublicHistogram:
         """What part of all weight each cell has; a copy."""
         return self.weights.ravel().astype(np.float64) / self.total
 
-    def _matrix(self, cells: Cells) -> Weights:
+    def _matrix(self, cells: Cells) -> CellWeights:
         return self.weights.reshape(len(cells.which), cells.patterns.shape[1])
 
-    def _scratch(self, columns: int) -> Weights:
+    def _scratch(self, columns: int) -> CellWeights:
         """Room for some rows, kept: new memory takes longer than a change."""
         if len(self._room) < max(columns, min(BLOCK, self.cells)):
             self._room = aligned(max(columns, min(BLOCK, self.cells)))

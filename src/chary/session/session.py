@@ -19,7 +19,7 @@ from chary.calls.answers import Conditional, WatchResult
 from chary.calls.call import AnswerT, Call, asked
 from chary.calls.releases import Release
 from chary.calls.run import Opening, OpenRun, Run, resumed, run_kinds, told_so_far
-from chary.calls.thresholds import ReleaseIf, Test, Watch
+from chary.calls.thresholds import ReleaseIf, ThresholdTest, Watch
 from chary.core.charges import spent_of
 from chary.core.plan import Question
 from chary.core.quote import Quote, compared_with, quote
@@ -271,9 +271,9 @@ class Verbs(ABC):
         """Whether a query is at or above a bar: True is charged, False is free.
 
         How sharply is said by one of `hits=20` (so many must fit into the budget), `price=`, `within=` with `tests=`,
-        and `epsilon=` (Laplace noise); see `chary.calls.Test`.
+        and `epsilon=` (Laplace noise); see `chary.calls.ThresholdTest`.
         """
-        call = Test(
+        call = ThresholdTest(
             query,
             above=above,
             epsilon=epsilon,

@@ -11,7 +11,7 @@ import pytest
 
 from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPriced, count
 from chary.accounting import BestOf, BoundaryCall, Pure, Targeted, TwiceCall, hit_price_up
-from chary.calls import Between, Boundary, Classify, Compute, Decide, Race, Test, Twice, When
+from chary.calls import Between, Boundary, Classify, Decide, MultiTarget, RunAlgorithm, ThresholdTest, Twice, When
 from chary.calls import compute as racing
 from chary.calls.call import kinds
 from chary.core.plan import Interaction
@@ -44,7 +44,7 @@ LARGE = When("large", lambda value: value > 9)
 # A question, what is said of its two targets, which of them are hit, and their events.
 ASKED = {
     "a test by its own target and the other way round": (
-        lambda: Test(count(), above=-FAR, epsilon="0.01"),
+        lambda: ThresholdTest(count(), above=-FAR, epsilon="0.01"),
         ({}, {"prior": True}),
         "a",
         (Targeted("0.01"), Targeted("0.01")),
@@ -68,13 +68,13 @@ ASKED = {
         (Targeted("0.01", "0.3"), Targeted("0.01", "0.45")),
     ),
     "a condition and a prior": (
-        lambda: Compute(fixed(12)),
+        lambda: RunAlgorithm(fixed(12)),
         ({"hit": LARGE, "q": "0.2"}, {"prior": 12}),
         "a",
         (Targeted("0.01", "0.2"), Targeted("0.01")),
     ),
     "an algorithm by the target it brings": (
-        lambda: Compute(fixed(12), prior=3),
+        lambda: RunAlgorithm(fixed(12), prior=3),
         ({}, {"prior": 12}),
         "a",
         (Targeted("0.01"), Targeted("0.01")),
@@ -87,7 +87,7 @@ ASKED = {
 def test_each_target_counts_at_its_own_price(opened, name):
     make, said, hits, events = ASKED[name]
     session = opened(**ROOM)
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     call, opening = make(), spent(session).main
     found = race.ask(call, targets=dict(zip("ab", said, strict=True)))
     own = call.bind(session.spine).event if events[0] is None else events[0]
@@ -105,7 +105,7 @@ def test_a_random_race_pays_the_least_counter_and_what_was_too_large_in_full(ope
     draw, place = random.Random(seed), tmp_path / "visits.ledger"
     options = {"budget": Budget(epsilon=8, delta=1e-6), "grain": "0.1", "ledger": place}
     session = opened(**options)
-    race = session.start(Race(["a", "b", "c"]))
+    race = session.start(MultiTarget(["a", "b", "c"]))
     held, full, opening = dict.fromkeys("abc", 0), 0, spent(session).main
     for _ in range(14):
         epsilon, value = draw.choice(["0.02", "0.08", "0.5"]), draw.choice("abc")
@@ -136,13 +136,13 @@ def test_calls_of_both_kinds_are_looked_at_when_a_ledger_is_opened(opened, tmp_p
     """Counters that follow from both are left alone; those of the earlier rule are set right beside the newer calls."""
     options = {"budget": Budget(epsilon=4, delta=1e-6), "grain": "0.1", "ledger": tmp_path / "visits.ledger"}
     session = opened(**options)
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     race.ask(letters("b", "0.08"), targets={"a": {"prior": "a"}, "b": {"target": ["a"], "q": "0.3"}})
     with monkeypatch.context() as patched:
         if broken:
             patched.setattr(racing, "counted", lambda before, hit, price: ([before[0], before[1] + 5], 0))
         race.ask(letters("b", "0.08"), priors={"a": "a", "b": "a"})
-    race.ask(Compute(letters("b", "0.5")), targets={"a": {"prior": "a"}, "b": {"prior": "a"}})
+    race.ask(RunAlgorithm(letters("b", "0.5")), targets={"a": {"prior": "a"}, "b": {"prior": "a"}})
     small, large = hit(session, Targeted("0.08")), hit(session, Targeted("0.5"))
     session.close()
     again = opened(**options)
@@ -156,10 +156,10 @@ def test_both_ways_to_say_priors_cost_the_same(opened):
     told = []
     for ask in (
         lambda race, value: race.ask(letters(value), priors={"a": "a", "b": "b"}),
-        lambda race, value: race.ask(Compute(letters(value)), priors={"a": "a", "b": "b"}),
+        lambda race, value: race.ask(RunAlgorithm(letters(value)), priors={"a": "a", "b": "b"}),
         lambda race, value: race.ask(letters(value), targets={"a": {"prior": "a"}, "b": {"hit": NOT_B}}),
     ):
-        race, before = session.start(Race(["a", "b"])), spent(session).main
+        race, before = session.start(MultiTarget(["a", "b"])), spent(session).main
         found = [ask(race, value).hits for value in "abbca"]
         told.append((found, counters(session, race), spent(session).main - before))
     assert told[0] == told[1] == told[2]
@@ -172,7 +172,7 @@ def test_the_order_of_calls_and_the_names_of_targets_do_not_matter(opened):
     session = opened(**ROOM)
     totals = set()
     for order in ("abcab", "bacba", "cabba"):
-        race, before = session.start(Race(["a", "b"])), spent(session).main
+        race, before = session.start(MultiTarget(["a", "b"])), spent(session).main
         for value in order:
             said = [("a", {"prior": "a"}), ("b", {"target": ["c"], "q": "0.4"})]
             race.ask(letters(value), targets=dict(said if value == "a" else said[::-1]))
@@ -182,8 +182,8 @@ def test_the_order_of_calls_and_the_names_of_targets_do_not_matter(opened):
 
 def test_what_has_no_price_per_hit_for_one_target_is_paid_in_full(opened):
     session = opened(**ROOM)
-    race, before = session.start(Race(["a", "b"])), spent(session).main
-    race.ask(Compute(fixed(1)), targets={"a": {}, "b": {"prior": 1}})
+    race, before = session.start(MultiTarget(["a", "b"])), spent(session).main
+    race.ask(RunAlgorithm(fixed(1)), targets={"a": {}, "b": {"prior": 1}})
     assert spent(session).main - before == hit(session, Pure("0.01"))
     assert counters(session, race) == [0, 0]
 
@@ -197,7 +197,7 @@ def test_what_has_no_price_per_hit_for_one_target_is_paid_in_full(opened):
 )
 def test_what_fails_hits_all(opened, asked):
     session = opened(**ROOM)
-    race, before = session.start(Race(["a", "b"])), spent(session).main
+    race, before = session.start(MultiTarget(["a", "b"])), spent(session).main
     call, targets = asked()
     with pytest.raises(AlgorithmFailed):
         race.ask(call, targets=targets)
@@ -206,8 +206,8 @@ def test_what_fails_hits_all(opened, asked):
 
 
 def test_a_quote_promises_no_value_where_none_is_told(opened):
-    race = opened(**ROOM).start(Race(["a", "b"]))
-    quote = race.quote(Test(count(), above=9, epsilon="0.01"), targets={"a": {}, "b": {"prior": True}})
+    race = opened(**ROOM).start(MultiTarget(["a", "b"]))
+    quote = race.quote(ThresholdTest(count(), above=9, epsilon="0.01"), targets={"a": {}, "b": {"prior": True}})
     assert quote.error_bar is None
     assert quote.wrong_call is not None
 
@@ -215,7 +215,7 @@ def test_a_quote_promises_no_value_where_none_is_told(opened):
 @pytest.mark.parametrize("kind", sorted(SAMPLES.keys() - AFTER.keys() - OF_VOTES - OF_ROWS - OF_REPLACED))
 def test_only_calls_with_one_outcome_are_raced(opened, kind):
     session = opened(**ROOM)
-    race, before = session.start(Race(["a", "b"])), spent(session)
+    race, before = session.start(MultiTarget(["a", "b"])), spent(session)
     if kind in RACED:
         race.ask(SAMPLES[kind](), targets={"a": {}, "b": {}})
         assert len(session.history) == 2
@@ -256,14 +256,14 @@ def test_what_may_be_raced_prices_and_settles_as_every_call_does():
 def test_what_is_no_target_is_refused(opened, targets):
     """Nobody but an algorithm's author may state a q."""
     session = opened(**ROOM)
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     with pytest.raises(InvalidParameter):
-        race.ask(Test(count(), above=5, epsilon="0.01"), targets=targets)
+        race.ask(ThresholdTest(count(), above=5, epsilon="0.01"), targets=targets)
     assert len(session.history) == 1
 
 
 def test_one_of_priors_and_targets(opened):
-    race = opened(**ROOM).start(Race(["a", "b"]))
+    race = opened(**ROOM).start(MultiTarget(["a", "b"]))
     for said in ({}, {"priors": {"a": 1, "b": 1}, "targets": {"a": {}, "b": {}}}):
         with pytest.raises(InvalidParameter):
             race.ask(fixed(1), **said)
@@ -273,8 +273,8 @@ def test_one_of_priors_and_targets(opened):
 
 def test_sharp_tests_are_raced_by_their_own_target_alone(opened):
     session = opened(**ROOM)
-    race = session.start(Race(["a", "b"]))
-    sharp = Test(count(), above=-FAR, hits=9)
+    race = session.start(MultiTarget(["a", "b"]))
+    sharp = ThresholdTest(count(), above=-FAR, hits=9)
     found = race.ask(sharp, targets={"a": {}, "b": {}})
     assert (found.value, found.hits) == (True, ("a", "b"))
     with pytest.raises(InvalidParameter):
@@ -283,7 +283,7 @@ def test_sharp_tests_are_raced_by_their_own_target_alone(opened):
 
 def test_a_classification_and_a_boundary_under_a_request_are_told_again(opened):
     session = opened(**ROOM)
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     for call in (Classify(count().by("clinic", CLINICS), epsilon="0.01"), Boundary(even())):
         first = race.ask(call, targets={"a": {}, "b": {"prior": "north"}}, request=call.kind)
         before = spent(session)
@@ -294,7 +294,7 @@ def test_a_classification_and_a_boundary_under_a_request_are_told_again(opened):
 def test_it_is_asked_under_the_exact_filter(opened):
     menu = [Listing(Targeted("0.02"), 1), Listing(Targeted("0.02", "0.3"), 2), Listing(BestOf(2), 3)]
     session = opened(menu=menu, budget=Budget(epsilon=2, delta=1e-6))
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     opening = spent(session).main
     assert opening == hit(session, BestOf(2))
     race.ask(letters("a", "0.02"), targets={"a": {"prior": "b"}, "b": {"target": ["b"], "q": "0.3"}})

@@ -9,7 +9,7 @@ from chary import Algorithm, AlgorithmFailed, Budget, InvalidParameter, NotPrice
 from chary import upcasting as race_repair
 from chary.accounting import BestOf, Targeted
 from chary.amounts import Amount
-from chary.calls import Compute, Race
+from chary.calls import MultiTarget, RunAlgorithm
 from chary.calls import compute as racing
 from chary.session import opening
 from tests.session.kit import spent
@@ -25,14 +25,14 @@ def session(opened, place):
 
 
 def test_opening_costs_the_logarithm_once(session):
-    session.start(Race(["a", "b", "c"]))
+    session.start(MultiTarget(["a", "b", "c"]))
     assert spent(session) == session.spine.filter.price(BestOf(3)).hit
     unit = session.spine.filter.steps
     assert spent(session).main == pytest.approx(math.log(3) * unit)
 
 
 def test_what_is_charged_is_the_least_hit_target_of_mixed_sizes(session):
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     opening = spent(session).main
     counters = {"a": 0, "b": 0}
     script = [(1, 2, "0.01"), (1, 1, "0.02"), (2, 1, "0.005"), (2, 2, "0.01"), (1, 2, "0.02"), (3, 3, "0.01")]
@@ -50,7 +50,7 @@ def test_what_is_charged_is_the_least_hit_target_of_mixed_sizes(session):
 def test_it_goes_on_after_a_restart(opened, tmp_path):
     place = tmp_path / "visits.ledger"
     first = opened(grain="0.02", ledger=place)
-    race = first.start(Race(["a", "b"]))
+    race = first.start(MultiTarget(["a", "b"]))
     race.ask(fixed(1), priors={"a": 2, "b": 1})
     first.close()
     again = opened(grain="0.02", ledger=place)
@@ -71,7 +71,7 @@ def test_calls_at_the_same_time_do_not_count_from_the_same_counters(opened, plac
             race.ask(fixed(1), priors={"a": 2, "b": 1})
 
     session = opened(grain="0.02", ledger=place, on_step=on_step)
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     opening = spent(session)
     runs = []
     counted = Algorithm("counted", lambda rows, source: runs.append(1) or 1, epsilon="0.01")
@@ -88,7 +88,7 @@ def test_calls_at_the_same_time_do_not_count_from_the_same_counters(opened, plac
 @pytest.mark.parametrize("priors", [{"a": 1, "b": 2}, {"a": None, "b": None}])
 def test_a_failed_run_hits_every_target(session, priors):
     """A failure is told, so it is another outcome than None."""
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     before = spent(session)
     with pytest.raises(AlgorithmFailed):
         race.ask(fixed(math.nan), priors=priors)
@@ -97,7 +97,7 @@ def test_a_failed_run_hits_every_target(session, priors):
 
 def test_a_call_too_large_for_a_hit_price_is_paid_in_full(opened):
     session = opened(budget=Budget(epsilon=3, delta=1e-6), grain="0.05")
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     before = spent(session)
     price = session.spine.filter.price(Targeted("0.4"))
     assert not price.free_miss
@@ -121,7 +121,7 @@ def prices(session):
 
 def test_a_call_paid_in_full_leaves_the_counters_alone(opened):
     session = opened(**MIXED)
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     before, (small, large) = spent(session).main, prices(session)
     ask(race, HIT_A_THEN_B_IN_FULL_THEN_B)
     assert spent(session).main - before == large + small
@@ -145,7 +145,7 @@ def before_the_repair(opened, tmp_path, monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(racing, "counted", counted_twice)
             session = opened(**MIXED, ledger=place)
-            race = session.start(Race(list(targets)))
+            race = session.start(MultiTarget(list(targets)))
             ask(race, script)
             session.close()
         return place, race.call
@@ -189,14 +189,17 @@ def test_a_race_in_order_is_left_alone(opened, tmp_path):
     for _ in range(2):
         session = opened(**MIXED, ledger=tmp_path / "visits.ledger")
         if not session.history:
-            ask(session.start(Race(["a", "b", "c"])), [("0.08", "a"), ("0.5", "ab"), ("0.08", "bc"), ("0.08", "c")])
+            ask(
+                session.start(MultiTarget(["a", "b", "c"])),
+                [("0.08", "a"), ("0.5", "ab"), ("0.08", "bc"), ("0.08", "c")],
+            )
         assert [entry.kind for entry in session.history] == ["best_of"] + 4 * ["best_of_call"]
         session.close()
 
 
 def test_a_race_that_was_opened_since_the_states_were_looked_at_is_in_order(opened):
     session = opened(**MIXED)
-    ask(session.start(Race(["a", "b"])), [("0.08", "a")])
+    ask(session.start(MultiTarget(["a", "b"])), [("0.08", "a")])
     spine = session.spine
     assert race_repair._due(spine.ledger, spine.filter, spine.dataset, {}) == {}
 
@@ -236,7 +239,7 @@ def asked_by_an_earlier_version(opened, place, monkeypatch, number):
 
 def test_the_delta_of_an_algorithm_is_paid_hit_or_miss(opened):
     session = opened(grain="0.02", approximate_delta="5e-7")
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     algorithm = Algorithm("rough", lambda rows, source: 1, epsilon="0.01", delta="1e-9")
     price = session.spine.filter.price(Targeted("0.01", None, "1e-9"))
     before = spent(session)
@@ -249,19 +252,19 @@ def test_the_delta_of_an_algorithm_is_paid_hit_or_miss(opened):
 @pytest.mark.parametrize("targets", [[], ["a"], ["a", "a"], ["a", ""], ["a", 3]])
 def test_at_least_two_named_targets(session, targets):
     with pytest.raises(InvalidParameter):
-        session.start(Race(targets))
+        session.start(MultiTarget(targets))
 
 
 @pytest.mark.parametrize("priors", [{}, {"a": 1}, {"a": 1, "b": 1, "c": 1}, {"a": 1, "c": 1}])
 def test_a_prior_for_each_target(session, priors):
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     with pytest.raises(InvalidParameter):
         race.ask(fixed(1), priors=priors)
     assert len(session.history) == 1
 
 
 def test_an_unknown_opening(session):
-    session.ask(Compute(fixed(1)))
+    session.ask(RunAlgorithm(fixed(1)))
     for number in (1, session.history[0].call, 99, "x"):
         with pytest.raises(NotWithheld):
             session.resume(number)
@@ -271,7 +274,7 @@ def test_an_unknown_opening(session):
 def test_other_filters_have_no_price_for_it(opened, options):
     session = opened(**options)
     with pytest.raises(NotPriced):
-        session.start(Race(["a", "b"]))
+        session.start(MultiTarget(["a", "b"]))
     assert spent(session) == Amount(0)
 
 
@@ -282,7 +285,7 @@ def test_an_interrupted_opening_holds_nothing(opened):
 
     session = opened(grain="0.02", on_step=stop)
     with pytest.raises(KeyboardInterrupt):
-        session.start(Race(["a", "b"]))
+        session.start(MultiTarget(["a", "b"]))
     number = session.history[0].call
     with pytest.raises(NotWithheld):
         session.resume(number).ask(fixed(1), priors={"a": 1, "b": 1})

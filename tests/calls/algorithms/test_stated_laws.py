@@ -6,7 +6,7 @@ import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, count
 from chary.accounting import BestOf, StatedLaws, Targeted
-from chary.calls import Compute, PublishIf, Race, Test, When
+from chary.calls import MultiTarget, PublishIf, RunAlgorithm, ThresholdTest, When
 from tests.session.kit import spent
 
 THIRD = [Fraction(1, 3)] * 3
@@ -25,7 +25,7 @@ def price(session, call):
 def test_a_target_is_paid_by_its_laws(opened):
     session = opened(grain="0.02")
     for outcome, free in (("a", True), ("b", False)):
-        call = Compute(stated(outcome=outcome), target=["b"], q="0.3")
+        call = RunAlgorithm(stated(outcome=outcome), target=["b"], q="0.3")
         assert call.bind(session.spine).event == StatedLaws.of([(THIRD, NEAR)], [False, True, False])
         before, known = spent(session), price(session, call)
         session.ask(call)
@@ -37,13 +37,13 @@ def test_a_release_and_a_held_outcome_are_paid_by_the_epsilon(opened):
     session = opened(grain="0.02")
     plain = Algorithm("stated", lambda rows, source: "a", "0.05", outcomes=OUTCOMES)
     when = When("c", lambda outcome: outcome == "c")
-    for make in (Compute, lambda algorithm: PublishIf(algorithm, when=when)):
+    for make in (RunAlgorithm, lambda algorithm: PublishIf(algorithm, when=when)):
         assert price(session, make(stated())) == price(session, make(plain))
 
 
 def test_its_delta_is_paid_hit_or_miss(opened):
     session = opened(grain="0.02", approximate_delta="1e-7")
-    session.ask(Compute(stated(delta="1e-9"), prior="a"))
+    session.ask(RunAlgorithm(stated(delta="1e-9"), prior="a"))
     assert spent(session).delta == 10**9
 
 
@@ -64,7 +64,7 @@ def test_laws_that_are_none_are_refused(options):
 def test_it_is_asked_under_an_exact_menu_beside_a_race(opened):
     own = StatedLaws.of([(THIRD, NEAR)], [False, True, False])
     session = opened(menu=[Targeted("0.02"), own, BestOf(2)], budget=Budget(epsilon=2, delta=1e-6))
-    race = session.start(Race(["x", "y"]))
+    race = session.start(MultiTarget(["x", "y"]))
     before = spent(session).main
     assert before == session.spine.filter.price(BestOf(2)).hit.main > 0
     near = Algorithm("near", lambda rows, source: 1, epsilon="0.02")
@@ -73,21 +73,21 @@ def test_it_is_asked_under_an_exact_menu_beside_a_race(opened):
     race.ask(near, priors={"x": 2, "y": 1})
     assert spent(session).main - before == session.spine.filter.price(Targeted("0.02")).hit.main
     before = spent(session).main
-    session.ask(Compute(stated(outcome="b"), target=["b"], q="0.3"))
+    session.ask(RunAlgorithm(stated(outcome="b"), target=["b"], q="0.3"))
     assert spent(session).main - before == session.spine.filter.price(own).hit.main
-    session.ask(Test(count(), above=-(10**9), epsilon="0.01"))
+    session.ask(ThresholdTest(count(), above=-(10**9), epsilon="0.01"))
 
 
 @pytest.mark.parametrize("way", [{"target": ["b"]}, {"hit": When("b", lambda outcome: outcome == "b")}])
 def test_laws_make_a_q_needless(opened, way):
     """Alone and in a race; without laws a target that leaves several outcomes free needs its q."""
     session, own = opened(grain="0.02"), StatedLaws.of([(THIRD, NEAR)], [False, True, False])
-    assert Compute(stated(), **way).bind(session.spine).event == own
-    race = session.start(Race(["x", "y"]))
-    asked = race._kept.question(Compute(stated(), prior="a"), targets={"x": way, "y": way})
+    assert RunAlgorithm(stated(), **way).bind(session.spine).event == own
+    race = session.start(MultiTarget(["x", "y"]))
+    asked = race._kept.question(RunAlgorithm(stated(), prior="a"), targets={"x": way, "y": way})
     assert {aim.event for aim in asked.aims.values()} == {own}
     with pytest.raises(InvalidParameter, match="needs its q="):
-        Compute(Algorithm("plain", lambda rows, source: "a", "0.05", outcomes=OUTCOMES), **way).bind(session.spine)
+        RunAlgorithm(Algorithm("plain", lambda rows, source: "a", "0.05", outcomes=OUTCOMES), **way).bind(session.spine)
 
 
 def test_a_q_above_what_the_laws_allow_is_refused(opened):
@@ -96,7 +96,7 @@ def test_a_q_above_what_the_laws_allow_is_refused(opened):
     own = StatedLaws.of([(THIRD, NEAR)], [False, True, False])
     assert own.most_q == Fraction(33, 100) / (1 - Fraction(1, 3) - Fraction(33, 100))
     for q, fits in ((own.most_q, True), (own.most_q + Fraction(1, 10**6), False)):
-        call = Compute(stated(), target=["b"], q=q)
+        call = RunAlgorithm(stated(), target=["b"], q=q)
         if fits:
             assert call.bind(session.spine).event == own
         else:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, NotPriced, count, total
-from chary.calls import Track
+from chary.calls import OnChange
 from chary.core.plan import Touched
 from chary.noise import Seeded
 from tests.session.kit import PAID, spent, visits
@@ -14,7 +14,7 @@ FINE = Budget(epsilon=10**4, delta=1e-6)
 
 
 def test_only_a_change_is_charged_also_after_a_restart(opened, tmp_path):
-    place, tracked = tmp_path / "visits.ledger", Track(count(), step=30, hits=10)
+    place, tracked = tmp_path / "visits.ledger", OnChange(count(), step=30, hits=10)
     first = opened(budget=FINE, ledger=place)
     told = first.ask(tracked)
     assert (told.changed, abs(told.value - 51) <= told.error_bar) == (True, True)
@@ -31,7 +31,7 @@ def test_only_a_change_is_charged_also_after_a_restart(opened, tmp_path):
 
 
 def test_the_first_answer_costs_its_value_and_a_change_the_price_of_a_hit(opened):
-    session, tracked = opened(budget=DELTA), Track(count(), step=1, price="0.02", value="0.3")
+    session, tracked = opened(budget=DELTA), OnChange(count(), step=1, price="0.02", value="0.3")
     first = session.quote(tracked)
     assert first.price_if_hit == first.price_if_miss == pytest.approx(0.3 * 0.02, rel=1e-9)
     assert session.ask(tracked).charged.share == pytest.approx(first.price_if_hit)
@@ -47,7 +47,7 @@ def drawn(session, call, prior, values, times):
 
 
 def test_the_law_of_a_change_is_that_of_the_table_on_both_sides(opened):
-    session, tracked = opened(budget=DELTA), Track(count(), step=200, hits=20, tests=100)
+    session, tracked = opened(budget=DELTA), OnChange(count(), step=200, hits=20, tests=100)
     table = tracked._after(session.spine, 1000).sampler.table
     for value, answers in zip(
         (700, 860, 1000, 1140, 1300), drawn(session, tracked, 1000, (700, 860, 1000, 1140, 1300), 3000), strict=True
@@ -59,7 +59,7 @@ def test_the_law_of_a_change_is_that_of_the_table_on_both_sides(opened):
 
 
 def test_a_new_value_is_unbiased_however_near_the_change_was(opened):
-    session, tracked = opened(budget=DELTA), Track(count(), step=200, hits=20)
+    session, tracked = opened(budget=DELTA), OnChange(count(), step=200, hits=20)
     (answers,) = drawn(session, tracked, 1000, (1200,), 4000)
     noisy = np.array([answer["value"] for answer in answers if answer["hit"]])
     sigma = float(tracked._after(session.spine, 1000).noise.sigma_squared) ** 0.5
@@ -69,7 +69,7 @@ def test_a_new_value_is_unbiased_however_near_the_change_was(opened):
 
 def test_an_answer_that_stays_covers_the_truth_nearly_always(opened):
     """Just outside of its interval a change is told but for at most 2.5 in 100; just inside it is not so sure."""
-    session, tracked = opened(budget=DELTA), Track(count(), step=200, hits=20)
+    session, tracked = opened(budget=DELTA), OnChange(count(), step=200, hits=20)
     bound = tracked._after(session.spine, 1000)
     low, high = bound.present({"value": 1000, "hit": False}, 1).interval
     table = bound.sampler.table
@@ -80,7 +80,7 @@ def test_an_answer_that_stays_covers_the_truth_nearly_always(opened):
 def test_totals_are_tracked_on_their_grid(opened):
     session = opened(budget=FINE)
     question = total("cost", bounds=(0, 100), grid="0.25", rows_per_unit=1)
-    tracked = Track(question, step=900, hits=10)
+    tracked = OnChange(question, step=900, hits=10)
     told = session.ask(tracked)
     assert told.value * 4 % 1 == 0
     assert abs(told.value - session.release(question, epsilon=3000).value) <= 6 * told.error_bar
@@ -100,10 +100,10 @@ def test_totals_are_tracked_on_their_grid(opened):
 )
 def test_what_says_nothing_or_too_much_is_refused(options, told):
     with pytest.raises(InvalidParameter, match=told):
-        Track(**options)
+        OnChange(**options)
 
 
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=1)}, {"filter": "exact", "grain": "0.05"}])
 def test_other_filters_name_the_alternative(opened, options):
     with pytest.raises(NotPriced, match="ask with epsilon="):
-        opened(**({"budget": DELTA} | options)).ask(Track(count(), step=5, hits=5))
+        opened(**({"budget": DELTA} | options)).ask(OnChange(count(), step=5, hits=5))

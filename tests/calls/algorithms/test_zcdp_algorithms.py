@@ -6,7 +6,7 @@ import chary
 from chary import Algorithm, Budget, InvalidParameter, NotPriced, RequestConflict, count
 from chary.accounting import Approximate, Pure, ZeroConcentrated
 from chary.amounts import Amount
-from chary.calls import Compute, Race, Schedule, Select, Top, Track, Twice
+from chary.calls import MultiTarget, OnChange, Rerun, RunAlgorithm, Select, TopK, Twice
 from chary.growth import AlgorithmBox
 from tests.session.kit import USUAL, spent, visits
 
@@ -28,7 +28,7 @@ def test_calls_are_charged_like_as_much_noise_of_that_rho(session, calls):
     """Also in the session's books of plain composition, and with no delta set aside."""
     price = session.spine.filter.price
     for _ in range(calls):
-        assert session.ask(Compute(told())).value == 7
+        assert session.ask(RunAlgorithm(told())).value == 7
     assert spent(session) == Amount(calls * price(ZeroConcentrated("0.001")).hit.main, 0)
     at_once = price(ZeroConcentrated(calls * 0.001)).hit.main
     assert 0 <= spent(session).main - at_once <= calls
@@ -42,7 +42,7 @@ def test_the_native_charge_is_far_below_that_of_its_epsilon_and_delta():
     shares = []
     for sizes in ({"rho": "0.001"}, {"epsilon": "0.24", "delta": "5e-7"}):
         with chary.open(visits(), budget=USUAL, **given) as opened:
-            opened.ask(Compute(Algorithm("told", lambda rows, source: 7, **sizes)))
+            opened.ask(RunAlgorithm(Algorithm("told", lambda rows, source: 7, **sizes)))
             shares.append(opened.spent.share)
     assert shares[0] < 0.6 * shares[1]
 
@@ -77,12 +77,12 @@ def test_what_is_no_size_is_refused(sizes):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda s: s.ask(Compute(told(), prior=7)),
-        lambda s: s.ask(Compute(told(outcomes=[6, 7]), target=[7])),
-        lambda s: s.ask(Compute(told(outcomes=[5, 6, 7]), target=[7], q="0.5")),
+        lambda s: s.ask(RunAlgorithm(told(), prior=7)),
+        lambda s: s.ask(RunAlgorithm(told(outcomes=[6, 7]), target=[7])),
+        lambda s: s.ask(RunAlgorithm(told(outcomes=[5, 6, 7]), target=[7], q="0.5")),
         lambda s: s.ask(Twice(told())),
-        lambda s: s.ask(Track(told())),
-        lambda s: s.ask(Top([told()], k=1)),
+        lambda s: s.ask(OnChange(told())),
+        lambda s: s.ask(TopK([told()], k=1)),
         lambda s: s.ask(Select([told()], above=1)),
     ],
 )
@@ -93,36 +93,36 @@ def test_a_rho_has_no_target(session, ask):
 
 
 def test_a_race_refuses_a_rho(session):
-    race = session.start(Race(["a", "b"]))
+    race = session.start(MultiTarget(["a", "b"]))
     with pytest.raises(InvalidParameter, match="rho"):
         race.ask(told(), priors={"a": 1, "b": 2})
     assert len(session.history) == 1
 
 
 def test_a_target_of_every_outcome_is_paid_like_none(session):
-    session.ask(Compute(told(outcomes=[7]), target=[7]))
+    session.ask(RunAlgorithm(told(outcomes=[7]), target=[7]))
     assert spent(session) == session.spine.filter.price(ZeroConcentrated("0.001")).hit
 
 
 def test_a_rho_needs_a_delta():
     with chary.open(visits(), **REPLACED, budget=Budget(epsilon=1), ledger=":memory:") as opened:
         with pytest.raises(NotPriced):
-            opened.ask(Compute(told()))
+            opened.ask(RunAlgorithm(told()))
         assert opened.history == []
 
 
 def test_another_rho_is_another_question(session):
-    session.ask(Compute(told()), request="monday")
-    assert session.ask(Compute(told()), request="monday").value == 7
+    session.ask(RunAlgorithm(told()), request="monday")
+    assert session.ask(RunAlgorithm(told()), request="monday").value == 7
     assert len(session.history) == 1
     with pytest.raises(RequestConflict):
-        session.ask(Compute(told("0.002")), request="monday")
+        session.ask(RunAlgorithm(told("0.002")), request="monday")
 
 
 def test_a_failing_run_is_charged(session):
     broken = Algorithm("broken", lambda rows, source: 1 // 0, rho="0.001")
     with pytest.raises(chary.AlgorithmFailed):
-        session.ask(Compute(broken))
+        session.ask(RunAlgorithm(broken))
     assert spent(session) == session.spine.filter.price(ZeroConcentrated("0.001")).hit
 
 
@@ -130,8 +130,8 @@ def test_a_schedule_by_rho_takes_an_algorithm_of_the_right_rho(session):
     def box(share):
         return AlgorithmBox(lambda epsilon: told(share * epsilon**2), law=(1, 2))
 
-    schedule = session.start(Schedule(box(chary.numbers.exact("0.5", "share")), rho="0.001", beta="0.05"))
+    schedule = session.start(Rerun(box(chary.numbers.exact("0.5", "share")), rho="0.001", beta="0.05"))
     assert schedule.ask().answer.value == 7
     for share, total in ((chary.numbers.exact("0.501", "share"), {"rho": "0.001"}), (1, {"epsilon": "0.01"})):
         with pytest.raises(InvalidParameter, match="not epsilon-DP"):
-            session.start(Schedule(box(share), beta="0.05", **total))
+            session.start(Rerun(box(share), beta="0.05", **total))

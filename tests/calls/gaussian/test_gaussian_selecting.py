@@ -23,7 +23,7 @@ from chary.accounting import (
 )
 from chary.accounting.gaussian_runs import RunHit, RunOpening
 from chary.amounts import MAIN_STEPS, Amount
-from chary.calls import AboveThreshold, NoisyMax
+from chary.calls import GaussianAboveThreshold, NoisyMax
 from chary.calls import gaussian_runs as gaussian_steps
 from chary.calls import gaussian_runs as threshold_runs
 from chary.calls.choices import Gaps
@@ -222,28 +222,28 @@ def test_a_wrong_maximum_charges_nothing(pure, wrong):
 def test_without_noise_a_run_ends_at_the_first_value_above(opened, place):
     session = opened(budget=NO_NOISE, ledger=place)
     terms = TERMS | {"threshold": 40, "threshold_noise": "0.5"}
-    with session.start(AboveThreshold(**terms)) as run:
+    with session.start(GaussianAboveThreshold(**terms)) as run:
         assert run.ask(count("age < 0")).value is False
         assert (run.state.steps, run.state.told) == (1, "running")
         assert run.ask(count()).value is True
         assert (run.state.steps, run.state.told) == (2, "halted at step 2")
         with pytest.raises(NotWithheld, match="halted at step 2"):
             run.ask(count())
-    with session.start(AboveThreshold(**(terms | {"threshold": 45, "high": 30}))) as run:
+    with session.start(GaussianAboveThreshold(**(terms | {"threshold": 45, "high": 30}))) as run:
         assert run.ask(count()).value is False
-    with session.start(AboveThreshold(**(terms | {"threshold": -20, "low": -10}))) as run:
+    with session.start(GaussianAboveThreshold(**(terms | {"threshold": -20, "low": -10}))) as run:
         assert run.ask(count("age < 0")).value is True
 
 
 def test_a_run_tells_that_it_clips(pure):
-    run = pure().start(AboveThreshold(**TERMS))
+    run = pure().start(GaussianAboveThreshold(**TERMS))
     assert "clipped_to=(0.0, 100.0)" in repr(run.state)
     assert run.state.clipped_to == (0.0, 100.0)
 
 
 def test_opening_is_free_and_the_answers_cost_their_loss(pure, scripted):
     session = pure()
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     assert (spent(session).main, run.state.loss, run.state.steps) == (0, 0.0, 0)
     halted, running = losses(64)
     scripted += [False] * 5 + [True]
@@ -266,7 +266,7 @@ def test_a_budget_for_so_many_steps_stops_exactly_there(pure, scripted, steps):
     touched = []
     session = pure(Fraction(worst(steps, terms=FAR)) + Fraction(1, 10**12), on_step=touched.append)
     assert worst(steps + 1, terms=FAR) > worst(steps, terms=FAR) + 1e-9
-    run = session.start(AboveThreshold(**FAR))
+    run = session.start(GaussianAboveThreshold(**FAR))
     scripted += [False] * (steps + 1)
     for _ in range(steps):
         assert run.state.told == "running"
@@ -284,7 +284,7 @@ def test_a_budget_for_so_many_steps_stops_exactly_there(pure, scripted, steps):
 def test_a_stopped_run_goes_on_when_there_is_room_again(pure, scripted):
     session = pure()
     session.set_share("analyst", 0)
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     scripted += [False, False]
     with pytest.raises(BudgetExceeded):
         run.ask(count())
@@ -304,7 +304,7 @@ def test_no_answers_of_neighbours_are_further_apart_than_what_was_charged(pure, 
     gaps = np.abs(laws[0] - laws[1])
     for transcript in range(4):
         session = pure(100)
-        run = session.start(AboveThreshold(**TERMS))
+        run = session.start(GaussianAboveThreshold(**TERMS))
         scripted[:] = [False] * transcript + [True]
         for _ in range(min(3, transcript + 1)):
             run.ask(count())
@@ -315,7 +315,7 @@ def test_no_answers_of_neighbours_are_further_apart_than_what_was_charged(pure, 
 @pytest.mark.parametrize("grid", ["0.5", 1, 2])
 def test_a_test_is_priced_for_what_moves_in_the_units_of_the_query(pure, scripted, grid):
     session = pure(100)
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     scripted.append(False)
     run.ask(total("cost", bounds=(0, 4), grid=grid, rows_per_unit=1))
     assert run.state.loss == losses(64, 4)[1][0]
@@ -323,7 +323,7 @@ def test_a_test_is_priced_for_what_moves_in_the_units_of_the_query(pure, scripte
 
 
 def test_many_keys_at_once_are_priced_to_the_last(pure, scripted):
-    run = pure(100).start(AboveThreshold(**FAR))
+    run = pure(100).start(GaussianAboveThreshold(**FAR))
     scripted += [False] * 100
     assert run.ask(count().by("age", range(100))).tested == 100
     assert run.state.loss == pytest.approx(losses(128, terms=FAR)[1][99], rel=1e-9)
@@ -338,7 +338,7 @@ def test_bits_of_the_threshold_that_a_test_has_drawn_are_kept(pure, monkeypatch)
         lambda self, value, held, source: met.append(held) or (False, Deviate(held.floor << 1, held.bits + 1)),
     )
     session = pure(100)
-    run = session.start(AboveThreshold(**FAR))
+    run = session.start(GaussianAboveThreshold(**FAR))
     run.ask(BY_CLINIC)
     run.ask(count())
     assert met == [Deviate(met[0].floor << more, met[0].bits + more) for more in range(4)]
@@ -347,8 +347,8 @@ def test_bits_of_the_threshold_that_a_test_has_drawn_are_kept(pure, monkeypatch)
 
 def test_other_calls_in_between_change_nothing(pure, scripted):
     session, other = pure(), pure()
-    run, alone = session.start(AboveThreshold(**TERMS)), other.start(AboveThreshold(**TERMS))
-    second = session.start(AboveThreshold(**TERMS))
+    run, alone = session.start(GaussianAboveThreshold(**TERMS)), other.start(GaussianAboveThreshold(**TERMS))
+    second = session.start(GaussianAboveThreshold(**TERMS))
     scripted += [False] * 9
     for _ in range(3):
         run.ask(count())
@@ -362,7 +362,7 @@ def test_other_calls_in_between_change_nothing(pure, scripted):
 @pytest.mark.parametrize("budget", [Budget(epsilon=50, delta=1e-6), Budget(epsilon=50)])
 def test_filters_price_the_loss_as_known_afterwards(opened, scripted, budget):
     session = opened(budget=budget)
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     scripted += [False, True]
     prices = []
     for _ in range(2):
@@ -377,13 +377,13 @@ def test_filters_price_the_loss_as_known_afterwards(opened, scripted, budget):
 def test_the_exact_filter_opens_no_run(opened, menu):
     session = opened(filter="exact", **menu)
     with pytest.raises(NotPriced):
-        session.start(AboveThreshold(**TERMS))
+        session.start(GaussianAboveThreshold(**TERMS))
     assert session.history == []
 
 
 def test_the_largest_sensitivity_asked_so_far_prices_the_whole_run(pure, scripted):
     session = pure(100)
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     scripted += [False] * 3
     costs = total("cost", bounds=(0, 3), rows_per_unit=1)
     run.ask(count())
@@ -396,7 +396,7 @@ def test_the_largest_sensitivity_asked_so_far_prices_the_whole_run(pure, scripte
 
 def test_a_declared_sensitivity_is_a_limit(pure, scripted):
     session = pure(100)
-    run = session.start(AboveThreshold(**TERMS, sensitivity=2))
+    run = session.start(GaussianAboveThreshold(**TERMS, sensitivity=2))
     scripted += [False]
     run.ask(count())
     assert run.state.loss == losses(64, 2)[1][0]
@@ -407,7 +407,7 @@ def test_a_declared_sensitivity_is_a_limit(pure, scripted):
 
 def test_no_value_moves_further_than_the_bounds(pure, scripted):
     session = pure(10**4)
-    run = session.start(AboveThreshold(**(TERMS | {"high": 5})))
+    run = session.start(GaussianAboveThreshold(**(TERMS | {"high": 5})))
     scripted += [False]
     run.ask(total("cost", bounds=(0, 1000), rows_per_unit=1))
     assert run.state.loss == losses(64, 5, TERMS | {"high": 5})[1][0]
@@ -417,7 +417,7 @@ def test_replaced_units_move_a_sum_further(opened, scripted):
     found = []
     for relation in ("add/remove", "replace"):
         session = opened(budget=Budget(epsilon=100), relation=relation)
-        run = session.start(AboveThreshold(**(TERMS | {"low": -50})))
+        run = session.start(GaussianAboveThreshold(**(TERMS | {"low": -50})))
         scripted += [False]
         run.ask(total("cost", bounds=(-3, 3), rows_per_unit=1))
         found.append(run.state.loss)
@@ -430,7 +430,7 @@ def test_a_watch_is_the_same_as_its_tests_one_by_one(opened):
     found = []
     for seed in range(8):
         one, all_ = (opened(budget=budget, unsafe_noise=Seeded(seed)) for _ in range(2))
-        run, watched = one.start(AboveThreshold(**terms)), all_.start(AboveThreshold(**terms))
+        run, watched = one.start(GaussianAboveThreshold(**terms)), all_.start(GaussianAboveThreshold(**terms))
         single = [
             run.ask(count(f"clinic = '{clinic}'")) for clinic in CLINICS if not run.state.told.startswith("halted")
         ]
@@ -449,7 +449,7 @@ def test_a_watch_is_the_same_as_its_tests_one_by_one(opened):
 
 def test_a_watch_tests_as_many_keys_as_can_be_paid_for(pure, scripted):
     session = pure(Fraction(worst(2, terms=FAR)) + Fraction(1, 10**12))
-    run = session.start(AboveThreshold(**FAR))
+    run = session.start(GaussianAboveThreshold(**FAR))
     scripted += [False] * 3
     found = run.ask(BY_CLINIC)
     assert (found.key, found.tested, found.untested) == (None, 2, (("east",),))
@@ -468,7 +468,7 @@ def test_a_watch_whose_room_is_taken_meanwhile_tests_fewer_keys(opened, scripted
     armed = []
     session = opened(budget=Budget(epsilon=Fraction(worst(1, terms=FAR)) + Fraction(201, 1000)), on_step=rush)
     assert worst(3, terms=FAR) < worst(1, terms=FAR) + 0.2 < worst(2, terms=FAR) + 0.2
-    run = session.start(AboveThreshold(**FAR))
+    run = session.start(GaussianAboveThreshold(**FAR))
     scripted += [False] * 3
     armed.append(1)
     assert run.ask(BY_CLINIC).tested == 1
@@ -478,7 +478,7 @@ def test_a_watch_whose_room_is_taken_meanwhile_tests_fewer_keys(opened, scripted
 def test_a_series_is_watched_day_by_day():
     rows = pd.DataFrame({"cnt": [5, 3, 900, 70]})
     with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
-        run = session.start(AboveThreshold(threshold=500, threshold_noise=1, low=0, high=1000))
+        run = session.start(GaussianAboveThreshold(threshold=500, threshold_noise=1, low=0, high=1000))
         found = run.ask(session.series(), request="days")
         assert (found.key, found.tested, run.state.told) == ((2,), 3, "halted at step 3")
         assert run.ask(session.series(), request="days") == found
@@ -487,7 +487,7 @@ def test_a_series_is_watched_day_by_day():
 def test_an_empty_series_has_nothing_to_watch():
     rows = pd.DataFrame({"cnt": pd.Series([], dtype="int64")})
     with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
-        run = session.start(AboveThreshold(**TERMS))
+        run = session.start(GaussianAboveThreshold(**TERMS))
         with pytest.raises(InvalidQuery):
             run.ask(session.series())
 
@@ -495,10 +495,10 @@ def test_an_empty_series_has_nothing_to_watch():
 def test_a_run_survives_a_restart(opened, tmp_path, scripted):
     place, budget = tmp_path / "visits.ledger", Budget(epsilon=1)
     first = opened(ledger=place, budget=budget)
-    run = first.start(AboveThreshold(**TERMS), request="one")
-    assert first.start(AboveThreshold(**TERMS), request="one").call == run.call
+    run = first.start(GaussianAboveThreshold(**TERMS), request="one")
+    assert first.start(GaussianAboveThreshold(**TERMS), request="one").call == run.call
     with pytest.raises(RequestConflict):
-        first.start(AboveThreshold(**FAR), request="one")
+        first.start(GaussianAboveThreshold(**FAR), request="one")
     scripted += [False, False, True]
     assert run.ask(count(), request="first").value is False
     held, loss = first.spine.ledger.secret(run.call), run.state.loss
@@ -528,7 +528,7 @@ def test_the_noise_of_the_threshold_is_drawn_once(opened, monkeypatch):
 
     monkeypatch.setattr(GaussianThreshold, "step", spy)
     session = opened(budget=Budget(epsilon=50), unsafe_noise=Seeded(1))
-    run = session.start(AboveThreshold(**FAR))
+    run = session.start(GaussianAboveThreshold(**FAR))
     for _ in range(4):
         assert run.ask(count()).value is False
     assert len({held.floor >> held.bits - 31 for held in seen}) == 1
@@ -537,7 +537,7 @@ def test_the_noise_of_the_threshold_is_drawn_once(opened, monkeypatch):
 
 def test_a_halted_run_forgets_its_threshold(pure, scripted):
     session = pure()
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     scripted += [True]
     run.ask(count())
     assert RunState.load(session.spine.ledger.secret(run.call)).held == Deviate(0, 0)
@@ -546,7 +546,7 @@ def test_a_halted_run_forgets_its_threshold(pure, scripted):
 def test_a_run_that_was_left_is_opened_again_by_its_number(pure, scripted):
     session = pure()
     scripted += [False]
-    with session.start(AboveThreshold(**TERMS)) as run:
+    with session.start(GaussianAboveThreshold(**TERMS)) as run:
         pass
     with pytest.raises(InvalidParameter, match=rf"session\.resume\({run.call}\)"):
         run.ask(count())
@@ -560,7 +560,7 @@ def test_an_interrupted_step_stays_charged_and_the_run_goes_on(opened, scripted)
 
     armed = []
     session = opened(budget=Budget(epsilon=1), on_step=stop)
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     scripted += [True, False]
     armed.append(1)
     with pytest.raises(KeyboardInterrupt):
@@ -578,7 +578,7 @@ def test_an_interrupted_opening_is_no_run(opened):
 
     session = opened(on_step=stop)
     with pytest.raises(KeyboardInterrupt):
-        session.start(AboveThreshold(**TERMS))
+        session.start(GaussianAboveThreshold(**TERMS))
     with pytest.raises(NotWithheld, match="interrupted"):
         session.resume(session.history[0].call).ask(count())
 
@@ -586,7 +586,7 @@ def test_an_interrupted_opening_is_no_run(opened):
 def test_threads_take_turns(opened, monkeypatch):
     monkeypatch.setattr(GaussianThreshold, "step", lambda self, value, held, source: (False, held))
     session = opened(budget=Budget(epsilon=50))
-    run = session.start(AboveThreshold(**FAR))
+    run = session.start(GaussianAboveThreshold(**FAR))
 
     def ask(_):
         try:
@@ -612,7 +612,7 @@ def test_an_outcome_on_a_state_that_moved_is_thrown_away(opened, scripted):
 
     armed = []
     session = opened(budget=Budget(epsilon=1), on_step=overtake)
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     other = session.resume(run.call)
     scripted += [False, True, False]
     armed.append(1)
@@ -643,7 +643,7 @@ def test_an_outcome_on_a_state_that_moved_is_thrown_away(opened, scripted):
 def test_wrong_terms_open_nothing(pure, wrong):
     session = pure()
     with pytest.raises(InvalidParameter):
-        session.start(AboveThreshold(**(TERMS | wrong)))
+        session.start(GaussianAboveThreshold(**(TERMS | wrong)))
     assert session.history == []
 
 
@@ -657,7 +657,7 @@ def test_what_opened_no_run_is_none(pure):
 
 def test_a_wrong_question_touches_nothing(pure):
     session = pure()
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     wrong = [
         lambda: run.ask("age > 3"),
         lambda: run.ask(mean("cost", bounds=(0, 9), rows_per_unit=1)),
@@ -673,7 +673,7 @@ def test_a_wrong_question_touches_nothing(pure):
 def test_the_noisy_threshold_is_never_shown(pure, monkeypatch):
     monkeypatch.setattr(threshold_runs, "deviate", lambda source: Deviate(SENTINEL, 36))
     session = pure(50, unsafe_noise=Seeded(1))
-    run = session.start(AboveThreshold(**TERMS))
+    run = session.start(GaussianAboveThreshold(**TERMS))
     shown = [
         run,
         run.ask(count()),
@@ -705,13 +705,13 @@ DECLARED = TERMS | {"sensitivity": 1}
 
 def parts(session, terms=DECLARED):
     """What the opening and the hit of a run cost there."""
-    noise = AboveThreshold(**terms).terms.noise
+    noise = GaussianAboveThreshold(**terms).terms.noise
     return [session.spine.filter.price(event(noise)).hit.main for event in (RunOpening, RunHit)]
 
 
 def test_under_a_delta_a_declared_run_pays_its_opening_and_its_hit(opened, scripted):
     session = opened()
-    run = session.start(AboveThreshold(**DECLARED))
+    run = session.start(GaussianAboveThreshold(**DECLARED))
     opening, hit = parts(session)
     assert spent(session).main == opening > 0
     scripted += [False] * 250 + [True]
@@ -726,7 +726,7 @@ def test_under_a_delta_a_declared_run_pays_its_opening_and_its_hit(opened, scrip
 
 def test_by_losses_the_same_run_costs_more_than_twice_as_much(opened, scripted):
     session, other = opened(), opened(budget=Budget(epsilon=50, delta=1e-6))
-    by_losses = other.start(AboveThreshold(**DECLARED, charged="losses"))
+    by_losses = other.start(GaussianAboveThreshold(**DECLARED, charged="losses"))
     assert spent(other).main == 0
     scripted += [False] * 9 + [True]
     for _ in range(10):
@@ -738,7 +738,7 @@ def test_by_losses_the_same_run_costs_more_than_twice_as_much(opened, scripted):
 
 def test_a_run_by_hits_stops_where_no_hit_fits(opened, scripted):
     session = opened()
-    run = session.start(AboveThreshold(**DECLARED))
+    run = session.start(GaussianAboveThreshold(**DECLARED))
     session.set_share("analyst", session.spent.share + 1e-9)
     assert "cannot pay for step 1" in run.state.told
     with pytest.raises(BudgetExceeded):
@@ -751,9 +751,9 @@ def test_a_run_by_hits_stops_where_no_hit_fits(opened, scripted):
 def test_what_a_run_is_charged_by_is_kept(opened, tmp_path, scripted):
     place = tmp_path / "visits.ledger"
     first = opened(ledger=place)
-    run = first.start(AboveThreshold(**DECLARED), request="run")
+    run = first.start(GaussianAboveThreshold(**DECLARED), request="run")
     paid = spent(first)
-    assert first.start(AboveThreshold(**DECLARED), request="run").call == run.call
+    assert first.start(GaussianAboveThreshold(**DECLARED), request="run").call == run.call
     first.close()
     again = opened(ledger=place)
     scripted += [False]
@@ -763,33 +763,33 @@ def test_what_a_run_is_charged_by_is_kept(opened, tmp_path, scripted):
 
 def test_a_request_from_before_there_were_hits_finds_its_run(opened):
     session = opened()
-    run = session.start(AboveThreshold(**DECLARED, charged="losses"), request="run")
+    run = session.start(GaussianAboveThreshold(**DECLARED, charged="losses"), request="run")
     assert "charged" not in session.spine.ledger.call(run.call).body
-    assert session.start(AboveThreshold(**DECLARED), request="run").call == run.call
+    assert session.start(GaussianAboveThreshold(**DECLARED), request="run").call == run.call
     with pytest.raises(RequestConflict):
-        session.start(AboveThreshold(**DECLARED, charged="hits"), request="run")
+        session.start(GaussianAboveThreshold(**DECLARED, charged="hits"), request="run")
     with pytest.raises(RequestConflict):
-        session.start(AboveThreshold(**(DECLARED | {"low": -1})), request="run")
+        session.start(GaussianAboveThreshold(**(DECLARED | {"low": -1})), request="run")
 
 
 def test_losses_are_charged_where_they_are_cheaper_or_hits_have_no_price(opened, pure):
     rough = DECLARED | {"threshold_noise": 1, "threshold": 200, "query_noise": 1}
     session = opened(budget=Budget(epsilon=9, delta=1e-6))
-    session.start(AboveThreshold(**rough))
+    session.start(GaussianAboveThreshold(**rough))
     assert spent(session).main == 0
     with pytest.raises(NotPriced, match="more noise"):
-        session.start(AboveThreshold(**rough, charged="hits"))
+        session.start(GaussianAboveThreshold(**rough, charged="hits"))
     with pytest.raises(NotPriced, match="with a delta"):
-        pure().start(AboveThreshold(**DECLARED, charged="hits"))
+        pure().start(GaussianAboveThreshold(**DECLARED, charged="hits"))
     assert spent(pure()).main == 0
     with pytest.raises(InvalidParameter, match="sensitivity"):
-        AboveThreshold(**TERMS, charged="hits")
+        GaussianAboveThreshold(**TERMS, charged="hits")
 
 
 def test_a_run_by_hits_refuses_what_it_was_not_priced_for_with_nothing_touched(opened):
     touched = []
     session = opened(on_step=touched.append)
-    run = session.start(AboveThreshold(**DECLARED))
+    run = session.start(GaussianAboveThreshold(**DECLARED))
     before = spent(session)
     touched.clear()
     with pytest.raises(InvalidQuery, match="sensitivity 1 at most"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chary.calls import AboveThreshold, SelfReporting
+from chary.calls import GaussianAboveThreshold, SelfReporting
 from chary.errors import InvalidParameter
 
 FAR = {"threshold": 10**9, "threshold_noise": "1e-300", "low": 0, "high": 100}
@@ -11,8 +11,8 @@ FAR = {"threshold": 10**9, "threshold_noise": "1e-300", "low": 0, "high": 100}
 @pytest.mark.parametrize(
     "call",
     [
-        AboveThreshold(**FAR),
-        AboveThreshold(**FAR, sensitivity=1, charged="hits"),
+        GaussianAboveThreshold(**FAR),
+        GaussianAboveThreshold(**FAR, sensitivity=1, charged="hits"),
         SelfReporting(**FAR, sensitivity=1, epsilon="0.05"),
     ],
     ids=["above_threshold", "above_threshold by hits", "self_reporting"],

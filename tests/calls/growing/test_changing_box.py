@@ -8,7 +8,7 @@ import chary
 from chary import Budget, InvalidParameter, count
 from chary.accounting import ZeroConcentrated
 from chary.accounting.schedules import Law
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.growth import ChangingBox, CountsBox, QuantilesBox
 from tests.calls.growing.continual_streams import WARDS, exactly, rows, streams
 from tests.session.kit import NO_NOISE, spent
@@ -24,7 +24,7 @@ def grown(opened):
 
 def test_each_run_is_that_of_its_box(grown):
     session = grown(budget=NO_NOISE, filter="pure")
-    schedule = session.start(Schedule(CHANGING, beta="0.05", epsilon=10**5, growth=1))
+    schedule = session.start(Rerun(CHANGING, beta="0.05", epsilon=10**5, growth=1))
     paid, size, found = spent(session), 100, []
     for _ in range(5):
         found.append(schedule.ask())
@@ -42,7 +42,7 @@ def test_each_run_is_that_of_its_box(grown):
 
 def test_outgrown_runs_hand_their_shares_to_the_box_of_the_last(grown):
     session = grown(budget=NO_NOISE, filter="pure")
-    schedule = session.start(Schedule(CHANGING, beta="0.05", epsilon=10**5, growth=1))
+    schedule = session.start(Rerun(CHANGING, beta="0.05", epsilon=10**5, growth=1))
     session.append(rows(100, 450))
     told = schedule.ask()
     assert (told.run, list(told.answer.values)) == (2, list(exactly(450)))
@@ -51,7 +51,7 @@ def test_outgrown_runs_hand_their_shares_to_the_box_of_the_last(grown):
 
 def test_it_goes_on_after_a_restart_with_the_same_boxes_only(opened, tmp_path):
     session = streams(opened)(ledger=tmp_path / "a.ledger")
-    schedule = session.start(Schedule(CHANGING, beta="0.05", rho="0.01", growth=1))
+    schedule = session.start(Rerun(CHANGING, beta="0.05", rho="0.01", growth=1))
     first = schedule.ask()
     session.close()
     again = streams(opened)(ledger=tmp_path / "a.ledger")
@@ -69,9 +69,9 @@ def test_what_is_refused(grown):
     session = grown()
     late = ChangingBox({0: CountsBox(count(), gaussian=True), 3: CountsBox(WARDS, gaussian=True)})
     with pytest.raises(InvalidParameter, match="not epsilon-DP"):
-        session.start(Schedule(late, beta="0.05", epsilon=1))
+        session.start(Rerun(late, beta="0.05", epsilon=1))
     with pytest.raises(chary.InvalidQuery, match="unknown column"):
-        session.start(Schedule(ChangingBox({0: FIRST, 9: CountsBox(count("height > 3"))}), beta="0.05", epsilon="0.1"))
+        session.start(Rerun(ChangingBox({0: FIRST, 9: CountsBox(count("height > 3"))}), beta="0.05", epsilon="0.1"))
     assert not session.history
 
 
@@ -87,9 +87,9 @@ def test_a_law_for_all_is_the_worst_of_each():
 def test_epsilon_and_delta_are_the_rho_that_they_allow(grown, terms):
     asked = {"beta": "0.05", "epsilon": "0.5", "delta": "1e-6"} | terms
     sessions = [grown(budget=Budget(epsilon=1, delta=1e-6)) for _ in range(2)]
-    schedule = sessions[0].start(Schedule(FIRST, **asked))
+    schedule = sessions[0].start(Rerun(FIRST, **asked))
     rho = chary.accounting.zero_concentrated_rho_down(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6))
-    same = sessions[1].start(Schedule(FIRST, beta="0.05", rho=rho, **terms))
+    same = sessions[1].start(Rerun(FIRST, beta="0.05", rho=rho, **terms))
     assert schedule.state.runs == same.state.runs
     assert schedule.state.runs.event == ZeroConcentrated(rho)
     assert spent(sessions[0]) == spent(sessions[1])
@@ -104,4 +104,4 @@ def test_one_way_to_say_a_budget():
         {"epsilon": 1, "exponent": "0.1"},
     ):
         with pytest.raises(InvalidParameter):
-            Schedule(FIRST, beta="0.05", **wrong)
+            Rerun(FIRST, beta="0.05", **wrong)

@@ -7,7 +7,7 @@ import scipy.stats
 from chary import Budget, BudgetExceeded, count, mean, total
 from chary.accounting.sharp_tests import SharpTest
 from chary.accounting.sharp_widths import half_width
-from chary.calls import GrowingSparse
+from chary.calls import GrowingTests
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced
 from tests.calls.growing.growing_sparse_kit import more
 
@@ -17,7 +17,7 @@ ALPHA = 1e-6
 
 
 def growing(session, **how):
-    return session.start(GrowingSparse(**({"above": "0.5"} | how)))
+    return session.start(GrowingTests(**({"above": "0.5"} | how)))
 
 
 def test_a_no_is_free_and_a_yes_takes_its_share(rows):
@@ -107,7 +107,7 @@ def test_accuracy_is_that_of_the_tests_and_the_values(rows):
 )
 def test_what_is_said_twice_or_halfway_is_refused(how, told):
     with pytest.raises(InvalidParameter, match=told):
-        GrowingSparse(above="0.5", **how)
+        GrowingTests(above="0.5", **how)
 
 
 def test_what_cannot_be_asked_is_refused_and_free(rows):

@@ -12,7 +12,7 @@ from chary.accounting import Pure, error_up
 from chary.accounting.growing_rounds import growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import reach
 from chary.amounts import Amount
-from chary.calls import GrowingSparse
+from chary.calls import GrowingTests
 from chary.calls.growing_tests import AskGrowingSparse, BeginRound, GrowingRoundState, OneRound, OpenGrowingSparse
 from chary.core.plan import Touched
 from chary.errors import InvalidParameter, InvalidQuery, LedgerError, NotPriced, NotWithheld
@@ -33,7 +33,7 @@ def rows(rows):
 @pytest.mark.parametrize("form", ["tuned", "published"])
 def test_a_round_has_the_noise_of_its_epsilon(form):
     sizes = {"exponent": "0.5", "values": True, "form": form, "sensitivity": 6, "grid": "0.5"}
-    made = OpenGrowingSparse(GrowingSparse(above="0.5", epsilon="0.3", **sizes), ROW, 100)
+    made = OpenGrowingSparse(GrowingTests(above="0.5", epsilon="0.3", **sizes), ROW, 100)
     opened = made.round(made.terms.epsilon_down(400))
     assert isinstance(opened, OneRound)
     assert opened.mechanism.sizes == round_noise(made.terms.epsilon_down(400), values=True, form=form)
@@ -51,7 +51,7 @@ def rate(epsilon, value, size):
 
     The opening was at 60 rows, where a round was worth twice as much.
     """
-    opening, source, hits = GrowingSparse(above="0.5", epsilon=2 * Fraction(epsilon), exponent=0), Seeded(8), 0
+    opening, source, hits = GrowingTests(above="0.5", epsilon=2 * Fraction(epsilon), exponent=0), Seeded(8), 0
     made = OpenGrowingSparse(opening, ROW, 60)
     asked = AskGrowingSparse(1, made, count(), Fraction(1, 2), size)
     for _ in range(RUNS):
@@ -74,7 +74,7 @@ def test_answers_have_the_law_of_the_round_at_a_later_size_and_other_scales_have
 def test_accuracy_is_that_of_the_open_round_at_the_size_of_now(rows):
     session = rows()
     published = {"form": "published", "sensitivity": 2, "grid": "0.5", "exponent": "0.5", "values": True}
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.2", **published))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.2", **published))
     first, terms = growing.state.accuracy(tests=50), growing.state._started.terms
     told = growing_error_up(terms, size=120, tests=50, sensitivity=4)
     assert (first.error, first.size) == (told / 2, 120)
@@ -87,7 +87,7 @@ def test_accuracy_is_that_of_the_open_round_at_the_size_of_now(rows):
     many = growing.state.accuracy(tests=50, rounds=3, confidence="0.9")
     assert many.error == growing_error_up(terms, size=240, tests=50, number=3, sensitivity=4, confidence="0.9") / 2
     assert many.as_dict()["rounds"] == 3
-    tuned = session.start(GrowingSparse(above="0.5", epsilon="0.2")).state.accuracy(tests=50)
+    tuned = session.start(GrowingTests(above="0.5", epsilon="0.2")).state.accuracy(tests=50)
     assert tuned.published is None
     assert tuned.error == pytest.approx(error_up(round_noise("0.2"), tests=50, confidence="0.95") / 240)
 
@@ -96,7 +96,7 @@ def test_totals_are_averages_in_their_own_units(rows):
     session, frame = rows(budget=NO_NOISE, filter="pure", unsafe_noise=Seeded(1)), visits()
     average = Fraction(int(frame.age.clip(0, 50).sum()), 120)
     terms = {"epsilon": 3000, "values": True, "sensitivity": 50, "grid": "0.5"}
-    growing = session.start(GrowingSparse(above=average, **terms))
+    growing = session.start(GrowingTests(above=average, **terms))
     asked = total("age", bounds=(0, 50))
     assert not growing.ask(asked, above=average + Fraction(1, 1000))
     assert growing.ask(asked).value == pytest.approx(float(average))
@@ -104,7 +104,7 @@ def test_totals_are_averages_in_their_own_units(rows):
 
 def test_questions_that_cannot_be_asked_begin_no_round(rows):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.5"))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.5"))
     refused = {
         "sensitivity=50": total("age", bounds=(0, 50)),
         r"grid=0\.5": total("cost", bounds=(0, 1), grid="0.5"),
@@ -135,7 +135,7 @@ def test_questions_that_cannot_be_asked_begin_no_round(rows):
 )
 def test_a_threshold_that_no_average_can_have_is_refused_before_anything_is_charged(rows, query, above, message):
     session = rows()
-    growing = session.start(GrowingSparse(above=above, epsilon="0.5", sensitivity=60))
+    growing = session.start(GrowingTests(above=above, epsilon="0.5", sensitivity=60))
     with pytest.raises(InvalidParameter, match=message):
         growing.ask(query)
     assert (growing.state.rounds, spent(session).main, len(session.history)) == (0, 0, 1)
@@ -147,13 +147,13 @@ def test_a_threshold_that_no_average_can_have_is_refused_before_anything_is_char
 def test_a_threshold_that_no_question_can_have_is_refused_at_the_opening(rows, above, sensitivity):
     session = rows()
     with pytest.raises(InvalidParameter, match=r"0\.3 is 30 %; got"):
-        session.start(GrowingSparse(above=above, epsilon="0.5", sensitivity=sensitivity, grid="0.5"))
+        session.start(GrowingTests(above=above, epsilon="0.5", sensitivity=sensitivity, grid="0.5"))
     assert session.history == []
 
 
 def test_an_earlier_opening_with_any_threshold_goes_on(rows):
     session = rows()
-    call = session.spine.perform(OpenGrowingSparse(GrowingSparse(above=30, epsilon="0.5"), ROW, 120))
+    call = session.spine.perform(OpenGrowingSparse(GrowingTests(above=30, epsilon="0.5"), ROW, 120))
     growing = session.resume(call)
     assert session.runs == [(call, "growing_sparse_vector")]
     assert growing.ask(count(), above=1).round == 1
@@ -161,7 +161,7 @@ def test_an_earlier_opening_with_any_threshold_goes_on(rows):
 
 @pytest.mark.parametrize(("query", "above"), [(count(), 0), (count(), 1), (total("age", bounds=(-10, 0)), -10)])
 def test_thresholds_at_the_bounds_can_be_asked(rows, query, above):
-    growing = rows().start(GrowingSparse(above="0.5", epsilon="0.5", sensitivity=10))
+    growing = rows().start(GrowingTests(above="0.5", epsilon="0.5", sensitivity=10))
     assert growing.ask(query, above=above).round == 1
 
 
@@ -190,7 +190,7 @@ def test_thresholds_at_the_bounds_can_be_asked(rows, query, above):
 def test_bad_openings_charge_nothing(rows, given):
     session = rows()
     with pytest.raises(InvalidParameter):
-        session.start(GrowingSparse(**{"above": "0.5", "epsilon": "0.1"} | given))
+        session.start(GrowingTests(**{"above": "0.5", "epsilon": "0.1"} | given))
     assert session.history == []
 
 
@@ -206,7 +206,7 @@ def test_a_secret_size_is_refused_before_anything_is_read(rows, options):
     seen = []
     session = rows(on_step=seen.append, **options)
     with pytest.raises(InvalidQuery, match="secret"):
-        session.start(GrowingSparse(above="0.5", epsilon="0.1"))
+        session.start(GrowingTests(above="0.5", epsilon="0.1"))
     assert (seen, session.history) == ([], [])
 
 
@@ -216,14 +216,14 @@ def test_a_series_has_no_rows_to_average_over():
     options = {"column": "rides", "sensitivity": 1, "labels": "day", "budget": PURE, "ledger": ":memory:"}
     with chary.open_series(days, **options) as session:
         with pytest.raises(InvalidQuery, match="rows of a table"):
-            session.start(GrowingSparse(above="0.5", epsilon="0.1"))
+            session.start(GrowingTests(above="0.5", epsilon="0.1"))
         assert session.history == []
 
 
 def test_a_table_without_rows_or_one_that_shrank_is_refused(rows):
     with pytest.raises(InvalidQuery, match="append some first"):
-        rows(rows=visits().iloc[:0]).start(GrowingSparse(above="0.5", epsilon="0.1"))
-    made = OpenGrowingSparse(GrowingSparse(above="0.5", epsilon="0.1"), ROW, 100)
+        rows(rows=visits().iloc[:0]).start(GrowingTests(above="0.5", epsilon="0.1"))
+    made = OpenGrowingSparse(GrowingTests(above="0.5", epsilon="0.1"), ROW, 100)
     with pytest.raises(InvalidParameter, match="does not shrink"):
         BeginRound(1, made, 99)
 
@@ -231,8 +231,8 @@ def test_a_table_without_rows_or_one_that_shrank_is_refused(rows):
 def test_a_filter_without_a_price_for_rounds_refuses_the_opening(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), filter="exact", grain="0.02")
     with pytest.raises(NotPriced):
-        session.start(GrowingSparse(above="0.5", epsilon="0.9"))
-    assert session.start(GrowingSparse(above="0.5", epsilon="0.02")).ask(count()).round == 1
+        session.start(GrowingTests(above="0.5", epsilon="0.9"))
+    assert session.start(GrowingTests(above="0.5", epsilon="0.02")).ask(count()).round == 1
 
 
 def test_only_one_that_is_there_goes_on(rows):
@@ -243,7 +243,7 @@ def test_only_one_that_is_there_goes_on(rows):
             session.resume(call)
     interrupted = rows(on_step=Interruption("ran"))
     with pytest.raises(Stop):
-        interrupted.start(GrowingSparse(above="0.5", epsilon="0.1"))
+        interrupted.start(GrowingTests(above="0.5", epsilon="0.1"))
     with pytest.raises(NotWithheld, match="interrupted"):
         interrupted.resume(interrupted.history[0].call)
     with pytest.raises(NotWithheld, match="interrupted"):
@@ -254,7 +254,7 @@ def test_only_one_that_is_there_goes_on(rows):
 def test_nothing_shows_the_threshold_or_the_data(rows, monkeypatch):
     monkeypatch.setattr(AskGrowingSparse, "_check_threshold", lambda _asked: None)
     session = rows(unsafe_noise=Seeded(2), budget=Budget(epsilon="1.000001e-6"))
-    growing = session.start(GrowingSparse(above="0.5", epsilon="1e-6"))
+    growing = session.start(GrowingTests(above="0.5", epsilon="1e-6"))
     growing.ask()
     held = state(session, growing.call)
     assert abs(held.shift) > 1000

@@ -5,7 +5,7 @@ import pytest
 
 import chary
 from chary import Budget, BudgetExceeded, count
-from chary.calls import GrowingSparse
+from chary.calls import GrowingTests
 from chary.calls.growing_tests import AskGrowingSparse, BeginRound, RoundMoved
 from chary.errors import LedgerLocked, RequestConflict
 from chary.ledger import SecretMoved
@@ -26,14 +26,14 @@ def test_it_survives_a_restart_in_the_middle_of_a_round(tmp_path):
     file, options = tmp_path / "visits.ledger", {"privacy_unit": None, "relation": "replace", "budget": PURE}
     terms = {"above": "0.5", "epsilon": "0.01", "exponent": "0.5", "values": True, "rounds": 3, "form": "published"}
     with chary.open(visits(), ledger=file, **options) as session:
-        growing = session.start(GrowingSparse(**terms), request="one")
+        growing = session.start(GrowingTests(**terms), request="one")
         growing.ask(count(), above=ALWAYS)
         session.append(more(80))
         missed = growing.ask(count(), above=NEVER, request="miss")
         hidden, charged = state(session, growing.call), spent(session)
-        assert session.start(GrowingSparse(**terms), request="one").call == growing.call
+        assert session.start(GrowingTests(**terms), request="one").call == growing.call
         with pytest.raises(RequestConflict):
-            session.start(GrowingSparse(**terms | {"above": "0.4"}), request="one")
+            session.start(GrowingTests(**terms | {"above": "0.4"}), request="one")
     grown = pd.concat([visits(), more(80)])
     with chary.open(grown, ledger=file, **options) as session:
         again = session.resume(growing.call)
@@ -54,7 +54,7 @@ def test_it_survives_a_restart_in_the_middle_of_a_round(tmp_path):
 
 def test_a_repeated_request_is_answered_without_a_new_round(rows):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.25"))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.25"))
     hit = growing.ask(count(), above=ALWAYS, request="one")
     session.append(more(10))
     assert growing.ask(count(), above=ALWAYS, request="one") == hit
@@ -67,7 +67,7 @@ def test_a_repeated_request_is_answered_without_a_new_round(rows):
 def test_a_round_that_another_ended_meanwhile_is_never_answered_against(rows, monkeypatch):
     """Another process hits between reading and storing: the outcome is thrown away, and a new round begins."""
     session = rows(budget=NO_NOISE, filter="pure")
-    growing = session.start(GrowingSparse(above="0.5", epsilon=PLENTY))
+    growing = session.start(GrowingTests(above="0.5", epsilon=PLENTY))
     in_between(monkeypatch, AskGrowingSparse, lambda: growing.ask(count()))
     assert growing.ask(count()).round == 2
     hits = [entry.hits for entry in session.history if entry.kind == AskGrowingSparse.kind]
@@ -77,7 +77,7 @@ def test_a_round_that_another_ended_meanwhile_is_never_answered_against(rows, mo
 
 def test_a_round_that_another_began_meanwhile_is_used_and_not_paid_twice(rows, monkeypatch):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.25"))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.25"))
     in_between(monkeypatch, BeginRound, lambda: growing.ask(count(), above=NEVER))
     assert growing.ask(count(), above=NEVER).round == 1
     assert (growing.state.rounds, spent(session).main) == (1, steps("0.25"))
@@ -86,7 +86,7 @@ def test_a_round_that_another_began_meanwhile_is_used_and_not_paid_twice(rows, m
 
 def test_it_gives_up_when_others_end_every_round(rows, monkeypatch):
     session = rows(budget=Budget(epsilon=100))
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.01"))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.01"))
     begun = BeginRound.present
 
     def begin(self, answer, call):
@@ -101,7 +101,7 @@ def test_it_gives_up_when_others_end_every_round(rows, monkeypatch):
 
 def test_threads_together_pay_each_round_once(rows):
     session = rows()
-    growing = session.start(GrowingSparse(above=0, epsilon="0.1", rounds=6))
+    growing = session.start(GrowingTests(above=0, epsilon="0.1", rounds=6))
     assert hits_of_threads(3, growing, (SecretMoved, LedgerLocked)) == 6
     assert (growing.state.rounds, growing.state.left, spent(session).main) == (6, 0, steps("0.6"))
     assert session.spine.ledger.verify().ok
@@ -111,7 +111,7 @@ def test_threads_together_pay_each_round_once(rows):
 def test_an_interrupted_beginning_is_free_or_paid_and_never_an_unpaid_round(rows, step):
     stop = Interruption(step, armed=False)
     session = rows(on_step=stop)
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.25"))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.25"))
     stop.armed = True
     with pytest.raises(Stop):
         growing.ask(count(), above=NEVER)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import chary
 from chary import Budget, BudgetExceeded, InvalidQuery, count
 from chary.accounting.growing_rounds import GrowingRounds
-from chary.calls import GrowingSparse, SparseVector
+from chary.calls import GrowingTests, SparseVector
 from chary.noise import Seeded
 from chary.session import plain_composition
 from tests.calls.growing.growing_sparse_kit import ALWAYS, NEVER, PURE, charges, more
@@ -31,7 +31,7 @@ def rows(rows):
 def test_without_noise_it_tells_averages_right_at_every_size(rows, form):
     session, frame = rows(budget=NO_NOISE, filter="pure"), visits()
     old = int((frame.age >= 50).sum())
-    growing = session.start(GrowingSparse(above=Fraction(old, 120), epsilon=PLENTY, values=True, form=form))
+    growing = session.start(GrowingTests(above=Fraction(old, 120), epsilon=PLENTY, values=True, form=form))
     assert (growing.state.rounds, growing.state.open_round) == (0, None)
     assert not growing.ask(count("age >= 50"), above=Fraction(old, 120) + Fraction(1, 10**9))
     yes = growing.ask(count("age >= 50"))
@@ -50,7 +50,7 @@ def test_without_noise_it_tells_averages_right_at_every_size(rows, form):
 
 def test_rounds_are_charged_when_they_begin_and_everything_else_is_free(rows):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.25"))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.25"))
     assert (spent(session).main, growing.state.left, growing.state.next_epsilon) == (0, 8, Fraction(1, 4))
     for _ in range(3):
         assert not growing.ask(count(), above=NEVER)
@@ -71,7 +71,7 @@ def test_rounds_are_charged_when_they_begin_and_everything_else_is_free(rows):
 )
 def test_the_epsilon_of_a_round_follows_the_size_at_which_it_begins(rows, exponent, second):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.2", exponent=exponent))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.2", exponent=exponent))
     growing.ask(count(), above=ALWAYS)
     session.append(more(360))
     assert growing.state.next_epsilon == second
@@ -94,7 +94,7 @@ def test_without_growth_one_round_is_a_sparse_vector_with_one_hit(rows, form):
         session, answers = rows(budget=Budget(epsilon=1000), unsafe_noise=Seeded(3)), []
         for _ in range(15):
             if grows:
-                opened = session.start(GrowingSparse(above="0.5", epsilon="0.3", rounds=1, form=form))
+                opened = session.start(GrowingTests(above="0.5", epsilon="0.3", rounds=1, form=form))
             else:
                 opened = session.start(SparseVector(above=60, hits=1, epsilon="0.3", form=form))
             for question in questions:
@@ -116,7 +116,7 @@ def test_without_growth_one_round_is_a_sparse_vector_with_one_hit(rows, form):
 def test_whatever_the_order_rounds_begin_end_and_cost_as_in_a_model(deeds, exponent, most):
     terms = GrowingRounds(120, "0.5", exponent)
     with chary.open(visits(), privacy_unit=None, relation="replace", budget=PURE, ledger=":memory:") as session:
-        growing = session.start(GrowingSparse(above="0.5", epsilon="0.5", exponent=exponent, rounds=most))
+        growing = session.start(GrowingTests(above="0.5", epsilon="0.5", exponent=exponent, rounds=most))
         size, number, is_open, paid = 120, 0, False, 0
         for deed in deeds:
             cost = math.ceil(terms.epsilon_down(size) * 10**15)
@@ -147,12 +147,12 @@ def test_whatever_the_order_rounds_begin_end_and_cost_as_in_a_model(deeds, expon
 
 def test_one_round_ends_it_and_the_refusal_names_the_call_that_opens_another(rows):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.5", rounds=1))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.5", rounds=1))
     assert growing.state.left == 1
     answer = growing.ask(count(), above=ALWAYS, request="only")
     before = len(session.history)
     for ask in (lambda: growing.ask(count()), growing.ask):
-        with pytest.raises(BudgetExceeded, match=r"session\.start\(GrowingSparse\(above=\.\.\."):
+        with pytest.raises(BudgetExceeded, match=r"session\.start\(GrowingTests\(above=\.\.\."):
             ask()
     assert growing.state.left == 0
     assert growing.ask(count(), above=ALWAYS, request="only") == answer
@@ -162,7 +162,7 @@ def test_one_round_ends_it_and_the_refusal_names_the_call_that_opens_another(row
 
 def test_an_open_round_goes_on_when_the_budget_cannot_pay_for_another(rows):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon=1))
+    growing = session.start(GrowingTests(above="0.5", epsilon=1))
     assert not growing.ask(count(), above=NEVER)
     session.release(count(), epsilon="0.75")
     assert growing.state.left == 0
@@ -178,7 +178,7 @@ def test_an_open_round_goes_on_when_the_budget_cannot_pay_for_another(rows):
 
 def test_later_rounds_may_fit_where_earlier_ones_do_not(rows):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon=1, exponent=0))
+    growing = session.start(GrowingTests(above="0.5", epsilon=1, exponent=0))
     session.release(count(), epsilon="1.25")
     with pytest.raises(BudgetExceeded):
         growing.ask(count())
@@ -189,7 +189,7 @@ def test_later_rounds_may_fit_where_earlier_ones_do_not(rows):
 
 def test_a_round_may_begin_before_its_first_question(rows):
     session = rows()
-    growing = session.start(GrowingSparse(above="0.5", epsilon="0.5"))
+    growing = session.start(GrowingTests(above="0.5", epsilon="0.5"))
     begun = growing.ask(request="one")
     assert (begun.number, begun.size, begun.epsilon) == (1, 120, Fraction(1, 2))
     assert growing.ask(request="one") == begun

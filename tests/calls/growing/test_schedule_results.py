@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import chary
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.growth import CountsBox
 
 BOX = CountsBox(chary.count("ward <= 1"))
@@ -22,7 +22,7 @@ def session(tmp_path):
 
 
 def test_only_calls_that_came_since_are_read(session, monkeypatch):
-    schedule = session.start(Schedule(BOX, epsilon="0.1", beta="0.05", growth="0.1"))
+    schedule = session.start(Rerun(BOX, epsilon="0.1", beta="0.05", growth="0.1"))
     first, read = schedule.ask(), []
     original = session.spine.ledger.calls
 
@@ -45,7 +45,7 @@ def test_only_calls_that_came_since_are_read(session, monkeypatch):
 
 def test_a_run_that_was_interrupted_is_all_that_is_read_again(session, monkeypatch):
     """It stays under way for ever; the calls after it are read once all the same."""
-    schedule = session.start(Schedule(BOX, epsilon="0.1", beta="0.05", growth="0.1"))
+    schedule = session.start(Rerun(BOX, epsilon="0.1", beta="0.05", growth="0.1"))
 
     def interrupt(step):
         if step == "reserved":
@@ -73,7 +73,7 @@ def test_a_run_that_was_interrupted_is_all_that_is_read_again(session, monkeypat
 
 def test_a_run_that_another_process_is_at_is_not_forgotten(session):
     """Its call is there before its answer is; calls after it may be settled by then."""
-    schedule = session.start(Schedule(BOX, epsilon="0.1", beta="0.05", growth="0.1"))
+    schedule = session.start(Rerun(BOX, epsilon="0.1", beta="0.05", growth="0.1"))
     seen = []
 
     def look(step):

@@ -13,7 +13,7 @@ import chary
 from chary import Algorithm, Budget, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count
 from chary.accounting.schedules import EpochRuns, epochs_error
 from chary.amounts import Amount
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.calls.releases import AskRelease, Release
 from chary.calls.schedules import BlackBox, run_of
 from chary.calls.thresholds import AskWatch, Watch
@@ -47,7 +47,7 @@ def grown(opened):
 
 def test_without_noise_every_run_tells_the_counts_of_its_size(grown):
     session = grown(budget=NO_NOISE)
-    schedule = session.start(Schedule(WARDS, epsilon=5 * 10**5, beta="0.05", growth="0.5"))
+    schedule = session.start(Rerun(WARDS, epsilon=5 * 10**5, beta="0.05", growth="0.5"))
     assert (schedule.state.due, schedule.state.latest) == (0, None)
     for first, last, run in ((100, 100, 0), (100, 149, None), (149, 150, 1), (150, 500, 3), (500, 505, None)):
         session.append(rows(first, last))
@@ -62,7 +62,7 @@ def test_without_noise_every_run_tells_the_counts_of_its_size(grown):
 
 def test_a_run_takes_its_share_and_those_of_the_runs_it_outgrew(grown):
     session = grown()
-    schedule = session.start(Schedule(WARDS, **SIZES))
+    schedule = session.start(Rerun(WARDS, **SIZES))
     found = [schedule.ask()]
     for first, last in ((100, 150), (150, 800)):
         session.append(rows(first, last))
@@ -82,7 +82,7 @@ def test_a_run_takes_its_share_and_those_of_the_runs_it_outgrew(grown):
 )
 def test_everything_is_charged_at_the_opening(grown, terms):
     session = grown()
-    schedule = session.start(Schedule(WARDS, beta="0.05", **terms), follow=True)
+    schedule = session.start(Rerun(WARDS, beta="0.05", **terms), follow=True)
     price = session.spine.filter.price(schedule.state.runs.event).hit
     assert spent(session) == price
     for size in range(100, 400, 60):
@@ -94,8 +94,8 @@ def test_everything_is_charged_at_the_opening(grown, terms):
 
 def test_appending_does_what_is_due(grown):
     session = grown()
-    by_hand = session.start(Schedule(WARDS, **SIZES | {"epsilon": "0.1"}))
-    by_itself = session.start(Schedule(WARDS, **SIZES | {"epsilon": "0.1"}), follow=True)
+    by_hand = session.start(Rerun(WARDS, **SIZES | {"epsilon": "0.1"}))
+    by_itself = session.start(Rerun(WARDS, **SIZES | {"epsilon": "0.1"}), follow=True)
     session.append(rows(100, 160))
     assert [run.run for run in by_itself.state.results] == [0, 1]
     assert by_hand.state.results == []
@@ -107,12 +107,12 @@ def test_appending_does_what_is_due(grown):
 def test_it_goes_on_after_a_restart_and_starts_where_it_did(grown, tmp_path):
     place = tmp_path / "wards.ledger"
     with grown(ledger=place) as session:
-        call = session.start(Schedule(WARDS, epsilon="0.5", beta="0.05"), request="daily").call
+        call = session.start(Rerun(WARDS, epsilon="0.5", beta="0.05"), request="daily").call
         first = session.resume(call, bring=WARDS).ask()
     session = grown(5000, ledger=place)
     for schedule in (
         session.resume(call, bring=WARDS),
-        session.start(Schedule(WARDS, epsilon="0.5", beta="0.05"), request="daily"),
+        session.start(Rerun(WARDS, epsilon="0.5", beta="0.05"), request="daily"),
     ):
         assert (schedule.call, schedule.state.runs.start) == (call, 100)
         assert schedule.state.results == [first]
@@ -122,7 +122,7 @@ def test_it_goes_on_after_a_restart_and_starts_where_it_did(grown, tmp_path):
 
 def test_another_black_box_or_law_cannot_go_on(grown):
     session = grown()
-    call = session.start(Schedule(told(), **SIZES)).call
+    call = session.start(Rerun(told(), **SIZES)).call
     assert session.resume(call, bring=told()).ask().answer.value == 100
     for other in (WARDS, told("others"), AlgorithmBox(told().make, law=(1, 3))):
         with pytest.raises(InvalidParameter, match="another black box"):
@@ -136,7 +136,7 @@ def test_another_black_box_or_law_cannot_go_on(grown):
 def test_an_interrupted_opening_is_charged_and_keeps_no_schedule(grown):
     session = grown(on_step=Interruption("ran"))
     with pytest.raises(Stop):
-        session.start(Schedule(WARDS, **SIZES))
+        session.start(Rerun(WARDS, **SIZES))
     assert session.history[-1].state == "reserved"
     with pytest.raises(NotWithheld, match="interrupted"):
         session.resume(session.history[-1].call, bring=WARDS)
@@ -146,7 +146,7 @@ def test_an_interrupted_opening_is_charged_and_keeps_no_schedule(grown):
 def test_a_secret_size_is_refused_and_nothing_is_charged(grown, options):
     session = grown(**options)
     with pytest.raises(InvalidQuery, match="secret"):
-        session.start(Schedule(WARDS, **SIZES))
+        session.start(Rerun(WARDS, **SIZES))
     assert session.history == []
 
 
@@ -184,18 +184,18 @@ class InParts(TooLoud):
 def test_a_black_box_that_is_not_as_private_as_told_is_refused(grown, box, total):
     session = grown()
     with pytest.raises(InvalidParameter, match="not epsilon-DP"):
-        session.start(Schedule(box, beta="0.05", **total))
+        session.start(Rerun(box, beta="0.05", **total))
     assert session.history == []
 
 
 def test_a_gaussian_black_box_fits_a_schedule_by_rho(grown):
     box, session = CountsBox(WARDS.query, gaussian=True), grown(20_000)
-    schedule = session.start(Schedule(box, rho="0.005", beta="0.05"))
+    schedule = session.start(Rerun(box, rho="0.005", beta="0.05"))
     assert len(schedule.ask().answer.values) == 3
-    laplace = session.start(Schedule(WARDS, rho="0.005", beta="0.05")).state.table(1)[0]
+    laplace = session.start(Rerun(WARDS, rho="0.005", beta="0.05")).state.table(1)[0]
     assert schedule.state.table(1)[0].error + schedule.state.runs.staleness < 0.8 * (laplace.error + laplace.staleness)
     with pytest.raises(InvalidParameter, match="not epsilon-DP"):
-        session.start(Schedule(box, epsilon="0.01", beta="0.05"))
+        session.start(Rerun(box, epsilon="0.01", beta="0.05"))
 
 
 @pytest.mark.parametrize(
@@ -215,24 +215,24 @@ def test_a_gaussian_black_box_fits_a_schedule_by_rho(grown):
 def test_what_makes_no_schedule_is_refused(grown, wrong, error):
     session = grown()
     with pytest.raises(InvalidParameter, match=error):
-        session.start(Schedule(WARDS, **wrong))
+        session.start(Rerun(WARDS, **wrong))
     with pytest.raises(InvalidParameter, match="black box"):
-        session.start(Schedule(count(), **SIZES))
+        session.start(Rerun(count(), **SIZES))
     assert session.history == []
 
 
 def test_a_schedule_may_wait_for_ten_times_the_rows(grown):
-    assert grown(100).start(Schedule(WARDS, **SIZES | {"growth": 9})).state.runs.size(1) == 1000
+    assert grown(100).start(Rerun(WARDS, **SIZES | {"growth": 9})).state.runs.size(1) == 1000
 
 
 def test_rho_needs_a_delta(grown):
     with pytest.raises(NotPriced):
-        grown(budget=Budget(epsilon=1)).start(Schedule(WARDS, rho="0.01", beta="0.05"))
+        grown(budget=Budget(epsilon=1)).start(Rerun(WARDS, rho="0.01", beta="0.05"))
 
 
 def test_an_empty_dataset_has_no_start(grown):
     with pytest.raises(InvalidParameter, match="rows at the start"):
-        grown(0).start(Schedule(WARDS, **SIZES))
+        grown(0).start(Rerun(WARDS, **SIZES))
 
 
 def test_an_algorithm_that_raises_uses_its_run_up_and_says_so(grown):
@@ -241,7 +241,7 @@ def test_an_algorithm_that_raises_uses_its_run_up_and_says_so(grown):
         law=(1, 2),
     )
     session = grown()
-    schedule = session.start(Schedule(broken, **SIZES))
+    schedule = session.start(Rerun(broken, **SIZES))
     found = schedule.ask()
     assert (found.failed, found.answer, schedule.state.latest, schedule.ask()) == (True, None, None, None)
     session.append(rows(100, 150))
@@ -254,7 +254,7 @@ def test_an_interrupted_run_is_neither_lost_nor_done_twice(grown, step, tmp_path
     """Its outcome was seen by nobody unless it was stored, so the same share is used again."""
     place, stop = tmp_path / "wards.ledger", Interruption(step, armed=False)
     with grown(ledger=place, on_step=stop) as session:
-        schedule = session.start(Schedule(WARDS, **SIZES))
+        schedule = session.start(Rerun(WARDS, **SIZES))
         paid = spent(session)
         stop.armed = True
         with pytest.raises(Stop):
@@ -280,7 +280,7 @@ def test_of_two_sessions_that_race_one_does_the_run(grown, step, tmp_path):
 
     first = grown(ledger=SqlLedger(place), on_step=interfere)
     second = grown(ledger=SqlLedger(place))
-    mine = first.start(Schedule(WARDS, **SIZES))
+    mine = first.start(Rerun(WARDS, **SIZES))
     theirs = second.resume(mine.call, bring=WARDS)
     others.append(theirs)
     assert mine.ask() is None
@@ -300,7 +300,7 @@ def test_a_loser_of_the_race_goes_on_with_the_next_run(grown, tmp_path):
             session.append(rows(100, 150))
 
     session = grown(ledger=SqlLedger(place), on_step=interfere)
-    mine = session.start(Schedule(WARDS, **SIZES))
+    mine = session.start(Rerun(WARDS, **SIZES))
     others.append(grown(ledger=SqlLedger(place)).resume(mine.call, bring=WARDS))
     assert mine.ask().run == 1
     assert [run.run for run in mine.state.results] == [0, 1]
@@ -308,7 +308,7 @@ def test_a_loser_of_the_race_goes_on_with_the_next_run(grown, tmp_path):
 
 def test_the_table_says_what_each_run_does_and_the_promise_holds_for_all(grown):
     session = grown(20_000)
-    schedule = session.start(Schedule(WARDS, rho="0.01", beta="0.05"))
+    schedule = session.start(Rerun(WARDS, rho="0.01", beta="0.05"))
     growth, table = schedule.state.runs.growth, schedule.state.table(50)
     promised = epochs_error(schedule.state.law, start=20_000, growth=growth, beta="0.05", rho="0.01")
     assert [run.run for run in table] == list(range(50))
@@ -317,14 +317,14 @@ def test_the_table_says_what_each_run_does_and_the_promise_holds_for_all(grown):
     assert schedule.state.table(2, first=7) == table[7:9]
     assert schedule.state.at(table[3].size) == schedule.state.at(table[4].size - 1) == table[3]
     assert schedule.state.at(19_999) is None
-    every = session.start(Schedule(WARDS, rho="0.005", beta="0.05", exponent="0.1"))
+    every = session.start(Rerun(WARDS, rho="0.005", beta="0.05", exponent="0.1"))
     errors = [every.state.at(size).error for size in (20_000, 10**6, 10**8)]
     assert errors[0] > errors[1] > errors[2]
     assert every.state.table(1)[0].staleness == 0
 
 
 def test_the_picture_of_a_schedule(grown, tmp_path):
-    schedule = grown().start(Schedule(WARDS, **SIZES))
+    schedule = grown().start(Rerun(WARDS, **SIZES))
     schedule.ask()
     draw_schedule(schedule.state, tmp_path / "schedule.png")
     assert (tmp_path / "schedule.png").read_bytes().startswith(b"\x89PNG")
@@ -370,7 +370,7 @@ class Growth(RuleBasedStateMachine):
         terms = {"rho": "0.001", "exponent": "0.2"} if every else {"epsilon": "0.5", "growth": "0.3"}
         self.ledger, self.size, self.done, self.stop = chary.ledger.MemoryLedger(), 20, [], None
         self.open()
-        self.schedule = self.session.start(Schedule(WARDS, beta="0.05", **terms))
+        self.schedule = self.session.start(Rerun(WARDS, beta="0.05", **terms))
         self.paid = spent(self.session)
 
     def open(self):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import chary
 from chary import Budget, BudgetExceeded, count, total
 from chary.accounting import Targeted, hit_price_up
-from chary.calls import Individual, Test
+from chary.calls import IndividualTests, ThresholdTest
 from chary.calls.individual import AskLiving, CounterMemory, LivingCount, OpenIndividual
 from chary.core.plan import Touched
 from chary.data import Neighbouring, RowTable
@@ -105,7 +105,7 @@ def test_answers_and_counters_follow_the_model(rows, hits, steps):
         patch.setattr(Laplace, "draw", lambda self, source, size: np.zeros(size, np.int64))
         model = Model([NOBODY, *rows], hits)
         with opened_on(model.rows) as session:
-            stream = session.start(Individual(epsilon="0.02", hits=hits))
+            stream = session.start(IndividualTests(epsilon="0.02", hits=hits))
             for kind, *given in steps:
                 if kind == "append":
                     session.append(pd.DataFrame([NOBODY, *given[0]]))
@@ -268,7 +268,7 @@ def test_no_stream_reveals_more_than_was_charged(monkeypatch, relation, hits):
 
 def charged(relation, hits):
     """What opening the stream costs, as log-moments."""
-    parallel = OpenIndividual(Individual(epsilon=EPSILON, hits=hits), Neighbouring(relation, "u")).parallel
+    parallel = OpenIndividual(IndividualTests(epsilon=EPSILON, hits=hits), Neighbouring(relation, "u")).parallel
     return np.array([float(parallel * hit_price_up(Targeted(EPSILON), Fraction(order))) for order in ORDERS])
 
 
@@ -309,7 +309,7 @@ def test_in_all_of_its_keys_a_unit_would_pass_the_price_and_the_counters_refuse(
 def test_the_whole_price_is_charged_once_and_nothing_afterwards(opened, exact):
     session = opened(grain="0.02")
     hit = session.spine.filter.price(Targeted("0.02")).hit
-    stream = session.start(Individual(epsilon="0.02", hits=3))
+    stream = session.start(IndividualTests(epsilon="0.02", hits=3))
     assert spent(session).main == 3 * hit.main
     for _ in range(5):
         stream.ask(count(), above=1)
@@ -321,38 +321,38 @@ def test_the_whole_price_is_charged_once_and_nothing_afterwards(opened, exact):
 
 def test_a_stream_goes_on_when_the_budget_is_spent(opened, exact):
     session = opened(budget=Budget(epsilon=1, delta=1e-6), grain="0.02")
-    most = hits_left = session.quote(Test(count(), above=1, epsilon="0.02")).hits_left
-    stream = session.start(Individual(epsilon="0.02", hits=most))
+    most = hits_left = session.quote(ThresholdTest(count(), above=1, epsilon="0.02")).hits_left
+    stream = session.start(IndividualTests(epsilon="0.02", hits=most))
     with pytest.raises(BudgetExceeded):
         session.test(count(), above=1, epsilon="0.02")
     values = [stream.ask(count(), above=1).value for _ in range(hits_left + 2)]
     assert values == [51] * hits_left + [None, None]
     with pytest.raises(BudgetExceeded):
-        session.start(Individual(epsilon="0.02", hits=1))
+        session.start(IndividualTests(epsilon="0.02", hits=1))
 
 
 def test_replace_costs_twice_as_much():
     shares = []
     for relation in ("add/remove", "replace"):
         with opened_on([NOBODY], relation=relation) as session:
-            session.start(Individual(epsilon="0.02", hits=4))
+            session.start(IndividualTests(epsilon="0.02", hits=4))
             shares.append(session.spent.amount.main)
     assert shares[1] == 2 * shares[0]
 
 
 def test_the_exact_filter_pays_in_tokens():
     with opened_on([NOBODY], filter="exact", budget=Budget(epsilon=1, delta=1e-6)) as session:
-        session.start(Individual(epsilon="0.02", hits=4))
+        session.start(IndividualTests(epsilon="0.02", hits=4))
         assert session.spent.amount.main == 4
         with pytest.raises(NotPriced):
-            session.start(Individual(epsilon="0.05", hits=1))
+            session.start(IndividualTests(epsilon="0.05", hits=1))
 
 
 @pytest.mark.parametrize("options", [{"budget": Budget(epsilon=10)}, {"budget": Budget(epsilon=1, delta=1e-6)}])
 def test_where_a_miss_is_charged_no_stream_opens(opened, options):
     session = opened(**options)
     with pytest.raises(NotPriced, match="never ends"):
-        session.start(Individual(epsilon=9, hits=1))
+        session.start(IndividualTests(epsilon=9, hits=1))
     assert spent(session).main == 0
     assert session.history == []
 
@@ -361,10 +361,10 @@ def test_counters_survive_a_restart_and_the_table_grows(tmp_path, exact):
     file = tmp_path / "rows.ledger"
     rows = [{"u": unit, "k": "a", "x": 0} for unit in range(10)]
     with opened_on(rows, ledger=file) as session:
-        stream = session.start(Individual(epsilon="0.02", hits=2), request="one")
-        assert session.start(Individual(epsilon="0.02", hits=2), request="one").call == stream.call
+        stream = session.start(IndividualTests(epsilon="0.02", hits=2), request="one")
+        assert session.start(IndividualTests(epsilon="0.02", hits=2), request="one").call == stream.call
         with pytest.raises(RequestConflict):
-            session.start(Individual(epsilon="0.02", hits=3), request="one")
+            session.start(IndividualTests(epsilon="0.02", hits=3), request="one")
         assert stream.ask(count(), above=1, request="first").value == 10
     with opened_on(rows, ledger=file) as session:
         again = session.resume(stream.call)
@@ -374,7 +374,7 @@ def test_counters_survive_a_restart_and_the_table_grows(tmp_path, exact):
         assert again.ask(count().by("k", ["a"]), above=1).above == {("a",): 10}
         session.append(pd.DataFrame([{"u": unit, "k": "a", "x": 0} for unit in range(5, 15)]))
         assert again.ask(count(), above=1).value == 5
-        other = session.start(Individual(epsilon="0.02", hits=1))
+        other = session.start(IndividualTests(epsilon="0.02", hits=1))
         assert other.ask(count(), above=1).value == 15
         assert used(session, again) == {unit: 2 if unit < 10 else 1 for unit in range(15)}
 
@@ -385,9 +385,9 @@ def test_what_keeps_no_counters_is_no_stream(opened):
     for call in (1, 2, 999, 0, -1, "x", None, True):
         with pytest.raises((NotWithheld, InvalidParameter)):
             session.resume(call)
-    stream = session.start(Individual(epsilon="0.02", hits=1))
+    stream = session.start(IndividualTests(epsilon="0.02", hits=1))
     with pytest.raises(InvalidParameter, match="call"):
-        Individual(epsilon="0.02", hits=1, call=stream.call)
+        IndividualTests(epsilon="0.02", hits=1, call=stream.call)
 
 
 def test_an_interrupted_opening_is_charged_and_no_stream(opened):
@@ -397,7 +397,7 @@ def test_an_interrupted_opening_is_charged_and_no_stream(opened):
 
     session = opened(on_step=stop)
     with pytest.raises(KeyboardInterrupt):
-        session.start(Individual(epsilon="0.02", hits=1))
+        session.start(IndividualTests(epsilon="0.02", hits=1))
     assert spent(session).main > 0
     assert session.runs == []
     with pytest.raises(NotWithheld, match="interrupted"):
@@ -423,13 +423,13 @@ def test_an_interrupted_opening_is_charged_and_no_stream(opened):
 def test_a_wrong_opening_charges_nothing(opened, wrong):
     session = opened()
     with pytest.raises(InvalidParameter):
-        session.start(Individual(**({"epsilon": "0.02", "hits": 3} | wrong)))
+        session.start(IndividualTests(**({"epsilon": "0.02", "hits": 3} | wrong)))
     assert session.history == []
 
 
 def test_a_wrong_question_touches_nothing(opened):
     session = opened()
-    stream = session.start(Individual(epsilon="0.02", hits=3))
+    stream = session.start(IndividualTests(epsilon="0.02", hits=3))
     summed = total("cost", bounds=(0, 9))
     wrong = [
         lambda: stream.ask(count(without="age > 3"), above=1),
@@ -448,18 +448,18 @@ def test_a_wrong_question_touches_nothing(opened):
 
 def test_rows_without_ids_are_refused_before_anything_is_charged():
     with opened_on([NOBODY], privacy_unit=None) as session, pytest.raises(InvalidQuery, match="by its id"):
-        session.start(Individual(epsilon="0.02", hits=3))
+        session.start(IndividualTests(epsilon="0.02", hits=3))
     series = pd.DataFrame({"n": [1, 2]})
     options = {"column": "n", "sensitivity": 1, "ledger": ":memory:", "budget": Budget(epsilon=1, delta=1e-6)}
     with chary.open_series(series, **options) as session:
         with pytest.raises(InvalidQuery, match="by its id"):
-            session.start(Individual(epsilon="0.02", hits=3))
+            session.start(IndividualTests(epsilon="0.02", hits=3))
         assert session.history == []
 
 
 def test_no_counter_is_ever_shown(opened, exact):
     session = opened()
-    stream = session.start(Individual(epsilon="0.02", hits=1))
+    stream = session.start(IndividualTests(epsilon="0.02", hits=1))
     name = count(f"patient = {SECRET_NUMBER} OR note = 'x'")
     shown = [stream, stream.ask(count(), above=1), stream.ask(count().by("clinic", ["north"]), above=1)]
     shown += [stream._kept.memory, *session.history, session.statement(), stream._kept.question(count(), above=1)]
@@ -475,7 +475,7 @@ def test_no_counter_is_ever_shown(opened, exact):
 def test_threads_of_one_stream_never_pass_its_hits(exact):
     rows = [{"u": unit, "k": "a", "x": 0} for unit in range(30)]
     with opened_on(rows) as session, ThreadPoolExecutor(4) as pool:
-        stream = session.start(Individual(epsilon="0.02", hits=6))
+        stream = session.start(IndividualTests(epsilon="0.02", hits=6))
 
         def ask(_):
             try:
@@ -491,7 +491,7 @@ def test_threads_of_one_stream_never_pass_its_hits(exact):
 
 def test_the_visits_of_one_patient_are_one_unit(opened, exact):
     session = opened()
-    stream = session.start(Individual(epsilon="0.02", hits=2))
+    stream = session.start(IndividualTests(epsilon="0.02", hits=2))
     clinics = visits().groupby("clinic")["patient"].nunique()
     found = stream.ask(count().by("clinic", ["north", "south", "east"]), above=1)
     assert found.above[("north",)] == clinics["north"]

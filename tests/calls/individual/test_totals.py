@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import chary
 from chary import Budget, count, mean, total
-from chary.calls import Individual
+from chary.calls import IndividualTests
 from chary.data import Neighbouring, RowTable
 from chary.data.rows import Rooms
 from chary.data.table import living
@@ -90,7 +90,7 @@ def test_totals_and_counters_follow_the_model(rows, hits, questions):
         patch.setattr(Laplace, "draw", lambda self, source, size: np.zeros(size, np.int64))
         model = Model([NOBODY, *rows], hits)
         with opened_on(model.rows) as session:
-            stream = session.start(Individual(epsilon="0.02", hits=hits))
+            stream = session.start(IndividualTests(epsilon="0.02", hits=hits))
             for keys, limit, above in questions:
                 asked, expected = total("x", bounds=(LOW, HIGH), **limit), model.ask(keys, limit, above)
                 if keys is None:
@@ -194,7 +194,7 @@ def test_who_adds_little_must_pay_as_well(monkeypatch):
 
 def test_who_adds_nothing_pays_nothing():
     with opened_on(TINY) as session:
-        stream = session.start(Individual(epsilon="0.02", hits=3))
+        stream = session.start(IndividualTests(epsilon="0.02", hits=3))
         stream.ask(SUM.by("k", ["c", "d"]), above=LEAST)
         assert used(session, stream) == {"y": 1}
 
@@ -203,7 +203,7 @@ def test_a_mean_beyond_a_threshold_is_a_total(monkeypatch):
     monkeypatch.setattr(Laplace, "draw", lambda self, source, size: np.zeros(size, np.int64))
     rows = [{"u": unit, "k": "a", "x": unit % 10} for unit in range(100)]
     with opened_on(rows) as session:
-        stream = session.start(Individual(epsilon="0.02", hits=3))
+        stream = session.start(IndividualTests(epsilon="0.02", hits=3))
         asked = mean("x", bounds=(0, 9), rows_per_unit=1)
         assert [stream.ask(asked.shifted(bar), above=0).published for bar in (4, 5)] == [True, False]
         assert sorted(used(session, stream)) == [unit for unit in range(100) if unit % 10 != 4]
@@ -212,7 +212,7 @@ def test_a_mean_beyond_a_threshold_is_a_total(monkeypatch):
 def test_sharp_streams_add_up_in_steps_of_the_grid():
     rows = [{"u": unit, "k": "a", "x": 1.25} for unit in range(4000)]
     with opened_on(rows) as session:
-        stream = session.start(Individual(price="0.05", hits=10))
+        stream = session.start(IndividualTests(price="0.05", hits=10))
         found = stream.ask(total("x", bounds=(0, 2), grid="0.25", rows_per_unit=1), above=2000)
         assert abs(found.value - 5000) < 500
         assert found.value * 4 == int(found.value * 4)
@@ -235,7 +235,7 @@ def test_totals_beyond_64_bits_are_exact():
 
 def test_a_total_without_a_limit_for_each_unit_is_refused():
     with opened_on(TINY) as session:
-        stream = session.start(Individual(epsilon="0.02", hits=3))
+        stream = session.start(IndividualTests(epsilon="0.02", hits=3))
         with pytest.raises(InvalidQuery, match="may have many rows"):
             stream.ask(total("n", bounds=(0, 9)), above=1)
         assert len(session.history) == 1

@@ -17,7 +17,7 @@ from chary.accounting import (
     zero_concentrated_rho_down,
 )
 from chary.amounts import Amount
-from chary.calls import Cover, Histogram, Individual, Marginal, Release, Test, Top
+from chary.calls import Cover, Histogram, IndividualTests, Marginal, Release, ThresholdTest, TopK
 from chary.calls.releases import AskRelease
 from chary.data import Bin, Neighbouring
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, RequestConflict
@@ -55,7 +55,7 @@ def test_without_noise_they_are_the_counts(opened, place):
     some = session.ask(Marginal({"sex": ["f"]}, where="age < 30", epsilon=PLENTY))
     assert some.values == (int(((frame["sex"] == "f") & (frame["age"] < 30)).sum()),)
     assert session.watch(histogram("age", bins=EDGES), above=1, epsilon=PLENTY).hits == 3
-    assert session.ask(Top(histogram("age", bins=EDGES), k=1, epsilon=PLENTY)).names == [(Bin(18, 65),)]
+    assert session.ask(TopK(histogram("age", bins=EDGES), k=1, epsilon=PLENTY)).names == [(Bin(18, 65),)]
 
 
 def test_a_marginal_is_the_release_of_its_count(opened):
@@ -102,7 +102,7 @@ def test_noise_does_not_grow_with_the_bins(opened):
         (lambda s: s.ask(Marginal({"clinic": [1]}, epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Cover(histogram("age", bins=EDGES), above=1, epsilon="0.01")), InvalidQuery),
         (
-            lambda s: s.start(Individual(epsilon="0.02", hits=2)).ask(histogram("age", bins=EDGES), above=1),
+            lambda s: s.start(IndividualTests(epsilon="0.02", hits=2)).ask(histogram("age", bins=EDGES), above=1),
             InvalidQuery,
         ),
     ],
@@ -254,4 +254,4 @@ def test_another_delta_is_another_question(opened):
 
 def test_a_quote_of_a_threshold_takes_no_delta(opened):
     with pytest.raises(InvalidParameter):
-        opened().quote(Test(count(), above=3, epsilon="0.1", delta="1e-7"))
+        opened().quote(ThresholdTest(count(), above=3, epsilon="0.1", delta="1e-7"))

@@ -13,7 +13,7 @@ from scipy import stats
 from chary import Budget, count, histogram, open_series, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
-from chary.calls import Mode, Quantile, Quantiles, Share
+from chary.calls import Mode, Proportion, Quantile, Quantiles
 from chary.calls.choices import AskMode
 from chary.calls.quantiles import AskQuantiles
 from chary.core.plan import Touched
@@ -83,13 +83,13 @@ def test_fractions_without_noise(opened, place):
     session = opened(
         people([70] * 30 + [20] * 70), privacy_unit=None, relation="replace", budget=NO_NOISE, ledger=place
     )
-    found = session.ask(Share("age >= 65", epsilon=PLENTY))
+    found = session.ask(Proportion("age >= 65", epsilon=PLENTY))
     assert (found.value, found.error_bar) == (0.3, 0.0)
-    assert session.ask(Share("age >= 500", epsilon=PLENTY)).value == 0
+    assert session.ask(Proportion("age >= 500", epsilon=PLENTY)).value == 0
     by_unit = opened(visits(), relation="replace", budget=NO_NOISE)
     frame = visits()
     old = frame[frame["age"] >= 44]["patient"].nunique() / frame["patient"].nunique()
-    assert by_unit.ask(Share("age >= 44", epsilon=PLENTY)).value == old
+    assert by_unit.ask(Proportion("age >= 44", epsilon=PLENTY)).value == old
 
 
 # Laws
@@ -122,7 +122,7 @@ def test_the_median_follows_its_law_and_no_other(opened, scale):
 @pytest.mark.parametrize("scale", [1, 1.5, 2 / 3])
 def test_the_fraction_follows_its_law_and_no_other(opened, scale):
     session = opened(people([70, 20, 20, 20, 20]), privacy_unit=None, relation="replace", budget=NO_NOISE)
-    made = Share("age >= 65", epsilon="0.6").bind(session.spine)
+    made = Proportion("age >= 65", epsilon="0.6").bind(session.spine)
     runs = 5000
     found = seen(session, made, runs, lambda answer: round(5 * answer.value))
     r = math.exp(-0.6 * scale)
@@ -222,8 +222,8 @@ def test_rank_errors_are_told(opened):
         (lambda s: s.ask(Quantile("age", 0.5, **AGES, epsilon="0.000001", interval=0.9)), InvalidParameter),
         (lambda s: s.ask(Mode("clinic", epsilon=1)), InvalidQuery),
         (lambda s: s.ask(Mode(count().by("clinic", CLINICS), epsilon=-1)), InvalidParameter),
-        (lambda s: s.ask(Share("age > 1", epsilon=1)), InvalidQuery),
-        (lambda s: s.ask(Share(None, epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Proportion("age > 1", epsilon=1)), InvalidQuery),
+        (lambda s: s.ask(Proportion(None, epsilon=1)), InvalidQuery),
     ],
 )
 def test_bad_questions_charge_nothing_and_show_nothing(opened, ask, error):

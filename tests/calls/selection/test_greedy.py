@@ -9,7 +9,7 @@ import pytest
 from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, count
 from chary.accounting import Extendable, Targeted, hit_price_up
 from chary.amounts import Amount
-from chary.calls import Extend, Greedy, Top, When
+from chary.calls import Extend, Greedy, TopK, When
 from chary.noise import RationalLaw, Seeded
 from tests.session.kit import spent
 
@@ -62,14 +62,14 @@ def test_it_stops_after_so_many(opened, by):
 
 
 def test_all_rounds_by_hand_are_charged_alike(opened):
-    """Metamorphic: round by round with the words of `Top`."""
+    """Metamorphic: round by round with the words of `TopK`."""
     one, other = opened(**ROOMY), opened(**ROOMY)
     found = one.ask(Greedy(sets(), above=1, by="best"))
     chosen = []
     while True:
         left = [adds(name) for name in SETS if name not in [taken for taken, _ in chosen]]
         told = [Algorithm(each.name, each.run, "0.01", parameters={"chosen": chosen}) for each in left]
-        best = other.ask(Top(told, k=1, above=1)).best
+        best = other.ask(TopK(told, k=1, above=1)).best
         if not best:
             break
         chosen.append([best[0].name, best[0].solution])

@@ -10,7 +10,7 @@ import chary
 from chary import Algorithm, AlgorithmFailed, Budget, BudgetExceeded, InvalidParameter, InvalidQuery, count, total
 from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
-from chary.calls import Cover, Revise, Select, Test, Top, When
+from chary.calls import Cover, Revise, Select, ThresholdTest, TopK, When
 from chary.mechanisms import Held
 from chary.noise import Seeded, discrete_laplace
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, SECRET_NAME, error_texts, shows_data, spent, visits
@@ -50,48 +50,48 @@ def hit_of(session, event):
 
 def test_top_keys_without_noise(opened, place):
     session = opened(rows=stays(), budget=NO_NOISE, ledger=place)
-    top = session.ask(Top(by_ward(), k=3, epsilon=PLENTY))
+    top = session.ask(TopK(by_ward(), k=3, epsilon=PLENTY))
     assert [tuple(chosen) for chosen in top.best] == [(("a",), 5, None), (("b",), 4, None), (("c",), 4, None)]
     assert (top.names, top.scores) == ([("a",), ("b",), ("c",)], [5, 4, 4])
     assert top["b"] == {"ward": "b", "score": 4, "low": 4, "high": 4, "solution": None}
     assert not any(chosen.failed for chosen in top.best)
-    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY)).scores == [5, 4, 4, 1, 0]
-    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=1)).scores == [5, 4, 4]
-    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=0)).scores == [5]
-    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=3)).scores == [5, 4, 4, 1, 0]
-    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, above="0.5")).scores == [5, 4, 4, 1]
-    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, above=6)).best == ()
-    assert session.ask(Top(by_ward(keep_per_unit=1), k=3, epsilon=PLENTY)).scores == [5, 3, 2]
+    assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY)).scores == [5, 4, 4, 1, 0]
+    assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, gap=1)).scores == [5, 4, 4]
+    assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, gap=0)).scores == [5]
+    assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, gap=3)).scores == [5, 4, 4, 1, 0]
+    assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, above="0.5")).scores == [5, 4, 4, 1]
+    assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, above=6)).best == ()
+    assert session.ask(TopK(by_ward(keep_per_unit=1), k=3, epsilon=PLENTY)).scores == [5, 3, 2]
 
 
 def test_gap_and_bar_are_in_the_units_of_the_query(opened):
     rows = pd.DataFrame({"patient": [1, 2, 3, 4], "ward": WARDS[:4], "cost": [2.5, 2.0, 1.25, 0.0]})
     session = opened(rows=rows, budget=NO_NOISE)
     costs = total("cost", bounds=(0, 4), grid="0.25", rows_per_unit=1).by("ward", WARDS)
-    assert session.ask(Top(costs, k=4, epsilon=PLENTY)).scores == [2.5, 2, 1.25, 0]
-    assert session.ask(Top(costs, k=4, epsilon=PLENTY, gap="0.5")).scores == [2.5, 2]
-    assert session.ask(Top(costs, k=4, epsilon=PLENTY, gap="0.49")).scores == [2.5]
-    assert session.ask(Top(costs, k=4, epsilon=PLENTY, gap="0.75")).scores == [2.5, 2, 1.25]
-    assert session.ask(Top(costs, k=4, epsilon=PLENTY, above="1.2")).scores == [2.5, 2, 1.25]
-    assert session.ask(Top(costs, k=4, epsilon=PLENTY, above="1.26")).scores == [2.5, 2]
+    assert session.ask(TopK(costs, k=4, epsilon=PLENTY)).scores == [2.5, 2, 1.25, 0]
+    assert session.ask(TopK(costs, k=4, epsilon=PLENTY, gap="0.5")).scores == [2.5, 2]
+    assert session.ask(TopK(costs, k=4, epsilon=PLENTY, gap="0.49")).scores == [2.5]
+    assert session.ask(TopK(costs, k=4, epsilon=PLENTY, gap="0.75")).scores == [2.5, 2, 1.25]
+    assert session.ask(TopK(costs, k=4, epsilon=PLENTY, above="1.2")).scores == [2.5, 2, 1.25]
+    assert session.ask(TopK(costs, k=4, epsilon=PLENTY, above="1.26")).scores == [2.5, 2]
 
 
 def test_top_of_a_series():
     rows = pd.DataFrame({"cnt": [5, 900, -3, 70]})
     with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
-        top = session.ask(Top(session.series(), k=2, epsilon=PLENTY))
+        top = session.ask(TopK(session.series(), k=2, epsilon=PLENTY))
         assert [tuple(chosen[:2]) for chosen in top.best] == [((1,), 900), ((3,), 70)]
 
 
 def test_top_algorithms(opened, place):
     session = opened(budget=NO_NOISE, ledger=place)
     algorithms = [answering("low", [1, {"a": [1]}]), answering("best", (9.5, "x")), answering("good", [9, None])]
-    top = session.ask(Top(algorithms, k=2))
+    top = session.ask(TopK(algorithms, k=2))
     assert [tuple(chosen) for chosen in top.best] == [("best", 9.5, "x"), ("good", 9, None)]
     assert (top["best"]["low"], top["best"]["high"], len(top.findings)) == (None, None, 0)
-    assert session.ask(Top(algorithms, k=3, gap=1)).names == ["best", "good"]
-    assert session.ask(Top(algorithms, k=3, above=9.2)).names == ["best"]
-    assert session.ask(Top(algorithms, k=3)).best[2].solution == {"a": [1]}
+    assert session.ask(TopK(algorithms, k=3, gap=1)).names == ["best", "good"]
+    assert session.ask(TopK(algorithms, k=3, above=9.2)).names == ["best"]
+    assert session.ask(TopK(algorithms, k=3)).best[2].solution == {"a": [1]}
 
 
 def test_algorithms_read_the_rows_and_columns_they_name(opened):
@@ -104,7 +104,7 @@ def test_algorithms_read_the_rows_and_columns_they_name(opened):
     session = opened(budget=NO_NOISE)
     one = Algorithm("oldest", oldest, epsilon=PLENTY, columns=["age"])
     two, three = (Algorithm(name, rows_there_are, epsilon=PLENTY) for name in ("rows", "again"))
-    top = session.ask(Top([one, two, three], k=3))
+    top = session.ask(TopK([one, two, three], k=3))
     frame = visits()
     assert [tuple(chosen) for chosen in top.best] == [
         ("rows", 120, len(frame.columns)),
@@ -122,7 +122,7 @@ def test_what_one_candidate_does_to_its_values_does_not_reach_the_next():
     candidates = [Algorithm(name, spoil, epsilon=PLENTY) for name in ("one", "two")]
     candidates += [Algorithm("max", lambda values, source: [int(values.max()), None], epsilon=PLENTY)]
     with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
-        assert session.ask(Top(candidates, k=1)).best[0] == ("max", 900, None)
+        assert session.ask(TopK(candidates, k=1)).best[0] == ("max", 900, None)
 
 
 def test_select_publishes_what_reaches_the_bar_in_order(opened, place):
@@ -172,7 +172,7 @@ def test_coverage_is_the_same_in_a_hand_written_walk(opened):
 @pytest.mark.parametrize(("k", "limit", "hits"), [(1, {}, 1), (3, {}, 3), (5, {}, 5), (4, {"stated_per_unit": 2}, 2)])
 def test_published_keys_are_charged_as_far_as_neighbours_differ(opened, place, k, limit, hits):
     session = opened(rows=stays(), ledger=place, **ROOMY)
-    session.ask(Top(by_ward(**limit), k=k, epsilon="0.01"))
+    session.ask(TopK(by_ward(**limit), k=k, epsilon="0.01"))
     assert spent(session) == hit_of(session, Extendable("0.01")).times(hits)
     [entry] = session.history
     assert (entry.kind, entry.hits, entry.tests) == ("top", k, 5)
@@ -180,31 +180,31 @@ def test_published_keys_are_charged_as_far_as_neighbours_differ(opened, place, k
 
 def test_what_stays_unpublished_is_free(opened):
     session = opened(rows=stays(), **ROOMY)
-    assert session.ask(Top(by_ward(), k=5, epsilon="0.01", above=10**9)).best == ()
+    assert session.ask(TopK(by_ward(), k=5, epsilon="0.01", above=10**9)).best == ()
     assert spent(session) == Amount(0)
-    published = session.ask(Top(by_ward(), k=5, epsilon="0.01", gap=30))
+    published = session.ask(TopK(by_ward(), k=5, epsilon="0.01", gap=30))
     assert spent(session) == hit_of(session, Extendable("0.01")).times(len(published.best))
 
 
 def test_replace_counts_keys_twice(opened):
     session = opened(rows=stays(), relation="replace", **ROOMY)
-    session.ask(Top(by_ward(stated_per_unit=1), k=4, epsilon="0.01"))
+    session.ask(TopK(by_ward(stated_per_unit=1), k=4, epsilon="0.01"))
     assert spent(session) == hit_of(session, Extendable("0.01")).times(2)
 
 
 def test_the_pure_filter_pays_for_everything_neighbours_can_differ_in(opened):
     session = opened(rows=stays(), budget=Budget(epsilon=1))
-    session.ask(Top(by_ward(), k=1, epsilon="0.01", above=10**9))
+    session.ask(TopK(by_ward(), k=1, epsilon="0.01", above=10**9))
     assert session.spent.share == pytest.approx(0.05)
-    session.ask(Top(by_ward(stated_per_unit=1), k=3, epsilon="0.01"))
+    session.ask(TopK(by_ward(stated_per_unit=1), k=3, epsilon="0.01"))
     assert session.spent.share == pytest.approx(0.06)
-    session.ask(Top([answering(name, [1, 1], "0.02") for name in "abc"], k=1))
+    session.ask(TopK([answering(name, [1, 1], "0.02") for name in "abc"], k=1))
     assert session.spent.share == pytest.approx(0.12)
 
 
 def test_the_exact_filter_charges_hits_of_the_size_of_a_candidate(opened):
     session = opened(rows=stays(), filter="exact", grain="0.01")
-    session.ask(Top(by_ward(), k=2, epsilon="0.01"))
+    session.ask(TopK(by_ward(), k=2, epsilon="0.01"))
     assert spent(session) == hit_of(session, Targeted("0.01")).times(2)
 
 
@@ -212,7 +212,7 @@ def test_algorithms_are_charged_by_the_largest_epsilon_and_all_deltas(opened):
     session = opened(approximate_delta="1e-7", **ROOMY)
     sizes = [("0.01", 0), ("0.02", "3e-9"), ("0.005", "2e-9")]
     algorithms = [answering(str(j), [j, None], epsilon, delta=delta) for j, (epsilon, delta) in enumerate(sizes)]
-    assert session.ask(Top(algorithms, k=2)).names == ["2", "1"]
+    assert session.ask(TopK(algorithms, k=2)).names == ["2", "1"]
     hit = hit_of(session, Extendable("0.02", "5e-9"))
     delta = spent(session).delta
     assert spent(session) == Amount(2 * hit.main, delta)
@@ -239,13 +239,13 @@ def test_select_charges_hits_and_halts_when_they_run_out(opened, place):
 
 def test_a_top_that_does_not_fit_is_refused_and_told_what_would(opened):
     session = opened(rows=stays(), **ROOMY)
-    while session.quote(Test(count(), above=-(10**9), epsilon="0.02")).fits:
+    while session.quote(ThresholdTest(count(), above=-(10**9), epsilon="0.02")).fits:
         session.test(count(), above=-(10**9), epsilon="0.02")
     before, calls = spent(session), len(session.history)
     with pytest.raises(BudgetExceeded, match="free misses have ended"):
-        session.ask(Top(by_ward(), k=3, epsilon="0.02"))
+        session.ask(TopK(by_ward(), k=3, epsilon="0.02"))
     with pytest.raises(BudgetExceeded):
-        session.ask(Top([answering(name, [1, 1], "0.02") for name in "abc"], k=2))
+        session.ask(TopK([answering(name, [1, 1], "0.02") for name in "abc"], k=2))
     assert (spent(session), len(session.history)) == (before, calls)
 
 
@@ -273,8 +273,8 @@ def test_a_repeated_request_is_free_and_identical_after_a_restart(opened, tmp_pa
 
     def asked(session):
         return (
-            session.ask(Top(by_ward(), k=2, epsilon="0.01"), request="top"),
-            session.ask(Top(candidates, k=2), request="algorithms"),
+            session.ask(TopK(by_ward(), k=2, epsilon="0.01"), request="top"),
+            session.ask(TopK(candidates, k=2), request="algorithms"),
             session.ask(Select(candidates, above=-(10**9)), request="select"),
             session.ask(Cover(by_ward(), above=3, epsilon="0.01"), request="cover"),
         )
@@ -286,10 +286,10 @@ def test_a_repeated_request_is_free_and_identical_after_a_restart(opened, tmp_pa
     assert asked(again) == first
     assert spent(again) == before
     for other in (
-        lambda: again.ask(Top(by_ward(), k=3, epsilon="0.01"), request="top"),
-        lambda: again.ask(Top(by_ward(), k=2, epsilon="0.01", gap=1), request="top"),
-        lambda: again.ask(Top(by_ward(), k=2, epsilon="0.01", above=1), request="top"),
-        lambda: again.ask(Top(candidates[:1], k=1), request="algorithms"),
+        lambda: again.ask(TopK(by_ward(), k=3, epsilon="0.01"), request="top"),
+        lambda: again.ask(TopK(by_ward(), k=2, epsilon="0.01", gap=1), request="top"),
+        lambda: again.ask(TopK(by_ward(), k=2, epsilon="0.01", above=1), request="top"),
+        lambda: again.ask(TopK(candidates[:1], k=1), request="algorithms"),
         lambda: again.ask(Select(candidates, above=1), request="select"),
     ):
         with pytest.raises(chary.RequestConflict):
@@ -321,9 +321,9 @@ def test_other_calls_in_between_change_nothing(opened):
     held = session.release_if(count(), above=10**9, epsilon="0.01")
     stored = Held.load(session.spine.ledger.secret(held.call))
     calls = [
-        lambda: session.ask(Top(by_ward(), k=2, epsilon="0.01")),
+        lambda: session.ask(TopK(by_ward(), k=2, epsilon="0.01")),
         lambda: session.test(count(), above=10**9, epsilon="0.01"),
-        lambda: session.ask(Top([answering("one", [1, 1], "0.01")], k=1)),
+        lambda: session.ask(TopK([answering("one", [1, 1], "0.01")], k=1)),
         lambda: session.ask(Select([answering("one", [1, 1], "0.01")], above=0)),
         lambda: session.ask(Cover(["ward = 'a'"], above=10**9, epsilon="0.01")),
     ]
@@ -348,8 +348,8 @@ def test_the_price_is_paid_before_any_data_is_read(opened):
     with session.spine.rows.held.database.connection() as connection:
         connection.execute("DROP TABLE temp.main.chary_rows")
     for ask in (
-        lambda: session.ask(Top(by_ward(), k=1, epsilon=PLENTY)),
-        lambda: session.ask(Top([answering("one", [1, 1])], k=1)),
+        lambda: session.ask(TopK(by_ward(), k=1, epsilon=PLENTY)),
+        lambda: session.ask(TopK([answering("one", [1, 1])], k=1)),
         lambda: session.ask(Select([answering("one", [1, 1])], above=1)),
     ):
         before = spent(session)
@@ -368,11 +368,11 @@ BAD_OUTCOMES = [None, 3, [1], [1, 2, 3], [float("nan"), 1], [float("inf"), 1], [
 def test_a_candidate_without_a_score_ranks_below_all_others(opened, outcome):
     session = opened(budget=NO_NOISE)
     candidates = [answering("bad", outcome), answering("low", [-(10**9), 0]), broken("broken")]
-    assert session.ask(Top(candidates, k=1)).names == ["low"]
-    top = session.ask(Top(candidates, k=3))
+    assert session.ask(TopK(candidates, k=1)).names == ["low"]
+    top = session.ask(TopK(candidates, k=3))
     assert [(chosen.name, chosen.failed) for chosen in top.best] == [("low", False), ("bad", True), ("broken", True)]
     assert top.scores == [-(10**9), None, None]
-    assert session.ask(Top(candidates, k=3, above=-(10**10))).names == ["low"]
+    assert session.ask(TopK(candidates, k=3, above=-(10**10))).names == ["low"]
     assert session.ask(Select(candidates, above=-(10**10))).above[0].name == "low"
     assert not shows_data(json.dumps([entry.answer for entry in session.history]))
 
@@ -381,7 +381,7 @@ def test_if_all_fail_it_is_charged_and_says_so_without_data(opened, place):
     session = opened(ledger=place, **ROOMY)
     for _ in range(2):
         with pytest.raises(AlgorithmFailed) as failure:
-            session.ask(Top([broken("one", "0.01"), broken("two", "0.01")], k=1), request="once")
+            session.ask(TopK([broken("one", "0.01"), broken("two", "0.01")], k=1), request="once")
         assert not shows_data(error_texts(failure.value))
         assert spent(session) == hit_of(session, Extendable("0.01"))
 
@@ -390,8 +390,8 @@ def test_if_all_fail_it_is_charged_and_says_so_without_data(opened, place):
 def test_bad_k(opened, k):
     session = opened(rows=stays())
     for ask in (
-        lambda: session.ask(Top(by_ward(), k=k, epsilon="0.01")),
-        lambda: session.ask(Top([answering(name, [1, 1], "0.01") for name in "abcde"], k=k)),
+        lambda: session.ask(TopK(by_ward(), k=k, epsilon="0.01")),
+        lambda: session.ask(TopK([answering(name, [1, 1], "0.01") for name in "abcde"], k=k)),
         *([] if k is None else [lambda: session.ask(Cover(by_ward(), above=1, epsilon="0.01", k=k))]),
     ):
         with pytest.raises(InvalidParameter):
@@ -405,18 +405,18 @@ ONE = answering("one", [1, 1], "0.01")
 @pytest.mark.parametrize(
     ("ask", "error"),
     [
-        (lambda s: s.ask(Top([], k=1)), InvalidParameter),
-        (lambda s: s.ask(Top(ONE, k=1)), InvalidParameter),
-        (lambda s: s.ask(Top([ONE, ONE], k=1)), InvalidParameter),
-        (lambda s: s.ask(Top([ONE, "two"], k=1)), InvalidParameter),
-        (lambda s: s.ask(Top(None, k=1)), InvalidParameter),
-        (lambda s: s.ask(Top([ONE], k=1, epsilon="0.1")), InvalidParameter),
-        (lambda s: s.ask(Top([ONE], k=1, gap=-1)), InvalidParameter),
-        (lambda s: s.ask(Top([ONE], k=1, above=float("nan"))), InvalidParameter),
-        (lambda s: s.ask(Top(count(), k=1, epsilon="0.1")), InvalidQuery),
-        (lambda s: s.ask(Top(by_ward(), k=1)), InvalidParameter),
-        (lambda s: s.ask(Top(by_ward(), k=1, epsilon=0)), InvalidParameter),
-        (lambda s: s.ask(Top(count().by("nowhere", [1]), k=1, epsilon="0.1")), InvalidQuery),
+        (lambda s: s.ask(TopK([], k=1)), InvalidParameter),
+        (lambda s: s.ask(TopK(ONE, k=1)), InvalidParameter),
+        (lambda s: s.ask(TopK([ONE, ONE], k=1)), InvalidParameter),
+        (lambda s: s.ask(TopK([ONE, "two"], k=1)), InvalidParameter),
+        (lambda s: s.ask(TopK(None, k=1)), InvalidParameter),
+        (lambda s: s.ask(TopK([ONE], k=1, epsilon="0.1")), InvalidParameter),
+        (lambda s: s.ask(TopK([ONE], k=1, gap=-1)), InvalidParameter),
+        (lambda s: s.ask(TopK([ONE], k=1, above=float("nan"))), InvalidParameter),
+        (lambda s: s.ask(TopK(count(), k=1, epsilon="0.1")), InvalidQuery),
+        (lambda s: s.ask(TopK(by_ward(), k=1)), InvalidParameter),
+        (lambda s: s.ask(TopK(by_ward(), k=1, epsilon=0)), InvalidParameter),
+        (lambda s: s.ask(TopK(count().by("nowhere", [1]), k=1, epsilon="0.1")), InvalidQuery),
         (lambda s: s.ask(Select([], above=1)), InvalidParameter),
         (lambda s: s.ask(Select([ONE, ONE], above=1)), InvalidParameter),
         (lambda s: s.ask(Select([ONE], above="x")), InvalidParameter),
@@ -448,11 +448,11 @@ def at_least(bar):
 def test_a_list_ends_where_its_scores_meet_a_condition(opened):
     session = opened(rows=stays(), budget=NO_NOISE)
     for bar, scores in ((0, [5]), (5, [5]), (6, [5, 4]), (10, [5, 4, 4]), (14, [5, 4, 4, 1]), (99, [5, 4, 4, 1, 0])):
-        assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, until=at_least(bar))).scores == scores
-    assert session.ask(Top(by_ward(), k=2, epsilon=PLENTY, until=at_least(99))).scores == [5, 4]
-    assert session.ask(Top(by_ward(), k=5, epsilon=PLENTY, gap=1, until=at_least(14))).scores == [5, 4, 4]
+        assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, until=at_least(bar))).scores == scores
+    assert session.ask(TopK(by_ward(), k=2, epsilon=PLENTY, until=at_least(99))).scores == [5, 4]
+    assert session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, gap=1, until=at_least(14))).scores == [5, 4, 4]
     algorithms = [answering(name, [score, None]) for name, score in (("low", 1), ("high", 9.5), ("mid", 5))]
-    assert session.ask(Top(algorithms, k=3, until=at_least(10))).names == ["high", "mid"]
+    assert session.ask(TopK(algorithms, k=3, until=at_least(10))).names == ["high", "mid"]
     assert session.history[-1].question["until"] == "sum of at least 10"
 
 
@@ -460,22 +460,22 @@ def test_a_list_ends_where_all_that_is_public_of_it_meets_a_condition(opened):
     session = opened(rows=stays(), budget=NO_NOISE)
     seen = []
     second = When("second", lambda public: seen.append(public) or len(public) == 2)
-    assert len(session.ask(Top(by_ward(), k=5, epsilon=PLENTY, stop=second))) == 2
+    assert len(session.ask(TopK(by_ward(), k=5, epsilon=PLENTY, stop=second))) == 2
     assert [[entry["score"] for entry in public] for public in seen] == [[5], [5, 4]]
     algorithms = [answering(name, [score, {"depth": score}]) for name, score in (("low", 1), ("high", 9), ("mid", 5))]
     shallow = When("shallow", lambda public: public[-1]["solution"]["depth"] < 9 and public[-1]["name"] == "mid")
-    assert session.ask(Top(algorithms, k=3, stop=shallow)).names == ["high", "mid"]
+    assert session.ask(TopK(algorithms, k=3, stop=shallow)).names == ["high", "mid"]
     assert session.history[-1].question["stop"] == "shallow"
-    assert session.ask(Top(algorithms, k=3, stop=shallow, until=at_least(9))).names == ["high"]
+    assert session.ask(TopK(algorithms, k=3, stop=shallow, until=at_least(9))).names == ["high"]
     failing = When("fails", lambda public: public[5])
     with pytest.raises(AlgorithmFailed):
-        session.ask(Top(algorithms, k=3, stop=failing))
+        session.ask(TopK(algorithms, k=3, stop=failing))
     assert session.history[-1].hits == 1
 
 
 def test_what_ends_a_list_by_its_scores_is_paid_by_what_is_published(opened):
     session = opened(rows=stays(), unsafe_noise=Seeded(2), **ROOMY)
-    found = session.ask(Top(by_ward(), k=5, epsilon="0.01", until=When("two", lambda scores: len(scores) == 2)))
+    found = session.ask(TopK(by_ward(), k=5, epsilon="0.01", until=When("two", lambda scores: len(scores) == 2)))
     assert len(found) == 2
     assert spent(session) == hit_of(session, Extendable("0.01")).times(2)
 
@@ -487,7 +487,7 @@ def test_a_condition_that_raises_ends_the_list_and_what_is_on_it_is_paid(opened)
         before = spent(session)
         for _ in range(2):
             with pytest.raises(AlgorithmFailed, match="condition"):
-                session.ask(Top(candidates, k=3, until=second, **epsilon), request=str(epsilon))
+                session.ask(TopK(candidates, k=3, until=second, **epsilon), request=str(epsilon))
         assert spent(session) - before == hit_of(session, Extendable("0.01")).times(2)
 
 
@@ -509,7 +509,7 @@ def test_solutions_of_several_types_fit_into_one_column(opened):
     session = opened(budget=NO_NOISE)
     solutions = [{"depth": 3}, "tree", 2**70, None]
     algorithms = [answering(f"{place}", [-place, solution]) for place, solution in enumerate(solutions)]
-    found = session.ask(Top(algorithms, k=4))
+    found = session.ask(TopK(algorithms, k=4))
     assert [json.loads(text) for text in found.to_arrow()["solution"].to_pylist()] == solutions
     assert found.to_arrow()["score"].to_pylist() == [0, -1, -2, -3]
-    assert len(session.ask(Top(algorithms, k=4, above=1)).to_arrow()) == 0
+    assert len(session.ask(TopK(algorithms, k=4, above=1)).to_arrow()) == 0

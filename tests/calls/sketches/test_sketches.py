@@ -18,7 +18,7 @@ import chary
 from chary import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
 from chary.accounting import Extendable, Pure
 from chary.amounts import Amount
-from chary.calls import Sketch
+from chary.calls import DistinctSketch
 from chary.calls.sketch import AskSketch, Line
 from chary.data import Neighbouring, Predicate, RowTable
 from chary.data.queries.ordered import Elements
@@ -189,12 +189,12 @@ def test_rows_of_a_duckdb_file_are_read_whole(tmp_path):
 
 def test_an_estimate_is_near_the_number_and_says_how_near(opened):
     session = opened(people(0, 5000), budget=NO_NOISE, unsafe_noise=Seeded(1))
-    found = session.start(Sketch(epsilon=1, registers=4096)).ask()
+    found = session.start(DistinctSketch(epsilon=1, registers=4096)).ask()
     assert abs(found.value - 5000) < 3 * found.error_bar
-    assert found.error_bar == session.start(Sketch(epsilon=1, registers=4096)).state.error_bar(found.value)
-    old = session.start(Sketch("age >= 70", epsilon=1, registers=4096)).ask()
+    assert found.error_bar == session.start(DistinctSketch(epsilon=1, registers=4096)).state.error_bar(found.value)
+    old = session.start(DistinctSketch("age >= 70", epsilon=1, registers=4096)).ask()
     assert abs(old.value - sum(20 + n % 60 >= 70 for n in range(5000))) < 3 * old.error_bar
-    values = session.start(Sketch(of="age", epsilon=12, registers=4096, stated_per_unit=1)).ask()
+    values = session.start(DistinctSketch(of="age", epsilon=12, registers=4096, stated_per_unit=1)).ask()
     assert abs(values.value - 60) < 3 * values.error_bar
 
 
@@ -202,7 +202,7 @@ def test_a_line_is_charged_once_when_it_first_publishes(opened, place):
     session = opened(people(0, 300), ledger=place, **ROOMY)
     price = session.spine.filter.price(Extendable("0.02"))
     assert price.free_miss
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     assert not sketch.ask(above=10**6).published
     assert not sketch.ask(above=10**7).published
     session.append(people(300, 400))
@@ -255,7 +255,7 @@ def test_where_a_miss_is_paid_the_first_question_pays_for_the_line(opened, optio
     price = session.spine.filter.price(Extendable("0.3"))
     if "grain" in options and price.free_miss:
         pytest.fail("the size should have no hit price")
-    sketch = session.start(Sketch(epsilon="0.3", registers=16))
+    sketch = session.start(DistinctSketch(epsilon="0.3", registers=16))
     assert spent(session) == Amount(0)
     assert not sketch.ask(above=10**6).published
     assert spent(session) == price.miss
@@ -265,11 +265,11 @@ def test_where_a_miss_is_paid_the_first_question_pays_for_the_line(opened, optio
 
 def test_the_exact_filter_takes_calls_up_to_twice_the_size(opened):
     session = opened(people(0, 300), budget=USUAL, filter="exact", grain="0.02")
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     sketch.ask()
     assert spent(session) == session.spine.filter.price(Extendable("0.02")).hit
     with pytest.raises(BudgetExceeded):
-        session.start(Sketch(epsilon="0.05", registers=16))
+        session.start(DistinctSketch(epsilon="0.05", registers=16))
 
 
 def test_a_hit_costs_no_less_than_a_release_so_that_units_that_come_later_are_paid(opened):
@@ -281,8 +281,8 @@ def test_a_hit_costs_no_less_than_a_release_so_that_units_that_come_later_are_pa
 def test_a_paid_line_can_be_asked_when_the_budget_is_gone(opened):
     session = opened(people(0, 300), budget=chary.Budget(epsilon="0.5"))
     sketch, late = (
-        session.start(Sketch(epsilon="0.5", registers=16)),
-        session.start(Sketch(epsilon="0.5", registers=16)),
+        session.start(DistinctSketch(epsilon="0.5", registers=16)),
+        session.start(DistinctSketch(epsilon="0.5", registers=16)),
     )
     sketch.ask()
     with pytest.raises(BudgetExceeded):
@@ -293,7 +293,7 @@ def test_a_paid_line_can_be_asked_when_the_budget_is_gone(opened):
 
 def test_a_race_for_the_first_hit_is_charged_once(opened):
     session = opened(people(0, 300), **ROOMY)
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     unpaid = AskSketch(sketch.call, sketch._kept.started, Fraction(0), 0, paid=False)
     sketch.ask()
     before = spent(session)
@@ -305,7 +305,7 @@ def test_an_outcome_of_a_state_that_moved_is_thrown_away(opened, tmp_path):
     """Two processes read the same growth under veils of their own: one veil stays, and one charge."""
     place = tmp_path / "shared.ledger"
     first = opened(people(0, 300), ledger=place, **ROOMY)
-    sketch = first.start(Sketch(**FEW))
+    sketch = first.start(DistinctSketch(**FEW))
     sketch.ask(above=10**9)
     published = []
 
@@ -323,7 +323,7 @@ def test_an_outcome_of_a_state_that_moved_is_thrown_away(opened, tmp_path):
 
 def test_growth_is_read_under_a_veil_and_only_growth(opened):
     session = opened(people(0, 300), **ROOMY)
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     sketch.ask(above=10**9)
     start = line_of(session, sketch)
     sketch.ask(above=10**8)
@@ -340,7 +340,7 @@ def test_growth_is_read_under_a_veil_and_only_growth(opened):
 
 def test_rows_appended_before_the_first_question_need_no_veil(opened):
     session = opened(people(0, 300), **ROOMY)
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     session.append(people(300, 400))
     sketch.ask(above=10**9)
     assert len(line_of(session, sketch).sketch.veils) == 1
@@ -348,7 +348,7 @@ def test_rows_appended_before_the_first_question_need_no_veil(opened):
 
 def test_reading_new_rows_alone_is_reading_all_rows(opened, monkeypatch):
     session = opened(people(0, 300), **ROOMY)
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     sketch.ask(above=10**9)
     session.append(people(250, 900))
     monkeypatch.setattr(Phantoms, "veil", lambda self, source: self)
@@ -359,7 +359,7 @@ def test_reading_new_rows_alone_is_reading_all_rows(opened, monkeypatch):
 
 def test_limited_values_are_read_once(opened):
     session = opened(people(0, 300), budget=NO_NOISE)
-    sketch = session.start(Sketch(of="age", epsilon=1, registers=16, keep_per_unit=1))
+    sketch = session.start(DistinctSketch(of="age", epsilon=1, registers=16, keep_per_unit=1))
     first = sketch.ask()
     session.append(people(300, 3000, ages=list(range(1000, 3700))))
     assert sketch.ask().value == first.value
@@ -368,7 +368,7 @@ def test_limited_values_are_read_once(opened):
 def test_a_sketch_survives_restarts_and_another_copy_of_the_rows(opened, tmp_path):
     path = tmp_path / "visits.ledger"
     first = opened(people(0, 300), ledger=path, **ROOMY)
-    sketch = first.start(Sketch("age >= 30", **FEW))
+    sketch = first.start(DistinctSketch("age >= 30", **FEW))
     value = sketch.ask().value
     first.close()
     second = opened(people(0, 300), ledger=path, budget=None)
@@ -384,7 +384,7 @@ def test_a_sketch_survives_restarts_and_another_copy_of_the_rows(opened, tmp_pat
 
 def test_a_repeated_request_is_the_same_sketch_and_the_same_answer(opened):
     session = opened(people(0, 300), **ROOMY)
-    one, two = (session.start(Sketch(**FEW), request="units") for _ in range(2))
+    one, two = (session.start(DistinctSketch(**FEW), request="units") for _ in range(2))
     assert one.call == two.call
     first = one.ask(request="now")
     session.append(people(300, 600))
@@ -410,12 +410,12 @@ def test_bad_input_is_refused_before_anything_is_charged(opened):
     ]
     for options in wrong:
         with pytest.raises((InvalidParameter, InvalidQuery)):
-            session.start(Sketch(**options))
+            session.start(DistinctSketch(**options))
     for number in (1, 99, -1):
         with pytest.raises(NotWithheld):
             session.resume(number)
     assert session.history == []
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     for bar in ("nan", True, None, "many"):
         with pytest.raises(InvalidParameter):
             sketch.ask(above=bar)
@@ -425,7 +425,7 @@ def test_bad_input_is_refused_before_anything_is_charged(opened):
 def test_only_tables_are_sketched(opened):
     series = chary.open_series(pa.table({"n": [1, 2]}), column="n", sensitivity=1, ledger=":memory:", budget=USUAL)
     with series, pytest.raises(InvalidQuery):
-        series.start(Sketch(epsilon="0.02"))
+        series.start(DistinctSketch(epsilon="0.02"))
 
 
 def test_a_sketch_that_was_interrupted_holds_nothing(opened):
@@ -436,7 +436,7 @@ def test_a_sketch_that_was_interrupted_holds_nothing(opened):
     ledger = MemoryLedger()
     broken = opened(people(0, 30), ledger=ledger, on_step=interrupt, **ROOMY)
     with pytest.raises(KeyboardInterrupt):
-        broken.start(Sketch(**FEW))
+        broken.start(DistinctSketch(**FEW))
     session = opened(people(0, 30), ledger=ledger, budget=None)
     with pytest.raises(NotWithheld):
         session.resume(session.history[0].call).ask()
@@ -444,7 +444,7 @@ def test_a_sketch_that_was_interrupted_holds_nothing(opened):
 
 def test_nothing_secret_is_shown(opened):
     session = opened(visits(), **ROOMY)
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     sketch.ask(above=10**9)
     line = line_of(session, sketch)
     shown = "\n".join([repr(sketch), repr(line), str(line.mark), str(session.history), session.statement()])
@@ -458,7 +458,7 @@ def test_nothing_secret_is_shown(opened):
 
 def test_an_engine_that_fails_keeps_the_charge_and_tells_nothing(opened):
     session = opened(people(0, 30), **ROOMY)
-    sketch = session.start(Sketch(**FEW))
+    sketch = session.start(DistinctSketch(**FEW))
     session.spine.rows.close()
     with pytest.raises(EngineError) as failed:
         sketch.ask()
@@ -468,5 +468,5 @@ def test_an_engine_that_fails_keeps_the_charge_and_tells_nothing(opened):
 
 def test_a_unit_has_its_share_of_epsilon_for_each_element(opened):
     session = opened(people(0, 30), relation="replace", budget=NO_NOISE)
-    sketch = session.start(Sketch(of="age", epsilon=1, registers=16, stated_per_unit=2))
+    sketch = session.start(DistinctSketch(of="age", epsilon=1, registers=16, stated_per_unit=2))
     assert sketch.state.distinct == Distinct(Fraction(1, 8), 16)

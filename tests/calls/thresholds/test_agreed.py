@@ -9,7 +9,7 @@ import pytest
 
 from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced, NotWithheld, count, mean, total
 from chary.accounting.sharp_tests import sharp_table
-from chary.calls import AgreedTest, AgreedTests, AgreedWatch, Test
+from chary.calls import AgreedTest, AgreedWatch, PrepaidTests, ThresholdTest
 from chary.calls.agreed_tests import AskAgreedOnce
 from chary.core.plan import Touched
 from chary.core.transaction import ATTEMPTS
@@ -24,7 +24,7 @@ EVERY = count().by("clinic", CLINICS)
 
 
 def run_of(session, tests=40, hits=8, **how):
-    return session.start(AgreedTests(tests=tests, hits=hits, **how))
+    return session.start(PrepaidTests(tests=tests, hits=hits, **how))
 
 
 def ledger_prices(session, run):
@@ -195,7 +195,7 @@ def test_the_value_of_a_hit_has_its_part_of_the_price_of_a_hit(opened):
 
 def test_how_near_to_a_bar_all_tests_are_right_is_told_before_and_after_it_is_paid(opened):
     session = opened(budget=DELTA)
-    call = AgreedTests(tests=1000, hits=20, misses="0.2")
+    call = PrepaidTests(tests=1000, hits=20, misses="0.2")
     quote = session.quote(call)
     assert session.history == []
     assert quote.within.tests == 1000
@@ -208,14 +208,14 @@ def test_how_near_to_a_bar_all_tests_are_right_is_told_before_and_after_it_is_pa
     more, surer = run.state.accuracy(tests=10_000), run.state.accuracy(confidence="0.999")
     assert min(more.error, surer.error) > quote.within.error
     assert (more.confidence, surer.tests) == (0.95, 1000)
-    free = session.quote(Test(count(), above=0, hits=20, tests=1000), tests=1000)
+    free = session.quote(ThresholdTest(count(), above=0, hits=20, tests=1000), tests=1000)
     assert quote.within.error < 0.8 * free.within.error
     assert (free.later_hit, free.later_miss) == (None, None)
 
 
 def test_a_quote_tells_the_price_of_each_hit_and_miss_that_will_be_charged(opened):
     session = opened(budget=DELTA)
-    call = AgreedTests(tests=1000, hits=20, misses="0.2")
+    call = PrepaidTests(tests=1000, hits=20, misses="0.2")
     quote = session.quote(call)
     run = session.start(call)
     assert quote.later_hit == run.state.price_if_hit == run.quote(count(), above=0).price_if_hit
@@ -230,9 +230,9 @@ def test_a_quote_tells_the_price_of_each_hit_and_miss_that_will_be_charged(opene
 @pytest.mark.parametrize("how", [{}, {"value": "0.25"}, {"part": "0.3", "sure": "0.99"}])
 def test_the_default_share_is_the_best_one(opened, how):
     session = opened(budget=DELTA)
-    best = session.quote(AgreedTests(tests=1000, hits=20, **how))
+    best = session.quote(PrepaidTests(tests=1000, hits=20, **how))
     others = [
-        session.quote(AgreedTests(tests=1000, hits=20, **(how | {"misses": share}))).within.error
+        session.quote(PrepaidTests(tests=1000, hits=20, **(how | {"misses": share}))).within.error
         for share in ("0.01", "0.1", "0.2", "0.3", "0.4", "0.6")
     ]
     assert best.within.error <= min(others) + 1
@@ -274,7 +274,7 @@ def test_means_are_tested_in_their_own_units_and_have_no_values(opened):
 def test_bad_openings_charge_nothing(opened, given, told):
     session = opened(budget=DELTA)
     with pytest.raises(InvalidParameter, match=told):
-        session.start(AgreedTests(**({"tests": 40, "hits": 8} | given)))
+        session.start(PrepaidTests(**({"tests": 40, "hits": 8} | given)))
     assert session.history == []
 
 
@@ -317,7 +317,7 @@ def test_misses_that_do_not_fit_are_refused(opened):
 def test_it_goes_on_after_a_restart(opened, tmp_path):
     place = tmp_path / "visits.ledger"
     session = opened(budget=DELTA, ledger=place)
-    call = AgreedTests(tests=5, hits=3, value="0.2")
+    call = PrepaidTests(tests=5, hits=3, value="0.2")
     run = session.start(call, request="open")
     first = run.ask(count(), above=-FAR, request="monday")
     found = run.ask(EVERY, above=FAR, request="tuesday")
@@ -460,5 +460,5 @@ def test_tests_that_no_table_could_make_right_are_refused_before_their_misses_ar
 def test_a_part_for_misses_that_pays_for_none_is_refused(opened):
     session = opened(budget=Budget(epsilon=1, delta=1e-6))
     with pytest.raises(InvalidParameter, match="pays for none"):
-        session.start(AgreedTests(tests=1000, hits=20, misses="1e-16"))
+        session.start(PrepaidTests(tests=1000, hits=20, misses="1e-16"))
     assert session.history == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import chary
 from chary import Budget, BudgetExceeded, count
-from chary.calls import AgreedTests
+from chary.calls import PrepaidTests
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import CLINICS, visits
 
@@ -49,7 +49,7 @@ def test_a_run_keeps_to_its_model(acts):
     with tempfile.TemporaryDirectory() as folder:
         place, stop = Path(folder) / "visits.ledger", Interruption(None)
         session = opened(place, stop)
-        run = session.start(AgreedTests(tests=TESTS, hits=HITS, misses="0.3"))
+        run = session.start(PrepaidTests(tests=TESTS, hits=HITS, misses="0.3"))
         model = Model(session, run)
         for act in acts:
             if act == "restart":

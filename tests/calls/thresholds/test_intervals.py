@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chary import Budget, count
-from chary.calls import Individual, ReleaseIf, Revise, Track, Watch
+from chary.calls import IndividualTests, OnChange, ReleaseIf, Revise, Watch
 from chary.calls.thresholds import AskTracked
 from chary.core.plan import Touched
 from chary.noise import Seeded
@@ -85,7 +85,7 @@ def test_an_interval_is_two_ends_in_json_whoever_worked_it_out(opened):
 def test_a_change_of_a_tracked_answer(opened, truth):
     """The last answer was 0, so most changes of a truth of 0 are noise."""
     session, source = opened(budget=BUDGET), Seeded(9)
-    asked = Track(count(), step=80, epsilon=EPSILON)
+    asked = OnChange(count(), step=80, epsilon=EPSILON)
     interaction = AskTracked(asked, session.spine.rows.neighbouring, count(), 0)
     found = []
     for _ in range(6_000):
@@ -100,7 +100,7 @@ def test_a_change_of_a_tracked_answer(opened, truth):
 def test_an_answer_that_did_not_change_misses_at_most_one_side_of_all_askings(opened):
     """Given that nothing changed it can miss always, so that is not what it says."""
     session = opened(budget=BUDGET)
-    interaction = AskTracked(Track(count(), step=80, epsilon=EPSILON), session.spine.rows.neighbouring, count(), 0)
+    interaction = AskTracked(OnChange(count(), step=80, epsilon=EPSILON), session.spine.rows.neighbouring, count(), 0)
     low, high = interaction.present({"value": 0, "hit": False, "prior": 0}, 1).interval
     law, first, last = interaction.noise.law(), -40, 39
     unchanged_above, unchanged_below = (law.at_least_up(int(end)) for end in (high + 1 - last, first - (low - 1)))
@@ -110,7 +110,7 @@ def test_an_answer_that_did_not_change_misses_at_most_one_side_of_all_askings(op
 
 def test_streams_tell_the_same(opened):
     session = opened(budget=BUDGET, unsafe_noise=Seeded(1))
-    stream = session.start(Individual(epsilon=EPSILON, hits=3))
+    stream = session.start(IndividualTests(epsilon=EPSILON, hits=3))
     ask = partial(stream.ask, above=-1000)
     assert ask(count()).interval[0] is None or ask(count()).interval[0] > -1100
     rows = [row for row in ask(EVERY) if row["hit"]]

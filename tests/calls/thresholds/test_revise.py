@@ -8,7 +8,7 @@ import chary
 from chary import BudgetExceeded, InvalidParameter, NotWithheld, count, mean, total
 from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.calls import Revise, Test
+from chary.calls import Revise, ThresholdTest
 from chary.ledger import SqlLedger
 from chary.mechanisms import Held
 from chary.noise import Seeded
@@ -151,7 +151,7 @@ def test_a_call_of_another_dataset_cannot_be_revised(opened, tmp_path):
 def test_a_revision_that_does_not_fit_is_refused_and_keeps_the_outcome(opened):
     session = opened(**ROOMY)
     held = session.release_if(count(), above=NEVER, epsilon="0.02")
-    while session.quote(Test(count(), above=SURE, epsilon="0.02")).fits:
+    while session.quote(ThresholdTest(count(), above=SURE, epsilon="0.02")).fits:
         session.test(count(), above=SURE, epsilon="0.02")
     spent = session.spent
     with pytest.raises(BudgetExceeded):
@@ -170,7 +170,7 @@ def everything_shown(session, held):
     spine = session.spine
     shown = [session, held, spine, spine.rows, spine.ledger, spine.filter, spine.source, session.history]
     shown += [session.spent, session.remaining, plain_composition(session)]
-    shown += [session.quote(Test(COSTS, above=1, epsilon="0.01"))]
+    shown += [session.quote(ThresholdTest(COSTS, above=1, epsilon="0.01"))]
     shown += [spine.ledger.call(held.held), list(spine.ledger.calls("data")), spine.ledger.tally("data")]
     texts = [f"{thing} {thing!r}" for thing in shown]
     texts += [session.statement(), json.dumps(list(spine.ledger.export("data"))), str(spine.ledger.verify())]

@@ -5,7 +5,7 @@ import pytest
 
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, NotWithheld, count, mean, total
 from chary.accounting.sharp_tests import LEAST_SPEED, least_price
-from chary.calls import Decide, ReleaseIf, Revise, Test, Watch
+from chary.calls import Decide, ReleaseIf, Revise, ThresholdTest, Watch
 from chary.core.plan import Touched
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID, spent
@@ -26,18 +26,18 @@ def test_so_many_hits_fit_and_no_more_and_misses_are_free(opened):
 
 def test_a_hit_takes_the_part_of_the_budget_that_was_said(opened):
     session = opened(budget=DELTA)
-    quote = session.quote(Test(count(), above=-FAR, price="0.01"))
+    quote = session.quote(ThresholdTest(count(), above=-FAR, price="0.01"))
     assert (quote.price_if_hit, quote.price_if_miss) == (pytest.approx(0.01, rel=1e-9), 0)
-    assert session.ask(Test(count(), above=-FAR, price="0.01")).charged.share == quote.price_if_hit <= 0.01
+    assert session.ask(ThresholdTest(count(), above=-FAR, price="0.01")).charged.share == quote.price_if_hit <= 0.01
 
 
 @pytest.mark.parametrize("within", [150, 400])
 def test_the_least_price_that_is_right_so_near(opened, within):
     session = opened(budget=DELTA)
-    call = Test(count(), above=0, within=within, tests=500)
+    call = ThresholdTest(count(), above=0, within=within, tests=500)
     quote = session.quote(call, tests=500)
     assert 0.98 * within <= quote.within.error <= within + 1
-    cheaper = session.quote(Test(count(), above=0, price=0.9 * quote.price_if_hit, tests=500), tests=500)
+    cheaper = session.quote(ThresholdTest(count(), above=0, price=0.9 * quote.price_if_hit, tests=500), tests=500)
     assert cheaper.within.error > within
 
 
@@ -45,26 +45,26 @@ def test_the_least_price_that_is_right_so_near(opened, within):
 def test_a_test_that_may_be_off_by_anything_takes_the_least_price_of_a_table(opened, within):
     """No search walks as many sensitivities as were named."""
     session = opened(budget=DELTA)
-    bound = Test(count(), above=3, within=within, tests=3).bind(session.spine)
+    bound = ThresholdTest(count(), above=3, within=within, tests=3).bind(session.spine)
     order = session.spine.filter.order
     assert 1 <= bound.event.price / least_price(order, LEAST_SPEED) < 1.01
     with pytest.raises(InvalidParameter, match="fewer tests"):
-        Test(count(), above=3, within=50, tests=10**300).bind(session.spine)
+        ThresholdTest(count(), above=3, within=50, tests=10**300).bind(session.spine)
 
 
 def test_a_small_budget_sells_many_hits(opened):
     """The table of such a test has one chance for several sensitivities."""
     session = opened(budget=Budget(epsilon="0.01", delta=1e-6))
-    quote = session.quote(Test(count(), above=3, hits=200, tests=1000))
+    quote = session.quote(ThresholdTest(count(), above=3, hits=200, tests=1000))
     assert quote.price_if_hit == pytest.approx(1 / 200)
     assert 30_000 < quote.within.error < 60_000
-    assert not session.ask(Test(count(), above=10**6, hits=200)).value
-    assert session.ask(Test(count(), above=-(10**6), hits=200)).value
+    assert not session.ask(ThresholdTest(count(), above=10**6, hits=200)).value
+    assert session.ask(ThresholdTest(count(), above=-(10**6), hits=200)).value
 
 
 def test_what_another_order_would_sell_is_refused_with_the_grain_that_sells_it(opened):
     """The order is fixed with the dataset; the usual one is that of many small calls."""
-    nearer, out_of_reach = (Test(count(), above=3, within=within, tests=100) for within in (85, 20))
+    nearer, out_of_reach = (ThresholdTest(count(), above=3, within=within, tests=100) for within in (85, 20))
     with pytest.raises(InvalidParameter, match=r"not even the whole budget .* grain=") as refused:
         opened(budget=DELTA).quote(nearer)
     grain = str(refused.value).split("grain=")[1].split(",")[0]
@@ -77,8 +77,8 @@ def test_what_another_order_would_sell_is_refused_with_the_grain_that_sells_it(o
 def test_more_is_told_for_the_same_than_by_laplace_noise(opened):
     """The same number of hits fits into the same budget."""
     session = opened(budget=DELTA, grain="0.05")
-    laplace = session.quote(Test(count(), above=0, epsilon="0.05"))
-    sharp = session.quote(Test(count(), above=0, hits=laplace.hits_left, tests=1000), tests=1000)
+    laplace = session.quote(ThresholdTest(count(), above=0, epsilon="0.05"))
+    sharp = session.quote(ThresholdTest(count(), above=0, hits=laplace.hits_left, tests=1000), tests=1000)
     by_laplace = np.log(1000 / 0.05) / 0.05
     assert sharp.within.error < 0.5 * by_laplace
 
@@ -124,7 +124,7 @@ def test_the_value_of_a_hit_has_noise_of_its_own(opened):
 
 def test_the_law_of_a_hit_is_that_of_the_table(opened):
     session = opened(budget=DELTA)
-    call = Test(count(), above=0, hits=20, tests=100)
+    call = ThresholdTest(count(), above=0, hits=20, tests=100)
     sharpness = call.bind(session.spine).sharpness
     table = sharpness.sampler.table
     for value in (-40, 0, 60, 90):
@@ -135,7 +135,7 @@ def test_the_law_of_a_hit_is_that_of_the_table(opened):
 
 def test_a_watch_halts_when_its_hits_run_out(opened):
     session = opened(budget=DELTA)
-    while session.quote(Test(count(), above=0, hits=10)).hits_left > 2:
+    while session.quote(ThresholdTest(count(), above=0, hits=10)).hits_left > 2:
         session.test(count(), above=-FAR, hits=10)
     found = session.watch(EVERY, above=-FAR, hits=10)
     assert (found.tested, found.hits, found.untested) == (2, 2, (("east",),))
@@ -143,7 +143,7 @@ def test_a_watch_halts_when_its_hits_run_out(opened):
 
 def test_a_unit_in_several_keys_pays_for_each_hit(opened):
     session = opened(budget=DELTA)
-    quotes = [session.quote(Watch(EVERY, above=0, hits=40)), session.quote(Test(count(), above=0, hits=40))]
+    quotes = [session.quote(Watch(EVERY, above=0, hits=40)), session.quote(ThresholdTest(count(), above=0, hits=40))]
     assert quotes[0].most_charged == pytest.approx(3 * quotes[1].most_charged, rel=1e-9)
 
 
@@ -163,7 +163,7 @@ def test_how_a_test_of_sums_beyond_64_bits_fails_says_nothing_of_the_sum(opened,
     """Once it was an error of one kind for a sum that fits, and another for one that does not."""
     session = opened(budget=DELTA)
     sums = total("cost", bounds=(0, 2**53), rows_per_unit=rows_per_unit)
-    for asked in (Test(sums, above=10, price="0.02"), Decide(sums, above=10, price="0.02")):
+    for asked in (ThresholdTest(sums, above=10, price="0.02"), Decide(sums, above=10, price="0.02")):
         with pytest.raises(InvalidParameter, match="coarser grid"):
             session.ask(asked)
     assert session.history == []
@@ -247,7 +247,7 @@ def test_the_value_is_told_apart_from_the_test(opened):
     assert abs(np.var(noisy) / sigma**2 - 1) < 5 * (2 / len(noisy)) ** 0.5
 
 
-@pytest.mark.parametrize("kind", [Test, Watch, ReleaseIf])
+@pytest.mark.parametrize("kind", [ThresholdTest, Watch, ReleaseIf])
 def test_a_quote_tells_how_near_the_tests_that_a_call_names_are_right(opened, kind):
     session, query = opened(budget=DELTA), EVERY if kind is Watch else count()
     call = kind(query, above=5, hits=20, tests=50, sure="0.9")
@@ -260,10 +260,12 @@ def test_a_quote_tells_how_near_the_tests_that_a_call_names_are_right(opened, ki
 
 def test_a_quote_tells_how_often_a_value_near_the_bar_is_called_wrongly(opened):
     session = opened(budget=DELTA)
-    near, far = (session.quote(Test(count(), above=0, hits=20), distance=apart) for apart in (50, 400))
+    near, far = (session.quote(ThresholdTest(count(), above=0, hits=20), distance=apart) for apart in (50, 400))
     assert 0.01 < near.wrong_call < 0.5
     assert far.wrong_call < 1e-6
     assert (
-        session.quote(Test(mean("cost", bounds=(0, 60), rows_per_unit=1), above=5, hits=20), distance=5).wrong_call
+        session.quote(
+            ThresholdTest(mean("cost", bounds=(0, 60), rows_per_unit=1), above=5, hits=20), distance=5
+        ).wrong_call
         is None
     )

@@ -11,7 +11,7 @@ import chary
 from chary import Bins, Budget, InvalidParameter
 from chary.accounting import LaplaceLaw
 from chary.accounting.weights import EQUAL_QUESTIONS, EQUAL_ROUNDS, easy_chance, easy_error_up
-from chary.calls import SparseWeights, Weights
+from chary.calls import PMW, PrepaidPMW
 from chary.core.quote import NOT_KEPT, warns
 from chary.data import Neighbouring
 from chary.filters import RenyiFilter
@@ -21,11 +21,11 @@ ROW, SIZE = Neighbouring("replace", None), 2000
 AGES = {"age": Bins([0, 1, 2])}
 WARDS = {name: [f"{name}{number}" for number in range(many)] for name, many in (("a", 3), ("b", 3), ("c", 7))}
 FORMS = [
-    SparseWeights(universe=AGES, alpha="0.3", epsilon="0.5", rounds=3),
-    SparseWeights(universe=AGES, alpha="0.3", rho="0.001", rounds=3, exponent="1/3"),
-    SparseWeights(universe=AGES, alpha="0.3", epsilon="500", constants="published"),
-    Weights(universe=AGES, alpha="0.3", epsilon="0.05"),
-    Weights(universe=AGES, alpha="0.3", hits=40),
+    PrepaidPMW(universe=AGES, alpha="0.3", epsilon="0.5", rounds=3),
+    PrepaidPMW(universe=AGES, alpha="0.3", rho="0.001", rounds=3, exponent="1/3"),
+    PrepaidPMW(universe=AGES, alpha="0.3", epsilon="500", constants="published"),
+    PMW(universe=AGES, alpha="0.3", epsilon="0.05"),
+    PMW(universe=AGES, alpha="0.3", hits=40),
 ]
 
 
@@ -45,7 +45,7 @@ def bound(call, monkeypatch):
 
 def missed(opening, beyond):
     """The chance that a count so far beyond the last easy one is called easy, from the law of what is drawn."""
-    if isinstance(opening.call, SparseWeights):
+    if isinstance(opening.call, PrepaidPMW):
         noise = opening.machine(1, SIZE).sizes
         steps = np.arange(-30_000, 30_001)
         test, hidden = (np.exp(-np.abs(steps) / float(scale)) for scale in (noise.test, noise.threshold))
@@ -130,7 +130,7 @@ def test_all_easy_answers_of_skewed_rows_are_within_their_bars(options, worse):
             ledger=":memory:",
             unsafe_noise=Seeded(seed),
         )
-        run = session.start(SparseWeights(universe=WARDS, alpha="0.1", **options))
+        run = session.start(PrepaidPMW(universe=WARDS, alpha="0.1", **options))
         for question in asked(seed, 25):
             lists = (f"{name} IN ({', '.join(map(repr, values))})" for name, values in question.items())
             answer = run.ask(" AND ".join(lists))
@@ -155,7 +155,7 @@ def opened_on(rows, **budget):
 
 
 def test_what_the_noise_hides_is_said_before_it_is_paid_and_afterwards():
-    session, opening = opened_on(500), SparseWeights(universe=WARDS, alpha="0.1", rho="0.01")
+    session, opening = opened_on(500), PrepaidPMW(universe=WARDS, alpha="0.1", rho="0.01")
     lines = session.quote(opening).lines()
     assert any(warns(line) and "off by anything" in line for line in lines)
     run = session.start(opening)
@@ -167,7 +167,7 @@ def test_what_the_noise_hides_is_said_before_it_is_paid_and_afterwards():
 
 
 @pytest.mark.parametrize(
-    ("form", "how"), [(SparseWeights, {"rho": 300, "rounds": 30}), (Weights, {"epsilon": 1}), (Weights, {"price": 0.5})]
+    ("form", "how"), [(PrepaidPMW, {"rho": 300, "rounds": 30}), (PMW, {"epsilon": 1}), (PMW, {"price": 0.5})]
 )
 def test_what_is_kept_is_said_in_the_same_figures_everywhere(form, how):
     session = opened_on(2000, epsilon=2000)
@@ -186,7 +186,7 @@ def test_what_is_kept_is_said_in_the_same_figures_everywhere(form, how):
 def test_a_later_question_has_a_wider_bar():
     """However many come, all bars hold together: what is left for later ones gets less and less."""
     session = opened_on(2000)
-    run = session.start(Weights(universe=WARDS, alpha="0.3", epsilon="0.05"))
+    run = session.start(PMW(universe=WARDS, alpha="0.3", epsilon="0.05"))
     question = run.state.asked("a = 'a0'")
     told = {"hard": False, "share": 0.5, "size": 2000, "epsilon": "1/20"}
     bars = [question.present(told, run.call + place).error_bar for place in (1, 1024, 1025, 10**6)]
@@ -195,7 +195,7 @@ def test_a_later_question_has_a_wider_bar():
 
 def test_a_linear_query_is_off_by_half_a_row_more():
     session = opened_on(2000)
-    run = session.start(Weights(universe={"a": WARDS["a"]}, alpha="0.3", epsilon="0.05"))
+    run = session.start(PMW(universe={"a": WARDS["a"]}, alpha="0.3", epsilon="0.05"))
     linear, counted = (run.state.asked(where) for where in (chary.data.weighted({"a = 'a0'": "0.5"}), "a = 'a0'"))
     told = {"hard": False, "share": 0.5, "size": 2000, "epsilon": "1/20"}
     difference = linear.present(told, run.call + 1).error_bar - counted.present(told, run.call + 1).error_bar

@@ -11,7 +11,7 @@ import pytest
 import chary
 from chary import Budget, InvalidQuery
 from chary.accounting.synthesis import mwem_law
-from chary.calls import MWEM, SmallDatabase, SparseWeights, Weights
+from chary.calls import MWEM, PMW, PrepaidPMW, SmallDatabase
 from chary.calls.weights import AskWeights
 from chary.data import average, weighted
 from chary.growth import MWEMBox, SmallDatabaseBox
@@ -38,8 +38,8 @@ def truths(frame=None):
 
 
 OPENINGS = {
-    "laplace": Weights(universe=UNIVERSE, alpha="0.06", epsilon=50),
-    "sparse": SparseWeights(universe=UNIVERSE, alpha="0.15", epsilon=MOST, rounds=12),
+    "laplace": PMW(universe=UNIVERSE, alpha="0.06", epsilon=50),
+    "sparse": PrepaidPMW(universe=UNIVERSE, alpha="0.15", epsilon=MOST, rounds=12),
 }
 
 
@@ -69,7 +69,7 @@ def test_an_interval_of_a_hard_answer_holds_the_truth_and_half_a_row(rows):
 
 def test_sharp_tests_ask_them_too(rows):
     session = rows(pd.concat([visits()] * 400), unsafe_noise=Seeded(3), budget=Budget(epsilon=8, delta=1e-6))
-    run = session.start(Weights(universe=UNIVERSE, alpha="0.1", hits=40))
+    run = session.start(PMW(universe=UNIVERSE, alpha="0.1", hits=40))
     for query, truth in zip(LINEAR, truths(), strict=True):
         answer = run.ask(query)
         assert answer.share == pytest.approx(truth, abs=0.1)

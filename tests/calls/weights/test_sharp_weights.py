@@ -8,7 +8,7 @@ import scipy.stats
 
 from chary import Budget
 from chary.accounting.sharp_widths import half_width
-from chary.calls import Weights
+from chary.calls import PMW
 from chary.calls.weights import HistogramMemory, OpenSharpWeights
 from chary.core.plan import Touched
 from chary.data import Bins, Neighbouring
@@ -30,7 +30,7 @@ def sharply(session, **how):
 
 def asked(size=400, start=400, **how):
     """A question about half of the cells, of a histogram opened at `start`, and its easy counts."""
-    call = Weights(universe={"age": Bins([0, 1])}, alpha="0.3", **how)
+    call = PMW(universe={"age": Bins([0, 1])}, alpha="0.3", **how)
     opened = OpenSharpWeights(call, Neighbouring("replace", None), start, call.terms(FILTER, start))
     made = opened.asked(1, "age >= 0", size, HistogramMemory(opened, {"age": "int64"}))
     return made, opened.rule.easy(0.5, size)
@@ -118,7 +118,7 @@ def test_what_was_opened_goes_on_after_a_restart(rows, tmp_path):
 
 def test_a_repeated_opening_under_a_request_is_the_same_histogram(rows):
     session = rows(budget=BUDGET)
-    opening = Weights(universe=UNIVERSE, alpha="0.06", hits=30)
+    opening = PMW(universe=UNIVERSE, alpha="0.06", hits=30)
     assert session.start(opening, request="monday").call == session.start(opening, request="monday").call
 
 
@@ -143,7 +143,7 @@ def test_a_bar_for_so_many_tests_lies_above_the_middle():
 )
 def test_what_is_said_twice_or_halfway_is_refused(how, told):
     with pytest.raises(InvalidParameter, match=told):
-        Weights(universe=UNIVERSE, alpha="0.06", **how)
+        PMW(universe=UNIVERSE, alpha="0.06", **how)
 
 
 def test_too_many_hits_are_refused_before_anything_is_stored(rows):

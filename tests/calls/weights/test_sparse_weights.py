@@ -9,7 +9,7 @@ import pytest
 
 from chary import Budget, BudgetExceeded
 from chary.accounting import Approximate, Pure, ZeroConcentrated
-from chary.calls import SparseWeights, Weights
+from chary.calls import PMW, PrepaidPMW
 from chary.calls.weights import HistogramRound, SparseWeightsState, WeightsState
 from chary.errors import RequestConflict
 from chary.noise import Seeded
@@ -36,7 +36,7 @@ def test_published_constants_are_right_where_there_are_many_rows(opened):
     frame = pd.DataFrame({"s": ["a"] * 90_000 + ["b"] * 10_000})
     session = opened(frame, **PUBLIC, budget=NO_NOISE, filter="pure")
     given = {"alpha": "0.3", "update": "published", "mixing": 1, "constants": "published"}
-    weights = session.start(SparseWeights(universe={"s": ["a", "b"]}, epsilon=MOST, **given))
+    weights = session.start(PrepaidPMW(universe={"s": ["a", "b"]}, epsilon=MOST, **given))
     assert session.history[-1].question["constants"] == "published"
     answers = [weights.ask("s = 'a'") for _ in range(60)]
     assert 20 < sum(answer.hard for answer in answers) < weights.state.standing().most_hard
@@ -184,7 +184,7 @@ def test_the_histogram_and_the_round_are_the_same_after_a_restart(rows, tmp_path
 def test_both_forms_are_listed(rows):
     session = rows(budget=Budget(epsilon=1, delta=1e-6), grain="0.2")
     sparse = weights_of(session, epsilon="0.1")
-    other = session.start(Weights(universe=UNIVERSE, alpha="0.1", epsilon="0.1"))
+    other = session.start(PMW(universe=UNIVERSE, alpha="0.1", epsilon="0.1"))
     assert session.runs == [(sparse.call, "sparse_weights"), (other.call, "multiplicative_weights")]
     for run, state in ((sparse, SparseWeightsState), (other, WeightsState)):
         assert session.resume(run.call).kind == run.kind

@@ -9,7 +9,7 @@ import pytest
 
 from chary import Bins, Universe
 from chary.accounting import SparseNoise
-from chary.calls import SparseWeights
+from chary.calls import PrepaidPMW
 from chary.calls.weights import AskSparseWeights, HistogramMemory, HistogramRound, OpenSparseWeights
 from chary.core.plan import Touched
 from chary.data import Neighbouring
@@ -23,7 +23,7 @@ AGES = {"age": Bins([0, 1, 2])}
 def opened(universe, size=40, **options):
     """The opening of a histogram by the published rule."""
     rule = {"alpha": "0.3", "update": "published", "mixing": 1}
-    return OpenSparseWeights(SparseWeights(universe=universe, **rule, **options), ROW, size)
+    return OpenSparseWeights(PrepaidPMW(universe=universe, **rule, **options), ROW, size)
 
 
 class Recorded:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from chary import Budget
-from chary.calls import SparseWeights, Weights
+from chary.calls import PMW, PrepaidPMW
 from chary.calls.weights import HistogramRound, OpenSparseWeights
 from chary.data import Neighbouring
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
@@ -53,7 +53,7 @@ def shared(rows, place):
 def test_where_there_are_no_rows_nothing_is_asked(rows, tmp_path):
     first, second = shared(rows, tmp_path / "visits.ledger")
     sparse = sure_of(first)
-    other = first.start(Weights(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1))
+    other = first.start(PMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1))
     calls = len(first.history)
     for weights in (
         second.resume(sparse.call),
@@ -113,4 +113,4 @@ def test_rows_that_come_between_the_size_and_the_count_decide_nothing_but_accura
 def test_a_series_of_counts_has_no_rows_to_be_shares():
     series = Neighbouring("bounded change", None)
     with pytest.raises(InvalidQuery, match="series of counts"):
-        OpenSparseWeights(SparseWeights(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1), series, 100)
+        OpenSparseWeights(PrepaidPMW(universe={"clinic": CLINICS}, alpha="0.1", epsilon=1), series, 100)

@@ -12,7 +12,7 @@ import pytest
 import chary
 from chary import Bins, Budget, BudgetExceeded
 from chary.accounting import Targeted
-from chary.calls import Weights
+from chary.calls import PMW
 from chary.calls.weights import AskWeights, HistogramMemory, OpenWeights
 from chary.core.plan import Touched
 from chary.data import Neighbouring
@@ -196,7 +196,7 @@ class Fixed(Laplace):
 
 def law(rows_counted, epsilon, factor, size):
     """The exact law of one answer: the noise of every size, weighed, through the interaction itself."""
-    opening = OpenWeights(Weights(universe={"age": Bins([0, 1, 2])}, alpha="0.3", epsilon=epsilon), ROW, 40)
+    opening = OpenWeights(PMW(universe={"age": Bins([0, 1, 2])}, alpha="0.3", epsilon=epsilon), ROW, 40)
     asked = AskWeights(1, opening, "age >= 1", size, HistogramMemory(opening, {"age": "int64"}))
     secret = Transcript((Change("age >= 1", 40, 1.0, 0.0, factor),)).dump()
     scale = asked.noise.scale
@@ -264,7 +264,7 @@ def test_an_easy_answer_on_a_histogram_that_moved_is_thrown_away_like_a_hard_one
             assert moving.pop().ask("s = 'a'").hard
 
     session = opened(frame, budget=Budget(epsilon=10), on_step=on_step, **given)
-    weights = session.start(Weights(universe={"s": ["a", "b"]}, alpha="0.3", epsilon="0.5"))
+    weights = session.start(PMW(universe={"s": ["a", "b"]}, alpha="0.3", epsilon="0.5"))
     other = opened(frame, budget=None, **given)
     moving.append(other.resume(weights.call))
     steps.clear()
@@ -281,7 +281,7 @@ def test_a_filter_without_a_price_is_not_taken_for_a_spent_budget(opened, monkey
         filter="exact",
         grain="0.02",
     )
-    weights = session.start(Weights(universe={"s": ["a", "b"]}, alpha="0.1", epsilon="0.02"))
+    weights = session.start(PMW(universe={"s": ["a", "b"]}, alpha="0.1", epsilon="0.02"))
     session.append(pd.DataFrame({"s": ["a"]}))
     smaller = session.spine.filter.price(Targeted("0.0199"))
     assert smaller.hit == session.spine.filter.price(Targeted("0.02")).hit

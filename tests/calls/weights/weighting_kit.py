@@ -1,7 +1,7 @@
 """What the tests of histograms of the visits share: a universe, questions, true shares, and openings over it."""
 
 from chary import Bins
-from chary.calls import Weights
+from chary.calls import PMW
 from tests.session.kit import CLINICS
 
 UNIVERSE = {"clinic": CLINICS, "age": Bins([20, 30, 40, 50, 60, 81])}
@@ -26,4 +26,4 @@ def true_share(frame, text):
 
 def weights_of(session, **options):
     given = {"universe": UNIVERSE, "alpha": "0.06", "epsilon": "0.2"} | options
-    return session.start(Weights(**given))
+    return session.start(PMW(**given))

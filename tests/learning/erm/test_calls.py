@@ -9,7 +9,7 @@ import pytest
 
 import chary
 from chary import Budget
-from chary.calls import Compute
+from chary.calls import RunAlgorithm
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery
 from chary.learning import algorithm as module
 from chary.learning.algorithm import sample
@@ -67,7 +67,7 @@ def opened():
 @pytest.mark.parametrize("delta", [0, "1e-7"])
 def test_a_call_learns_what_fit_learns(opened, delta):
     rows, model = patients(), logistic(epsilon=PLENTY, delta=delta)
-    outcome = opened(rows, budget=NO_NOISE).ask(Compute(called(model)))
+    outcome = opened(rows, budget=NO_NOISE).ask(RunAlgorithm(called(model)))
     learnt = model.restore(outcome.value)
     inputs = design_matrix(rows, FEATURES)
     alone = logistic(epsilon=PLENTY, delta=delta).fit(inputs, rows["ill"])
@@ -77,21 +77,21 @@ def test_a_call_learns_what_fit_learns(opened, delta):
 
 def test_a_call_is_charged_once_and_refused_when_it_does_not_fit(opened):
     session = opened(budget=Budget(epsilon=1, delta=0), approximate_delta=0)
-    first = session.ask(Compute(called()), request="monday")
+    first = session.ask(RunAlgorithm(called()), request="monday")
     assert spent(session) == session.spine.filter.capacity
-    assert session.ask(Compute(called()), request="monday").value == first.value
+    assert session.ask(RunAlgorithm(called()), request="monday").value == first.value
     with pytest.raises(BudgetExceeded):
-        session.ask(Compute(called()))
+        session.ask(RunAlgorithm(called()))
 
 
 def test_a_request_is_answered_again_from_a_reopened_ledger(opened, tmp_path):
     rows, ledger = patients(), f"sqlite:///{tmp_path / 'ledger'}"
-    first = opened(rows, ledger=ledger).ask(Compute(called()), request="model")
+    first = opened(rows, ledger=ledger).ask(RunAlgorithm(called()), request="model")
     again = opened(rows, ledger=ledger, unsafe_noise=Seeded(8))
-    assert again.ask(Compute(called()), request="model").value == first.value
+    assert again.ask(RunAlgorithm(called()), request="model").value == first.value
     assert len(again.history) == 1
     with pytest.raises(chary.errors.RequestConflict):
-        again.ask(Compute(called(logistic(lam="0.02"))), request="model")
+        again.ask(RunAlgorithm(called(logistic(lam="0.02"))), request="model")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_request_is_answered_again_from_a_reopened_ledger(opened, tmp_path):
 def test_a_session_that_keeps_the_number_of_rows_secret_is_refused_before_anything_is_charged(opened, options, given):
     session = opened(**options)
     with pytest.raises(InvalidParameter, match=r"size=|unit="):
-        session.ask(Compute(called(**given)))
+        session.ask(RunAlgorithm(called(**given)))
     assert session.history == []
 
 
@@ -119,7 +119,7 @@ def test_with_a_declared_size_every_relation_will_do(opened, relation, unit, siz
     rows = patients()
     session = opened(rows, relation=relation, privacy_unit=unit, budget=NO_NOISE)
     model = logistic(epsilon=PLENTY)
-    model.restore(session.ask(Compute(called(model, unit=unit, size=size))).value)
+    model.restore(session.ask(RunAlgorithm(called(model, unit=unit, size=size))).value)
     assert model.score(design_matrix(rows, FEATURES), rows["ill"]) > 0.8
 
 
@@ -128,7 +128,7 @@ def test_a_series_is_refused():
         pa.table({"n": [1, 2]}), column="n", sensitivity=1, budget=USUAL, ledger=":memory:"
     ) as session:
         with pytest.raises(InvalidParameter, match="series"):
-            session.ask(Compute(called()))
+            session.ask(RunAlgorithm(called()))
         assert session.history == []
 
 
@@ -146,7 +146,7 @@ def test_no_row_makes_it_fail(opened, size):
         for delta in (0, "1e-7"):
             for table in (rows, rows.slice(0, 0)):
                 session = opened(table, budget=NO_NOISE)
-                found = session.ask(Compute(called(logistic(delta=delta), features, size=size))).value["weights"]
+                found = session.ask(RunAlgorithm(called(logistic(delta=delta), features, size=size))).value["weights"]
                 assert np.isfinite(found).all()
 
 
@@ -159,7 +159,7 @@ def test_a_row_without_a_label_counts_as_zeros(opened, delta):
     for table, size in ((rows, None), (rows[rows["score"].notna()], 300)):
         session = opened(table, budget=NO_NOISE)
         found.append(
-            session.ask(Compute(ridge.algorithm(features=["note"], label="score", size=size))).value["weights"]
+            session.ask(RunAlgorithm(ridge.algorithm(features=["note"], label="score", size=size))).value["weights"]
         )
     assert found[0] == pytest.approx(found[1], abs=0.05)
 
@@ -198,7 +198,7 @@ def test_a_sample_loses_at_most_one_row_to_one_more(monkeypatch):
 def test_wrong_features_are_refused_before_anything_is_charged(opened, features, error):
     session = opened()
     with pytest.raises(error):
-        session.ask(Compute(called(features=features)))
+        session.ask(RunAlgorithm(called(features=features)))
     assert session.history == []
 
 
@@ -230,7 +230,7 @@ def test_values_that_a_column_cannot_hold_are_refused_before_anything_is_charged
     """Every row would count as zeros, and the budget would buy noise."""
     session = opened(pa.table(MIXED))
     with pytest.raises(InvalidParameter, match="none of the values"):
-        session.ask(Compute(logistic(classes=classes).algorithm(features=[feature], label=label)))
+        session.ask(RunAlgorithm(logistic(classes=classes).algorithm(features=[feature], label=label)))
     assert session.history == []
 
 
@@ -239,14 +239,14 @@ def test_features_of_numbers_need_a_column_of_numbers(opened, feature):
     """Every row would be the same vector, and the budget would buy a constant."""
     session = opened(pa.table(MIXED | {"born": [date(1990, 1, day) for day in range(1, 19)]}))
     with pytest.raises(InvalidParameter, match=r"is of type (string|date), and the feature needs numbers"):
-        session.ask(Compute(logistic(classes=[False, True]).algorithm(features=["age", feature], label="ill")))
+        session.ask(RunAlgorithm(logistic(classes=[False, True]).algorithm(features=["age", feature], label="ill")))
     assert session.history == []
 
 
 @pytest.mark.parametrize("feature", ["age", "cost", "ill", Span("cost", 0, 1), Cuts("ill", [1])])
 def test_numbers_and_booleans_are_numbers(opened, feature):
     asked = logistic(classes=["f", "m"]).algorithm(features=[feature], label="sex")
-    assert opened(pa.table(MIXED)).ask(Compute(asked)).hit
+    assert opened(pa.table(MIXED)).ask(RunAlgorithm(asked)).hit
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,9 @@ def test_numbers_and_booleans_are_numbers(opened, feature):
 def test_values_that_a_column_can_hold_are_not(opened, label, classes):
     feature = Span("age" if label != "age" else "cost", 0, 3)
     assert (
-        opened(pa.table(MIXED)).ask(Compute(logistic(classes=classes).algorithm(features=[feature], label=label))).hit
+        opened(pa.table(MIXED))
+        .ask(RunAlgorithm(logistic(classes=classes).algorithm(features=[feature], label=label)))
+        .hit
     )
 
 
@@ -265,5 +267,5 @@ def test_yes_and_no_in_a_csv_file_are_booleans(opened, tmp_path):
     place.write_text("age,ill\n" + "\n".join(f"{age},{'yes' if age > 50 else 'no'}" for age in range(100)))
     session, wrong, right = opened(place, columns={"age": "BIGINT", "ill": "BOOLEAN"}), ["no", "yes"], [False, True]
     with pytest.raises(InvalidParameter, match="'ill' is of type boolean"):
-        session.ask(Compute(logistic(classes=wrong).algorithm(features=["age"], label="ill")))
-    assert session.ask(Compute(logistic(classes=right).algorithm(features=["age"], label="ill"))).hit
+        session.ask(RunAlgorithm(logistic(classes=wrong).algorithm(features=["age"], label="ill")))
+    assert session.ask(RunAlgorithm(logistic(classes=right).algorithm(features=["age"], label="ill"))).hit

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from chary import InvalidParameter
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.learning import PrivateRidge, PrivateSVC
 from chary.learning.growth import FallingLam, TrainingBox
 from chary.noise import Seeded
@@ -72,7 +72,7 @@ def test_a_run_trains_with_the_lam_of_its_size_and_goes_on_after_a_restart(grown
     box, place = falling(name, pair), tmp_path / "people.ledger"
     terms = {"beta": "0.05", "rho": "0.015", "growth": 1}
     with grown(ledger=place) as session:
-        schedule = session.start(Schedule(box, **terms))
+        schedule = session.start(Rerun(box, **terms))
         first = schedule.ask()
         call = schedule.call
     lam = FallingLam.of(pair).added(epsilon=first.epsilon, size=1000)
@@ -101,7 +101,7 @@ def test_less_noise_is_learnt_from_with_less_lam():
 
 def test_what_is_proven_for_no_run_is_not_promised(grown):
     box = falling("gaussian", ("0.001", 10**5))
-    improving = box.follow(grown().start(Schedule(box, **EVERY), follow=True).state)
+    improving = box.follow(grown().start(Rerun(box, **EVERY), follow=True).state)
     assert [run.excess_risk for run in improving.curve()] == [float("inf")]
     assert not box.proven("0.1", 10**6 - 1)
     assert box.proven("0.1", 10**6)
@@ -136,4 +136,4 @@ def test_what_has_no_law_with_a_falling_lam_is_refused(make):
 def test_regression_has_a_falling_lam_too(grown):
     ridge = PrivateRidge(rho=1, lam="1e-3", radius=2, label_bound=1, length=2, steps=0)
     box = TrainingBox(ridge, FEATURES, "score", falling=("0.3", AT), rows_at_most=20_000)
-    assert not grown().start(Schedule(box, beta="0.05", rho="0.015", growth=1)).ask().failed
+    assert not grown().start(Rerun(box, beta="0.05", rho="0.015", growth=1)).ask().failed

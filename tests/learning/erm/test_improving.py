@@ -9,7 +9,7 @@ import pytest
 
 from chary import InvalidParameter
 from chary.accounting import ZeroConcentrated
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.learning import PrivateLogisticRegression, TrainingBox, draw_curve
 from tests.session.kit import spent
 
@@ -18,7 +18,7 @@ from .growing_kit import BOXES, EVERY, FEATURES, in_a_ball, people
 
 def test_it_improves_and_is_paid_once(grown):
     session, box = grown(), in_a_ball()
-    improving = box.follow(session.start(Schedule(box, **EVERY), follow=True).state)
+    improving = box.follow(session.start(Rerun(box, **EVERY), follow=True).state)
     price = session.spine.filter.price(ZeroConcentrated("0.015")).hit
     assert spent(session) == price
     for size in range(1000, 9000, 2000):
@@ -40,7 +40,7 @@ def test_it_improves_and_is_paid_once(grown):
 
 def test_beyond_the_most_rows_nothing_is_promised(grown):
     session, box = grown(), replace(in_a_ball(), rows_at_most=1200)
-    improving = box.follow(session.start(Schedule(box, **EVERY), follow=True).state)
+    improving = box.follow(session.start(Rerun(box, **EVERY), follow=True).state)
     with pytest.raises(InvalidParameter, match="nothing is learnt"):
         box.classifier(None)
     session.append(people(1000, 1300))
@@ -49,7 +49,7 @@ def test_beyond_the_most_rows_nothing_is_promised(grown):
 
 def test_the_picture_of_a_curve(grown, tmp_path):
     session, box = grown(), in_a_ball()
-    improving = box.follow(session.start(Schedule(box, **EVERY), follow=True).state)
+    improving = box.follow(session.start(Rerun(box, **EVERY), follow=True).state)
     curve = improving.curve()
     draw_curve(curve, tmp_path / "curve.png", measured={"measured": [0.1]})
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
@@ -77,7 +77,7 @@ def test_a_training_that_fails_uses_its_run_up_and_tells_nothing_else(grown):
     session = grown()
     given = {"lam": "1e-4", "radius": 2, "classes": ["no", "yes"], "steps": 20, "length": 3}
     box = TrainingBox(Failing(rho=1, **given), FEATURES, "ill")
-    schedule = session.start(Schedule(box, **EVERY), follow=True)
+    schedule = session.start(Rerun(box, **EVERY), follow=True)
     improving, paid = box.follow(schedule.state), spent(session)
     session.append(people(1000, 1400))
     failed = improving.schedule.results
@@ -97,7 +97,7 @@ def test_a_training_that_fails_uses_its_run_up_and_tells_nothing_else(grown):
 
 def test_a_later_failure_leaves_the_model_as_it_was(grown, monkeypatch):
     session, box = grown(), in_a_ball()
-    improving = box.follow(session.start(Schedule(box, **EVERY), follow=True).state)
+    improving = box.follow(session.start(Rerun(box, **EVERY), follow=True).state)
     before = improving.model.coef_.tolist()
     monkeypatch.setattr(PrivateLogisticRegression, "trained", lambda *given: {"weights": [float("nan")]})
     session.append(people(1000, 1500))
@@ -121,7 +121,7 @@ def test_rows_that_come_while_a_run_is_under_way_are_trained_on_with_their_numbe
 
     monkeypatch.setattr(PrivateLogisticRegression, "trained", noted)
     session = grown(on_step=arrive)
-    schedule = session.start(Schedule(BOXES["pure"], **EVERY))
+    schedule = session.start(Rerun(BOXES["pure"], **EVERY))
     armed.append(True)
     result = schedule.ask()
     assert (result.size, result.failed, sizes) == (1000, False, [(1500, 1500)])
@@ -131,7 +131,7 @@ def test_rows_that_come_while_a_run_is_under_way_are_trained_on_with_their_numbe
 
 def test_only_a_schedule_of_the_box_is_followed(grown):
     session, box = grown(), in_a_ball()
-    other = session.start(Schedule(BOXES["gaussian"], **EVERY))
+    other = session.start(Rerun(BOXES["gaussian"], **EVERY))
     for wrong in (None, other.state, other, other.call):
         with pytest.raises(InvalidParameter, match="follow a schedule of this box"):
             box.follow(wrong)
@@ -139,7 +139,7 @@ def test_only_a_schedule_of_the_box_is_followed(grown):
 
 def test_rows_to_predict_need_the_columns_of_the_features(grown):
     session, box = grown(), in_a_ball()
-    improving = box.follow(session.start(Schedule(box, **EVERY), follow=True).state)
+    improving = box.follow(session.start(Rerun(box, **EVERY), follow=True).state)
     assert improving.predict({"age": [None, 1e308, "old"], "sex": [None, 3, "f"]}).shape == (3,)
     with pytest.raises(InvalidParameter, match="no column 'sex'"):
         improving.predict({"age": [1]})

@@ -10,7 +10,7 @@ from scipy import optimize
 from chary import Budget, InvalidParameter, Neighbouring, NotPriced
 from chary.accounting import ZeroConcentrated
 from chary.accounting.schedules import Law
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.calls.schedules import ScheduledRun
 from chary.learning import PrivateRidge, PrivateSVC, Span, design_matrix
 from chary.learning.growth import TrainingBox
@@ -46,7 +46,7 @@ def test_the_law_of_a_box_holds_and_improves(box):
 def test_a_model_learns_what_it_learns_outside_of_a_schedule(grown):
     session = grown(2000, budget=Budget(epsilon=10**9, delta=1e-6))
     for box in BOXES.values():
-        schedule = session.start(Schedule(box, rho=5000, beta="0.05", growth=1))
+        schedule = session.start(Rerun(box, rho=5000, beta="0.05", growth=1))
         result = schedule.ask()
         learnt = box.classifier(result)
         inputs = design_matrix(people(0, 2000), FEATURES)
@@ -85,28 +85,28 @@ class TooLoud(TrainingBox):
 def test_a_box_that_is_not_private_enough_is_refused(grown, box, total):
     session = grown()
     with pytest.raises(InvalidParameter, match="not epsilon-DP"):
-        session.start(Schedule(box, beta="0.05", growth=1, **total))
+        session.start(Rerun(box, beta="0.05", growth=1, **total))
     assert session.history == []
 
 
 def test_a_pure_box_fits_both_kinds_of_schedules(grown):
     session = grown()
     for total in ({"rho": "0.005", "exponent": "0.1"}, {"epsilon": "0.1", "growth": 1}):
-        assert not session.start(Schedule(BOXES["pure"], beta="0.05", **total)).ask().failed
+        assert not session.start(Rerun(BOXES["pure"], beta="0.05", **total)).ask().failed
     with pytest.raises(NotPriced):
-        grown(budget=Budget(epsilon=1)).start(Schedule(BOXES["pure"], beta="0.05", rho="0.005"))
+        grown(budget=Budget(epsilon=1)).start(Rerun(BOXES["pure"], beta="0.05", rho="0.005"))
 
 
 def test_regression_and_support_vectors_are_scheduled_too(grown):
     session = grown(budget=Budget(epsilon=10**9, delta=1e-6))
     ridge = PrivateRidge(rho=1, lam="1e-4", radius=2, label_bound=1, length=2, steps=100)
     box = TrainingBox(ridge, FEATURES, "score")
-    improving = box.follow(session.start(Schedule(box, rho=5000, beta="0.05", growth=1), follow=True).state)
+    improving = box.follow(session.start(Rerun(box, rho=5000, beta="0.05", growth=1), follow=True).state)
     assert improving.score(people(0, 1000), people(0, 1000)["score"]) > 0.9
     for loss in ("smoothed_hinge", "squared_hinge"):
         svc = PrivateSVC(rho=1, lam="0.01", radius=2, classes=["no", "yes"], loss=loss, length=3, steps=64)
         box = TrainingBox(svc, FEATURES, "ill")
-        assert session.start(Schedule(box, rho=50, beta="0.05", growth=1)).ask().size == 1000
+        assert session.start(Rerun(box, rho=50, beta="0.05", growth=1)).ask().size == 1000
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_what_makes_no_box_or_no_model_is_refused(make):
 def test_momentum_has_a_law_only_if_somebody_vouches_for_it(grown):
     box = TrainingBox(logistic(rho=1), FEATURES, "ill", declared=(1, 30))
     assert box.law == Law(1, 30)
-    assert grown().start(Schedule(box, **EVERY)).ask().answer.value["weights"]
+    assert grown().start(Rerun(box, **EVERY)).ask().answer.value["weights"]
 
 
 def test_a_feature_of_numbers_on_a_column_of_texts_is_refused_at_the_opening(grown):
     session, box = grown(), TrainingBox(logistic(epsilon=1, length=3), [Span("sex", 0, 1)], "ill")
     with pytest.raises(InvalidParameter, match="'sex' is of type string"):
-        session.start(Schedule(box, **EVERY))
+        session.start(Rerun(box, **EVERY))
     assert session.history == []

@@ -10,7 +10,7 @@ import pytest
 
 import chary
 from chary import InvalidParameter
-from chary.calls import Schedule
+from chary.calls import Rerun
 from chary.noise import Seeded
 from chary.session import STEPS
 from tests.children import Python
@@ -25,7 +25,7 @@ def test_a_training_that_was_interrupted_goes_on_with_the_same_share(grown, step
     box, stop = BOXES["gaussian" if step == "ran" else "ball"], Interruption(step, armed=False)
     place = tmp_path / "people.ledger"
     with grown(ledger=place, on_step=stop) as session:
-        schedule = session.start(Schedule(box, **EVERY))
+        schedule = session.start(Rerun(box, **EVERY))
         first, paid = schedule.ask(), spent(session)
         session.append(people(1000, 1500))
         stop.armed = True
@@ -49,7 +49,7 @@ def test_a_training_that_was_interrupted_goes_on_with_the_same_share(grown, step
 
 def test_a_process_killed_while_it_trains_loses_nothing(grown, tmp_path):
     with grown(ledger=tmp_path / "people.ledger") as session:
-        call = session.start(Schedule(BOXES["ball"], **EVERY)).call
+        call = session.start(Rerun(BOXES["ball"], **EVERY)).call
         paid = spent(session)
     child = Python("-m", "tests.learning.erm.test_training_restarts", tmp_path, call)
     _out, err = child.communicate(timeout=120)
@@ -77,7 +77,7 @@ def killed(folder, call):
 
 def test_another_model_cannot_go_on(grown):
     session = grown()
-    call = session.start(Schedule(BOXES["ball"], **EVERY)).call
+    call = session.start(Rerun(BOXES["ball"], **EVERY)).call
     for other in (in_a_ball(fit_intercept=False), replace(BOXES["ball"], declared=(1, 2)), BOXES["gaussian"]):
         with pytest.raises(InvalidParameter, match="another black box"):
             session.resume(call, bring=other)
@@ -90,7 +90,7 @@ def test_a_schedule_of_an_earlier_law_goes_on_and_promises_what_both_do(grown, n
     earlier = box.laws[-1]
     session = grown()
     terms = {"beta": "0.05", "growth": 1, "rho": "0.005"}
-    call = session.start(Schedule(replace(box, declared=earlier), **terms)).call
+    call = session.start(Rerun(replace(box, declared=earlier), **terms)).call
     resumed = session.resume(call, bring=box)
     assert resumed.ask().run == 0
     assert resumed.state.law == earlier.either(box.law)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from chary import InvalidParameter, NotPriced
 from chary.accounting import ZeroConcentrated
-from chary.calls import Compute
+from chary.calls import RunAlgorithm
 from chary.learning import Categorical, PrivateRidge
 from chary.learning.growth import TrainingBox
 from chary.learning.optimum import gaussian_cells, grid_for
@@ -58,11 +58,13 @@ def test_the_excess_risk_of_a_perturbed_optimum_is_what_its_law_starts_from(size
 def test_a_model_with_a_rho_is_charged_natively(grown):
     session = grown()
     for steps in (0, 20):
-        outcome = session.ask(Compute(logistic(rho="0.001", steps=steps).algorithm(features=FEATURES, label="ill")))
+        outcome = session.ask(
+            RunAlgorithm(logistic(rho="0.001", steps=steps).algorithm(features=FEATURES, label="ill"))
+        )
         assert len(outcome.value["weights"]) == 4
     assert spent(session).main == 2 * session.spine.filter.price(ZeroConcentrated("0.001")).hit.main
     with pytest.raises(NotPriced):
-        session.ask(Compute(logistic(epsilon="0.1", delta="1e-7").algorithm(features=FEATURES, label="ill")))
+        session.ask(RunAlgorithm(logistic(epsilon="0.1", delta="1e-7").algorithm(features=FEATURES, label="ill")))
 
 
 def test_the_question_of_a_model_without_a_rho_is_what_it_always_was():
@@ -116,5 +118,5 @@ def test_wrong_sizes_of_a_model_are_refused(given):
 def test_what_could_not_be_trained_is_refused_before_anything_is_charged(grown, model, given, match):
     session = grown()
     with pytest.raises(InvalidParameter, match=match):
-        session.ask(Compute(logistic(**model).algorithm(**{"features": FEATURES, "label": "ill"} | given)))
+        session.ask(RunAlgorithm(logistic(**model).algorithm(**{"features": FEATURES, "label": "ill"} | given)))
     assert session.history == []

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import chary
 from chary import Budget, count
-from chary.calls import Track
+from chary.calls import OnChange
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, SECRET_NAME, SECRET_NUMBER, visits
 
@@ -25,7 +25,7 @@ def asked(ledger, **options):
     session.watch(count().by("clinic", CLINICS), above=10, epsilon="0.05")
     session.release(count().by("clinic", CLINICS), epsilon="0.1")
     for key in ("Monday", "Tuesday"):
-        session.ask(Track(count(), step=50, epsilon="0.05"), request=key)
+        session.ask(OnChange(count(), step=50, epsilon="0.05"), request=key)
     return session
 
 

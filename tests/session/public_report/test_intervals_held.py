@@ -3,7 +3,7 @@
 import pytest
 
 from chary import Budget, count
-from chary.calls import Choose, GrowingSparse, Quantile
+from chary.calls import Choose, GrowingTests, Quantile
 from chary.report.public_report import report
 from chary.session import findings
 from tests.session.kit import CLINICS
@@ -33,7 +33,7 @@ def test_a_choice_tells_how_far_below_the_best_it_may_be(tmp_path):
 
 def test_an_average_over_a_growing_table_is_a_finding(opened):
     session = opened(budget=Budget(epsilon=4, delta=1e-6), privacy_unit=None, relation="replace")
-    run = session.start(GrowingSparse(above="0.01", hits=4, values=True))
+    run = session.start(GrowingTests(above="0.01", hits=4, values=True))
     answer = run.ask(count())
     assert answer.above
     [found] = findings(session)

@@ -10,21 +10,21 @@ import pyarrow as pa
 
 from chary import Algorithm, Budget, BudgetExceeded, NotPriced, Session, count
 from chary.calls import (
-    AboveThreshold,
     Between,
     Choose,
     Classify,
-    Compute,
     Decide,
-    Individual,
+    GaussianAboveThreshold,
+    IndividualTests,
     Majority,
+    MultiTarget,
+    OnChange,
     Quantile,
-    Race,
     Release,
     Revise,
+    RunAlgorithm,
     SparseVector,
-    Test,
-    Track,
+    ThresholdTest,
     Twice,
 )
 from chary.data import Neighbouring, RowTable
@@ -201,12 +201,12 @@ def _bit(size: Fraction, here: bool) -> Move:
         return int(Laplace.for_epsilon(size, sensitivity=1).apply_one(rows.num_rows, source)) >= MIDDLE
 
     asked = Algorithm("bit", told, epsilon=size)
-    return _asked(lambda: Compute(asked, prior=not here))
+    return _asked(lambda: RunAlgorithm(asked, prior=not here))
 
 
 def _race(desk: Desk) -> Symbol:
     if "race" not in desk.runs:
-        desk.runs["race"] = desk.session.start(Race(["a", "b"]))
+        desk.runs["race"] = desk.session.start(MultiTarget(["a", "b"]))
     return _seen(desk.runs["race"].ask(COUNTED, priors={"a": 6, "b": 7}))
 
 
@@ -226,7 +226,7 @@ def _restart(desk: Desk) -> Symbol:
 
 # One question of any size each.
 SIZED: dict[str, Callable[[Fraction], Move]] = {
-    "test": lambda size: _asked(lambda: Test(count(), above=MIDDLE, epsilon=size)),
+    "test": lambda size: _asked(lambda: ThresholdTest(count(), above=MIDDLE, epsilon=size)),
     "release": lambda size: _asked(lambda: Release(count(), epsilon=size)),
     "gauss release": lambda size: _asked(lambda: Release(count(), rho=size / 5)),
     "choose": lambda size: _asked(lambda: Choose(KEYS, epsilon=size)),
@@ -234,8 +234,8 @@ SIZED: dict[str, Callable[[Fraction], Move]] = {
     "between": lambda size: _asked(lambda: Between(count(), low=MIDDLE - 3, high=MIDDLE + 1, epsilon=size)),
     "decide": lambda size: _asked(lambda: Decide(count(), above=MIDDLE, epsilon=size)),
     "classify": lambda size: _asked(lambda: Classify(KEYS, epsilon=size)),
-    "track": lambda size: _asked(lambda: Track(count(), step=4, epsilon=size)),
-    "compute": lambda size: _asked(lambda: Compute(_counting(size), prior=6)),
+    "track": lambda size: _asked(lambda: OnChange(count(), step=4, epsilon=size)),
+    "compute": lambda size: _asked(lambda: RunAlgorithm(_counting(size), prior=6)),
     "twice": lambda size: _asked(lambda: Twice(_counting(size))),
     "quantile": lambda size: _asked(
         lambda: Quantile("age", 0.5, bounds=(0, 100), step=25, rows_per_unit=1, epsilon=size)
@@ -246,15 +246,17 @@ MOVES: dict[str, Move] = {
     **{name: SIZED[name](EACH) for name in SIZED if name not in ("gauss release", "sparse")},
     "small test": SIZED["test"](EACH / 3),
     "large test": SIZED["test"](2 * EACH),
-    "far test": _asked(lambda: Test(count(), above=MIDDLE + 3, epsilon=EACH)),
-    "sharp test": _asked(lambda: Test(count(), above=MIDDLE, price="0.1")),
+    "far test": _asked(lambda: ThresholdTest(count(), above=MIDDLE + 3, epsilon=EACH)),
+    "sharp test": _asked(lambda: ThresholdTest(count(), above=MIDDLE, price="0.1")),
     "gauss release": SIZED["gauss release"](Fraction(1, 2)),
     "release_if": _release_if,
     "revise": _revise,
     "watch": _watch,
     "sparse": SIZED["sparse"](Fraction(1, 2)),
-    "gaussian": _of_run("gaussian", lambda: AboveThreshold(threshold=MIDDLE, threshold_noise=5, low=0, high=20)),
-    "individual": _of_run("individual", lambda: Individual(epsilon=EACH, hits=2), above=MIDDLE),
+    "gaussian": _of_run(
+        "gaussian", lambda: GaussianAboveThreshold(threshold=MIDDLE, threshold_noise=5, low=0, high=20)
+    ),
+    "individual": _of_run("individual", lambda: IndividualTests(epsilon=EACH, hits=2), above=MIDDLE),
     "race": _race,
     "here": _bit(EACH, here=True),
     "away": _bit(EACH, here=False),

@@ -7,7 +7,7 @@ from chary import Algorithm
 from chary.audit.enumeration import LOST
 from chary.audit.exact_audits import laws_of
 from chary.audit.transcripts import OpenedUnder, Tables, WorstCase
-from chary.calls import Compute
+from chary.calls import RunAlgorithm
 from chary.mechanisms import Laplace
 from tests.soak.whole.desks import MIDDLE, UNITS, Promise
 from tests.soak.whole.players import Best, Law
@@ -40,7 +40,7 @@ def _bit(promise: Promise, prior: str) -> Law:
         noisy = Laplace.for_epsilon(size, sensitivity=1).apply_one(rows.num_rows, source)
         return "yes" if noisy >= MIDDLE else "no"
 
-    call = Compute(Algorithm("bit", told, epsilon=size), prior=prior)
+    call = RunAlgorithm(Algorithm("bit", told, epsilon=size), prior=prior)
     terms = OpenedUnder(promise.budget, promise.filter, promise.grain)
     case = WorstCase("bit", lambda k: call, SIDES.opened, lambda k: terms)
     with case.opened() as pair:

@@ -26,7 +26,7 @@ from chary.calls import (
     ScoreFunction,
     Select,
     SmallDatabase,
-    Top,
+    TopK,
 )
 from chary.data import Ballots, Rows, count
 from chary.filters import Budget
@@ -79,7 +79,7 @@ CHOICES = [
     ),
     WorstCase("most_common", lambda k: MostCommon("place", among=PLACES, epsilon=k), MOVED.opened),
     WorstCase("majority", lambda k: Majority("place = 'a'", epsilon=k), MOVED.opened),
-    WorstCase("top", lambda k: Top(KEYED, k=1, epsilon=k), MOVED.opened),
+    WorstCase("top", lambda k: TopK(KEYED, k=1, epsilon=k), MOVED.opened),
     WorstCase("select", lambda k: Select(["place = 'a'", "place = 'b'"], above=2, epsilon=k), MOVED.opened),
     WorstCase(
         "select by draws: a hit", lambda k: Select(["place = 'a'"], above=2, hits=4), ADDED.opened, renyi(), priced=True

@@ -9,13 +9,13 @@ from chary.calls import (
     MatrixMechanism,
     Mode,
     PrincipalComponents,
+    Proportion,
     Quantile,
     Quantiles,
     Randomized,
     RandomizedValues,
     Release,
     ReleaseAll,
-    Share,
 )
 from chary.data import count
 
@@ -61,7 +61,7 @@ NUMBERS = [
         seen=lambda told: [place > HALF_WAY for place in told["places"]],
     ),
     WorstCase("mode", lambda k: Mode(count().by("place", PLACES[:2], keep_per_unit=1), epsilon=k), MOVED.opened),
-    WorstCase("fraction", lambda k: Share("place = 'a'", epsilon=k), MOVED.opened),
+    WorstCase("fraction", lambda k: Proportion("place = 'a'", epsilon=k), MOVED.opened),
     WorstCase("randomized", lambda k: Randomized("place = 'a'", epsilon=k), ONE_BIT.opened),
 ]
 

@@ -15,16 +15,16 @@ from chary.audit.enumeration import Enumeration
 from chary.audit.enumeration import Law as Outcomes
 from chary.audit.transcripts import Begun, Chained, OpenedUnder, Script, Step, Tables, WorstCase, renyi
 from chary.calls import (
-    AboveThreshold,
+    PMW,
     BlackBox,
     ContinualCount,
-    GrowingSparse,
-    Individual,
-    Race,
-    Schedule,
+    DistinctSketch,
+    GaussianAboveThreshold,
+    GrowingTests,
+    IndividualTests,
+    MultiTarget,
+    Rerun,
     SelfReporting,
-    Sketch,
-    Weights,
 )
 from chary.calls.releases import AskRelease, Release
 from chary.calls.run import Kept
@@ -73,7 +73,7 @@ HIT_NOISE = 0.85
 
 def growing_sparse(k: int) -> Chained:
     """In which of some questions a round ended."""
-    opening = GrowingSparse(above="0.5", epsilon=k, rounds=1)
+    opening = GrowingTests(above="0.5", epsilon=k, rounds=1)
     asked = [partial(_asked, query) for query in [A] * KEYS + [B] * KEYS]
     return Chained(opening, (lambda run: run.question(), *asked))
 
@@ -86,7 +86,7 @@ def _asked(query: Any, run: Kept[Any, Any]) -> Interaction:
 def above_threshold(k: int) -> Script:
     """At which key it halted, if the budget paid for so many: one unit moves all that did not hit down, and what hit
     up, from bound to bound."""
-    opening = AboveThreshold(threshold=1, threshold_noise=f"{RUN_NOISE / k}", low=0, high=1)
+    opening = GaussianAboveThreshold(threshold=1, threshold_noise=f"{RUN_NOISE / k}", low=0, high=1)
     asked = halved(HALTING)
 
     def script(session: Session) -> Any:
@@ -114,7 +114,7 @@ class HowMany(BlackBox):
 
 def scheduled(k: int) -> Chained:
     """The first run of a schedule."""
-    return once(Schedule(HowMany(), epsilon=k, beta="0.05", growth=9))
+    return once(Rerun(HowMany(), epsilon=k, beta="0.05", growth=9))
 
 
 def continual(steps: int, **size: Any) -> Chained:
@@ -124,7 +124,7 @@ def continual(steps: int, **size: Any) -> Chained:
 
 def individual(k: int) -> Chained:
     """Answers of a stream, beyond the hits that one unit pays for."""
-    opening = Individual(hits=2, epsilon=Fraction(k, 2))
+    opening = IndividualTests(hits=2, epsilon=Fraction(k, 2))
     return Chained(opening, (lambda run: run.question(count(), above=6),) * ASKED)
 
 
@@ -149,7 +149,7 @@ def pure(k: int) -> OpenedUnder:
 def race(k: int) -> Chained:
     """Bits that are hit for one target or for the other, so that each counter rises now and then."""
     priors = {"odd": "odd", "even": "even"}
-    return Chained(Race(list(priors)), (lambda run: run.question(even(k, 4), priors=priors),) * ASKED)
+    return Chained(MultiTarget(list(priors)), (lambda run: run.question(even(k, 4), priors=priors),) * ASKED)
 
 
 RUNS = [
@@ -161,7 +161,7 @@ RUNS = [
         lambda k: OpenedUnder(Budget(2 * k)),
         whole=True,
     ),
-    WorstCase("multiplicative_weights_ask", lambda k: once(Weights(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
+    WorstCase("multiplicative_weights_ask", lambda k: once(PMW(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
@@ -234,7 +234,7 @@ def _key_of(value: int) -> tuple[Words, int]:
 
 def sketched(k: int) -> Chained:
     """An estimate of nobody or of one unit, whatever it is."""
-    opening = Sketch(epsilon=EPSILON * k, registers=REGISTERS)
+    opening = DistinctSketch(epsilon=EPSILON * k, registers=REGISTERS)
     return Chained(opening, (lambda run: run.question(),))
 
 

@@ -9,21 +9,21 @@ from typing import Any, Literal
 from chary.accounting import one_sided_noise
 from chary.audit.transcripts import Chained, Script, Tables, WorstCase, renyi
 from chary.calls import (
-    AgreedTests,
     Algorithm,
     Between,
     Boundary,
     Classify,
-    Compute,
     Decide,
     Extend,
+    OnChange,
+    PrepaidPMW,
+    PrepaidTests,
     PublishIf,
     ReleaseIf,
     Revise,
+    RunAlgorithm,
     SparseVector,
-    SparseWeights,
-    Test,
-    Track,
+    ThresholdTest,
     Twice,
     Watch,
     When,
@@ -119,27 +119,31 @@ def until_refused(ask: Callable[[], Any], most: int) -> list[Any]:
 
 def agreed(keyed: bool) -> Chained:
     """Tests that were agreed on, each of a value half way."""
-    opening = AgreedTests(tests=AGREED, hits=4)
+    opening = PrepaidTests(tests=AGREED, hits=4)
     if keyed:
         return Chained(opening, (lambda run: run.question(KEYED, above=2),) * (AGREED // 2))
     return Chained(opening, (lambda run: run.question(count(), above=6),) * AGREED)
 
 
 THRESHOLDS = [
-    WorstCase("test", lambda k: Test(count(), above=6, epsilon=k), COUNTED.opened),
-    WorstCase("test: a hit", lambda k: Test(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
-    WorstCase("sharp test: a hit", lambda k: Test(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True),
+    WorstCase("test", lambda k: ThresholdTest(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase(
+        "test: a hit", lambda k: ThresholdTest(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
+    ),
+    WorstCase(
+        "sharp test: a hit", lambda k: ThresholdTest(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True
+    ),
     WorstCase("release_if", lambda k: ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase("revise", revised, COUNTED.opened),
     WorstCase("watch", lambda k: Watch(KEYED, above=2, epsilon=k), BOTH.opened),
-    WorstCase("call", lambda k: Compute(noisy_size(k), prior=5), COUNTED.opened),
+    WorstCase("call", lambda k: RunAlgorithm(noisy_size(k), prior=5), COUNTED.opened),
     WorstCase("call_twice", lambda k: Twice(noisy_size(k)), COUNTED.opened),
     WorstCase("boundary", lambda k: Boundary(even(k)), COUNTED.opened),
     WorstCase("boundary: a hit", lambda k: Boundary(even(k, 4)), COUNTED.opened, SMALL, priced=True),
     WorstCase("boundary of runs", lambda k: Boundary(even(k), runs=2), COUNTED.opened),
     WorstCase("publish_if", lambda k: PublishIf(noisy_size(k), when=When("six", lambda s: s >= 6)), COUNTED.opened),
     WorstCase("extend", extended, COUNTED.opened),
-    WorstCase("track", lambda k: Track(count(), step=2, epsilon=k), COUNTED.opened),
+    WorstCase("track", lambda k: OnChange(count(), step=2, epsilon=k), COUNTED.opened),
     WorstCase("between", lambda k: Between(count(), **ZONES, epsilon=k), COUNTED.opened),
     WorstCase("between: a hit", lambda k: Between(count(), **ZONES, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
     WorstCase("decide", lambda k: Decide(count(), above=6, epsilon=k), COUNTED.opened),
@@ -209,7 +213,7 @@ def sparse_weights(k: int) -> Chained:
     """One round, which says how much it may spend of a budget that is kept for rounds of more rows: of the first
     questions the count comes up beyond the most that is easy, of the last it comes down to it."""
     asked = [partial(_weighed, place) for place in ["a"] * MISSED + ["c"]]
-    return Chained(SparseWeights(**WIDE, epsilon=18 * k, rounds=1), tuple(asked))
+    return Chained(PrepaidPMW(**WIDE, epsilon=18 * k, rounds=1), tuple(asked))
 
 
 def _weighed(place: str, run: Kept[Any, Any]) -> Interaction:
