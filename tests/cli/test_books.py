@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_used_gives_exit_code_2(capsys, monkeypatch):
     def refuse(*_given, **_named):
         raise PermissionError(13, "Permission denied", "x.ledger")
 
-    monkeypatch.setattr("chary.ledger.locations.open_ledger", refuse)
+    monkeypatch.setattr("chary.cli.ledger.open_ledger", refuse)
     monkeypatch.setattr("pathlib.Path.exists", lambda _path: True)
     assert run(["ledger", "verify", "x.ledger", "--json"]) == 2
     assert "Permission denied x.ledger" in capsys.readouterr().err

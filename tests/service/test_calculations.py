@@ -142,7 +142,7 @@ def test_quotes_of_any_kind_are_cut_off(made, monkeypatch):
     with listening(service) as address, client_of(address, token_of(service)) as http:
         run = http.post("/v1/datasets/visits/runs", json=opening).json()["run"]
         monkeypatch.setattr(chary.session.session, "quote", endless)
-        monkeypatch.setattr("chary.core.quote.quote", endless)
+        monkeypatch.setattr("chary.calls.run.quote", endless)
         place = "/v1/datasets/visits"
         assert is_late(http.post(QUOTES, json={"call": TEST}))
         assert is_late(http.post(f"{place}/runs/{run}/quotes", json={"query": {"kind": "count"}}))

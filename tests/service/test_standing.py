@@ -83,7 +83,7 @@ def failing(monkeypatch):
     def fails(*_):
         raise EngineError("the engine failed")
 
-    monkeypatch.setattr("chary.data.table.read_one_version", fails)
+    monkeypatch.setattr("chary.core.transaction.read_one_version", fails)
 
 
 @contextmanager

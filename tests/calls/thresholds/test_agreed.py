@@ -343,7 +343,7 @@ def test_the_charges_are_read_from_the_ledger_and_not_found_anew(opened, tmp_pat
     terms = run._kept.agreed
     session.close()
     again = opened(ledger=place)
-    monkeypatch.setattr("chary.accounting.sharp_widths.best_share", lambda width: Fraction(1, 2))
+    monkeypatch.setattr("chary.calls.agreed_tests.best_share", lambda width: Fraction(1, 2))
     resumed = again.resume(run.call)
     assert resumed._kept.agreed == terms
     assert question(again, resumed, count(), 3).price(None).hit.main == terms.charges.hit
