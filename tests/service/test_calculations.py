@@ -199,7 +199,7 @@ def quote(*_, **__):
     pathlib.Path(sys.argv[2]).touch()
     endless()
 
-chary.core.quote.quote = quote
+chary.session.session.quote = quote
 from chary.cli import run
 sys.exit(run(["serve", "--toml", sys.argv[1], "--quiet"]))
 """
