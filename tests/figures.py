@@ -25,7 +25,7 @@ WATCHED = """
 import sys, pandas, chary
 from chary import count
 rows = pandas.DataFrame({"unit": range(60), "ward": [n % 3 for n in range(60)]})
-session = chary.open(rows, privacy_unit="unit", ledger=":memory:", relation="add_remove", epsilon=1, delta=1e-6)
+session = chary.open(rows, privacy_unit="unit", ledger=":memory:", budget=chary.Budget(epsilon=1, delta=1e-6))
 question, entered, calls = count().by("ward", range(3)), set(), 0
 def enter(frame, event, _):
     global calls

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, bindparam, func, select, update
 
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger.entries import Head
-from chary.ledger.ledger import Progress
+from chary.ledger.ledger import Progress, Transactions, Upkeep
 from chary.ledger.postgresql.connection import Address, is_address
 from chary.ledger.records import Verification
 from chary.ledger.sql.schema import (
@@ -35,7 +35,6 @@ from chary.ledger.sql.schema import (
 )
 from chary.ledger.sqlite.files import create, engine_of
 from chary.ledger.sqlite.store import SqliteUpkeep, SqlLedger, Store, file_of, lay_out
-from chary.ledger.store import Transactions, Upkeep
 from chary.ledger.verification import audit
 from chary.ledger.witness import holds
 

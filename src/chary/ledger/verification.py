@@ -13,7 +13,7 @@ from chary.amounts import Basic
 from chary.errors import LedgerCorrupted
 from chary.ledger.accounts import Account, Books
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
-from chary.ledger.ledger import Progress
+from chary.ledger.ledger import Progress, Upkeep
 from chary.ledger.records import State, Verification
 from chary.ledger.sql.schema import (
     analysts,
@@ -28,7 +28,6 @@ from chary.ledger.sql.schema import (
     tallies,
 )
 from chary.ledger.sql.transaction import account_of, count_of, entry_of, purse_of
-from chary.ledger.store import Upkeep
 
 # The recomputation of a ledger from its entries: every hash, every rule and every running total.
 

@@ -21,11 +21,11 @@ from chary.interruption import Uninterrupted
 from chary.ledger import verification
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Head, seal
+from chary.ledger.ledger import Kept
 from chary.ledger.postgresql.connection import Address, Lost, Wire, translated
 from chary.ledger.postgresql.schema import prepare
 from chary.ledger.sql.ledger import KeptLedger
 from chary.ledger.sql.schema import FORMAT
-from chary.ledger.store import Kept
 from chary.ledger.witness import Bookmark, raw
 
 # What a writing transaction does on PostgreSQL: it calls the functions of the schema, which hold the rules.

@@ -11,7 +11,7 @@ from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerCorrupted
 from chary.ledger.accounts import fitting_share
 from chary.ledger.entries import Head, noting, opening, reserving, settling, sharing, voiding
-from chary.ledger.ledger import Progress
+from chary.ledger.ledger import Holder, Progress, Transactions, Upkeep
 from chary.ledger.records import (
     Balance,
     CallRecord,
@@ -27,7 +27,6 @@ from chary.ledger.records import (
 )
 from chary.ledger.sql import transaction as sql_reads
 from chary.ledger.sql import transaction as sql_writes
-from chary.ledger.store import Holder, Transactions, Upkeep
 from chary.ledger.verification import audit
 from chary.ledger.witness import Witness, holds
 

@@ -27,10 +27,10 @@ from chary.ledger.entries import (
     same_question,
 )
 from chary.ledger.entries import answered as answered_before
+from chary.ledger.ledger import Upkeep
 from chary.ledger.records import Balance, CallRecord, Note, State, Tally, Terms, label, masked, still
 from chary.ledger.sql import schema
 from chary.ledger.sql.schema import NOTED, RESERVED, analysts, answers, calls, datasets, entries, tallies
-from chary.ledger.store import Upkeep
 
 # What each writing transaction looks at and decides, between its beginning and its commit.
 

@@ -19,6 +19,7 @@ from chary.interruption import Uninterrupted
 from chary.ledger import verification
 from chary.ledger.claims import Claims
 from chary.ledger.entries import GENESIS, ChainEntry, Head, Kind, not_held, seal, terms_of
+from chary.ledger.ledger import Kept, Upkeep
 from chary.ledger.records import State
 from chary.ledger.sql import schema
 from chary.ledger.sql.ledger import KeptLedger
@@ -39,7 +40,6 @@ from chary.ledger.sql.schema import (
 from chary.ledger.sql.transaction import secret_digest
 from chary.ledger.sqlite import files
 from chary.ledger.sqlite.files import Inode, engine_of, forget_inherited, translated
-from chary.ledger.store import Kept, Upkeep
 from chary.ledger.witness import Bookmark, check_apart, raw
 
 # Which file a ledger is kept in, and what a new one holds.
