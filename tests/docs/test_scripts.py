@@ -82,18 +82,18 @@ from chary.calls import (
     GrowingRound,
     GrowingTests,
     GrowingTest,
-    Individual,
+    IndividualTests,
     LivingCount,
     Release,
-    Sketch,
+    DistinctSketch,
     SparseTest,
     SparseVector,
     SparseWatch,
-    Test,
+    ThresholdTest,
     Tested,
     WatchResult,
     WeightedAnswer,
-    Weights,
+    PMW,
 )
 
 def ask(session: chary.Session) -> None:

@@ -552,8 +552,11 @@ class OneShotTopK:
     and stops by what was published. Hence ties cost nothing, and where it stops depends on nothing unpublished but
     misses. If neighbours can differ in c candidates, at most min(hits, c) hits are charged.
 
-    >>> OneShotTopK(2).choose([5, 9, None, 9.0]), OneShotTopK(4, gap=3).choose([5, 9, None, 9]), OneShotTopK(4,
-    above=9).choose([5, 9]) ([1, 3], [1, 3], [1])"""
+    >>> OneShotTopK(2).choose([5, 9, None, 9.0]), OneShotTopK(4, gap=3).choose([5, 9, None, 9])
+    ([1, 3], [1, 3])
+    >>> OneShotTopK(4, above=9).choose([5, 9])
+    [1]
+    """
 
     most: int
     gap: Number | None = None
