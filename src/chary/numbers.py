@@ -1,14 +1,15 @@
 """Exact numbers and their checks, and the words in which numbers and privacy costs are told."""
 
+import math
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational, Real
-from typing import Final
+from typing import Any, Final
 
 from chary.errors import InvalidParameter
 
-# Exact numbers and their checks, and the words in which numbers and privacy costs are told.
+# Exact numbers: what a user wrote, read as a rational without binary rounding.
 
 Number = int | float | str | Decimal | Fraction
 # 1,000 bits are below 1e308: numbers well within the range of floats pass at once, all others are looked at closely.
@@ -109,6 +110,18 @@ def plain(value: Fraction | float) -> str:
 
 
 @lru_cache(maxsize=1024)
+def float_or_nan(value: Any) -> float:
+    """A value of any kind as a float; NaN for what is no number or beyond all floats.
+
+    >>> float_or_nan("2.5"), float_or_nan(None)
+    (2.5, nan)
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
 def natural_number(value: Fraction) -> int | float:
     """A number as people read it: whole numbers stay whole, others are the nearest float.
 

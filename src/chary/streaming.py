@@ -22,8 +22,10 @@ from chary.filters import Budget, largest_call
 from chary.mechanisms import CountSketch, Estimator, Exponential, Grid, SecondMoment, new_key, rank_utilities
 from chary.mechanisms.sketches import Element, canonical, checked_key
 from chary.noise import OperatingSystem, Source
-from chary.numbers import Number, positive, probability, whole
+from chary.numbers import Number, float_or_nan, positive, probability, whole
 from chary.session import open_rows
+
+__all__ = ["ItemFrequency", "RobustAnswer", "RobustStream", "cancelling"]
 
 # The private median of many copies, published when it has changed.
 
@@ -106,7 +108,7 @@ class Copies:
 
     def estimates(self) -> Floats:
         said = [self._try(n, copy.estimate) if copy else math.nan for n, copy in enumerate(self._copies)]
-        return np.array([_number(value) for value in said])
+        return np.array([float_or_nan(value) for value in said])
 
     def _try(self, number: int, work: Callable[[], Any]) -> Any:
         try:
@@ -153,15 +155,6 @@ def bank_of(make: Make, keys: Sequence[str]) -> Bank:
     """The copies, updated at once where that is known how."""
     return SecondMoments(keys) if make is SecondMoment else Copies(make, keys)
 
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-__all__ = ["ItemFrequency", "RobustAnswer", "RobustStream", "cancelling"]
 
 # Answers about a stream that may depend on the answers ("robust streaming"), by a private median of many copies.
 #

@@ -36,9 +36,9 @@ class Read:
 @contextmanager
 def reading(ledger, monkeypatch):
     """Count what is read of a ledger in a file meanwhile."""
-    from chary.ledger.sql import transaction as sql_reads  # noqa: PLC0415
+    from chary.ledger.sql import transaction  # noqa: PLC0415
 
-    found, made = Read(), sql_reads._call_of
+    found, made = Read(), transaction._call_of
 
     def of_row(row):
         found.calls += 1
@@ -55,7 +55,7 @@ def reading(ledger, monkeypatch):
         engine = connection.engine
     event.listen(engine, "before_cursor_execute", executed)
     with monkeypatch.context() as patched:
-        patched.setattr(sql_reads, "_call_of", of_row)
+        patched.setattr(transaction, "_call_of", of_row)
         yield found
     event.remove(engine, "before_cursor_execute", executed)
     with ledger._store.reading() as connection:

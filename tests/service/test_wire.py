@@ -20,6 +20,16 @@ from chary.session import Spending
 ERRORS = [kind for kind in vars(chary.errors).values() if isinstance(kind, type) and issubclass(kind, CharyError)]
 
 
+def test_clients_of_earlier_versions_know_the_names_of_problems():
+    """Names on the wire stay, whatever the classes are called."""
+    assert set(wire.PROBLEMS.values()) == set(ERRORS)
+    assert list(wire.PROBLEMS) == [
+        *("algorithm-failed", "budget-refused", "chary-error", "engine-failure", "invalid-input", "invalid-parameter"),
+        *("invalid-query", "ledger-broken", "ledger-busy", "ledger-error", "ledger-mismatch", "no-price"),
+        *("request-conflict", "request-in-flight", "schema-mismatch", "unknown-held", "wrong-process"),
+    ]
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -606,9 +606,6 @@ def _power(base: int, exponent: Decimal) -> Decimal:
 
 # From the risk on the rows at hand to the risk on the population they were drawn from ([GROW] Theorem 5).
 
-# A few float operations, upwards.
-_ROUNDING = 1 + 1e-12
-
 
 def population_risk_up(
     *, excess: Number, size: int, lam: Number, beta: Number, lipschitz: Number = 1, radius: Number | None = None
@@ -643,4 +640,4 @@ def population_risk_up(
     within = 0 if radius is None else positive(radius, "radius")
     steep += curved * within
     drawn = float(2 * steep**2 / (missed * curved * whole(size, "size")) + curved * within**2 / 2)
-    return (float(steep) * math.sqrt(2 * left / curved) + drawn) * _ROUNDING
+    return (float(steep) * math.sqrt(2 * left / curved) + drawn) * _UPWARDS

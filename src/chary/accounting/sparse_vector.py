@@ -97,7 +97,7 @@ def tuned_shares(hits: int, *, monotone: bool, values: bool) -> tuple[Fraction, 
     [0.117, 0.466, 0.417]
     """
     whole(hits, "hits")
-    ratio = root_down(Fraction(_spread(hits, monotone) ** 2), 3)
+    ratio = root_down(Fraction(crossings(hits, monotone) ** 2), 3)
     together = root_down((1 + ratio) ** 3, 2)
     answers = hits / (together + hits) if values else Fraction(0)
     threshold = (1 - answers) / (1 + ratio)
@@ -118,14 +118,11 @@ def root_down(value: Fraction, degree: int) -> Fraction:
     return Fraction(low, ROOT_STEPS)
 
 
-def _spread(hits: int, monotone: bool) -> int:
-    """By how many steps all hits together can cross the threshold: two for each, one if everything moves one way."""
-    return hits if monotone else 2 * hits
-
-
 def _tuned(epsilon: Fraction, hits: int, monotone: bool, values: bool) -> SparseNoise:
     threshold, tests, answers = (share * epsilon for share in tuned_shares(hits, monotone=monotone, values=values))
-    return SparseNoise(hits, 1 / threshold, _spread(hits, monotone) / tests, hits / answers if values else None, False)
+    return SparseNoise(
+        hits, 1 / threshold, crossings(hits, monotone) / tests, hits / answers if values else None, False
+    )
 
 
 def _published(epsilon: Fraction, delta: Fraction, hits: int, values: bool) -> SparseNoise:

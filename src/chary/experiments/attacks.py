@@ -16,7 +16,7 @@ from chary.experiments.experiment import DataFolder, Experiment, Measurements, R
 
 PUBLIC: Final = ("age", "female", "site", "plan")
 SECRET: Final = "visits"
-_RAW, _SESSION = "#d55e00", "#0072b2"
+_RAW, _ROUGH, _SESSION = "#d55e00", "#e69f00", "#0072b2"
 
 
 class LinkageAttack(Experiment):
@@ -152,8 +152,6 @@ class MembershipAttack(Experiment):
 
 # Attacks on counts that are too many or too carelessly noisy, beside their limits.
 
-_EXACT, _ROUGH, _PRIVATE = "#d55e00", "#e69f00", "#0072b2"
-
 
 class ReconstructionAttack(Experiment):
     """Everybody's bit from counts of random groups, by the number of counts."""
@@ -175,9 +173,9 @@ class ReconstructionAttack(Experiment):
 
     def draw(self, found: Measurements, figure: Figure) -> None:
         axes = figure.subplots()
-        axes.plot(found["counts"], 100 * found["exact"], "x-", color=_EXACT, label="exact counts")
+        axes.plot(found["counts"], 100 * found["exact"], "x-", color=_RAW, label="exact counts")
         axes.plot(found["counts"], 100 * found["rounded"], "o-", color=_ROUGH, label=f"off by up to {found['off'][0]}")
-        axes.plot(found["counts"], 100 * found["private"], "o-", color=_PRIVATE, label="session, epsilon 1")
+        axes.plot(found["counts"], 100 * found["private"], "o-", color=_SESSION, label="session, epsilon 1")
         axes.plot(found["counts"], 100 * found["limit"], "k--", label="limit, on average")
         axes.set(xlabel=f"counts told of {self.people} people", ylabel="% of the bits right", ylim=(40, 103))
         log_ticks(axes, found["counts"].tolist())
@@ -214,8 +212,8 @@ class LowBitsAttack(Experiment):
         axes = figure.subplots()
         epsilons = [float(epsilon) for epsilon in found["epsilon"]]
         ends = found["accuracy"] - found["low"], found["high"] - found["accuracy"]
-        axes.plot(epsilons, found["naive_accuracy"], "x-", color=_EXACT, label="Laplace noise in floats")
-        axes.errorbar(epsilons, found["accuracy"], ends, fmt="o", color=_PRIVATE, capsize=3, label="session")
+        axes.plot(epsilons, found["naive_accuracy"], "x-", color=_RAW, label="Laplace noise in floats")
+        axes.errorbar(epsilons, found["accuracy"], ends, fmt="o", color=_SESSION, capsize=3, label="session")
         axes.plot(epsilons, found["limit"], "k--", label="limit")
         axes.set(xlabel="epsilon", ylabel="share right", ylim=(0.35, 1.05))
         log_ticks(axes, epsilons)
@@ -231,8 +229,6 @@ class LowBitsAttack(Experiment):
 
 
 # Attacks on trained classifiers that show how sure they are, beside a private one.
-
-_RAW, _SESSION = "#d55e00", "#0072b2"
 
 
 class ClassifierAttacks(Experiment):

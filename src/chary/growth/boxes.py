@@ -133,7 +133,6 @@ class QuantilesBox(BlackBox):
 # MWEM as a black box for schedules ([GROW] section 3; theory 6).
 
 # MWEM divides by the number of rows, so that must be public.
-_REPLACED = Neighbouring("replace", None)
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ class MWEMBox(BlackBox):
 
     @cached_property
     def _sizes(self) -> dict[str, int]:
-        asked = AskMWEM(self.call, _REPLACED)
+        asked = AskMWEM(self.call, _ROWS)
         return {"cells": max(2, asked.universe.cells), "queries": len(asked.asked), "rounds": self.call.rounds}
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:

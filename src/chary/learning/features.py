@@ -1,6 +1,5 @@
 """Features: the cell of each value and the vector of each row, by public rules that depend on one row each."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from chary.errors import InvalidParameter
 from chary.learning.losses import Floats
-from chary.numbers import Number, exact
+from chary.numbers import Number, exact, float_or_nan
 
 # Public descriptions of columns: which cell each value falls into, whatever the value.
 
@@ -178,14 +177,7 @@ def floats(values: Any) -> NDArray[np.float64]:
         column = None
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         return column.astype(np.float64)
-    return np.array([_float(value) for value in listed(values)], dtype=np.float64)
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+    return np.array([float_or_nan(value) for value in listed(values)], dtype=np.float64)
 
 
 def _place(value: Any, places: dict[Any, int]) -> int:

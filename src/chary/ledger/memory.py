@@ -1,4 +1,4 @@
-"""A ledger in this process alone, under the same rules as one in a database."""
+"""A ledger in memory: the same rules without a file, for throwaway sessions and as the model in tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import islice
 
 from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerError
-from chary.ledger import entries as drafts
+from chary.ledger import entries
 from chary.ledger.accounts import Account, Books, Purse, fitting_share
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Kind, chained
@@ -71,13 +71,13 @@ class MemoryLedger:
             if held:
                 agree(held.terms, terms)
             else:
-                self._append(drafts.opening(self._next(), terms))
+                self._append(entries.opening(self._next(), terms))
 
     def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst."""
         with self._lock:
             account = self._account(dataset)
-            entry = drafts.sharing(self._next(), dataset, analyst, cap, origin)
+            entry = entries.sharing(self._next(), dataset, analyst, cap, origin)
             fitting_share(account.terms.capacity, account.analyst(analyst), cap)
             self._append(entry)
 
@@ -96,7 +96,7 @@ class MemoryLedger:
         with self._lock:
             account = self._account(dataset)
             adds = account.purse.counted(basic)
-            entry = drafts.reserving(self._next(), dataset, analyst, kind, body, worst, request, origin, adds)
+            entry = entries.reserving(self._next(), dataset, analyst, kind, body, worst, request, origin, adds)
             self._unclaimed(entry)
             own = account.analyst(analyst)
             account.purse.admit(worst, "dataset", own.asks(adds))
@@ -118,10 +118,10 @@ class MemoryLedger:
         """Replace the worst price by the actual one and store the public answer."""
         with self._lock:
             reserved = self._reserved(reservation.call)
-            entry = drafts.settling(self._next(), reserved, price, hits, tests, answer)
+            entry = entries.settling(self._next(), reserved, price, hits, tests, answer)
             rivals = self._asked(reserved.dataset, reserved.analyst, reserved.request)
             if any(each.number in self._closings for each in rivals):
-                raise drafts.answered()
+                raise entries.answered()
             still(seen or {}, self._secrets.get)
             changes = {reserved.number: masked(secret, "secret")}
             for call, new in (secrets or {}).items():
@@ -137,7 +137,7 @@ class MemoryLedger:
         """Give the whole reservation back."""
         with self._lock:
             reserved = self._reserved(reservation.call)
-            entry = drafts.voiding(self._next(), reserved)
+            entry = entries.voiding(self._next(), reserved)
             self._append(entry)
             self._closings[reserved.number] = entry
 
@@ -145,7 +145,7 @@ class MemoryLedger:
         """Record something about the dataset and raise its version."""
         with self._lock:
             unchanged(self._account(dataset).version, after)
-            self._append(drafts.noting(self._next(), dataset, kind, body, origin))
+            self._append(entries.noting(self._next(), dataset, kind, body, origin))
             return self._account(dataset).version
 
     def notes(self, dataset: str) -> list[Note]:
@@ -153,7 +153,7 @@ class MemoryLedger:
         with self._lock:
             self._account(dataset)
             noted = [entry for entry in self._entries if entry.kind == Kind.NOTE and entry.dataset == dataset]
-            return [drafts.note_of(version, entry) for version, entry in enumerate(noted, 1)]
+            return [entries.note_of(version, entry) for version, entry in enumerate(noted, 1)]
 
     def last_note(self, dataset: str) -> Note | None:
         """What was recorded last about the dataset."""
@@ -167,7 +167,7 @@ class MemoryLedger:
             label(analyst, "analyst"), label(request, "request")
             held = self._asked(dataset, analyst, request)
             for entry in held:
-                drafts.same_question(entry, kind, body)
+                entries.same_question(entry, kind, body)
             settled = [entry.number for entry in held if entry.number in self._closings]
             return self._call(min(settled, key=lambda call: self._closings[call].number)) if settled else None
 
@@ -296,7 +296,7 @@ class MemoryLedger:
         self._alive()
         account = self._books.accounts.get(dataset)
         if account is None:
-            raise drafts.not_held(label(dataset, "dataset"))
+            raise entries.not_held(label(dataset, "dataset"))
         return account
 
     def _next(self) -> int:
@@ -315,11 +315,11 @@ class MemoryLedger:
         """Raise why the entry's request key cannot be used now, if it cannot."""
         held = self._asked(entry.dataset, entry.analyst, entry.request)
         for each in held:
-            drafts.same_question(each, entry.label, entry.body)
+            entries.same_question(each, entry.label, entry.body)
         if any(each.number in self._closings for each in held):
-            raise drafts.answered()
+            raise entries.answered()
         if any(each.number in self._running for each in held):
-            raise drafts.in_flight()
+            raise entries.in_flight()
 
     def _claimed(self, entry: ChainEntry, request: str) -> Claim:
         self._requests.setdefault((entry.dataset, entry.analyst, request), []).append(entry)
@@ -334,21 +334,21 @@ class MemoryLedger:
         self._alive()
         reserved = self._books.open.get(call)
         if reserved is None:
-            raise drafts.not_open(call, self._closing_kind(call))
+            raise entries.not_open(call, self._closing_kind(call))
         return reserved
 
     def _settled(self, call: int, dataset: str | None = None) -> int:
         self._alive()
         if self._closing_kind(call) != Kind.SETTLE or dataset not in (None, self._closings[call].dataset):
-            raise drafts.not_settled(call)
+            raise entries.not_settled(call)
         return call
 
     def _call(self, number: int) -> CallRecord:
         self._alive()
         reserved = self._entries[number - 1] if 0 < number <= len(self._entries) else None
         if reserved is None or reserved.kind != Kind.RESERVE:
-            raise drafts.not_open(number, None)
-        return drafts.call_of(reserved, self._closings.get(number), self._answers.get(number))
+            raise entries.not_open(number, None)
+        return entries.call_of(reserved, self._closings.get(number), self._answers.get(number))
 
     def _keep(self, changes: Mapping[int, bytes | None]) -> None:
         for call, new in changes.items():

@@ -161,3 +161,9 @@ class LivingAnswers:
 
     def __repr__(self) -> str:
         return "LivingUnits(<secret>)"
+
+
+def columns_of(rooms: Rooms) -> dict[str, tuple[str, Any]]:
+    """The table of allowances that an engine joins: each unit, and how often it may still take part."""
+    units, room = (rooms.left[name].combine_chunks() for name in ("unit", "room"))
+    return {"unit": ("int64" if pa.types.is_int64(units.type) else "string", units), "room": ("int64", room)}

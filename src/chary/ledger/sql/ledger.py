@@ -25,8 +25,7 @@ from chary.ledger.records import (
     masked,
     unchanged,
 )
-from chary.ledger.sql import transaction as sql_reads
-from chary.ledger.sql import transaction as sql_writes
+from chary.ledger.sql import transaction as sql
 from chary.ledger.verification import audit
 from chary.ledger.witness import Witness, holds
 
@@ -48,7 +47,7 @@ class KeptLedger:
     def open(self, terms: Terms) -> None:
         """Create the dataset or check its terms."""
         with self._store.writing() as connection:
-            held = {each.name: each for each in sql_reads.terms(connection)}.get(terms.name)
+            held = {each.name: each for each in sql.terms(connection)}.get(terms.name)
             if held:
                 agree(held, terms)
             else:
@@ -58,7 +57,7 @@ class KeptLedger:
     def set_share(self, dataset: str, analyst: str, cap: Amount, origin: str = "") -> None:
         """Cap one analyst."""
         with self._store.writing() as connection:
-            at = sql_writes.standing(connection, dataset, analyst)
+            at = sql.standing(connection, dataset, analyst)
             entry = sharing(at.number + 1, dataset, analyst, cap, origin)
             fitting_share(at.capacity, at.analyst, cap)
             self._upkeep.post(connection, at.head, entry, known=at.known)
@@ -77,10 +76,10 @@ class KeptLedger:
         """Charge the worst price before any data are touched."""
         with ExitStack() as undo:
             with self._store.writing() as connection:
-                at = sql_writes.standing(connection, dataset, analyst)
+                at = sql.standing(connection, dataset, analyst)
                 adds = at.dataset.counted(basic)
                 entry = reserving(at.number + 1, dataset, analyst, kind, body, worst, request, origin, adds)
-                sql_writes.unclaimed(connection, entry, self._claims.held)
+                sql.unclaimed(connection, entry, self._claims.held)
                 at.dataset.admit(worst, "dataset", at.analyst.asks(adds))
                 at.analyst.admit(worst, "analyst")
                 sealed = self._upkeep.post(connection, at.head, entry, known=at.known)
@@ -103,27 +102,27 @@ class KeptLedger:
     ) -> None:
         """Replace the worst price by the actual one and store the public answer."""
         with self._store.writing() as connection:
-            number, head, held = sql_writes.reserved(connection, reservation.call)
+            number, head, held = sql.reserved(connection, reservation.call)
             entry = settling(number + 1, held, price, hits, tests, answer)
             masked(secret, "secret")
-            sql_writes.unanswered(connection, held)
-            sql_writes.unmoved(self._upkeep, connection, seen or {})
-            changes = sql_writes.changes_of(connection, secrets or {}, seen or {}, held.dataset)
+            sql.unanswered(connection, held)
+            sql.unmoved(self._upkeep, connection, seen or {})
+            changes = sql.changes_of(connection, secrets or {}, seen or {}, held.dataset)
             self._upkeep.post(connection, head, entry, reserved=held, answer=answer)
-            sql_writes.keep(self._upkeep, connection, changes)
+            sql.keep(self._upkeep, connection, changes)
             if secret is not None:
                 self._upkeep.add_secret(connection, held.number, secret)
 
     def void(self, reservation: Reservation) -> None:
         """Give the whole reservation back."""
         with self._store.writing() as connection:
-            number, head, held = sql_writes.reserved(connection, reservation.call)
+            number, head, held = sql.reserved(connection, reservation.call)
             self._upkeep.post(connection, head, voiding(number + 1, held), reserved=held)
 
     def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
         """Record something about the dataset and raise its version."""
         with self._store.writing() as connection:
-            version = sql_reads.account(connection, dataset).version
+            version = sql.account(connection, dataset).version
             unchanged(version, after)
             number, head = self._store.bookmark.read(connection)
             self._upkeep.post(connection, head, noting(number + 1, dataset, kind, body, origin))
@@ -132,58 +131,58 @@ class KeptLedger:
     def notes(self, dataset: str) -> list[Note]:
         """Everything recorded about the dataset."""
         with self._store.reading() as connection:
-            return sql_reads.notes(connection, dataset)
+            return sql.notes(connection, dataset)
 
     def last_note(self, dataset: str) -> Note | None:
         """What was recorded last about the dataset."""
         with self._store.reading() as connection:
-            return sql_reads.last_note(connection, dataset)
+            return sql.last_note(connection, dataset)
 
     def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> CallRecord | None:
         """The call first settled under this key, once the witness knows it: whoever settled it may have died before."""
         key = {"dataset": dataset, "analyst": analyst, "request": request}
         with self._store.witnessed() as connection:
-            return sql_reads.replay(connection, key, kind, body)
+            return sql.replay(connection, key, kind, body)
 
     def last_settled(self, dataset: str, kind: str, body: str) -> CallRecord | None:
         """The latest call that was settled for this question."""
         with self._store.reading() as connection:
-            return sql_reads.last_settled(connection, dataset, kind, body)
+            return sql.last_settled(connection, dataset, kind, body)
 
     def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
         """What an analyst's calls were charged whose request keys begin with these words."""
         with self._store.reading() as connection:
-            return sql_reads.charged_under(connection, dataset, analyst, keys)
+            return sql.charged_under(connection, dataset, analyst, keys)
 
     def secret(self, call: int) -> bytes | None:
         """The secret of a call; `LedgerCorrupted` if it is not what was stored."""
         with self._store.reading() as connection:
-            return sql_reads.secret(self._upkeep, connection, call)
+            return sql.secret(self._upkeep, connection, call)
 
     def balance(self, dataset: str) -> Balance:
         """What is spent of the dataset's capacity."""
         with self._store.reading() as connection:
-            return sql_reads.account(connection, dataset).purse.balance()
+            return sql.account(connection, dataset).purse.balance()
 
     def analyst_balance(self, dataset: str, analyst: str) -> Balance:
         """What one analyst has spent."""
         with self._store.reading() as connection:
-            return sql_reads.analyst(connection, dataset, analyst).balance()
+            return sql.analyst(connection, dataset, analyst).balance()
 
     def tally(self, dataset: str) -> dict[str, Tally]:
         """Sums over the settled calls by kind of call."""
         with self._store.reading() as connection:
-            return sql_reads.tally(connection, dataset)
+            return sql.tally(connection, dataset)
 
     def version(self, dataset: str) -> int:
         """How many notes the dataset has."""
         with self._store.reading() as connection:
-            return sql_reads.account(connection, dataset).version
+            return sql.account(connection, dataset).version
 
     def call(self, number: int) -> CallRecord:
         """One call."""
         with self._store.reading() as connection:
-            return sql_reads.call(connection, number)
+            return sql.call(connection, number)
 
     def calls(
         self,
@@ -200,13 +199,13 @@ class KeptLedger:
         """The dataset's calls that are looked for, read page by page."""
         left = limit if limit is None else count(limit, "limit")
         named = None if kinds is None else tuple(sorted(kinds))
-        wanted = sql_reads.Wanted(dataset, after, _END if before is None else before, analyst, named, keys, newest)
+        wanted = sql.Wanted(dataset, after, _END if before is None else before, analyst, named, keys, newest)
         while True:
-            size = sql_reads.PAGE if left is None else min(left, sql_reads.PAGE)
+            size = sql.PAGE if left is None else min(left, sql.PAGE)
             with self._store.reading() as connection:
-                page = sql_reads.page(connection, wanted, size)
+                page = sql.page(connection, wanted, size)
             yield from page
-            if len(page) < sql_reads.PAGE:
+            if len(page) < sql.PAGE:
                 return
             end = page[-1].number
             wanted = wanted._replace(before=end) if newest else wanted._replace(after=end)
@@ -215,21 +214,21 @@ class KeptLedger:
     def analysts(self, dataset: str) -> list[str]:
         """Whoever has asked or was capped."""
         with self._store.reading() as connection:
-            return sql_reads.analysts_of(connection, dataset)
+            return sql.analysts_of(connection, dataset)
 
     def datasets(self) -> list[Terms]:
         """The terms of every dataset."""
         with self._store.reading() as connection:
-            return sql_reads.terms(connection)
+            return sql.terms(connection)
 
     def export(self, dataset: str) -> Iterator[dict[str, object]]:
         """Every entry of the dataset with its hash and answer, read page by page."""
         after = 0
         while True:
             with self._store.reading() as connection:
-                lines = sql_reads.lines(connection, dataset, after)
+                lines = sql.lines(connection, dataset, after)
             yield from lines
-            if len(lines) < sql_reads.PAGE:
+            if len(lines) < sql.PAGE:
                 return
             after = cast("int", lines[-1]["number"])
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from chary.data.columns import Schema, TypeClass, Unparsed, classify, quote
-from chary.data.engines.allowances import LivingAnswers, LivingPlan
+from chary.data.engines.allowances import LivingAnswers, LivingPlan, columns_of
 from chary.data.engines.compiler import (
     ANSWER,
     HALF,
@@ -42,7 +42,7 @@ from chary.data.engines.duckdb.append import (
     look_at_growth,
     state_of,
 )
-from chary.data.engines.duckdb.connection import ROWS, Access, Columns, Database, Offered, fresh
+from chary.data.engines.duckdb.connection import ROWS, Access, Database, Offered, fresh
 from chary.data.engines.duckdb.reader import Loader, check_path, read_steps
 from chary.data.queries.ordered import Elements, Mark, Occurring, Ordered, Words
 from chary.data.queries.query import Query
@@ -378,7 +378,7 @@ class OfferedRooms:
     def ready(self, rooms: Rooms) -> str:
         """The name of the temporary table."""
         if rooms not in self._offered:
-            self._offered[rooms] = Offered(self.database, fresh("rooms"), _columns(rooms))
+            self._offered[rooms] = Offered(self.database, fresh("rooms"), columns_of(rooms))
         return self._offered[rooms].ready()
 
 
@@ -433,11 +433,6 @@ def identity(schema: Schema, unit: str) -> str:
     if _TEXTUAL.fullmatch(kind):
         return "CAST(unit AS VARCHAR)"
     raise InvalidQuery(f"units of type {kind} cannot be recognised: use a column of integers or strings")
-
-
-def _columns(rooms: Rooms) -> Columns:
-    units, room = (rooms.left[name].combine_chunks() for name in ("unit", "room"))
-    return {"unit": ("int64" if pa.types.is_int64(units.type) else "string", units), "room": ("int64", room)}
 
 
 # DuckDB as an engine: what it opens, and the rows it holds.

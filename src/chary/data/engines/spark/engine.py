@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chary.data.columns import Schema, TypeClass, Unparsed, classify
-from chary.data.engines.allowances import LivingAnswers, LivingPlan
+from chary.data.engines.allowances import LivingAnswers, LivingPlan, columns_of
 from chary.data.engines.compiler import (
     ANSWER,
     HALF,
@@ -220,7 +220,7 @@ class SparkRooms:
     def ready(self, rooms: Rooms) -> str:
         """The name of the view."""
         if rooms not in self._offered:
-            self._offered[rooms] = SparkKeys(self._work, fresh("rooms"), _columns(rooms))
+            self._offered[rooms] = SparkKeys(self._work, fresh("rooms"), columns_of(rooms))
         return self._offered[rooms].ready()
 
 
@@ -270,11 +270,6 @@ def identity(schema: Schema, unit: str) -> str:
             f"units of type {schema[unit]} cannot be recognised by Spark: use a column of integers or strings"
         )
     return text_of("unit", kind)
-
-
-def _columns(rooms: Rooms) -> Columns:
-    units, room = (rooms.left[name].combine_chunks() for name in ("unit", "room"))
-    return {"unit": ("int64" if pa.types.is_int64(units.type) else "string", units), "room": ("int64", room)}
 
 
 # Rows that Spark holds.
