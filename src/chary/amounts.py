@@ -1,4 +1,4 @@
-"""Amounts of budgets in whole steps, rounded against the analyst."""
+"""Amounts of budget: whole numbers of tiny steps, so that sums are exact and survive any storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Noise and numbers of calls that fit a budget: calibration of composed releases."""
+"""The largest sizes that fit a budget, by bisection: plain composition, and target charging by any of its totals."""
 
 import math
 from collections.abc import Callable

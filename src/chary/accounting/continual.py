@@ -1,4 +1,15 @@
-"""Errors of running counts: the binary tree, the factorisation by square roots, and noise for each step."""
+"""Continual counting: how a running count is put together from noisy sums, and how far it may be off.
+
+*Prefix trees* (ours). In a tree (a, b) every step is in at most `a` noisy sums of consecutive steps, and every running
+count adds up at most `b` of them. The largest has `C(a + b, a) - 1` steps: its first sum covers a tree (a - 1, b) and
+one step more, which are one sum fewer away from their limit; the rest is a tree (a, b - 1) whose running counts take
+the first sum along. Noise grows with a, so few sums of each step are worth many a count. The usual binary tree has
+a = b = log2 T + 1; a = 1 is the sum of noisy increments, and b = 1 a release at every step.
+
+*The square root.* The matrix of all running sums is `B B` with `B` lower triangular and Toeplitz, its entries
+`b_k = C(2k, k)/4^k` (Henzinger, Upadhyay and Upadhyay 2023; Fichtenberger, Henzinger and Upadhyay 2023). `root_weights`
+are whole numbers near `2**16 b_k`, so that noise can be exact; whatever they are, inverting them exactly is unbiased.
+"""
 
 import math
 from bisect import bisect_left

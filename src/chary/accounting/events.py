@@ -32,7 +32,11 @@ from chary.accounting.numerics import LARGEST_EXPONENT, decimal, precise, rounde
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, failing, per_call, positive, probability, whole
 
-# Every privacy event that a ledger can hold, with its mathematics.
+# Events: what a computation may reveal, as frozen values that carry their own mathematics.
+#
+# An event is stored in ledgers, so a class here is never removed and never changes its meaning. A filter asks an event
+# three things: its pure bound `epsilon`, its additive `delta`, and its log-moment `(a - 1) * D_a` at a Renyi order a.
+# Everything is a rational upper bound (theory 1.1, 1.4).
 
 
 class Event(ABC):

@@ -1,4 +1,4 @@
-"""Findings of published values: p-values and intervals that hold together."""
+"""The values that calls published, together: intervals that all hold at once, and which of them to act on."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,10 @@
-"""Local reports: the channels by which each unit randomises its own value, and their errors."""
+"""What a collector learns from reports that people randomize themselves: shares, their errors, and how many people.
+
+A *channel* is what a form of reports is for one value: a report speaks for the value with chance `held` where it is the
+respondent's own, and with chance `other` where it is not. Of n people, m of whom hold the value, the number of reports
+that speak for it is the sum of two binomials, Bin(m, held) + Bin(n - m, other); with each person drawn from a
+population in which a share t holds it, it is one, Bin(n, other + t (held - other)).
+"""
 
 import math
 from collections.abc import Callable

@@ -50,7 +50,9 @@ from chary.mechanisms import Gaussian, Laplace
 from chary.mechanisms.gaussian import ROOT_OF_THREE_UP
 from chary.numbers import exact
 
-# Mechanisms that could answer thresholds, each with its error at what is left of the budget.
+# The mechanisms that run threshold tests in a session, each calibrated to the largest size that fits into the room.
+#
+# Each is a function of what is wanted and of the room. One that does not apply raises an error, whose text says why.
 
 _MISSES_PAID: Final = "every test is charged, hit or miss"
 

@@ -1,4 +1,7 @@
-"""Attacks on classifiers that show their confidences: membership by shadow models, and model inversion."""
+"""Attacks on classifiers that show their confidences: membership by shadow models, and model inversion.
+
+Needs the extra `learning`: `pip install 'chary[learning]'`. What an attack finds in secret data is secret.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

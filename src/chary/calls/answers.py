@@ -14,7 +14,7 @@ from chary.errors import NotWithheld
 from chary.mechanisms import Additive
 from chary.numbers import Number, plain, probability
 
-# Answers that several kinds of calls share: numbers, choices, tested groups, selections.
+# What calls hand out: public answers, rebuilt identically when a request is repeated.
 
 EVERYTHING: Final = Support.everything()
 

@@ -38,7 +38,7 @@ from chary.filters import Filter, Price
 from chary.interruption import interrupted
 from chary.numbers import Number
 
-# What a call is: its declaration, fields, body, and its way to an interaction.
+# A call is a value: what is asked, with everything that can be checked without the rows it is asked of.
 
 AnswerT = TypeVar("AnswerT")
 CallT = TypeVar("CallT", bound="Call[Any]")

@@ -81,7 +81,7 @@ def _each(given: Any) -> list[LinearPart]:
     return [asked]
 
 
-# Types of fields of calls: how each is checked, written as JSON and described.
+# The types of a call's fields: each is checked, written to JSON and described in a JSON schema in one place.
 
 _NUMBER = {"type": ["number", "string"], "description": 'A number, read exactly: 0.1, "0.1" and "1/10" are one tenth.'}
 _NUMBERS = {"type": "array", "items": _NUMBER}

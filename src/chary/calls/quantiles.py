@@ -1,4 +1,4 @@
-"""Quantiles of values by order statistics, and their intervals."""
+"""Answers that are the likelier, the fewer units would have to change to make them true: quantiles and modes."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace

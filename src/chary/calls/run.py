@@ -268,7 +268,7 @@ class KeyedRun(Run[AnswerT, StateT], Generic[AnswerT, TableT, StateT]):
             """As for any run."""
 
 
-# Findings and answers of a session, rebuilt from its ledger.
+# What earlier calls published, rebuilt from the ledger: the findings of a run, or of all there is.
 
 # Calls of one interaction that publish values whose noise is known.
 CALLS: Final = ("watch", "release_if", "revise", "top", "release", "track", "select", "release_all", "matrix_mechanism")

@@ -1,4 +1,7 @@
-"""The command: groups that load a command when it is used, help, exit codes and errors."""
+"""The `chary` command: groups that load a command when it is used; what each exit code says.
+
+0 is fine, 2 usage or bad input, 3 a budget that is refused, 4 a trend of a paper that does not hold.
+"""
 
 import sys
 import warnings
@@ -114,8 +117,6 @@ def found(place: str) -> Callable[[], Any]:
 
     return load
 
-
-# The command: its groups, help, exit codes and errors.
 
 # 2 is what shells take for wrong usage; 1 is left to what nobody foresaw, so that it is never taken for a refusal.
 OK, BAD_INPUT, REFUSED = 0, 2, 3

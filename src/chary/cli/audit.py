@@ -1,4 +1,4 @@
-"""The command of the auditor."""
+"""`chary audit`: lower bounds on the epsilon of every kind of call, beside what it claims."""
 
 import os
 from collections.abc import Sequence

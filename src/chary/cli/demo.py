@@ -1,4 +1,4 @@
-"""The command of the demonstration."""
+"""`chary demo`: the main job on the built-in data."""
 
 from pathlib import Path
 from typing import Annotated, Any

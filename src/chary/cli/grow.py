@@ -1,4 +1,9 @@
-"""The command of schedules on growing data."""
+"""`chary grow`: counts on a growing file, told again whenever it has grown enough, for one price paid at the start.
+
+A command that was interrupted goes on when it is repeated: the same words go on with the same schedule, and a file that
+is appended has a request key made of its place, its contents, and how many times the command named such a file before.
+Whoever guesses the rows could check the guess by the key, so it is kept beside the rows alone, in the DuckDB file.
+"""
 
 import hashlib
 import json

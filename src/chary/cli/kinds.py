@@ -1,4 +1,4 @@
-"""A command for each kind of call, with its quote."""
+"""`chary ask FILE KIND` and `chary quote FILE KIND`: one command for each kind of call, generated from the calls."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Commands on ledgers: audit, back-up, move."""
+"""`chary ledger`: look at a ledger, check it, export it."""
 
 from contextlib import closing
 from pathlib import Path

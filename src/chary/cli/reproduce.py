@@ -1,4 +1,4 @@
-"""The command that computes the figures of papers again."""
+"""`chary reproduce`: the figures of the papers, computed again, and whether their trends hold."""
 
 import os
 from collections.abc import Callable, Iterator

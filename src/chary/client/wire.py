@@ -99,7 +99,7 @@ from chary.mechanisms.workloads import MomentNoise
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit
 from chary.report.public_report import PublicReport
 
-# Problems on the wire: errors as documents, and documents as errors.
+# Problem details (RFC 9457): what a service says of an error, and the error that a client makes of it.
 
 MEDIA: Final = "application/problem+json"
 _PREFIX: Final = "urn:chary:problem:"

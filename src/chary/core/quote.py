@@ -1,4 +1,4 @@
-"""Quotes: the privacy cost of a question and the accuracy of its answer, before anything is charged."""
+"""A quote: what a question costs, how well it is answered and what else would do, before anything is charged."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace

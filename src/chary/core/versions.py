@@ -1,4 +1,4 @@
-"""Versions of a growing dataset, noted in its ledger."""
+"""Keeping the ledger in step with the batches that rows grew by, whatever was interrupted in between."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which filter fits: its size by a budget and by calls, and filters restored from a ledger."""
+"""How large a call may be so that a number of hits fits, which filter sells it, and filters restored from a ledger."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -294,7 +294,7 @@ def _sizes(grain: Fraction, most: Fraction) -> Iterator[int]:
     yield last
 
 
-# The filter by exact curves: event menus in tokens, and releases that no menu lists.
+# The exact filter: a menu of calls paid in tokens, as many as the exact privacy curve allows (theory 1.3).
 
 # A level of a lattice takes about a millisecond, so 2,000 are some seconds at the opening; fewer tokens are stricter.
 # A grain of 1/10,000 of the budget makes a lattice of as many points.

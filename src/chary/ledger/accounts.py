@@ -10,7 +10,7 @@ from chary.errors import InvalidParameter
 from chary.ledger.entries import ChainEntry, Kind, terms_of
 from chary.ledger.records import Balance, CapReached, Tally, Terms, whole_steps
 
-# Accounts of datasets and analysts, and the projection of a chain of entries onto them.
+# Running totals of one dataset and of its analysts: what a charge has to look at, and nothing more.
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Claims on calls that are being run: they end with their process, so a crash leaves no call in flight."""
+"""The sign that a call is being run: it goes with whoever runs it, so a key in flight differs from a crashed one."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from chary.ledger.records import (
     whole_steps,
 )
 
-# Entries of the hash-chained ledger, its head, and constructors of each kind of entry with its rules.
+# Entries of the ledger and the hash chain over them: append-only, one chain for a whole ledger.
 
 # What no hash can be expected to be: the chain of every ledger begins with it, so it may never change.
 GENESIS = "0" * 64

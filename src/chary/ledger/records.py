@@ -12,7 +12,7 @@ from chary.amounts import LIMIT, Accounts, Amount, Basic
 from chary.errors import BudgetExceeded, InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch
 from chary.ledger.claims import Claim
 
-# Records of a ledger: terms, balances, calls and reservations, with checks of whatever may be written into one.
+# What a ledger hands out: calls, balances, tallies, verdicts.
 
 
 class State(StrEnum):

@@ -15,7 +15,7 @@ from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger.entries import Head
 from chary.ledger.sqlite.files import BESIDE
 
-# Checkpoints outside of a ledger: a witness file with the head last seen, and a bookmark of it in this process.
+# A witness: a small file kept elsewhere that knows the head of a ledger, so that an old copy of it is noticed.
 
 # Not secret, but whoever could write it could make a ledger look old.
 _MODE = 0o600

@@ -16,7 +16,7 @@ from chary.accounting import DiscreteLaplace, Event, GaussianLaw, LaplaceLaw, No
 from chary.noise.laplace import Ladder, ladder
 from chary.numbers import Number, positive, probability, whole
 
-# Additive noise on exact integers, and padding to public lengths.
+# Additive noise on integers: its exact law, how far it reaches, and the event of a release.
 
 Integers = NDArray[Any]
 # As many laws are kept as ladders; a session seldom asks more sizes of noise.

@@ -1,4 +1,4 @@
-"""MWEM: a synthetic histogram fitted by multiplicative weights."""
+"""MWEM (Hardt, Ligett, McSherry 2012): a public histogram fitted to the counts that it gets most wrong."""
 
 import math
 from collections.abc import Iterable, Sequence

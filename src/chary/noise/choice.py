@@ -1,4 +1,4 @@
-"""Exact choices of one of many, by rational and by exponential weights."""
+"""Exact draws from a finite law whose probabilities are known by enclosures, such as `exp(-w)` over its sum."""
 
 import math
 from abc import ABC, abstractmethod

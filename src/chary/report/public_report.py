@@ -1,4 +1,4 @@
-"""Public reports: everything that a ledger published, as JSON, page or PDF."""
+"""The public report of a ledger: what was revealed, to be looked at, printed or read by other programs."""
 
 import csv
 import io

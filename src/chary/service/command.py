@@ -33,7 +33,7 @@ from chary.service.config import ServiceConfig, ServiceOptions, configured, serv
 from chary.service.state import FOLDER, STOPPING, Service, opened_service
 from chary.service.store.store import ServiceStore
 
-# The server: addresses, certificates and the processes that listen.
+# One process that listens, or several on one ledger; they end what they began before they stop.
 
 _PLACE: Final = "CHARY_SERVICE_CONFIG"
 _WORKERS: Final = "CHARY_SERVICE_WORKERS"

@@ -366,7 +366,7 @@ def _warn(told: str) -> None:
     warnings.warn(told, OwnerWarning, stacklevel=5)
 
 
-# How a session is opened: its data, its ledger, its budget and its name.
+# Opening a session: a source of rows, a budget, a ledger.
 
 
 def open(

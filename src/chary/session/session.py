@@ -354,7 +354,7 @@ class Verbs(ABC):
         return self.ask(call, request=request)
 
 
-# A session: asks questions about one dataset under one budget.
+# The session: everything an analyst does with a dataset, under the one budget its ledger keeps.
 
 RunT = TypeVar("RunT")
 

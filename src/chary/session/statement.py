@@ -1,4 +1,4 @@
-"""The statement of a session: what each call was, and what it was charged."""
+"""What was spent and what was guaranteed: balances, history and the statement."""
 
 import math
 from collections.abc import Callable, Iterator

@@ -37,8 +37,6 @@ from chary.ledger.entries import ChainEntry, Head
 
 # Tables of a ledger in a database, versions of their format, and the mark of a ledger that moved away.
 
-# Tables of a ledger in a database, versions of their format, and the mark of a ledger that moved away.
-
 # Raised only where an earlier version could misread a ledger; tables and triggers that it can ignore are added as is.
 FORMAT = 1
 # That of a file which holds a dataset with a basic account: an earlier version would charge it without adding to that.

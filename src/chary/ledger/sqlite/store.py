@@ -114,7 +114,7 @@ def file_of(target: str | Path) -> Path:
     return Path(str(url.database))
 
 
-# A ledger in SQLite: layout of its file, transactions, upkeep of its totals and seal, and the ledger itself.
+# The file under a ledger: durable, one writer at a time, safe across threads, forks and interrupts.
 
 # How long a thread waits between two looks at whether Ctrl-C was pressed.
 _LOOK = 0.1

@@ -282,7 +282,7 @@ def _takes_gzip(said: str) -> bool:
     return not re.fullmatch(r"q=0(\.0*)?", weights.get("gzip", "q=0"))
 
 
-# Routes of tokens.
+# Tokens and the audit trail.
 
 token_router = APIRouter(prefix="/v1", tags=["custodians"])
 Keeper = Annotated[Principal, Depends(May("tokens"))]

@@ -1,4 +1,4 @@
-"""Routes of datasets."""
+"""Datasets: what is public of each, what was asked so far, how much is left."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

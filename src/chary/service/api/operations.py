@@ -1,4 +1,4 @@
-"""Routes of operations: health, readiness, metrics."""
+"""What operators look at: health, readiness, metrics; and what programs look at: the kinds of call."""
 
 from typing import Annotated
 

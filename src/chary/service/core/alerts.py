@@ -1,4 +1,4 @@
-"""Alerts: questions that are asked again on new data; the feed of their events, and webhooks."""
+"""Alerts that there are: what is asked, whose, when, for how much, and what became of it; the feed of their events."""
 
 import hashlib
 import json

@@ -1,4 +1,7 @@
-"""Jobs: questions that are answered later, and followed until then."""
+"""Calls under way: each runs in a thread to its end, whoever waits for it; one that takes long becomes a job.
+
+A job is a request key with a name: its answer is that of the ledger, in whichever process, also after a restart.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The scheduler of alerts: which question is due, who asks it, and what becomes of it."""
+"""Asking standing questions: each once about every version of its rows, whoever asks, whatever is interrupted."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""JSON read strictly: depth is limited; duplicate names and numbers that are not finite are refused."""
+"""JSON read strictly: what two readers could take for two different things is refused."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Middleware: logs, metrics and problems of all requests."""
+"""What surrounds every request: which host it is for, how long it took, a line in the log, and no error unanswered."""
 
 import json
 import logging

@@ -195,7 +195,7 @@ def _form(
     return shown(request, "ask", status, **parts)
 
 
-# The page of a run.
+# An open run: what is public of it, and the form of a question to it.
 
 run_router = APIRouter(prefix="/datasets/{dataset}/ask/runs/{number}")
 

@@ -169,7 +169,7 @@ def shown_replay(on: Asking, number: int) -> Replay:
     return replays(on.served, [record])[0]
 
 
-# The page of the public report.
+# The public report as it was published last; for custodians also how it is published.
 
 report_router = APIRouter(prefix="/datasets/{dataset}/report")
 PageNumber = Annotated[int, Query(ge=1, le=2**53)]

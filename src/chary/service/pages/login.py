@@ -58,7 +58,7 @@ def log_out(request: Request, form: Form) -> Response:
     return response
 
 
-# Log-in by OpenID in the browser.
+# Log-in at an issuer of OpenID Connect, where the chary.toml names one: there, and back.
 
 openid_router = APIRouter()
 _KEPT: Final = "chary-log-in"

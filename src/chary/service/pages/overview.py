@@ -1,4 +1,4 @@
-"""The overview of datasets."""
+"""Where one begins: the datasets of a token; and the budget of one as it changes, for the line above every page."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Tables of the store of a service."""
+"""The tables of the service's own database: what is about people and programs, and so in no ledger."""
 
 from typing import Final
 
