@@ -1,4 +1,4 @@
-"""Tables of a ledger in SQL, their upgrades, and the statements that read and write them."""
+"""Tables of a ledger in SQL, versions of their format, and the statements that read and write them."""
 
 from __future__ import annotations
 
