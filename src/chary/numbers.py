@@ -109,7 +109,6 @@ def plain(value: Fraction | float) -> str:
     return f"{float(value):.6g}"
 
 
-@lru_cache(maxsize=1024)
 def float_or_nan(value: Any) -> float:
     """A value of any kind as a float; NaN for what is no number or beyond all floats.
 
@@ -122,6 +121,7 @@ def float_or_nan(value: Any) -> float:
         return math.nan
 
 
+@lru_cache(maxsize=1024)
 def natural_number(value: Fraction) -> int | float:
     """A number as people read it: whole numbers stay whole, others are the nearest float.
 
