@@ -6,14 +6,14 @@ from fractions import Fraction
 import numpy as np
 
 from chary.accounting.local_reports import local_channels, people_needed
-from chary.mechanisms import CategoryReports, HashedReports, OneHotReports
+from chary.mechanisms import KRandomizedResponse, LocalHashing, UnaryEncoding
 from measuring import best, duration, machine, show
 
 FORMS = {
-    "category": CategoryReports,
-    "symmetric": lambda values, epsilon: OneHotReports(values, epsilon, optimised=False),
-    "optimised": OneHotReports,
-    "hashed": HashedReports,
+    "category": KRandomizedResponse,
+    "symmetric": lambda values, epsilon: UnaryEncoding(values, epsilon, optimised=False),
+    "optimised": UnaryEncoding,
+    "hashed": LocalHashing,
 }
 
 

@@ -19,7 +19,7 @@ from chary.accounting.local_reports import (
     symmetric_channel,
 )
 from chary.errors import InvalidParameter
-from chary.mechanisms import CategoryReports, HashedReports, OneHotReports, Remembered, RepeatedReports
+from chary.mechanisms import KRandomizedResponse, LocalHashing, MemoizedReports, Remembered, UnaryEncoding
 from chary.noise import Enclosure, Seeded
 
 ABC = ("a", "b", "c")
@@ -63,8 +63,8 @@ def laws(form, epsilon, values=3):
     if form == "category":
         return [category_law(place, values, epsilon) for place in range(values)]
     if form == "hashed":
-        return [hashed_law(place, HashedReports(range(values), epsilon)) for place in range(values)]
-    survey = OneHotReports(range(values), epsilon, optimised=form == "optimised")
+        return [hashed_law(place, LocalHashing(range(values), epsilon)) for place in range(values)]
+    survey = UnaryEncoding(range(values), epsilon, optimised=form == "optimised")
     return [bits_law(place, values, *map(chance, survey.chances)) for place in range(values)]
 
 
@@ -89,7 +89,7 @@ SPEAKS = {
 @pytest.mark.parametrize("form", SPEAKS)
 @pytest.mark.parametrize("values", [3, 4])
 def test_channels_are_the_laws_of_reports(form, values):
-    survey = HashedReports(range(values), "1.5") if form == "hashed" else None
+    survey = LocalHashing(range(values), "1.5") if form == "hashed" else None
     channel, every = local_channels(values, "1.5")[form], laws(form, "1.5", values)
     for place, other in product(range(values), repeat=2):
         speaks = math.fsum(mass for told, mass in every[other].items() if SPEAKS[form](survey, told, place))
@@ -162,11 +162,11 @@ def covered(law, ends, truth):
 
 
 SURVEYS = [
-    CategoryReports(ABC, "1.2"),
-    OneHotReports(ABC, "1.2"),
-    OneHotReports(ABC, "1.2", optimised=False),
-    HashedReports(ABC, "1.2"),
-    RepeatedReports(ABC, "1.2", instant=3),
+    KRandomizedResponse(ABC, "1.2"),
+    UnaryEncoding(ABC, "1.2"),
+    UnaryEncoding(ABC, "1.2", optimised=False),
+    LocalHashing(ABC, "1.2"),
+    MemoizedReports(ABC, "1.2", instant=3),
 ]
 
 
@@ -188,9 +188,9 @@ def test_reports_follow_their_channel(survey):
 
 
 def extra(survey):
-    if isinstance(survey, RepeatedReports):
+    if isinstance(survey, MemoizedReports):
         return {"instant": survey.instant}
-    return {"optimised": survey.optimised} if isinstance(survey, OneHotReports) else {}
+    return {"optimised": survey.optimised} if isinstance(survey, UnaryEncoding) else {}
 
 
 @pytest.mark.statistical
@@ -221,7 +221,7 @@ def repeated_law(survey, reports, own):
 
 @pytest.mark.parametrize("reports", [1, 2, 5])
 def test_repeated_reports_tell_exactly_what_is_said(reports):
-    survey = RepeatedReports(ABC, 2, instant="1.5")
+    survey = MemoizedReports(ABC, 2, instant="1.5")
     one, other = repeated_law(survey, reports, 1), repeated_law(survey, reports, 0)
     worst = max(math.log(one[seen] / other[seen]) for seen in one)
     assert survey.epsilon_after(reports) == pytest.approx(worst, rel=1e-9)
@@ -231,33 +231,33 @@ def test_repeated_reports_tell_exactly_what_is_said(reports):
 
 
 def test_repeated_reports_rise_to_what_is_permanent():
-    survey = RepeatedReports(ABC, "2", instant="0.3")
+    survey = MemoizedReports(ABC, "2", instant="0.3")
     told = [survey.epsilon_after(reports) for reports in (1, 10, 100, 10**6)]
     assert told == sorted(told)
     assert told[0] < 0.15
     assert told[-1] <= 2
-    near = RepeatedReports.for_report(ABC, epsilon=2, report="0.4")
+    near = MemoizedReports.for_report(ABC, epsilon=2, report="0.4")
     assert 0.399 < near.epsilon_after(1) <= 0.4
     for wrong in (2, 3, 0, "x"):
         with pytest.raises(InvalidParameter):
-            RepeatedReports.for_report(ABC, epsilon=2, report=wrong)
+            MemoizedReports.for_report(ABC, epsilon=2, report=wrong)
     with pytest.raises(InvalidParameter, match="report must be less than epsilon 2, got 3"):
-        RepeatedReports.for_report(ABC, epsilon=2, report=3)
+        MemoizedReports.for_report(ABC, epsilon=2, report=3)
 
 
 def test_what_is_remembered_stays():
-    survey = RepeatedReports(ABC, 1000, instant=1000)
+    survey = MemoizedReports(ABC, 1000, instant=1000)
     kept = survey.remember("b")
     assert kept == Remembered((False, True, False))
     assert survey.repeat(kept) == [False, True, False]
     assert "True" not in f"{kept!r} {kept}"
 
 
-@pytest.mark.parametrize("make", [CategoryReports, OneHotReports, HashedReports])
+@pytest.mark.parametrize("make", [KRandomizedResponse, UnaryEncoding, LocalHashing])
 def test_practically_without_noise(make):
     survey = make(list("abcdefg"), 40)
     reports = survey.reports(["c", "c", "a", "g"])
-    if make is OneHotReports:  # a one is told by a fair coin, zeros are sure
+    if make is UnaryEncoding:  # a one is told by a fair coin, zeros are sure
         assert not reports[:, 1].any()
         return
     assert survey.counts(reports)[0] >= 1
@@ -266,36 +266,36 @@ def test_practically_without_noise(make):
 
 def test_malformed_reports_are_refused_and_values_are_not_shown():
     for survey, reports in [
-        (CategoryReports(ABC, 1), [0, 3]),
-        (CategoryReports(ABC, 1), [0.5]),
-        (CategoryReports(ABC, 1), [-1]),
-        (OneHotReports(ABC, 1), [[True, False]]),
-        (OneHotReports(ABC, 1), [[1, 0, 0]]),
-        (OneHotReports(ABC, 1), [[True], [True, False]]),
-        (HashedReports(ABC, 1), [[0, 9]]),
-        (HashedReports(ABC, 1), []),
+        (KRandomizedResponse(ABC, 1), [0, 3]),
+        (KRandomizedResponse(ABC, 1), [0.5]),
+        (KRandomizedResponse(ABC, 1), [-1]),
+        (UnaryEncoding(ABC, 1), [[True, False]]),
+        (UnaryEncoding(ABC, 1), [[1, 0, 0]]),
+        (UnaryEncoding(ABC, 1), [[True], [True, False]]),
+        (LocalHashing(ABC, 1), [[0, 9]]),
+        (LocalHashing(ABC, 1), []),
     ]:
         with pytest.raises(InvalidParameter):
             survey.counts(reports)
     with pytest.raises(InvalidParameter) as caught:
-        CategoryReports(ABC, 1).report("secret value")
+        KRandomizedResponse(ABC, 1).report("secret value")
     assert "secret" not in str(caught.value)
     for counts, people in (([1, 1, 9], 3), ([1, 1], 3), ([0, 0, 0], 0)):
         with pytest.raises(InvalidParameter):
-            CategoryReports(ABC, 1).estimate_counts(counts, people)
+            KRandomizedResponse(ABC, 1).estimate_counts(counts, people)
     with pytest.raises(InvalidParameter):
-        CategoryReports(ABC, 1).estimate([0], about="everybody")
+        KRandomizedResponse(ABC, 1).estimate([0], about="everybody")
 
 
 @pytest.mark.parametrize("values", [["a"], "abc", ["a", "a"], [], None, [["a"], ["b"]]])
 def test_values_are_a_list_of_different_ones(values):
     with pytest.raises(InvalidParameter):
-        CategoryReports(values, 1)
+        KRandomizedResponse(values, 1)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, "x", None, 2.0**-41])
 def test_epsilon_is_checked(epsilon):
-    for make in (CategoryReports, OneHotReports, HashedReports):
+    for make in (KRandomizedResponse, UnaryEncoding, LocalHashing):
         with pytest.raises(InvalidParameter):
             make(ABC, epsilon)
 
@@ -320,6 +320,6 @@ def test_people_are_as_many_as_the_width_asks():
 
 def test_what_many_reports_tell_is_rounded_up_and_never_fails():
     for parts in range(1, 200):
-        daily = RepeatedReports(["a", "b"], Fraction(parts, 91), instant=5)
+        daily = MemoizedReports(["a", "b"], Fraction(parts, 91), instant=5)
         assert Fraction(daily.epsilon_after(10**6)) >= Fraction(parts, 91)
-    assert RepeatedReports(["a", "b"], 3000, instant=3000).epsilon_after(1) == 3000
+    assert MemoizedReports(["a", "b"], 3000, instant=3000).epsilon_after(1) == 3000

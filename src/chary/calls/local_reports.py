@@ -16,7 +16,7 @@ from chary.core.plan import Json, Ran, Touched
 from chary.core.transaction import Spine
 from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
-from chary.mechanisms import CategoryReports, LocalEstimate, OneHotReports, RandomizedResponse, ShareEstimate
+from chary.mechanisms import KRandomizedResponse, LocalEstimate, RandomizedResponse, ShareEstimate, UnaryEncoding
 from chary.mechanisms.local_reports import About, Integers, estimate
 from chary.noise import Source
 from chary.numbers import Number
@@ -134,7 +134,7 @@ class RandomizedTable(Table):
 
     counts: tuple[int, ...]
     units: int
-    reports: CategoryReports | OneHotReports
+    reports: KRandomizedResponse | UnaryEncoding
 
     @property
     def value(self) -> dict[Any, float]:
@@ -170,9 +170,9 @@ class RandomizedValues(Call[RandomizedTable]):
     """How many units report each of several public values when each reports its own by randomized response.
 
     Guarantee: `Pure(epsilon)`, under `replace` neighbours: one unit's value changes, and every unit's report is
-    epsilon-DP on its own, as in a survey whose collector is not trusted (`CategoryReports`, `OneHotReports`). A unit
-    with several of the values reports the first in the list, one with none of them reports that. `form` is that of the
-    reports; by default the one with the smaller variance for rare values. For the numbers alone `Histogram` or
+    epsilon-DP on its own, as in a survey whose collector is not trusted (`KRandomizedResponse`, `UnaryEncoding`). A
+    unit with several of the values reports the first in the list, one with none of them reports that. `form` is that of
+    the reports; by default the one with the smaller variance for rare values. For the numbers alone `Histogram` or
     `Marginal` are far more accurate: their error does not grow with the number of units.
 
     Errors: `InvalidQuery` under add/remove, where the number of units is secret.
@@ -192,7 +192,7 @@ class RandomizedValues(Call[RandomizedTable]):
         count(self.where).by(self.column, self.among)
         self.of_reports()
 
-    def of_reports(self, form: Form | None = None) -> CategoryReports | OneHotReports:
+    def of_reports(self, form: Form | None = None) -> KRandomizedResponse | UnaryEncoding:
         """The reports that are made, about positions in the list, the last one for none of the values."""
         places = range(len(list(self.among)) + 1)
         chosen = form or self.form
@@ -200,8 +200,8 @@ class RandomizedValues(Call[RandomizedTable]):
             one, other = category_channel(len(places), self.epsilon), optimised_channel(self.epsilon)
             chosen = "category" if one.variance(0) <= other.variance(0) else "optimised"
         if chosen == "category":
-            return CategoryReports(places, self.epsilon)
-        return OneHotReports(places, self.epsilon, optimised=chosen == "optimised")
+            return KRandomizedResponse(places, self.epsilon)
+        return UnaryEncoding(places, self.epsilon, optimised=chosen == "optimised")
 
     def bind(self, spine: Spine) -> "Report":
         if spine.rows.neighbouring.relation is not Relation.REPLACE:
@@ -241,15 +241,15 @@ class Report(Bound[RandomizedValues]):
         return RandomizedTable(call, (asked.column,), keys, tuple(answer["counts"]), answer["units"], reports)
 
 
-def _form(made: CategoryReports | OneHotReports) -> Form:
-    if isinstance(made, CategoryReports):
+def _form(made: KRandomizedResponse | UnaryEncoding) -> Form:
+    if isinstance(made, KRandomizedResponse):
         return "category"
     return "optimised" if made.optimised else "symmetric"
 
 
-def _tallied(made: CategoryReports | OneHotReports, holders: Integers, units: int, source: Source) -> list[int]:
+def _tallied(made: KRandomizedResponse | UnaryEncoding, holders: Integers, units: int, source: Source) -> list[int]:
     """How many reports speak for each value."""
-    if isinstance(made, OneHotReports):
+    if isinstance(made, UnaryEncoding):
         return [int(told) for told in made.tallied(holders, units, source)]
     places = np.repeat(np.arange(holders.size), holders)
     return [int(told) for told in made.counts(made.randomized(places, source))]

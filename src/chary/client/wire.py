@@ -88,11 +88,11 @@ from chary.filters.exact import ExactFilter
 from chary.filters.filter import Budget, PureFilter, RenyiFilter
 from chary.mechanisms.additive import Gaussian, Laplace
 from chary.mechanisms.local_reports import (
-    CategoryReports,
-    HashedReports,
-    OneHotReports,
+    KRandomizedResponse,
+    LocalHashing,
+    MemoizedReports,
     RandomizedResponse,
-    RepeatedReports,
+    UnaryEncoding,
 )
 from chary.mechanisms.mwem import Exponents
 from chary.mechanisms.workloads import MomentNoise
@@ -232,7 +232,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "Amount": Amount,
     "Bin": Bin,
     "Budget": Budget,
-    "CategoryReports": CategoryReports,
+    "CategoryReports": KRandomizedResponse,
     "Chosen": Chosen,
     "ChosenKey": ChosenKey,
     "Classified": Classified,
@@ -253,7 +253,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "GaussianLaw": GaussianLaw,
     "GrowingRound": GrowingRound,
     "GrowingTest": GrowingTest,
-    "HashedReports": HashedReports,
+    "HashedReports": LocalHashing,
     "Known": Known,
     "Labelled": Labelled,
     "Laplace": Laplace,
@@ -272,7 +272,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "NoisyNumber": NoisyNumber,
     "NoisyNumbers": NoisyNumbers,
     "NumberOrNothing": NumberOrNothing,
-    "OneHotReports": OneHotReports,
+    "OneHotReports": UnaryEncoding,
     "OneSidedNoise": OneSidedNoise,
     "Outcome": Outcome,
     "Outlook": Outlook,
@@ -291,7 +291,7 @@ TAGS: Final[Mapping[str, type[Any]]] = {
     "Ranking": Ranking,
     "Relation": Relation,
     "RenyiFilter": RenyiFilter,
-    "RepeatedReports": RepeatedReports,
+    "RepeatedReports": MemoizedReports,
     "ReportedCall": ReportedCall,
     "ReportedDataset": ReportedDataset,
     "RunningCount": RunningCount,

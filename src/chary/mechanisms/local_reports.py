@@ -179,14 +179,14 @@ def table_of(reports: Any, columns: int, kinds: str, name: str) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class CategoryReports(LocalReports):
-    """Reports one value: the own one with `e^epsilon / (e^epsilon + k - 1)`, any other one otherwise, all alike.
+class KRandomizedResponse(LocalReports):
+    """k-ary randomized response: the own value with `e^epsilon / (e^epsilon + k - 1)`, otherwise any other one.
 
     Guarantee: `Pure(epsilon)`, attained by every pair of values. A report is a position in `values`. Of all forms its
-    estimates are the best for few values, up to about `3 e^epsilon + 2` of them (`OneHotReports` beyond). Source:
+    estimates are the best for few values, up to about `3 e^epsilon + 2` of them (`UnaryEncoding` beyond). Source:
     theory section 2; Kairouz, Bonawitz and Ramage 2016.
 
-    >>> survey = CategoryReports(["red", "green", "blue"], epsilon=2)
+    >>> survey = KRandomizedResponse(["red", "green", "blue"], epsilon=2)
     >>> survey.report("green") in (0, 1, 2)                             # on the device
     True
     >>> reports = survey.reports(["red"] * 6000 + ["blue"] * 2000)
@@ -220,15 +220,15 @@ class CategoryReports(LocalReports):
 
 
 @dataclass(frozen=True)
-class HashedReports(LocalReports):
-    """Reports a random map of the values to g groups, and by randomized response the group of the own value.
+class LocalHashing(LocalReports):
+    """Local hashing: a random map of the values to g groups, and by randomized response the group of the own value.
 
     Guarantee: `Pure(epsilon)`: the map is drawn without the value. It is linear on the digits of a value's position to
     the prime base g, with coefficients drawn evenly, so two values fall into one group with exactly 1/g, and a report
-    speaks for a value that is not held with exactly 1/g. As accurate as `OneHotReports`, in a few numbers a report
+    speaks for a value that is not held with exactly 1/g. As accurate as `UnaryEncoding`, in a few numbers a report
     (the coefficients, then the group) instead of a bit a value. Source: Wang, Blocki, Li and Jha 2017 (OLH).
 
-    >>> survey = HashedReports(range(1000), epsilon=2)
+    >>> survey = LocalHashing(range(1000), epsilon=2)
     >>> survey.groups, len(survey.report(7))
     (7, 5)
     >>> found = survey.estimate(survey.reports([7] * 4000))
@@ -260,8 +260,8 @@ class HashedReports(LocalReports):
         return np.array(found, dtype=np.int64)
 
     @cached_property
-    def _inner(self) -> CategoryReports:
-        return CategoryReports(range(self.groups), self.epsilon)
+    def _inner(self) -> KRandomizedResponse:
+        return KRandomizedResponse(range(self.groups), self.epsilon)
 
     @cached_property
     def _digits(self) -> Integers:
@@ -276,8 +276,8 @@ class HashedReports(LocalReports):
 
 
 @dataclass(frozen=True)
-class OneHotReports(LocalReports):
-    """Reports one bit for each value, on for the own one alone, every bit randomized by itself.
+class UnaryEncoding(LocalReports):
+    """Unary encoding: one bit for each value, on for the own one alone, every bit randomized by itself.
 
     Guarantee: `Pure(epsilon)`. Another value changes two bits, of which one turns on and one off. `optimised` (OUE): a
     one is told truly with 1/2, a zero wrongly with `1 / (1 + e^epsilon)`, so the two ratios multiply to `e^epsilon`;
@@ -285,7 +285,7 @@ class OneHotReports(LocalReports):
     with `1 / (1 + e^(epsilon/2))`. Both attain epsilon. Source: Wang, Blocki, Li and Jha 2017; Erlingsson, Pihur and
     Korolova 2014.
 
-    >>> survey = OneHotReports([f"site {k}" for k in range(100)], epsilon=2)
+    >>> survey = UnaryEncoding([f"site {k}" for k in range(100)], epsilon=2)
     >>> len(survey.report("site 7"))
     100
     >>> found = survey.estimate(survey.reports(["site 7"] * 4000))
@@ -345,16 +345,16 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class RepeatedReports(LocalReports):
-    """Reports for every day of a value that stays: one bit a value, randomized once for all (`epsilon`), and the
-    outcome afresh for each report (`instant`).
+class MemoizedReports(LocalReports):
+    """Memoized reports for every day of a value that stays: one bit a value, randomized once for all (`epsilon`), and
+    the outcome afresh for each report (`instant`).
 
     Guarantee: however many reports are made of one `Remembered`, together they are `Pure(epsilon)`; of m of them
     `epsilon_after(m)`, which is exact. One report alone tells less, `tanh(report/4) = tanh(epsilon/4) tanh(instant/4)`.
     A value that changes is remembered anew, and its epsilon adds up: the promise is for one value. Reports are bits of
-    the symmetric form of `OneHotReports`; there is no Bloom filter, so values are listed.
+    the symmetric form of `UnaryEncoding`; there is no Bloom filter, so values are listed.
 
-    >>> daily = RepeatedReports(["a", "b", "c"], epsilon=3, instant=2)
+    >>> daily = MemoizedReports(["a", "b", "c"], epsilon=3, instant=2)
     >>> [round(daily.epsilon_after(days), 3) for days in (1, 7, 365)]
     [1.21, 2.992, 3.0]
     >>> kept = daily.remember("b")                       # once, kept on the device
@@ -374,11 +374,11 @@ class RepeatedReports(LocalReports):
         noise.checked_scale(max(noise.SMALLEST_SCALE, 1 / positive(self.instant, "instant")))
 
     @classmethod
-    def for_report(cls, values: Sequence[Hashable], *, epsilon: Number, report: Number) -> "RepeatedReports":
+    def for_report(cls, values: Sequence[Hashable], *, epsilon: Number, report: Number) -> "MemoizedReports":
         """With the instant noise for which a single report is within `report`; `InvalidParameter` unless that is below
         `epsilon`.
 
-        >>> daily = RepeatedReports.for_report(["a", "b"], epsilon=2, report=1)
+        >>> daily = MemoizedReports.for_report(["a", "b"], epsilon=2, report=1)
         >>> daily.epsilon_after(1) <= 1
         True
         """
@@ -405,9 +405,9 @@ class RepeatedReports(LocalReports):
         return self.permanent.counts(reports)
 
     @cached_property
-    def permanent(self) -> OneHotReports:
+    def permanent(self) -> UnaryEncoding:
         """What is done once for all."""
-        return OneHotReports(self.values, self.epsilon, optimised=False)
+        return UnaryEncoding(self.values, self.epsilon, optimised=False)
 
     def remember(self, value: Hashable, *, source: noise.Source | None = None) -> Remembered:
         """The permanent bits, drawn once: keep them for as long as the value stays, and draw no others for it."""

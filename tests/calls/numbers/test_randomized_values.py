@@ -10,7 +10,7 @@ from chary import Budget, InvalidParameter, InvalidQuery
 from chary.accounting import Pure
 from chary.accounting.local_reports import category_channel, optimised_channel
 from chary.calls import RandomizedTable, RandomizedValues
-from chary.mechanisms import CategoryReports, OneHotReports
+from chary.mechanisms import KRandomizedResponse, UnaryEncoding
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, NO_NOISE, PLENTY, spent, visits
 
@@ -66,7 +66,7 @@ def test_the_form_is_the_better_one_and_is_kept(replaced):
     for values in (2, 3, 9, 30):
         made = RandomizedValues("age", among=list(range(values)), epsilon=1).of_reports()
         one, other = category_channel(values + 1, 1), optimised_channel(1)
-        best = CategoryReports if one.variance(0) <= other.variance(0) else OneHotReports
+        best = KRandomizedResponse if one.variance(0) <= other.variance(0) else UnaryEncoding
         assert type(made) is best
     session = replaced()
     session.ask(RandomizedValues("clinic", among=CLINICS, epsilon="0.02"))
@@ -82,7 +82,7 @@ def test_the_number_of_units_is_secret_under_add_remove(opened):
 
 
 def test_intervals_are_those_of_a_survey():
-    reports = CategoryReports(range(3), "0.7")
+    reports = KRandomizedResponse(range(3), "0.7")
     told = RandomizedTable(1, ("clinic",), (("a",), ("b",), (None,)), (50, 30, 20), 100, reports)
     for about in ("population", "respondents"):
         same = reports.estimate_counts((50, 30, 20), 100, 0.9, about=about)
@@ -90,7 +90,7 @@ def test_intervals_are_those_of_a_survey():
         assert [it.low for it in found] == [it.low for it in same]
         assert [it.value for it in found] == ["a", "b", None]
     assert told["b"]["low"] == reports.estimate_counts((50, 30, 20), 100, about="respondents")[1].low
-    empty = RandomizedTable(1, ("clinic",), (("a",), (None,)), (0, 0), 0, CategoryReports(range(2), 1))
+    empty = RandomizedTable(1, ("clinic",), (("a",), (None,)), (0, 0), 0, KRandomizedResponse(range(2), 1))
     assert empty.value == {}
     assert empty["a"]["value"] is None
     with pytest.raises(InvalidParameter):
