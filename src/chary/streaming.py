@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chary.accounting import Event, Targeted
 from chary.answers import Spending
 from chary.core.charges import ends_free_misses
-from chary.core.plan import Interaction, Json, Ran, Touched
+from chary.core.plan import Data, Interaction, Json, Result
 from chary.data import Ballots, Query
 from chary.data.votes import Poll
 from chary.errors import BudgetExceeded, InvalidParameter
@@ -60,10 +60,10 @@ class ChangedMedian(Interaction):
     def queries(self) -> Sequence[Query]:
         return [self.poll]
 
-    def run(self, touched: Touched) -> Ran:
-        cell = self.choice.step(rank_utilities(touched.integers()), touched.source)
+    def run(self, data: Data) -> Result:
+        cell = self.choice.step(rank_utilities(data.integers()), data.source)
         changed = abs(cell - self.last) > self.band or (cell == 0) != (self.last == 0)
-        return Ran({"cell": cell if changed else self.last, "changed": changed}, hits=int(changed), tests=1)
+        return Result({"cell": cell if changed else self.last, "changed": changed}, hits=int(changed), tests=1)
 
     def present(self, answer: Json, call: int) -> tuple[int, bool]:
         return answer["cell"], answer["changed"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from chary import BudgetExceeded, count
 from chary.calls.agreed_tests import AskAgreedKeys, AskAgreedOnce
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED, ToldHits
@@ -26,7 +26,7 @@ class Agreed:
     def __init__(self, filter_, call, bars, keys, moved):
         opening = call.bind(SimpleNamespace(rows=SimpleNamespace(neighbouring=ADDED), filter=filter_))
         price = opening.price(filter_)
-        ran = opening.run(Touched([], None, None, None, price))
+        ran = opening.run(Data([], None, None, None, price))
         self.charged = opening.final(price, ran, opening.most_hits).main
         self.filter, self.keys, self.moved = filter_, keys, moved
         kind, query = (AskAgreedOnce, count()) if keys == 1 else (AskAgreedKeys, keyed(keys, len(moved)))
@@ -72,7 +72,7 @@ class Agreed:
             made, sharpness=with_fields(sharpness, sampler=ToldHits(sharpness.sampler, hits)), noise=fresh
         )
         price = made.price(self.filter)
-        ran = made.run(Touched([np.zeros(self.keys, np.int64)], None, seen, None, price))
+        ran = made.run(Data([np.zeros(self.keys, np.int64)], None, seen, None, price))
         return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main, ran.secrets[1]
 
 

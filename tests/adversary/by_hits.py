@@ -20,7 +20,7 @@ from chary.calls.growing_tests import GrowingRoundState, OpenGrowingHits
 from chary.calls.individual import AskSharpLiving, CounterMemory, OpenSharpIndividual
 from chary.calls.sharpness import HitTerms
 from chary.calls.weights import HistogramMemory, OpenSharpWeights
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Bins, Neighbouring
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.openings import ADDED, OneUnit, Stream
@@ -94,7 +94,7 @@ class ByHits:
     def _ran(self, asked, seen, side, hit, noisy):
         made, sampler = told_of(self.made[asked], [hit], noisy)
         price = made.price(self.filter)
-        ran = made.run(Touched([self.counts[side]], None, seen, None, price))
+        ran = made.run(Data([self.counts[side]], None, seen, None, price))
         charged, after = made.final(price, ran, made.most_hits).main, ran.secrets.get(1, seen)
         return Result(sampler.chance, json.dumps(ran.answer), charged, after, None)
 
@@ -145,5 +145,5 @@ class SharpStream(Stream):
 
     def _ran(self, side, kept, above, hits, noisy):
         made, sampler = told_of(self._made(above), hits, noisy)
-        ran = made.run(Touched([OneUnit(side == 1, self.keys)], None, kept, None, made.price(self.filter)))
+        ran = made.run(Data([OneUnit(side == 1, self.keys)], None, kept, None, made.price(self.filter)))
         return json.dumps(ran.answer), ran.secrets[1], sampler.chance

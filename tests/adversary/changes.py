@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from chary import count
 from chary.calls import OnChange
 from chary.calls.thresholds import AskChanged
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED, ToldHits
 from tests.adversary.told import Told, law, with_fields
@@ -54,5 +54,5 @@ class Changes:
         made = with_fields(copy(self.made(asked, seen)), noise=Told((noisy,)))
         made = with_fields(made, sampler=ToldHits(self.sharpness[asked].sampler, (hit,)))
         price = made.price(self.filter)
-        ran = made.run(Touched([0], None, None, None, price))
+        ran = made.run(Data([0], None, None, None, price))
         return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main

@@ -9,7 +9,7 @@ import numpy as np
 
 from chary import count
 from chary.calls import Between, Classify, Decide
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.sharp import ADDED
@@ -49,7 +49,7 @@ class Clear:
 
         def play(side, kept):
             values = np.array([side * (key in self.moved) for key in range(self.keys)])
-            own, depth = made.placed(Touched([values], None, None, None, None))
+            own, depth = made.placed(Data([values], None, None, None, None))
             rest = 1.0
             for label in range(made.real):
                 law = made.draws.clear_chance if label == own else made.draws.other_chance
@@ -62,7 +62,7 @@ class Clear:
     def _ran(self, asked, label):
         made = with_fields(copy(self.made[asked]), draws=ToldLabel(self.made[asked].draws, label))
         price = made.price(self.filter)
-        ran = made.run(Touched([np.zeros(self.keys, np.int64)], None, None, None, price))
+        ran = made.run(Data([np.zeros(self.keys, np.int64)], None, None, None, price))
         return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main
 
 

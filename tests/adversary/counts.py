@@ -10,7 +10,7 @@ import numpy as np
 from chary import count
 from chary.calls.selection import TopK, TopKeys
 from chary.calls.thresholds import AskTracked, AskWatch, OnChange, Watch
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
@@ -49,7 +49,7 @@ class Counts:
     def _ran(self, asked, seen, noisy):
         made = with_fields(copy(self.make(seen)[asked]), noise=Told(noisy))
         price = made.price(self.filter)
-        ran = made.run(Touched([np.zeros(self.keys, np.int64)], None, None, None, price))
+        ran = made.run(Data([np.zeros(self.keys, np.int64)], None, None, None, price))
         return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from chary import Algorithm, count
 from chary.calls.compute import AskAlgorithm, RunAlgorithm
 from chary.calls.thresholds import AskReleaseIf, AskRevise, ReleaseIf, Revise
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring
 from tests.adversary.kit import Ask, Result, World
 from tests.adversary.told import Told, law, with_fields
@@ -54,7 +54,7 @@ class Releases:
         made = self._made(bar)
         with_fields(made, asked=made.asked._replace(noises=(Told((noisy,)),)))
         price = made.price(self.filter)
-        ran = made.run(Touched([0], None, None, None, price))
+        ran = made.run(Data([0], None, None, None, price))
         return ran.answer["value"], made.final(price, ran, made.most_hits).main, ran.secret
 
     def _revise(self, place, bar, seen):
@@ -76,7 +76,7 @@ class Releases:
         made = self._revision(bar)
         made.check(secret)
         price = made.price(self.filter)
-        ran = made.run(Touched([], None, secret, None, price))
+        ran = made.run(Data([], None, secret, None, price))
         return ran.answer["value"], made.final(price, ran, made.most_hits).main, ran.secrets[1]
 
     def _call(self, prior, seen):
@@ -98,4 +98,4 @@ class Releases:
 def charged_for(made, filter_):
     """What a call without secret state is charged."""
     price = made.price(filter_)
-    return made.final(price, made.run(Touched([None], None, None, None, price)), made.most_hits).main
+    return made.final(price, made.run(Data([None], None, None, None, price)), made.most_hits).main

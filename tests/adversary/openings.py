@@ -13,7 +13,7 @@ from chary import count
 from chary.calls import IndividualTests
 from chary.calls.individual import AskLiving, CounterMemory, OpenIndividual
 from chary.calls.sparse_vector import AskSparseOnce
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring
 from chary.mechanisms import HiddenThreshold
 from chary.noise import Seeded
@@ -54,7 +54,7 @@ class Stream:
 
     def _open(self, opening, filter_, keys):
         self.opening, price = opening, opening.price(filter_)
-        ran = self.opening.run(Touched([], None, None, None, price))
+        ran = self.opening.run(Data([], None, None, None, price))
         self.charged = self.opening.final(price, ran, self.opening.most_hits).main
         self.keys, self.filter = keys, filter_
         self.start = (None, tuple(World(side, 1.0, ran.secret) for side in (0, 1)))
@@ -82,7 +82,7 @@ class Stream:
     def _ran(self, side, kept, above, noisy):
         made = with_fields(self._made(above), noise=Told(noisy))
         price = made.price(self.filter)
-        ran = made.run(Touched([OneUnit(side == 1, self.keys)], None, kept, None, price))
+        ran = made.run(Data([OneUnit(side == 1, self.keys)], None, kept, None, price))
         assert made.final(price, ran, made.most_hits).main == 0
         return json.dumps(ran.answer), ran.secrets[1]
 
@@ -97,7 +97,7 @@ class Sparse:
     def __init__(self, filter_, opening, moves, reach=12):
         self.opening, self.filter, self.moves, self.ran = opening, filter_, moves, cache(self._ran)
         price = opening.price(filter_)
-        ran = opening.run(Touched([], Seeded(1), None, None, price))
+        ran = opening.run(Data([], Seeded(1), None, None, price))
         self.charged = opening.final(price, ran, opening.most_hits).main
         bar, self.test = opening.mechanism._laws()
         shifts = range(-reach * int(bar.scale) - reach, reach * int(bar.scale) + reach + 1)
@@ -124,7 +124,7 @@ class Sparse:
         """The real question, of a value so far up or down that the outcome is the one that is told."""
         made = AskSparseOnce(1, self.opening, count(), 0)
         price = made.price(self.filter)
-        ran = made.run(Touched([10**9 if above else -(10**9)], Seeded(1), kept, None, price))
+        ran = made.run(Data([10**9 if above else -(10**9)], Seeded(1), kept, None, price))
         assert made.final(price, ran, made.most_hits).main == 0
         secret = ran.secrets[1]
         return HiddenThreshold.load(secret).used, secret

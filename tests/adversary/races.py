@@ -8,7 +8,7 @@ from itertools import product
 
 from chary import Algorithm
 from chary.calls.compute import RaceCall
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from tests.adversary.kit import Ask, Result, World
 
 
@@ -65,5 +65,5 @@ class Races:
         """What the real call charges, and the counters it leaves."""
         call = made(epsilon, priors, outcome)
         price = call.price(self.filter)
-        ran = call.run(Touched([None], None, json.dumps(list(counters)).encode(), None, price))
+        ran = call.run(Data([None], None, json.dumps(list(counters)).encode(), None, price))
         return call.final(price, ran, call.most_hits).main, tuple(json.loads(ran.secrets[1]))

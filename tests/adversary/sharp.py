@@ -11,7 +11,7 @@ import numpy as np
 from chary import count
 from chary.calls import ThresholdTest, Watch
 from chary.calls.thresholds import AskSharpTest
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring
 from tests.adversary.counts import keyed
 from tests.adversary.kit import Ask, Result, World
@@ -86,7 +86,7 @@ class Sharp:
         )
         price = made.price(self.filter)
         read = len(made.queries())
-        ran = made.run(Touched([np.zeros(self.keys // read, np.int64)] * read, None, None, None, price))
+        ran = made.run(Data([np.zeros(self.keys // read, np.int64)] * read, None, None, None, price))
         return json.dumps(ran.answer), made.final(price, ran, made.most_hits).main
 
 

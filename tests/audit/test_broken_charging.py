@@ -10,7 +10,7 @@ from chary.audit.cases.tests import COUNTED, even
 from chary.audit.findings import matrices, most_shown
 from chary.audit.transcripts import DELTA, Tables, renyi
 from chary.calls import IndividualTests, MultiTarget
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.mechanisms.sketches import Counters
 from chary.noise import Seeded
 from tests.audit.broken import charging
@@ -34,7 +34,7 @@ def shown_of_a_stream(times):
         run = renyi(1, "0.18")(1).opened(rows, source).start(STREAM)
         asked = run._kept.question(*QUESTION, above=-200)
         price, values = asked.price(run._kept.spine.filter), [plan.run() for plan in asked.prepare(rows)]
-        first = asked.run(Touched(values, source, Counters(STREAM.hits).dump(), None, price))
+        first = asked.run(Data(values, source, Counters(STREAM.hits).dump(), None, price))
         assert first.hits == KEYS
         used = first.secrets[asked.opened]
         with values[0].at(asked.memory.standing(used)[1]) as units:
@@ -47,7 +47,7 @@ def race_told(race, price, left, source, value):
     """How often a race answers until its budget is spent, and how often it said "odd"."""
     secret, told = b"[0, 0]", []
     while len(told) < 6 and price.hit.main <= left:
-        ran = race.run(Touched((value,), source, secret, None, price))
+        ran = race.run(Data((value,), source, secret, None, price))
         left, secret = left - race.final(price, ran, 1).main, ran.secrets[race.race]
         told.append(ran.answer["value"])
     return [len(told), told.count("odd")]

@@ -7,7 +7,7 @@ import pytest
 
 from chary import Budget, count, mean, total
 from chary.calls import Choose, IndividualTests, OnChange, PrepaidTests, ReleaseIf, Revise, SparseVector, TopK, Watch
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.errors import InvalidParameter, NotWithheld
 from chary.noise import Seeded
 from chary.session import findings
@@ -126,7 +126,7 @@ def test_all_keys_of_a_watch_at_once_published_or_not(opened, truths):
     watch = Watch(EVERY, above=100, epsilon="0.05").bind(session.spine)
     missed = 0
     for _ in range(runs):
-        ran = watch.run(Touched([np.array(truths)], source, None, None, PAID))
+        ran = watch.run(Data([np.array(truths)], source, None, None, PAID))
         ends = watch.present(ran.answer, 1).together("0.8").values()
         assert len(ends) == 3
         missed += not all(

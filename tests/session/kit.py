@@ -11,7 +11,7 @@ import pandas as pd
 import chary
 from chary import Budget
 from chary.amounts import Amount
-from chary.core.plan import Interaction, Touched
+from chary.core.plan import Data, Interaction
 from chary.filters import Price
 
 SECRET_NUMBER = 987654321
@@ -64,7 +64,7 @@ def answers(session: chary.Session, interaction: Interaction, value: int, times:
     Laws need many runs, and no ledger: the session's own noise must begin anew for the first one to be the same.
     """
     source = copy.deepcopy(session.spine.source)
-    touched = Touched([value], source, None, None, PAID)
+    touched = Data([value], source, None, None, PAID)
     found = [interaction.run(touched).answer for _ in range(times)]
     session.spine.perform(interaction, None)
     assert session.history[-1].answer == found[0]

@@ -11,7 +11,7 @@ from scipy import stats
 from chary import Budget, BudgetExceeded, InvalidParameter
 from chary.accounting import Targeted
 from chary.amounts import Amount
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Ballots
 from chary.mechanisms import CountSketch, Estimator, Exponential, FlajoletMartin, SecondMoment, new_key, rank_utilities
 from chary.noise import Seeded
@@ -292,7 +292,7 @@ def test_an_answer_has_its_law():
     votes, last = [1, 2, 5, 0, 3], 1
     made = ChangedMedian(Ballots(lambda answer: votes, range(5), voter="copy").poll(1), "0.5", last, 1)
     source = Seeded(9)
-    found = Counter(made.run(Touched([votes], source, None, None, None)).answer["cell"] for _ in range(4000))
+    found = Counter(made.run(Data([votes], source, None, None, None)).answer["cell"] for _ in range(4000))
     law = changed(votes, last, 1)
     assert set(found) <= set(law)
     expected = np.array([law[cell] for cell in sorted(law)])

@@ -12,7 +12,7 @@ from chary.audit.findings import Finding, claimed, exact_epsilon, needed_price
 from chary.audit.transcripts import Begun, Chained, Step, WorstCase
 from chary.calls.algorithm import canonical_outcome
 from chary.calls.call import Call
-from chary.core.plan import Interaction, Ran, Touched
+from chary.core.plan import Data, Interaction, Result
 from chary.data import Rows
 from chary.errors import CharyError
 from chary.filters import Price, RenyiFilter
@@ -102,7 +102,7 @@ def _publishing(case: WorstCase, strength: int, rows: Rows) -> Callable[[Any], A
     values = [plan.run() for plan in interaction.prepare(rows)]
 
     def run(source: Any) -> Any:
-        ran = interaction.run(Touched(values, source, None, None, price))
+        ran = interaction.run(Data(values, source, None, None, price))
         return [ran.answer, int(ran.hits > 0)]
 
     return run
@@ -157,7 +157,7 @@ class Side:
     def opening(self) -> Follows:
         """What the opening is charged, and the state that it leaves; `TooMany` where it draws one."""
         opening, promise = self.asked.opening, self.promised.opening
-        left: dict[str, Ran] = {}
+        left: dict[str, Result] = {}
 
         def run(source: Any) -> Any:
             ran = opening.run(source, None)

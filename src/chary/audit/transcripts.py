@@ -12,7 +12,7 @@ from chary import noise
 from chary.audit.enumeration import Law
 from chary.calls.call import Call
 from chary.calls.run import Kept, Opening, run_of
-from chary.core.plan import Interaction, Ran, Touched
+from chary.core.plan import Data, Interaction, Result
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading, LivingReading
@@ -261,9 +261,9 @@ class Step:
         values = tuple(kept(plan.run()) for plan in interaction.prepare(spine.rows))
         return cls(interaction, interaction.price(spine.filter), values)
 
-    def run(self, source: noise.Source, secret: bytes | None) -> Ran:
+    def run(self, source: noise.Source, secret: bytes | None) -> Result:
         """Run it, as the spine does."""
-        return self.interaction.run(Touched(self.values, source, secret, None, self.price))
+        return self.interaction.run(Data(self.values, source, secret, None, self.price))
 
 
 def opened_alike(here: Rows, there: Rows) -> bool:

@@ -23,11 +23,11 @@ from chary.calls.thresholds import keyed, tested_query
 from chary.core.plan import (
     KEPT,
     Barred,
+    Data,
     Interaction,
     Json,
     Question,
-    Ran,
-    Touched,
+    Result,
     Within,
     check_question,
     error_bar,
@@ -307,14 +307,14 @@ class AskAgreed(Interaction):
     def queries(self) -> Sequence[Query]:
         return [self.tested]
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         bar = self.threshold - self.sharpness.bar
-        tests = SharpTests(self.sharpness.sampler, bar, self.noise, touched.most_hits)
-        found = tests.step(touched.integers(), touched.source)
-        after = used_up(touched.secret, self.opened) + self.parallel
+        tests = SharpTests(self.sharpness.sampler, bar, self.noise, data.most_hits)
+        found = tests.step(data.integers(), data.source)
+        after = used_up(data.secret, self.opened) + self.parallel
         answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
         answer["tests_left"] = self.terms.tests - after
-        return Ran(answer, len(found.positions), found.tested, secrets={self.opened: used(after)})
+        return Result(answer, len(found.positions), found.tested, secrets={self.opened: used(after)})
 
     @property
     def published(self) -> Publication | None:
@@ -470,8 +470,8 @@ class OpenAgreed(BoundOpening[PrepaidTests]):
     def foreseen(self) -> Within:
         return self.within(self.terms.tests, self.terms.plan.sure)
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran(self.terms.charges.body(), hits=0, tests=0, secret=used(0))
+    def run(self, data: Data) -> Result:
+        return Result(self.terms.charges.body(), hits=0, tests=0, secret=used(0))
 
 
 @keeps

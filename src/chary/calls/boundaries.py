@@ -21,7 +21,7 @@ from chary.calls.call import Bound, Call, CallT, call
 from chary.calls.compute import failure
 from chary.calls.fields import AnyQuery, Brought, Exact, Whole
 from chary.calls.sharpness import HowSharply, TestedTogether, Width, chance_of_each
-from chary.core.plan import KEPT, Json, Question, Ran, Touched, Within, laplace_for_each, steps_at_least
+from chary.core.plan import KEPT, Data, Json, Question, Result, Within, laplace_for_each, steps_at_least
 from chary.core.transaction import Spine
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
@@ -133,12 +133,12 @@ class AskBoundary(Bound[Boundary]):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return [self.call.algorithm.prepare(rows)]
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         try:
-            outcome = self.mechanism.step(touched.values[0], touched.source)
+            outcome = self.mechanism.step(data.values[0], data.source)
         except AlgorithmFailed:
-            return Ran({"failed": True}, hits=1, tests=1)
-        return Ran({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
+            return Result({"failed": True}, hits=1, tests=1)
+        return Result({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
 
     def present(self, answer: Json, call: int) -> Classified:
         if "failed" in answer:
@@ -158,16 +158,16 @@ class AskUnanimous(AskBoundary):
     def body(self) -> Json:
         return self.call.algorithm.body() | {"runs": self.call.runs}
 
-    def run(self, touched: Touched) -> Ran:
-        found = [self._once(touched) for _ in range(self.call.runs or 2)]
+    def run(self, data: Data) -> Result:
+        found = [self._once(data) for _ in range(self.call.runs or 2)]
         if None in found or len(set(found)) > 1:
-            return Ran({"outcome": BOUNDARY}, hits=1, tests=1)
-        return Ran({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
+            return Result({"outcome": BOUNDARY}, hits=1, tests=1)
+        return Result({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
 
-    def _once(self, touched: Touched) -> str | None:
+    def _once(self, data: Data) -> str | None:
         """One outcome, canonically; None, which agrees with nothing, if the run failed."""
         try:
-            return canonical_outcome(self.call.algorithm.outcome(touched.values[0], touched.source))
+            return canonical_outcome(self.call.algorithm.outcome(data.values[0], data.source))
         except AlgorithmFailed:
             return None
 
@@ -223,14 +223,14 @@ class CallTwice(Bound[Twice]):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return [self.call.algorithm.prepare(rows)]
 
-    def run(self, touched: Touched) -> Ran:
-        run, rows = self.call.algorithm.outcome, touched.values[0]
+    def run(self, data: Data) -> Result:
+        run, rows = self.call.algorithm.outcome, data.values[0]
         try:
-            runs = self.mechanism.step(lambda source: run(rows, source), touched.source)
+            runs = self.mechanism.step(lambda source: run(rows, source), data.source)
         except AlgorithmFailed:
-            return Ran({"failed": True}, hits=1, tests=1)
+            return Result({"failed": True}, hits=1, tests=1)
         differ = canonical_outcome(runs.first) != canonical_outcome(runs.second)
-        return Ran({"first": runs.first, "second": runs.second}, hits=int(differ), tests=1)
+        return Result({"first": runs.first, "second": runs.second}, hits=int(differ), tests=1)
 
     def present(self, answer: Json, call: int) -> Pair:
         if "failed" in answer:
@@ -283,10 +283,10 @@ class AskClearly(TestedTogether, Bound[HowSharply[Any]]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        told = self.draws.step(*self.placed(touched), touched.source)
+    def run(self, data: Data) -> Result:
+        told = self.draws.step(*self.placed(data), data.source)
         clear = told is not None and told < self.real
-        return Ran({"outcome": told if clear else BOUNDARY}, hits=int(not clear), tests=1)
+        return Result({"outcome": told if clear else BOUNDARY}, hits=int(not clear), tests=1)
 
     def present(self, answer: Json, call: int) -> Any:
         return self.teller(call, None if answer["outcome"] == BOUNDARY else answer["outcome"])
@@ -297,7 +297,7 @@ class AskClearly(TestedTogether, Bound[HowSharply[Any]]):
         return Within(tests, float(exact(confidence, "confidence")), float(steps * self.query.grid), None)
 
     @abstractmethod
-    def placed(self, touched: Touched) -> tuple[int, int]:
+    def placed(self, data: Data) -> tuple[int, int]:
         """The own label of what is read, and its depth."""
 
 
@@ -325,8 +325,8 @@ class AskSides(AskClearly):
         """The chance that a value so far beyond a bar is not told clearly and rightly."""
         return float(1 - self.draws.clear_chance(self.half + abs(distance)))
 
-    def placed(self, touched: Touched) -> tuple[int, int]:
-        value = touched.integer()
+    def placed(self, data: Data) -> tuple[int, int]:
+        value = data.integer()
         below, above = self.low - 1 + self.half - value, value - (self.high - self.half)
         return (0, below) if below > 0 else (1, max(0, above))
 
@@ -334,8 +334,8 @@ class AskSides(AskClearly):
 class AskLargest(AskClearly):
     """The key with the largest answer; its depth is how far the next one is behind."""
 
-    def placed(self, touched: Touched) -> tuple[int, int]:
-        values = touched.integers()
+    def placed(self, data: Data) -> tuple[int, int]:
+        values = data.integers()
         own = int(np.argmax(values))
         return own, int(values[own]) - int(np.delete(values, own).max())
 
@@ -360,12 +360,12 @@ class Wrapped(Bound[CallT], Generic[CallT]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        outcome = self.mechanism.step(self.value(touched), touched.source)
-        return Ran({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
+    def run(self, data: Data) -> Result:
+        outcome = self.mechanism.step(self.value(data), data.source)
+        return Result({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
 
     @abstractmethod
-    def value(self, touched: Touched) -> Any:
+    def value(self, data: Data) -> Any:
         """What the mechanism is run on."""
 
 
@@ -463,9 +463,9 @@ class AskBetween(Bound[Between]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        zone = self.mechanism.step(touched.integer(), touched.source)
-        return Ran({"zone": zone}, hits=int(zone == "between"), tests=1)
+    def run(self, data: Data) -> Result:
+        zone = self.mechanism.step(data.integer(), data.source)
+        return Result({"zone": zone}, hits=int(zone == "between"), tests=1)
 
     def present(self, answer: Json, call: int) -> Zoned:
         return Zoned(call, answer["zone"])
@@ -538,8 +538,8 @@ class AskDecide(Wrapped[Decide]):
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self._noise, self.query.grid
 
-    def value(self, touched: Touched) -> int:
-        return touched.integer()
+    def value(self, data: Data) -> int:
+        return data.integer()
 
     def present(self, answer: Json, call: int) -> Decided:
         return _decided(call, None if answer["outcome"] == BOUNDARY else answer["outcome"])
@@ -587,8 +587,8 @@ class AskClassify(Wrapped[Classify]):
         single, together = self.query.sensitivity(self.neighbouring), self.query.one_direction(self.neighbouring)
         return BoundaryWrapper(Exponential(self.call.epsilon or 0, single, monotone=together))
 
-    def value(self, touched: Touched) -> Any:
-        return touched.integers()
+    def value(self, data: Data) -> Any:
+        return data.integers()
 
     def present(self, answer: Json, call: int) -> Classified:
         return _classified(self.query, call, None if answer["outcome"] == BOUNDARY else answer["outcome"])

@@ -32,7 +32,7 @@ from chary.calls.algorithm import ScoreFunction, Scores, distance_steps, failed,
 from chary.calls.answers import ChosenKey, YesOrNo
 from chary.calls.call import Bound, Call, CallT, call
 from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Where, Whole, Word
-from chary.core.plan import BETA, KEPT, Json, Question, Ran, Touched
+from chary.core.plan import BETA, KEPT, Data, Json, Question, Result
 from chary.core.transaction import Spine
 from chary.data import Ballots, Neighbouring, Poll, Query, Reading, Relation, Rows, Total, count
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
@@ -200,11 +200,11 @@ class AskNoisyMax(Bound[NoisyMax]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         lowest = self.gaps.lowest
-        values = np.clip(touched.integers(), lowest, lowest + self.gaps.spread)
+        values = np.clip(data.integers(), lowest, lowest + self.gaps.spread)
         noise = Fraction(self.mechanism.noise) * self.query.grid
-        return Ran({"position": self.mechanism.step(values, touched.source), "noise": str(noise)}, hits=1, tests=1)
+        return Result({"position": self.mechanism.step(values, data.source), "noise": str(noise)}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Winner:
         keys: Sequence[Any] = self.query.keys or ()
@@ -292,9 +292,9 @@ class AskMode(Bound[Mode]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        distances = mode_distances(touched.integers(), replace=self.replace)
-        return Ran({"position": self.mechanism.pick(distances, touched.source)}, 0, 0)
+    def run(self, data: Data) -> Result:
+        distances = mode_distances(data.integers(), replace=self.replace)
+        return Result({"position": self.mechanism.pick(distances, data.source)}, 0, 0)
 
     def present(self, answer: Json, call: int) -> ChosenKey:
         key = scalar((self.query.keys or ())[answer["position"]])
@@ -349,10 +349,10 @@ class AskFraction(Bound[Proportion]):
     def queries(self) -> Sequence[Query]:
         return [count(self.call.where), count()]
 
-    def run(self, touched: Touched) -> Ran:
-        size = touched.integer(1)
-        noisy = self.noise.apply_one(touched.integer(0), touched.source)
-        return Ran({"ones": min(max(noisy, 0), size), "size": size}, 0, 0)
+    def run(self, data: Data) -> Result:
+        size = data.integer(1)
+        noisy = self.noise.apply_one(data.integer(0), data.source)
+        return Result({"ones": min(max(noisy, 0), size), "size": size}, 0, 0)
 
     def present(self, answer: Json, call: int) -> NoisyNumber:
         size = max(1, answer["size"])
@@ -458,8 +458,8 @@ class ChooseKey(Bound[Choose]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({"position": self.mechanism.step(touched.integers(), touched.source)}, 0, 0)
+    def run(self, data: Data) -> Result:
+        return Result({"position": self.mechanism.step(data.integers(), data.source)}, 0, 0)
 
     def present(self, answer: Json, call: int) -> ChosenKey:
         key = scalar((self.query.keys or ())[answer["position"]])
@@ -538,9 +538,9 @@ class Vote(Bound[Majority]):
             low, high = (middle, high) if 1 - self.mechanism.chance(middle) > beta else (low, middle)
         return float(low)
 
-    def run(self, touched: Touched) -> Ran:
-        lead = 2 * touched.integer(0) - touched.integer(1)
-        return Ran({"yes": self.mechanism.step(lead, touched.source)}, 0, 0)
+    def run(self, data: Data) -> Result:
+        lead = 2 * data.integer(0) - data.integer(1)
+        return Result({"yes": self.mechanism.step(lead, data.source)}, 0, 0)
 
     def present(self, answer: Json, call: int) -> YesOrNo:
         return YesOrNo(call, bool(answer["yes"]))
@@ -561,7 +561,7 @@ class AskCandidate(Bound[CallT], Generic[CallT]):
         """The function, or the queries."""
 
     @abstractmethod
-    def position(self, found: Sequence[Any], touched: Touched) -> int:
+    def position(self, found: Sequence[Any], data: Data) -> int:
         """The exact choice, given what the function returned or the queries answered."""
 
     @property
@@ -588,17 +588,17 @@ class AskCandidate(Bound[CallT], Generic[CallT]):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return [self.brought.prepare(rows)] if isinstance(self.brought, ScoreFunction) else super().prepare(rows)
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         try:
-            found = self._found(touched)
+            found = self._found(data)
         except AlgorithmFailed:
-            return Ran({"failed": True}, 0, 0)
-        return Ran({"position": self.position(found, touched)}, 0, 0)
+            return Result({"failed": True}, 0, 0)
+        return Result({"position": self.position(found, data)}, 0, 0)
 
-    def _found(self, touched: Touched) -> Sequence[Any]:
+    def _found(self, data: Data) -> Sequence[Any]:
         if isinstance(self.brought, ScoreFunction):
-            return self.brought.scores(touched.values[0], self.candidates, touched.source)
-        read = [touched.integers(place) for place in range(len(touched.values))]
+            return self.brought.scores(data.values[0], self.candidates, data.source)
+        read = [data.integers(place) for place in range(len(data.values))]
         return [int(value) for value in np.concatenate(read)]
 
     def present(self, answer: Json, call: int) -> ChosenKey:
@@ -681,13 +681,13 @@ class AskNearest(AskCandidate[InverseSensitivityMechanism]):
         units = ceil(exponential_loss_up(self.mechanism.unit, len(self.candidates), beta))
         return float(max(0, units - 1))
 
-    def position(self, found: Sequence[Any], touched: Touched) -> int:
+    def position(self, found: Sequence[Any], data: Data) -> int:
         if isinstance(self.brought, ScoreFunction):
-            return self.mechanism.pick(distance_steps(found), touched.source)
+            return self.mechanism.pick(distance_steps(found), data.source)
         query: Query = self.brought
         moved, [value] = query.sensitivity(self.neighbouring), found
         gaps = [abs(value - exact(candidate, "candidate") / query.grid) for candidate in self.candidates]
-        return self.mechanism.pick(distance_steps([ceil(gap / moved) for gap in gaps]), touched.source)
+        return self.mechanism.pick(distance_steps([ceil(gap / moved) for gap in gaps]), data.source)
 
 
 # One of a list of candidates by scores of the caller's own: the exponential mechanism in its general form.
@@ -797,7 +797,7 @@ class AskExponential(AskCandidate[ExponentialMechanism]):
         # A score is rounded down by less than a step; those of queries are whole numbers of them.
         return float(max(0, steps if isinstance(self.brought, ScoreFunction) else steps - 1) * self.step)
 
-    def position(self, found: Sequence[Any], touched: Touched) -> int:
+    def position(self, found: Sequence[Any], data: Data) -> int:
         if isinstance(self.brought, ScoreFunction):
             utilities = score_steps(found, Fraction(self.call.sensitivity or 1))
         elif isinstance(self.brought, Query):
@@ -805,7 +805,7 @@ class AskExponential(AskCandidate[ExponentialMechanism]):
         else:
             pairs = zip(found, self.brought, strict=True)
             utilities = [int(value * query.grid / self.step) for value, query in pairs]
-        return self.mechanism.step(utilities, touched.source)
+        return self.mechanism.step(utilities, data.source)
 
 
 # Labels from votes: every one paid, only unclear ones paid, or only those that a guess got wrong.
@@ -898,17 +898,17 @@ class _Vote(_Polled[CallT], Generic[CallT]):
 
     low: int | None
 
-    def utilities(self, touched: Touched) -> Integers:
+    def utilities(self, data: Data) -> Integers:
         """The votes, and the bar as those of a candidate more."""
-        votes = touched.integers()
+        votes = data.integers()
         return votes if self.low is None else np.append(votes, self.low)
 
-    def ran(self, outcome: InnerOutcome, touched: Touched, *, hit: bool) -> Ran:
+    def ran(self, outcome: InnerOutcome, data: Data, *, hit: bool) -> Result:
         """What comes of the boundary, or of a candidate's number."""
         named: Json = {"state": BOUNDARY if outcome == BOUNDARY else "low"}
         if outcome not in (BOUNDARY, len(self.poll.options)):
             named = {"state": "label", "option": self.poll.options[int(outcome)]}
-        return Ran(named | {"charged": hit or not touched.price.free_miss}, hits=int(hit), tests=1)
+        return Result(named | {"charged": hit or not data.price.free_miss}, hits=int(hit), tests=1)
 
     def present(self, answer: Json, call: int) -> Labelled:
         return Labelled(call, answer["state"], answer.get("option"), answer["charged"])
@@ -940,9 +940,9 @@ class AskLabel(_Vote[Label]):
     def body(self) -> Json:
         return super().body() | {"guess": self.call.guess}
 
-    def run(self, touched: Touched) -> Ran:
-        outcome, guess = self.mechanism.step(self.utilities(touched), touched.source), self.call.guess
-        return self.ran(outcome, touched, hit=guess is None or outcome != position(self.poll, guess))
+    def run(self, data: Data) -> Result:
+        outcome, guess = self.mechanism.step(self.utilities(data), data.source), self.call.guess
+        return self.ran(outcome, data, hit=guess is None or outcome != position(self.poll, guess))
 
 
 @call("label_clear", subject="votes")
@@ -976,9 +976,9 @@ class AskClearLabel(_Vote[ClearLabel]):
     def event(self) -> Event:
         return self.mechanism.event()
 
-    def run(self, touched: Touched) -> Ran:
-        outcome = self.mechanism.step(self.utilities(touched), touched.source)
-        return self.ran(outcome, touched, hit=outcome == BOUNDARY)
+    def run(self, data: Data) -> Result:
+        outcome = self.mechanism.step(self.utilities(data), data.source)
+        return self.ran(outcome, data, hit=outcome == BOUNDARY)
 
 
 @dataclass(frozen=True)
@@ -1024,10 +1024,10 @@ class AskAgreement(_Polled[Agreement]):
         self.mechanism  # noqa: B018 - refuses noise out of range
         return Targeted(self.call.epsilon)
 
-    def run(self, touched: Touched) -> Ran:
-        high = self.mechanism.step(int(touched.integers().max()), touched.source)
+    def run(self, data: Data) -> Result:
+        high = self.mechanism.step(int(data.integers().max()), data.source)
         found = "high" if high else "low"
-        return Ran({"found": found}, hits=int(found != self.call.expect), tests=1)
+        return Result({"found": found}, hits=int(found != self.call.expect), tests=1)
 
     def present(self, answer: Json, call: int) -> Agreed:
         return Agreed(call, answer["found"] == "high", surprising=answer["found"] != self.call.expect)

@@ -27,7 +27,7 @@ from chary.calls.answers import Outcome, RaceOutcome
 from chary.calls.call import Bound, Call, CallT, Extending, call
 from chary.calls.fields import Brought, Condition, Positive, Values, Whole
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
-from chary.core.plan import Interaction, Json, Ran, Touched
+from chary.core.plan import Data, Interaction, Json, Result
 from chary.core.transaction import Spine, earlier
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, NotWithheld
@@ -114,14 +114,14 @@ class RunOnce(Bound[CallT], Generic[CallT]):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return [self.algorithm.prepare(rows)]
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         tests = int(not self.target.whole)
         try:
-            value = self.algorithm.outcome(touched.values[0], touched.source)
+            value = self.algorithm.outcome(data.values[0], data.source)
             hit = self.target.hits(value)
         except AlgorithmFailed:
-            return Ran({"failed": True, "hit": True}, hits=tests, tests=tests)
-        return Ran({"value": value, "hit": hit}, hits=int(hit) * tests, tests=tests)
+            return Result({"failed": True, "hit": True}, hits=tests, tests=tests)
+        return Result({"value": value, "hit": hit}, hits=int(hit) * tests, tests=tests)
 
     def told(self, answer: Json) -> Any:
         """The outcome; `AlgorithmFailed` if there is none."""
@@ -237,12 +237,12 @@ class AskPublishIf(RunOnce[PublishIf]):
     def target(self) -> Target:
         return Target(self.call.when, {"when": self.call.when.name, "room": self.call.room})
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         try:
-            outcome = self.algorithm.outcome(touched.values[0], touched.source)
+            outcome = self.algorithm.outcome(data.values[0], data.source)
             return _judged(outcome, self.call.when, self.call.room)
         except AlgorithmFailed:
-            return Ran({"failed": True}, hits=1, tests=1)
+            return Result({"failed": True}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Disclosure:
         return _told(answer, call, call, self.algorithm.name, self.extender)
@@ -280,18 +280,18 @@ class AskExtend(Extending[Extend]):
     def held(self) -> int:
         return self.call.held
 
-    def run(self, touched: Touched) -> Ran:
-        outcome = json.loads(unpadded(touched.secret or b"null"))
+    def run(self, data: Data) -> Result:
+        outcome = json.loads(unpadded(data.secret or b"null"))
         try:
             return _judged(outcome, self.call.when, self.original["room"], replaces=self.held)
         except AlgorithmFailed:
-            return Ran({"failed": True}, hits=1, tests=1, secrets={self.held: None})
+            return Result({"failed": True}, hits=1, tests=1, secrets={self.held: None})
 
     def present(self, answer: Json, call: int) -> Disclosure:
         return _told(answer, call, self.held, self.original["algorithm"], self.extender)
 
 
-def _judged(outcome: Any, when: When, room: int, *, replaces: int | None = None) -> Ran:
+def _judged(outcome: Any, when: When, room: int, *, replaces: int | None = None) -> Result:
     """The public answer, and the secret state beside this call or the one whose state it replaces."""
     published, held = when(outcome), canonical_outcome(outcome).encode()
     if not published and len(held) > room:
@@ -299,8 +299,8 @@ def _judged(outcome: Any, when: When, room: int, *, replaces: int | None = None)
     answer = {"published": published, "value": outcome if published else None}
     kept = None if published else padded(held, room)
     if replaces is None:
-        return Ran(answer, hits=int(published), tests=1, secret=kept)
-    return Ran(answer, hits=int(published), tests=1, secrets={replaces: kept})
+        return Result(answer, hits=int(published), tests=1, secret=kept)
+    return Result(answer, hits=int(published), tests=1, secrets={replaces: kept})
 
 
 def _told(answer: Json, call: int, held: int, name: str, extender: Callable[..., Disclosure] | None) -> Disclosure:
@@ -410,25 +410,25 @@ class RacedCall(Interaction):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return self.inner.prepare(rows)
 
-    def run(self, touched: Touched) -> Ran:
-        ran = self.inner.run(replace(touched, secret=None))
+    def run(self, data: Data) -> Result:
+        ran = self.inner.run(replace(data, secret=None))
         try:
             hit = self._hits(ran)
         except AlgorithmFailed:
             ran, hit = replace(ran, answer={"failed": True}), dict.fromkeys(self.aims, True)
         raised = {name: self.prices[name].hit.main for name, hits in hit.items() if hits and self.free_miss}
-        before = dict(zip(self.aims, json.loads(touched.secret or b"[]"), strict=True))
-        after, charged = risen(before, raised, None if self.free_miss else touched.price.hit.main)
+        before = dict(zip(self.aims, json.loads(data.secret or b"[]"), strict=True))
+        after, charged = risen(before, raised, None if self.free_miss else data.price.hit.main)
         names = [name for name, hits in hit.items() if hits]
         answer = {"answer": ran.answer, "hits": names, "raised": raised, "charged": charged}
         kept: dict[int, bytes | None] = {self.race: json.dumps(list(after.values())).encode()}
-        return Ran(answer, hits=int(all(hit.values())), tests=1, secrets=kept)
+        return Result(answer, hits=int(all(hit.values())), tests=1, secrets=kept)
 
-    def _hits(self, ran: Ran) -> dict[str, bool]:
+    def _hits(self, ran: Result) -> dict[str, bool]:
         value = outcome_of(self.inner.present(ran.answer, 0))
         return {name: aim.hits(value, own=ran.hits > 0) for name, aim in self.aims.items()}
 
-    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         return Amount(ran.answer["charged"], price.hit.delta)
 
     def present(self, answer: Json, call: int) -> RaceOutcome:
@@ -530,8 +530,8 @@ class OpenRace(BoundOpening[MultiTarget]):
     def event(self) -> Event:
         return BestOf(len(self.targets))
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({}, hits=0, tests=0, secret=json.dumps([0] * len(self.targets)).encode())
+    def run(self, data: Data) -> Result:
+        return Result({}, hits=0, tests=0, secret=json.dumps([0] * len(self.targets)).encode())
 
 
 @dataclass(frozen=True)
@@ -577,20 +577,20 @@ class RaceCall(Interaction):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return [self.algorithm.prepare(rows)]
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         try:
-            outcome: Json = {"value": self.algorithm.outcome(touched.values[0], touched.source)}
+            outcome: Json = {"value": self.algorithm.outcome(data.values[0], data.source)}
         except AlgorithmFailed:
             outcome = {"failed": True}
         found = canonical_outcome(outcome.get("value"))
         hit = ["failed" in outcome or found != canonical_outcome(self.priors[name]) for name in self.targets]
-        before = json.loads(touched.secret or b"[]")
-        after, charged = counted(before, hit, touched.price)
+        before = json.loads(data.secret or b"[]")
+        after, charged = counted(before, hit, data.price)
         names = [name for name, hits in zip(self.targets, hit, strict=True) if hits]
         answer = outcome | {"hits": names, "charged": charged}
-        return Ran(answer, hits=int(all(hit)), tests=1, secrets={self.race: json.dumps(after).encode()})
+        return Result(answer, hits=int(all(hit)), tests=1, secrets={self.race: json.dumps(after).encode()})
 
-    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         return Amount(ran.answer["charged"], price.hit.delta)
 
     def present(self, answer: Json, call: int) -> RaceOutcome:

@@ -11,7 +11,7 @@ from chary.answers import Answer, Ends, Known, Table, around, in_row, scalar
 from chary.calls.call import call
 from chary.calls.fields import Positive, Running, Whole
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
-from chary.core.plan import Json, Paid, Ran, Touched, natural
+from chary.core.plan import Data, Json, Paid, Result, natural
 from chary.core.transaction import Spine, Told
 from chary.core.versions import Arrivals
 from chary.data import Count, Query, Reading, Relation, Rows, Total, count
@@ -140,19 +140,19 @@ class StepContinual(Paid):
         sized = has_public_size(self.started.neighbouring)
         return [count(), self.started.query] if sized else [self.started.query]
 
-    def run(self, touched: Touched) -> Ran:
-        before = progress_of(touched.secret, self.opened)
-        size = touched.integer() if len(touched.values) > 1 else None
+    def run(self, data: Data) -> Result:
+        before = progress_of(data.secret, self.opened)
+        size = data.integer() if len(data.values) > 1 else None
         if size is not None and size < (most := max(before.size or 0, self.known or 0)):
             raise LedgerMismatch(
                 f"there were {most} rows before and these are {size}: a stream never shrinks. What another process "
                 "appended to rows in its memory is not here: open the dataset with all its rows"
             )
-        step, counts = before.step + 1, touched.integers(-1)
-        values, state = self.started.mechanism.tell(step, before.state, counts, touched.source)
+        step, counts = before.step + 1, data.integers(-1)
+        values, state = self.started.mechanism.tell(step, before.state, counts, data.source)
         after = Progress(step, max(self.version, before.version), size, state)
         answer = {"step": step, "version": after.version, "size": size, "values": values}
-        return Ran(answer, hits=0, tests=0, secrets={self.opened: after.dump()})
+        return Result(answer, hits=0, tests=0, secrets={self.opened: after.dump()})
 
     def present(self, answer: Json, call: int) -> RunningCount:
         query = self.started.query
@@ -314,8 +314,8 @@ class OpenContinual(BoundOpening[ContinualCount]):
         rows.prepare(self.query)
         return []
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({}, hits=0, tests=0, secret=Progress(state=self.mechanism.start()).dump())
+    def run(self, data: Data) -> Result:
+        return Result({}, hits=0, tests=0, secret=Progress(state=self.mechanism.start()).dump())
 
 
 @keeps

@@ -30,7 +30,7 @@ from chary.calls.call import call
 from chary.calls.fields import Exact, Positive, Whole
 from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
 from chary.calls.thresholds import Tested
-from chary.core.plan import FREE, Interaction, Json, Ran, Touched
+from chary.core.plan import FREE, Data, Interaction, Json, Result
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Neighbouring, Query, Series, ValueAt, Values
 from chary.errors import (
@@ -255,24 +255,24 @@ class AskAbove(Interaction):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         held, above, tested = self.state.held, False, 0
-        for value in touched.integers()[: self.limit].tolist():
+        for value in data.integers()[: self.limit].tolist():
             clipped = min(max(value * self.query.grid, self.terms.low), self.terms.high)
-            above, held = self.terms.mechanism.step(clipped, held, touched.source)
+            above, held = self.terms.mechanism.step(clipped, held, data.source)
             tested += 1
             if above:
                 break
         after = replace(self._after(tested, above), held=held)
         answer = {"above": above, "tested": tested, "step": after.steps}
-        return Ran(answer, hits=int(above), tests=tested, secrets={self.run_call: after.dump()})
+        return Result(answer, hits=int(above), tests=tested, secrets={self.run_call: after.dump()})
 
     def _after(self, tested: int, above: bool) -> RunState:
         steps = self.state.steps + tested
         charged = max(self.state.charged, self.losses.of(steps, halted=above))
         return replace(self.state, steps=steps, charged=charged, sensitivity=self.sensitivity, halted=above)
 
-    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         if self.by_hits:
             return super().final(price, ran, reserved_hits)
         after = self._after(ran.tests, bool(ran.hits))
@@ -425,13 +425,13 @@ class AskReporting(Interaction):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         low, high, grid = self.terms.low, self.terms.high, self.query.grid
-        values = [min(max(value * grid, low), high) for value in touched.integers().tolist()]
-        found = self.machine.scan(values, self.state.runs, touched.source)
+        values = [min(max(value * grid, low), high) for value in data.integers().tolist()]
+        found = self.machine.scan(values, self.state.runs, data.source)
         after = replace(self._after(found.state.told, found.tested), held=found.state.held)
         answer = {"above": list(found.above), "tested": found.tested, "lost": str(after.charged)}
-        return Ran(answer, hits=len(found.above), tests=found.tested, secrets={self.run_call: after.dump()})
+        return Result(answer, hits=len(found.above), tests=found.tested, secrets={self.run_call: after.dump()})
 
     def _after(self, told: Reported, tested: int) -> ReportingProgress:
         lost = told.loss(self.machine.losses(max(told.steps, 1)))
@@ -439,7 +439,7 @@ class AskReporting(Interaction):
         day = max(self.state.day, _first(self.query) + tested)
         return replace(self.state, told=told, tested=self.state.tested + tested, day=day, charged=charged)
 
-    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         if not self.as_told:
             return Amount(0)
         return self.filter.price(ExPost(Fraction(ran.answer["lost"]) - self.state.charged)).hit
@@ -622,8 +622,8 @@ class OpenReporting(BoundOpening[SelfReporting]):
         price = super().price(filter_)
         return FREE if pays_as_told(self.call, filter_) else price
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({}, hits=0, tests=0, secret=ReportingProgress(self.call.machine.start(touched.source).held).dump())
+    def run(self, data: Data) -> Result:
+        return Result({}, hits=0, tests=0, secret=ReportingProgress(self.call.machine.start(data.source).held).dump())
 
 
 @keeps
@@ -825,8 +825,8 @@ class OpenThreshold(BoundOpening[GaussianAboveThreshold]):
         # A body that says nothing is of a run that is charged by losses, as all were once.
         return {name: said for name, said in found.items() if (name, said) != ("charged", "losses")}
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({}, hits=0, tests=0, secret=RunState(deviate(touched.source)).dump())
+    def run(self, data: Data) -> Result:
+        return Result({}, hits=0, tests=0, secret=RunState(deviate(data.source)).dump())
 
 
 @keeps

@@ -29,7 +29,7 @@ from chary.calls.sharpness import (
     value_part,
 )
 from chary.calls.sparse_vector import AskSparseOnce, OpenSparse
-from chary.core.plan import Interaction, Json, Paid, Question, Ran, Touched, Within, check_question, steps_at_least
+from chary.core.plan import Data, Interaction, Json, Paid, Question, Result, Within, check_question, steps_at_least
 from chary.core.quote import Quote
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Count, Mean, Neighbouring, Query, Reading, Relation, Rows
@@ -207,12 +207,12 @@ class BeginRound(Interaction):
     def queries(self) -> Sequence[Query]:
         return ()
 
-    def run(self, touched: Touched) -> Ran:
-        number = GrowingRoundState.load(touched.secret, self.opened).number + 1
-        epsilon, hidden = Fraction(self.round.epsilon), self.round.mechanism.start(touched.source)
+    def run(self, data: Data) -> Result:
+        number = GrowingRoundState.load(data.secret, self.opened).number + 1
+        epsilon, hidden = Fraction(self.round.epsilon), self.round.mechanism.start(data.source)
         answer = {"round": number, "size": self.size, "epsilon": str(epsilon)}
         begun = GrowingRoundState(number, self.size, epsilon, hidden.shift)
-        return Ran(answer, hits=0, tests=0, secrets={self.opened: begun.dump()})
+        return Result(answer, hits=0, tests=0, secrets={self.opened: begun.dump()})
 
     def present(self, answer: Json, call: int) -> GrowingRound:
         return GrowingRound(call, answer["round"], answer["size"], Fraction(answer["epsilon"]))
@@ -261,15 +261,15 @@ class AskGrowingSparse(Paid):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        state = GrowingRoundState.load(touched.secret, self.opened)
+    def run(self, data: Data) -> Result:
+        state = GrowingRoundState.load(data.secret, self.opened)
         asked = self._asked(state.epsilon)
-        ran = asked.run(replace(touched, secret=HiddenThreshold(state.shift or 0).dump()))
+        ran = asked.run(replace(data, secret=HiddenThreshold(state.shift or 0).dump()))
         after, values = (state.ended() if ran.hits else state), ran.answer["values"]
         bar = asked.started.error_bar
         answer = {"above": bool(ran.hits), "value": values[0] if values else None, "size": self.size}
         answer |= {"round": state.number, "error_bar": None if bar is None else bar / self.size}
-        return Ran(answer, ran.hits, ran.tests, secrets={self.opened: after.dump()})
+        return Result(answer, ran.hits, ran.tests, secrets={self.opened: after.dump()})
 
     def present(self, answer: Json, call: int) -> GrowingTest:
         size, steps = answer["size"], answer["value"]
@@ -511,9 +511,9 @@ class OpenGrowingHits(FreeOpening[Any]):
         public_size(rows)
         return []
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         told = {"size": self.size, "price": str(self.hit.price)}
-        return Ran(told, hits=0, tests=0, secret=GrowingRoundState().dump())
+        return Result(told, hits=0, tests=0, secret=GrowingRoundState().dump())
 
 
 @dataclass(frozen=True)
@@ -592,10 +592,10 @@ class AskGrowingHit(Interaction):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        state = GrowingRoundState.load(touched.secret, self.opened)
+    def run(self, data: Data) -> Result:
+        state = GrowingRoundState.load(data.secret, self.opened)
         bar = steps_at_least(self.above * self.size, self.query.grid) - self.sharpness.bar
-        found = SharpTests(self.sharpness.sampler, bar, self.noise).step(touched.integers(), touched.source)
+        found = SharpTests(self.sharpness.sampler, bar, self.noise).step(data.integers(), data.source)
         above, number = bool(found.positions), state.number + 1
         told = self.error_bar
         answer = {
@@ -607,7 +607,7 @@ class AskGrowingHit(Interaction):
             "price": str(self.own.price),
         }
         after = GrowingRoundState(number, self.size) if above else state
-        return Ran(answer, int(above), 1, secrets={self.opened: after.dump()})
+        return Result(answer, int(above), 1, secrets={self.opened: after.dump()})
 
     def present(self, answer: Json, call: int) -> GrowingTest:
         size, steps = answer["size"], answer["value"]
@@ -760,8 +760,8 @@ class OpenGrowingSparse(FreeOpening[GrowingTests]):
         public_size(rows)
         return []
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({"size": self.size}, hits=0, tests=0, secret=GrowingRoundState().dump())
+    def run(self, data: Data) -> Result:
+        return Result({"size": self.size}, hits=0, tests=0, secret=GrowingRoundState().dump())
 
 
 def check_averages(neighbouring: Neighbouring, size: int) -> None:

@@ -27,7 +27,7 @@ from chary.calls.sharpness import (
     together,
     value_part,
 )
-from chary.core.plan import Json, Paid, Question, Ran, Touched, Within, laplace_for_each, natural, steps_at_least
+from chary.core.plan import Data, Json, Paid, Question, Result, Within, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine, numbered
 from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows, Total
 from chary.data.engines.protocol import LivingReading
@@ -126,16 +126,16 @@ class AskEachLiving(Paid):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return [self.memory.plan(self.query)]
 
-    def run(self, touched: Touched) -> Ran:
-        secret = touched.secret or b""
+    def run(self, data: Data) -> Result:
+        secret = data.secret or b""
         counters, rooms = self.memory.standing(secret)
-        plan: LivingReading = touched.values[0]
+        plan: LivingReading = data.values[0]
         with plan.at(rooms) as units:
-            found = self.tests(self.threshold).step(units.answers(), touched.source)
+            found = self.tests(self.threshold).step(units.answers(), data.source)
             took = units.of(found.positions) if found.positions else None
         new = secret if took is None else counters.raised(took).dump()
         answer = {"positions": found.positions, "noisy": found.noisy}
-        return Ran(answer, hits=len(found.positions), tests=found.tested, secrets={self.opened: new})
+        return Result(answer, hits=len(found.positions), tests=found.tested, secrets={self.opened: new})
 
     def present(self, answer: Json, call: int) -> Answer:
         noisy, told = [natural(steps, self.query.grid) for steps in answer["noisy"]], self.published()
@@ -314,7 +314,7 @@ class OpenIndividual(BoundOpening[IndividualTests]):
             )
         return price
 
-    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         return self.worst(price)
 
     def body(self) -> Json:
@@ -327,8 +327,8 @@ class OpenIndividual(BoundOpening[IndividualTests]):
         table_of_units(rows)
         return []
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({}, hits=0, tests=0, secret=Counters(self.call.hits).dump())
+    def run(self, data: Data) -> Result:
+        return Result({}, hits=0, tests=0, secret=Counters(self.call.hits).dump())
 
 
 @dataclass(frozen=True)
@@ -355,9 +355,9 @@ class OpenSharpIndividual(OpenIndividual):
     def foreseen(self) -> Within | None:
         return together(self.call, self.within)
 
-    def run(self, touched: Touched) -> Ran:
-        ran = super().run(touched)
-        return Ran({"price": str(self.hit.price)}, hits=0, tests=0, secret=ran.secret)
+    def run(self, data: Data) -> Result:
+        ran = super().run(data)
+        return Result({"price": str(self.hit.price)}, hits=0, tests=0, secret=ran.secret)
 
 
 @keeps

@@ -18,7 +18,7 @@ from chary.accounting.intervals import Combination
 from chary.answers import Ends, Table, Value, in_row, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import AnyQuery, Name, Positive, Probability, Where, Whole
-from chary.core.plan import BETA, Json, Ran, Touched
+from chary.core.plan import BETA, Data, Json, Result
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Relation, SecondMoments, second_moments
 from chary.errors import InvalidParameter, InvalidQuery
@@ -315,16 +315,16 @@ class AskMatrix(Bound[MatrixMechanism]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         made, noisy = self.measurement, []
-        for sums, noise in zip(made.exact(touched.integers()), made.noises, strict=True):
-            noisy += [int(value) for value in noise.apply(sums, touched.source)]
+        for sums, noise in zip(made.exact(data.integers()), made.noises, strict=True):
+            noisy += [int(value) for value in noise.apply(sums, data.source)]
         grid = float(self.query.grid)
         values = [float(f"{value * grid:.12g}") for value in made.estimates(noisy)]
         spread = [_up(each * grid) for each in made.deviations]
         shares = [str(share) for share in made.shares]
         told = {"strategy": made.strategy.name, "shares": shares, "reaches": self._reaches()}
-        return Ran({"noisy": noisy, "values": values, "deviations": spread} | told, 0, 0)
+        return Result({"noisy": noisy, "values": values, "deviations": spread} | told, 0, 0)
 
     def _reaches(self) -> list[list[float]]:
         """For each answer the figures of its noise, rounded up: what intervals are made of."""
@@ -455,9 +455,9 @@ class AskMoments(Bound[PrincipalComponents]):
     def queries(self) -> Sequence[Query]:
         return [self.asked]
 
-    def run(self, touched: Touched) -> Ran:
-        noisy = self.made.apply(touched.integers(0), touched.source)
-        return Ran({"noisy": [int(value) for value in noisy]}, 0, 0)
+    def run(self, data: Data) -> Result:
+        noisy = self.made.apply(data.integers(0), data.source)
+        return Result({"noisy": [int(value) for value in noisy]}, 0, 0)
 
     def present(self, answer: Json, call: int) -> Components:
         keys = tuple((place + 1,) for place in range(len(self.asked.bounds)))

@@ -12,7 +12,7 @@ from chary.accounting.local_reports import category_channel, optimised_channel
 from chary.answers import Answer, Ends, Table, scalar
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Keys, Name, Positive, Where
-from chary.core.plan import Json, Ran, Touched
+from chary.core.plan import Data, Json, Result
 from chary.core.transaction import Spine
 from chary.data import Query, Relation, count
 from chary.errors import InvalidQuery
@@ -107,9 +107,9 @@ class Respond(Bound[Randomized]):
     def queries(self) -> Sequence[Query]:
         return [count(self.call.condition), count()]
 
-    def run(self, touched: Touched) -> Ran:
-        units = touched.integer(1)
-        return Ran({"ones": self.mechanism.ones(touched.integer(0), units, touched.source), "units": units}, 0, 0)
+    def run(self, data: Data) -> Result:
+        units = data.integer(1)
+        return Result({"ones": self.mechanism.ones(data.integer(0), units, data.source), "units": units}, 0, 0)
 
     def present(self, answer: Json, call: int) -> RandomizedCounts:
         return RandomizedCounts(call, answer["ones"], answer["units"], self.mechanism)
@@ -228,11 +228,11 @@ class Report(Bound[RandomizedValues]):
         kept = None if self.neighbouring.unit is None else 1
         return [count(self.call.where).by(self.call.column, self.call.among, keep_per_unit=kept), count()]
 
-    def run(self, touched: Touched) -> Ran:
-        holders, units = touched.integers(0), touched.integer(1)
+    def run(self, data: Data) -> Result:
+        holders, units = data.integers(0), data.integer(1)
         every = np.append(holders, units - int(holders.sum()))
         made = self.call.of_reports()
-        return Ran({"counts": _tallied(made, every, units, touched.source), "units": units, "form": _form(made)}, 0, 0)
+        return Result({"counts": _tallied(made, every, units, data.source), "units": units, "form": _form(made)}, 0, 0)
 
     def present(self, answer: Json, call: int) -> RandomizedTable:
         asked = self.call

@@ -12,7 +12,7 @@ from chary.accounting.accuracy import rank_errors_up
 from chary.answers import Answer, Ends, Table, Value, in_row
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Edges, Exact, Name, Numbers, Positive, Probability, Where, Whole
-from chary.core.plan import Json, Ran, Touched
+from chary.core.plan import Data, Json, Result
 from chary.core.transaction import Spine
 from chary.data import OfUnit, Ordered, Query, Reading, Relation, Rows, UnitValues, ordered
 from chary.data import RowTable as DataTable
@@ -185,11 +185,11 @@ class AskQuantiles(Bound[Quantiles]):
             raise InvalidQuery("only a table has columns of values to take quantiles of")
         return [rows.ordered(self.asked)]
 
-    def run(self, touched: Touched) -> Ran:
-        order = self._order(touched.values[0], touched.source)
+    def run(self, data: Data) -> Result:
+        order = self._order(data.values[0], data.source)
         if self.guarded is not None:
-            return Ran(self.guarded.step(order, touched.source)._asdict(), 0, 0)
-        return Ran({"places": self.mechanism.step(order, touched.source)}, 0, 0)
+            return Result(self.guarded.step(order, data.source)._asdict(), 0, 0)
+        return Result({"places": self.mechanism.step(order, data.source)}, 0, 0)
 
     def _order(self, found: Occurring | UnitValues, source: noise.Source) -> Order:
         if isinstance(found, UnitValues):

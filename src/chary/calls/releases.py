@@ -35,10 +35,10 @@ from chary.core.plan import (
     ENCODER,
     KEPT,
     Asked,
+    Data,
     Json,
     Question,
-    Ran,
-    Touched,
+    Result,
     error_bar,
     laplace_for,
     natural,
@@ -295,13 +295,13 @@ class AskRelease(Bound[Release[Any]]):
     def foretold(self) -> str | None:
         return None if self.mean is None else self.mean.foretold()
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         if self.mean is not None:
-            return Ran({"noisy": _noisy_mean(self.mean, touched), "form": self.mean.form}, 0, 0)
+            return Result({"noisy": _noisy_mean(self.mean, data), "form": self.mean.form}, 0, 0)
         if self.call.query.keys is None:
-            return Ran({"noisy": [[value] for value in noisy_parts(self.asked.noises, touched)]}, 0, 0)
-        applied = [noise.apply(touched.integers(k), touched.source) for k, noise in enumerate(self.asked.noises)]
-        return Ran({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
+            return Result({"noisy": [[value] for value in noisy_parts(self.asked.noises, data)]}, 0, 0)
+        applied = [noise.apply(data.integers(k), data.source) for k, noise in enumerate(self.asked.noises)]
+        return Result({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
 
     def present(self, answer: Json, call: int) -> NoisyNumber | NoisyNumbers:
         query, bar = self.call.query, self.asked.error_bar
@@ -384,14 +384,14 @@ def parts_of(query: Question, neighbouring: Neighbouring) -> tuple[Query, ...]:
     return query.parts(neighbouring) if isinstance(query, Mean) else (query,)
 
 
-def noisy_parts(noises: Sequence[Additive], touched: Touched) -> list[int]:
+def noisy_parts(noises: Sequence[Additive], data: Data) -> list[int]:
     """The exact answer of each part of a query without keys, with its noise."""
-    return [noise.apply_one(touched.integer(k), touched.source) for k, noise in enumerate(noises)]
+    return [noise.apply_one(data.integer(k), data.source) for k, noise in enumerate(noises)]
 
 
-def _noisy_mean(mean: MeanNoise, touched: Touched) -> list[list[int]]:
-    parts = mean.parts(touched.integers(0), touched.integers(1))
-    applied = [noise.apply(part, touched.source) for noise, part in zip(mean.noises, parts, strict=True)]
+def _noisy_mean(mean: MeanNoise, data: Data) -> list[list[int]]:
+    parts = mean.parts(data.integers(0), data.integers(1))
+    applied = [noise.apply(part, data.source) for noise, part in zip(mean.noises, parts, strict=True)]
     return [[int(value) for value in noisy] for noisy in applied]
 
 
@@ -608,10 +608,10 @@ class AskAll(Bound[ReleaseAll]):
     def queries(self) -> Sequence[Query]:
         return tuple(self.call.queries)
 
-    def run(self, touched: Touched) -> Ran:
-        applied = [part.apply(touched.integers(k), touched.source) for k, part in enumerate(self.noises)]
+    def run(self, data: Data) -> Result:
+        applied = [part.apply(data.integers(k), data.source) for k, part in enumerate(self.noises)]
         known = {"l1": str(self.change.l1), "l2_squared": str(self.change.l2_squared)}
-        return Ran({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
+        return Result({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
 
     def present(self, answer: Json, call: int) -> NoisyAnswers:
         noises = self._noises(JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"])))

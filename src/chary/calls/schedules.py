@@ -16,7 +16,7 @@ from chary.answers import Answer, Ends
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability
 from chary.calls.run import BoundOpening, Kept, Opening, Run, keeps
-from chary.core.plan import Interaction, Json, Paid, Ran, Touched
+from chary.core.plan import Data, Interaction, Json, Paid, Result
 from chary.core.transaction import Spine, Told
 from chary.data import Neighbouring, Query, Reading, Rows
 from chary.data.series import public_size
@@ -141,11 +141,11 @@ class RunSchedule(Paid):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return self.inner.prepare(rows)
 
-    def run(self, touched: Touched) -> Ran:
-        ran, (first, last) = self.inner.run(replace(touched, secret=None)), self._due
+    def run(self, data: Data) -> Result:
+        ran, (first, last) = self.inner.run(replace(data, secret=None)), self._due
         epsilon = self.runs.epsilon_down(first, last)
         answer = {"run": last, "size": self.size, "epsilon": str(epsilon), "answer": ran.answer}
-        return Ran(answer, hits=0, tests=0, secrets={self.opened: dumped_first(last + 1)})
+        return Result(answer, hits=0, tests=0, secrets={self.opened: dumped_first(last + 1)})
 
     def present(self, answer: Json, call: int) -> ScheduledRun:
         return presented(self.box, self.neighbouring, answer, call)
@@ -360,8 +360,8 @@ class StartSchedule(BoundOpening[Rerun]):
             run_of(self.call.box, self.neighbouring, self.runs, run, run).prepare(rows)
         return []
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran(self.runs.body(), hits=0, tests=0, secret=dumped_first(FIRST))
+    def run(self, data: Data) -> Result:
+        return Result(self.runs.body(), hits=0, tests=0, secret=dumped_first(FIRST))
 
 
 @keeps

@@ -19,7 +19,7 @@ from chary.calls.compute import PublishIf
 from chary.calls.fields import Candidates, Condition, Covering, Exact, Positive, Whole
 from chary.calls.sharpness import Valued
 from chary.calls.thresholds import AskEachKey, AskReleaseIf, AskSharpRelease, AskSharpWatch, AskWatch, ReleaseIf, keyed
-from chary.core.plan import Interaction, Json, Ran, Touched, laplace_for_each, natural
+from chary.core.plan import Data, Interaction, Json, Result, laplace_for_each, natural
 from chary.core.transaction import Spine, earlier
 from chary.data import Count, Predicate, Query, Reading, Rows
 from chary.data.queries.sums import any_of
@@ -72,11 +72,11 @@ class SideBySide(Bound[CallT], Generic[CallT]):
         """The different sets of columns, each of which is read once."""
         return list(dict.fromkeys(algorithm.columns for algorithm in self.algorithms))
 
-    def scored(self, position: int, touched: Touched) -> Scored:
+    def scored(self, position: int, data: Data) -> Scored:
         """Run one candidate on rows of its own; None if it raised or returned no [score, solution]."""
         algorithm = self.algorithms[position]
-        rows = touched.values[self._readings.index(algorithm.columns)]
-        return scored(algorithm, rows, touched.source)
+        rows = data.values[self._readings.index(algorithm.columns)]
+        return scored(algorithm, rows, data.source)
 
     def chosen(self, answer: Json) -> tuple[Chosen, ...]:
         """The published candidates of an answer."""
@@ -84,12 +84,12 @@ class SideBySide(Bound[CallT], Generic[CallT]):
         return tuple(Chosen(self.algorithms[position].name, *outcome) for position, *outcome in parts)
 
 
-def published(positions: list[int], outcomes: Sequence[Scored], *, tests: int) -> Ran:
+def published(positions: list[int], outcomes: Sequence[Scored], *, tests: int) -> Result:
     """What is published of so many candidates; each of them is a hit."""
     scores = [None if outcome is None else outcome[0] for outcome in outcomes]
     solutions = [None if outcome is None else outcome[1] for outcome in outcomes]
     answer = {"positions": positions, "scores": scores, "solutions": solutions, "tested": tests}
-    return Ran(answer, hits=len(positions), tests=tests)
+    return Result(answer, hits=len(positions), tests=tests)
 
 
 def scored(algorithm: Algorithm, rows: Any, source: noise.Source) -> Scored:
@@ -255,10 +255,10 @@ class AskReselect(Extending[Reselect]):
         found: int = self.original["parallel"]
         return found
 
-    def run(self, touched: Touched) -> Ran:
-        kept, tested = restored(touched.secret or b""), 0
+    def run(self, data: Data) -> Result:
+        kept, tested = restored(data.secret or b""), 0
         found: dict[int, Scored] = {}
-        while tested < self.parallel and len(found) != touched.most_hits:
+        while tested < self.parallel and len(found) != data.most_hits:
             if tested in kept and (met := self._met(kept[tested])) is not False:
                 outcome = kept.pop(tested)
                 found[tested] = outcome if met else None
@@ -339,8 +339,8 @@ class _PublicCandidates(AskEachKey):
     def queries(self) -> Sequence[Query]:
         return self.counts
 
-    def exact(self, touched: Touched) -> Integers:
-        return np.concatenate([touched.integers(position) for position in range(len(self.counts))])
+    def exact(self, data: Data) -> Integers:
+        return np.concatenate([data.integers(position) for position in range(len(self.counts))])
 
     def present(self, answer: Json, call: int) -> Selected:
         above = tuple(
@@ -485,11 +485,11 @@ class TopKeys(Bound[TopK]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        found = self.mechanism.step(touched.integers(), self.noise, touched.source)
+    def run(self, data: Data) -> Result:
+        found = self.mechanism.step(data.integers(), self.noise, data.source)
         kept, failed = self.call.ended(self._best(found.positions, found.noisy))
         answer = {"positions": found.positions[:kept], "noisy": found.noisy[:kept]} | failed
-        return Ran(answer, hits=kept, tests=len(self.keys))
+        return Result(answer, hits=kept, tests=len(self.keys))
 
     def present(self, answer: Json, call: int) -> Ranking:
         _check_ended(answer)
@@ -527,8 +527,8 @@ class TopAlgorithms(SideBySide[TopK]):
     def body(self) -> Json:
         return super().body() | self.call.told()
 
-    def run(self, touched: Touched) -> Ran:
-        outcomes = [self.scored(position, touched) for position in range(self.parallel)]
+    def run(self, data: Data) -> Result:
+        outcomes = [self.scored(position, data) for position in range(self.parallel)]
         scores = [None if outcome is None else outcome[0] for outcome in outcomes]
         ranked = self.call.rule.choose(scores)
         names = [algorithm.name for algorithm in self.algorithms]
@@ -723,13 +723,13 @@ class SelectAbove(SideBySide[Select]):
         held = {} if self.call.room is None else {"room": self.call.room}
         return super().body() | {"above": str(self.call.above)} | held
 
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         found: list[int] = []
         outcomes: list[Scored] = []
         held: Pairs = {}
         tested, room = 0, self.call.room
-        while tested < self.parallel and len(found) != touched.most_hits:
-            outcome = self.scored(tested, touched)
+        while tested < self.parallel and len(found) != data.most_hits:
+            outcome = self.scored(tested, data)
             if outcome is not None and outcome[0] >= Fraction(self.call.above):
                 found.append(tested)
                 outcomes.append(outcome)

@@ -14,7 +14,7 @@ from chary.calls.answers import NumberOrNothing
 from chary.calls.call import call
 from chary.calls.fields import Name, Positive, Where, Whole
 from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
-from chary.core.plan import FREE, Interaction, Json, Ran, Touched
+from chary.core.plan import FREE, Data, Interaction, Json, Result
 from chary.core.transaction import Spine
 from chary.data import Predicate, Query, Reading, Rows, RowTable
 from chary.data.engines.protocol import ElementReading
@@ -174,8 +174,8 @@ class StartSketch(FreeOpening[DistinctSketch]):
             raise InvalidQuery("only a table has distinct elements to sketch")
         return [rows.elements(self.call.elements)]
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({}, hits=0, tests=0, secret=Line(self.distinct.start(touched.source)).dump())
+    def run(self, data: Data) -> Result:
+        return Result({}, hits=0, tests=0, secret=Line(self.distinct.start(data.source)).dump())
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class AskSketch(Interaction):
     def price(self, filter_: Filter) -> Price:
         return FREE if self.paid else super().price(filter_)
 
-    def final(self, price: Price, ran: Ran, reserved_hits: int) -> Amount:
+    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         return Amount(0) if ran.answer["paid"] else super().final(price, ran, reserved_hits)
 
     @property
@@ -223,18 +223,18 @@ class AskSketch(Interaction):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         return self.started.prepare(rows)
 
-    def run(self, touched: Touched) -> Ran:
-        line = Line.load(touched.secret or b"")
+    def run(self, data: Data) -> Result:
+        line = Line.load(data.secret or b"")
         if line.seen < 0 or (self.version > line.seen and self.started.call.elements.grows):
-            line = line.reading(touched.values[0], self.version, touched.source)
+            line = line.reading(data.values[0], self.version, data.source)
         estimate = round(line.sketch.estimate())
         published = estimate >= self.above
         answer: Json = {"value": None, "error_bar": None, "paid": line.paid}
         if published:
             answer |= {"value": estimate, "error_bar": line.error_bar(estimate)}
-        kept = replace(line, paid=line.paid or published or not touched.price.free_miss)
+        kept = replace(line, paid=line.paid or published or not data.price.free_miss)
         tests = int(not line.paid)
-        return Ran(answer, hits=tests * int(published), tests=tests, secrets={self.opened: kept.dump()})
+        return Result(answer, hits=tests * int(published), tests=tests, secrets={self.opened: kept.dump()})
 
     def present(self, answer: Json, call: int) -> DistinctEstimate:
         return DistinctEstimate(call, answer["value"], answer["error_bar"], barred=self.above > 0)

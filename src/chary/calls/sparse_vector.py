@@ -25,12 +25,12 @@ from chary.calls.run import Kept, KeyedRun, Opening, keeps
 from chary.calls.thresholds import keyed
 from chary.core.plan import (
     Barred,
+    Data,
     Interaction,
     Json,
     Paid,
     Question,
-    Ran,
-    Touched,
+    Result,
     Within,
     error_bar,
     natural,
@@ -203,8 +203,8 @@ class OpenSparse(Interaction):
     def queries(self) -> Sequence[Query]:
         return ()
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({}, hits=0, tests=0, secret=self.mechanism.start(touched.source).dump())
+    def run(self, data: Data) -> Result:
+        return Result({}, hits=0, tests=0, secret=self.mechanism.start(data.source).dump())
 
     def present(self, answer: Json, call: int) -> int:
         return call
@@ -280,16 +280,16 @@ class AskSparse(Paid):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        machine, state = self.started.mechanism, HiddenThreshold.load(touched.secret or b"")
-        values, multiple = touched.integers(), int(self._multiple)
+    def run(self, data: Data) -> Result:
+        machine, state = self.started.mechanism, HiddenThreshold.load(data.secret or b"")
+        values, multiple = data.integers(), int(self._multiple)
         if multiple != 1:
             values = values.astype(object) * multiple
         bar = steps_at_least(self.above, Fraction(self.started.grid))
-        after, crossed = machine.step(state, values, bar, touched.source)
+        after, crossed = machine.step(state, values, bar, data.source)
         left = self.started.hits - after.used
         answer = {"tested": crossed.tested, "positions": crossed.positions, "values": crossed.values, "left": left}
-        return Ran(answer, len(crossed.positions), crossed.tested, secrets={self.opened: after.dump()})
+        return Result(answer, len(crossed.positions), crossed.tested, secrets={self.opened: after.dump()})
 
     @property
     def published(self) -> Publication | None:

@@ -20,7 +20,7 @@ from chary.answers import Answer
 from chary.calls.call import Bound, Call, call
 from chary.calls.choices import bounded_range_price
 from chary.calls.fields import AskedShare, Cells, Conditions, LinearPart, Positive, Whole, conditions, promised, region
-from chary.core.plan import Json, Ran, Touched, natural
+from chary.core.plan import Data, Json, Result, natural
 from chary.core.transaction import Spine
 from chary.data import Count, Linear, Query, Reading, Relation, Rows, Universe, count, public_size
 from chary.data.columns import Schema, classify
@@ -237,16 +237,16 @@ class AskMWEM(Bound[MWEM]):
             raise InvalidQuery("a histogram of shares needs rows: append some first")
         return [CellReader(rows, CellQueries(self.universe, rows.schema, self.asked))]
 
-    def run(self, touched: Touched) -> Ran:
-        counted: CellCounts = touched.values[0]
+    def run(self, data: Data) -> Result:
+        counted: CellCounts = data.values[0]
         answering = _Answering(counted.queries, self.asked)
         grid = counted.queries.grid
         made = replace(self.mechanism, grid=grid)
-        rounds, exponents = made.run(counted.counts, counted.size, answering, touched.source)
+        rounds, exponents = made.run(counted.counts, counted.size, answering, data.source)
         schema = {name: counted.queries.schema[name] for name, _ in self.universe.columns}
         told = {"size": counted.size, "rounds": [list(found) for found in rounds], "schema": schema}
         told |= {"exponents": [list(part) for part in exponents]} | ({} if grid == 1 else {"grid": grid})
-        return Ran(told, hits=0, tests=0)
+        return Result(told, hits=0, tests=0)
 
     def present(self, answer: Json, call: int) -> SyntheticHistogram:
         rounds = [Round(*found) for found in answer["rounds"]]
@@ -561,10 +561,10 @@ class AskSmallDatabase(Bound[SmallDatabase]):
                 raise InvalidQuery(f"column {name!r} is of another type than the queries were checked for")
         return [*self.workload.readings(rows), rows.prepare(count())]
 
-    def run(self, touched: Touched) -> Ran:
-        size = touched.integer(-1)
-        steps = self.workload.steps(touched.values[:-1])
-        return Ran({"cells": self.mechanism.step(steps, size, touched.source), "size": size}, hits=0, tests=0)
+    def run(self, data: Data) -> Result:
+        size = data.integer(-1)
+        steps = self.workload.steps(data.values[:-1])
+        return Result({"cells": self.mechanism.step(steps, size, data.source), "size": size}, hits=0, tests=0)
 
     def present(self, answer: Json, call: int) -> SyntheticDatabase:
         cells = tuple(answer["cells"])

@@ -25,10 +25,10 @@ from chary.core.plan import (
     KEPT,
     Asked,
     Barred,
+    Data,
     Json,
     Question,
-    Ran,
-    Touched,
+    Result,
     check_bar,
     error_bar,
     laplace_for,
@@ -105,12 +105,12 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        value, prior = touched.integer(), self.prior
-        if prior is not None and not self.sampler.step(value - prior, touched.source):
-            return Ran({"value": prior, "hit": False}, hits=0, tests=1)
-        told = self.noise.apply_one(value, touched.source)
-        return Ran({"value": told, "hit": True}, hits=1, tests=1)
+    def run(self, data: Data) -> Result:
+        value, prior = data.integer(), self.prior
+        if prior is not None and not self.sampler.step(value - prior, data.source):
+            return Result({"value": prior, "hit": False}, hits=0, tests=1)
+        told = self.noise.apply_one(value, data.source)
+        return Result({"value": told, "hit": True}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Tracked:
         told = published(self.noise, self.query, self.neighbouring) if answer["hit"] else None
@@ -232,11 +232,11 @@ class AskTracked(Bound[OnChange]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, touched: Touched) -> Ran:
-        noisy = self.noise.apply_one(touched.integer(), touched.source)
+    def run(self, data: Data) -> Result:
+        noisy = self.noise.apply_one(data.integer(), data.source)
         cell = (noisy * self.query.grid / self.step + Fraction(1, 2)).__floor__()
         hit = cell != self.prior
-        return Ran({"value": cell, "hit": hit, "prior": self.prior}, hits=int(hit), tests=1)
+        return Result({"value": cell, "hit": hit, "prior": self.prior}, hits=int(hit), tests=1)
 
     def present(self, answer: Json, call: int) -> Tracked:
         # Answers of old ledgers do not say from what they changed, so a change says nothing by itself.
@@ -352,8 +352,8 @@ class AskReleaseIf(Barring[ReleaseIf]):
     def queries(self) -> Sequence[Query]:
         return self.asked.parts
 
-    def run(self, touched: Touched) -> Ran:
-        query, noisy = self.call.query, noisy_parts(self.asked.noises, touched)
+    def run(self, data: Data) -> Result:
+        query, noisy = self.call.query, noisy_parts(self.asked.noises, data)
         value, score = natural(noisy[0], query.grid), noisy[0]
         if isinstance(query, Mean):
             value = query.combine(*noisy)
@@ -390,16 +390,16 @@ def step_of(query: Question) -> Fraction:
     return query.grid / FINER if isinstance(query, Mean) else query.grid
 
 
-def settled(outcome: Held | Published, replaces: int | None = None, below: int | None = None) -> Ran:
+def settled(outcome: Held | Published, replaces: int | None = None, below: int | None = None) -> Result:
     """The public answer and the secret state after a conditional release, or after a revision of call `replaces`, whose
     last bar was `below`: what it published lies below that."""
     hit = isinstance(outcome, Published)
     secret = outcome.dump() if isinstance(outcome, Held) else None
     answer: Json = {"value": outcome.value if hit else None}
     if replaces is None:
-        return Ran(answer, hits=int(hit), tests=1, secret=secret)
+        return Result(answer, hits=int(hit), tests=1, secret=secret)
     told = answer | ({"below": below} if hit else {})
-    return Ran(told, hits=int(hit), tests=1, secrets={replaces: secret})
+    return Result(told, hits=int(hit), tests=1, secrets={replaces: secret})
 
 
 @call("revise", subject="thresholds")
@@ -446,8 +446,8 @@ class AskRevise(Extending[Revise]):
                 f"a revision must lower the bar below the last one tried: give above less than {bar}"
             )
 
-    def run(self, touched: Touched) -> Ran:
-        held = Held.load(touched.secret or b"")
+    def run(self, data: Data) -> Result:
+        held = Held.load(data.secret or b"")
         return settled(revise(held, self.threshold), replaces=self.held, below=held.floor)
 
     def present(self, answer: Json, call: int) -> Conditional:
@@ -502,13 +502,13 @@ class AskSharpRelease(Sharply, Barring[Any]):
         parts = parts_of(self.call.query, self.neighbouring)
         return (*parts, self.tested) if isinstance(self.call.query, Mean) else parts
 
-    def run(self, touched: Touched) -> Ran:
-        above = touched.integer(-1) - self.threshold + self.sharpness.bar
-        if not self.sharpness.sampler.step(above, touched.source):
-            return Ran({"value": None}, hits=0, tests=1)
-        noisy, query = noisy_parts(self.noises, touched), self.call.query
+    def run(self, data: Data) -> Result:
+        above = data.integer(-1) - self.threshold + self.sharpness.bar
+        if not self.sharpness.sampler.step(above, data.source):
+            return Result({"value": None}, hits=0, tests=1)
+        noisy, query = noisy_parts(self.noises, data), self.call.query
         value = query.combine(*noisy) if isinstance(query, Mean) else natural(noisy[0], query.grid)
-        return Ran({"value": value}, hits=1, tests=1)
+        return Result({"value": value}, hits=1, tests=1)
 
     def present(self, answer: Json, call: int) -> Conditional:
         told = None if isinstance(self.call.query, Mean) else self.published()
@@ -590,9 +590,9 @@ class AskTest(Barring[ThresholdTest]):
     def queries(self) -> Sequence[Query]:
         return self.asked.parts
 
-    def run(self, touched: Touched) -> Ran:
-        hit = BarTests(self.asked.noises[0], self.asked.threshold).reached(touched.integer(), touched.source)
-        return Ran({"hit": hit}, hits=int(hit), tests=1)
+    def run(self, data: Data) -> Result:
+        hit = BarTests(self.asked.noises[0], self.asked.threshold).reached(data.integer(), data.source)
+        return Result({"hit": hit}, hits=int(hit), tests=1)
 
     def present(self, answer: Json, call: int) -> Tested:
         return Tested(call, bool(answer["hit"]))
@@ -621,10 +621,10 @@ class AskSharpTest(Sharply, Barring[ThresholdTest]):
     def queries(self) -> Sequence[Query]:
         return (self.tested,)
 
-    def run(self, touched: Touched) -> Ran:
-        above = touched.integer() - self.threshold + self.sharpness.bar
-        hit = self.sharpness.sampler.step(above, touched.source)
-        return Ran({"hit": hit}, hits=int(hit), tests=1)
+    def run(self, data: Data) -> Result:
+        above = data.integer() - self.threshold + self.sharpness.bar
+        hit = self.sharpness.sampler.step(above, data.source)
+        return Result({"hit": hit}, hits=int(hit), tests=1)
 
     def present(self, answer: Json, call: int) -> Tested:
         return Tested(call, bool(answer["hit"]))
@@ -717,14 +717,14 @@ class AskEachKey(Barring[Any]):
     def watch(self, most_hits: int | None) -> BarTests | SharpTests:
         """The tests of all keys."""
 
-    def run(self, touched: Touched) -> Ran:
-        found = self.watch(touched.most_hits).step(self.exact(touched), touched.source)
+    def run(self, data: Data) -> Result:
+        found = self.watch(data.most_hits).step(self.exact(data), data.source)
         answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
-        return Ran(answer, hits=len(found.positions), tests=found.tested)
+        return Result(answer, hits=len(found.positions), tests=found.tested)
 
-    def exact(self, touched: Touched) -> Integers:
+    def exact(self, data: Data) -> Integers:
         """What is tested, in order."""
-        return touched.integers()
+        return data.integers()
 
     def present(self, answer: Json, call: int) -> Any:
         keys = tuple(self.query.keys or ())

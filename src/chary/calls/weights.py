@@ -42,7 +42,7 @@ from chary.calls.sharpness import (
     together,
     value_part,
 )
-from chary.core.plan import BETA, FREE, Interaction, Json, Ran, Touched, Within, laplace_for
+from chary.core.plan import BETA, FREE, Data, Interaction, Json, Result, Within, laplace_for
 from chary.core.quote import NOT_KEPT, Quote, quote
 from chary.core.transaction import Spine
 from chary.data import Count, Linear, Predicate, Query, Reading, Rows, count
@@ -180,8 +180,8 @@ class OpenHistogram(BoundOpening[HistogramT]):
         self.universe.check(rows.schema)
         return []
 
-    def run(self, touched: Touched) -> Ran:
-        return Ran({"size": self.size}, hits=0, tests=0, secret=self.fresh)
+    def run(self, data: Data) -> Result:
+        return Result({"size": self.size}, hits=0, tests=0, secret=self.fresh)
 
 
 class HistogramMemory:
@@ -280,10 +280,10 @@ class AskHistogram(Interaction):
             return super().prepare(rows)
         return [WeightReader(rows, self.started.universe, self.linear)]
 
-    def counted(self, touched: Touched) -> int:
+    def counted(self, data: Data) -> int:
         """The rows that satisfy the condition, or the sum of their weights in whole rows."""
-        read = touched.values[0]
-        return read.rows if isinstance(read, RowSum) else touched.integer()
+        read = data.values[0]
+        return read.rows if isinstance(read, RowSum) else data.integer()
 
     def present(self, answer: Json, call: int) -> WeightedAnswer:
         if not answer["hard"]:
@@ -329,27 +329,27 @@ class AskCharged(AskHistogram):
         """What an answer says of the size of the call."""
 
     @abstractmethod
-    def found(self, easy: Easy, touched: Touched) -> int | None:
+    def found(self, easy: Easy, data: Data) -> int | None:
         """The noisy count; None if the histogram's answer stands."""
 
     def away(self, easy: Easy) -> Json:
         """What a hard answer says of where it could not have been published."""
         return {}
 
-    def run(self, touched: Touched) -> Ran:
-        transcript = Transcript.load(touched.secret or b"")
+    def run(self, data: Data) -> Result:
+        transcript = Transcript.load(data.secret or b"")
         told: Json = {"size": self.size} | self.size_told
         with self.memory.at(transcript) as weights:
             share = weights.share(self.located[0], self.size)
             easy = self.started.rule.easy(share, self.size)
-            noisy = self.found(easy, touched)
+            noisy = self.found(easy, data)
             if noisy is None:
-                return Ran(told | {"hard": False, "share": share}, hits=0, tests=1)
+                return Result(told | {"hard": False, "share": share}, hits=0, tests=1)
             margin = (self.noise.error_bar(NEARLY_SURE) + self.rounding) / self.size
             change = weights.change(self.text_of_query, self.located[0], self.size, noisy / self.size, margin)
         bar = (self.noise.error_bar() + self.rounding) / self.size
         told |= {"hard": True, "count": noisy, "error_bar": bar} | self.away(easy)
-        return Ran(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})
+        return Result(told, hits=1, tests=1, secrets={self.opened: transcript.then(change).dump()})
 
 
 @dataclass(frozen=True)
@@ -386,8 +386,8 @@ class AskWeights(AskCharged):
     def size_told(self) -> Json:
         return {"epsilon": str(self.epsilon)}
 
-    def found(self, easy: Easy, touched: Touched) -> int | None:
-        noisy = self.noise.apply_one(self.counted(touched), touched.source)
+    def found(self, easy: Easy, data: Data) -> int | None:
+        noisy = self.noise.apply_one(self.counted(data), data.source)
         return None if easy.low <= noisy <= easy.high else noisy
 
     def away(self, easy: Easy) -> Json:
@@ -452,13 +452,13 @@ class AskSharpWeights(AskCharged):
     def size_told(self) -> Json:
         return {"price": str(self.own.price)}
 
-    def found(self, easy: Easy, touched: Touched) -> int | None:
-        count = self.counted(touched)
+    def found(self, easy: Easy, data: Data) -> int | None:
+        count = self.counted(data)
         # At 1 it is the first count outside.
         outside = max(count - easy.high, easy.low - count)
-        if not self.sharpness.sampler.step(outside - 1 + self.sharpness.bar, touched.source):
+        if not self.sharpness.sampler.step(outside - 1 + self.sharpness.bar, data.source):
             return None
-        return self.noise.apply_one(count, touched.source)
+        return self.noise.apply_one(count, data.source)
 
     def wrong_call(self, distance: int) -> float:
         return self.sharpness.wrong_call(distance)
@@ -754,38 +754,36 @@ class AskSparseWeights(AskHistogram):
     def _machine(self, state: HistogramRound) -> SparseVectorMachine:
         return self.started.machine(state.next, self.size if state.shift is None else state.size)
 
-    def run(self, touched: Touched) -> Ran:
-        before = HistogramRound.load(touched.secret or b"")
+    def run(self, data: Data) -> Result:
+        before = HistogramRound.load(data.secret or b"")
         machine, state = self._machine(before), before
         if before.shift is None:
-            state = HistogramRound(before.transcript, before.next, self.size, machine.start(touched.source).shift)
+            state = HistogramRound(before.transcript, before.next, self.size, machine.start(data.source).shift)
         with self.memory.at(state.transcript) as weights:
             share = weights.share(self.located[0], self.size)
-            found = self._tested(machine, state, share, touched)
+            found = self._tested(machine, state, share, data)
             if found is None:
                 kept: dict[int, bytes | None] = {} if state == before else {self.opened: state.dump()}
-                return Ran(self._told(state) | {"hard": False, "share": share}, hits=0, tests=1, secrets=kept)
+                return Result(self._told(state) | {"hard": False, "share": share}, hits=0, tests=1, secrets=kept)
             return self._hard(weights, state, found)
 
-    def _tested(
-        self, machine: SparseVectorMachine, state: HistogramRound, share: float, touched: Touched
-    ) -> "_Hit | None":
-        easy, rows = self.started.rule.easy(share, self.size), self.counted(touched)
+    def _tested(self, machine: SparseVectorMachine, state: HistogramRound, share: float, data: Data) -> "_Hit | None":
+        easy, rows = self.started.rule.easy(share, self.size), self.counted(data)
         beyond = np.array([rows - easy.high - 1, easy.low - 1 - rows])
-        crossed = machine.step(HiddenThreshold(state.shift or 0), beyond, 0, touched.source)[1]
+        crossed = machine.step(HiddenThreshold(state.shift or 0), beyond, 0, data.source)[1]
         if not crossed.values or machine.answers is None:
             return None
         above, value = crossed.positions == [0], crossed.values[0]
         return _Hit(above, easy.high + 1 + value if above else easy.low - 1 - value, machine.answers)
 
-    def _hard(self, weights: WeightVector, state: HistogramRound, hit: "_Hit") -> Ran:
+    def _hard(self, weights: WeightVector, state: HistogramRound, hit: "_Hit") -> Result:
         """Publish the count, teach it to the histogram, end the round."""
         answer, margin = hit.noisy / self.size, (hit.noise.error_bar(NEARLY_SURE) + self.rounding) / self.size
         change = weights.change(self.text_of_query, self.located[0], self.size, answer, margin, hit.above)
         after = HistogramRound(state.transcript.then(change), state.begun, state.size)
         bar = {"error_bar": (hit.noise.error_bar() + self.rounding) / self.size}
         told = self._told(state) | {"hard": True, "above": hit.above, "count": hit.noisy} | bar
-        return Ran(told, hits=1, tests=1, secrets={self.opened: after.dump()})
+        return Result(told, hits=1, tests=1, secrets={self.opened: after.dump()})
 
     def _told(self, state: HistogramRound) -> Json:
         return {"size": self.size} | self.started.told(state.begun, state.size)
@@ -1130,8 +1128,8 @@ class OpenSharpWeights(OpenHistogram[PMW], FreeOpening[PMW]):
     def tails(self, told: Json) -> Tails:
         return replace(self.terms, price=Fraction(told["price"])).sharpness().tails
 
-    def run(self, touched: Touched) -> Ran:
-        ran = super().run(touched)
+    def run(self, data: Data) -> Result:
+        ran = super().run(data)
         return replace(ran, answer=ran.answer | self.first_told)
 
 

@@ -214,7 +214,7 @@ ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
-class Touched:
+class Data:
     """What a run may use: what each plan read, the noise source, the secret state, the hits paid for, the price.
 
     `most_hits=None` means that every hit that can be charged is reserved, so nothing needs to halt.
@@ -236,11 +236,11 @@ class Touched:
         return value if type(value) is int else int(self.integers(position)[0])
 
     def __repr__(self) -> str:
-        return "Touched(<secret>)"
+        return "Data(<secret>)"
 
 
 @dataclass(frozen=True)
-class Ran:
+class Result:
     """What a run produced: the public answer, how much of it hit, and the secret state to keep.
 
     `secrets` replaces (or, with None, erases) the secret state of earlier calls.
@@ -253,7 +253,7 @@ class Ran:
     secrets: dict[int, bytes | None] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"Ran(hits={self.hits}, tests={self.tests})"
+        return f"Result(hits={self.hits}, tests={self.tests})"
 
 
 class Interaction(ABC):
@@ -327,7 +327,7 @@ class Interaction(ABC):
         """What it adds to the basic account, hit or miss."""
         return price.basics(self.parallel) if self.adds_up else LIMIT
 
-    def final(self, price: Price, ran: "Ran", reserved_hits: int) -> Amount:
+    def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         """What is charged for what came out; never more than what was reserved."""
         return price.total(min(ran.hits, reserved_hits), self.parallel)
 
@@ -410,7 +410,7 @@ class Interaction(ABC):
         return
 
     @abstractmethod
-    def run(self, touched: Touched) -> Ran:
+    def run(self, data: Data) -> Result:
         """Turn exact values and noise into a public answer."""
 
     @abstractmethod

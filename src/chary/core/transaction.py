@@ -17,7 +17,7 @@ from chary import noise
 from chary.amounts import Accounts, Amount
 from chary.answers import Spending, handed_out
 from chary.core.charges import accounts_of, charged_of, refused, remaining
-from chary.core.plan import ENCODER, Interaction, Json, Ran, Touched
+from chary.core.plan import ENCODER, Data, Interaction, Json, Result
 from chary.data import Reading, Rows, read_one_version
 from chary.errors import (
     BudgetExceeded,
@@ -297,7 +297,7 @@ class Spine:
         self.on_step("settled")
         return ran.answer
 
-    def _run(self, running: "_Running") -> tuple[bytes | None, Ran]:
+    def _run(self, running: "_Running") -> tuple[bytes | None, Result]:
         """Touch the data."""
         interaction = running.interaction
         self.on_step("reserved")
@@ -307,7 +307,7 @@ class Spine:
         values = read_one_version(self.rows, running.plans)
         self.on_step("evaluated")
         most = None if running.most >= interaction.most_hits else running.most
-        ran = interaction.run(Touched(values, self.source, secret, most, running.price))
+        ran = interaction.run(Data(values, self.source, secret, most, running.price))
         self.on_step("ran")
         return secret, ran
 

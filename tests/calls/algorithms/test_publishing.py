@@ -13,7 +13,7 @@ from chary.accounting import Extendable, Targeted
 from chary.amounts import Amount
 from chary.calls import Disclosure, Extend, PublishIf, Revise, When
 from chary.calls.compute import AskExtend, AskPublishIf
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring
 from chary.filters import Price, RenyiFilter
 from chary.noise import Seeded, discrete_laplace
@@ -292,7 +292,7 @@ class Publications:
 
     def _run(self, made, secret):
         price = made.price(self.filter)
-        ran = made.run(Touched([None], None, secret, None, price))
+        ran = made.run(Data([None], None, secret, None, price))
         return ran, made.final(price, ran, made.most_hits).main
 
 

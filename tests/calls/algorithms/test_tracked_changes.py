@@ -5,7 +5,7 @@ import pytest
 
 from chary import Algorithm, Budget, InvalidParameter, NotPriced, count, total
 from chary.calls import OnChange
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import PAID, spent, visits
 
@@ -43,7 +43,7 @@ def drawn(session, call, prior, values, times):
     """Answers to exact values after this one."""
     bound = call._after(session.spine, prior)
     source = Seeded(5)
-    return [[bound.run(Touched([value], source, None, None, PAID)).answer for _ in range(times)] for value in values]
+    return [[bound.run(Data([value], source, None, None, PAID)).answer for _ in range(times)] for value in values]
 
 
 def test_the_law_of_a_change_is_that_of_the_table_on_both_sides(opened):

@@ -14,7 +14,7 @@ from chary.accounting.sparse_vector import reach
 from chary.amounts import Amount
 from chary.calls import GrowingTests
 from chary.calls.growing_tests import AskGrowingSparse, BeginRound, GrowingRoundState, OneRound, OpenGrowingSparse
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.errors import InvalidParameter, InvalidQuery, LedgerError, NotPriced, NotWithheld
 from chary.filters import Price
 from chary.noise import Seeded
@@ -55,8 +55,8 @@ def rate(epsilon, value, size):
     made = OpenGrowingSparse(opening, ROW, 60)
     asked = AskGrowingSparse(1, made, count(), Fraction(1, 2), size)
     for _ in range(RUNS):
-        began = BeginRound(1, made, 120).run(Touched([], source, GrowingRoundState().dump(), None, PRICE))
-        hits += asked.run(Touched([value], source, began.secrets[1], None, PRICE)).hits
+        began = BeginRound(1, made, 120).run(Data([], source, GrowingRoundState().dump(), None, PRICE))
+        hits += asked.run(Data([value], source, began.secrets[1], None, PRICE)).hits
     return hits / RUNS
 
 

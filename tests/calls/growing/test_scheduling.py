@@ -17,7 +17,7 @@ from chary.calls import Rerun
 from chary.calls.releases import AskRelease, Release
 from chary.calls.schedules import BlackBox, run_of
 from chary.calls.thresholds import AskWatch, Watch
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.filters import Price
 from chary.growth import AlgorithmBox, CountsBox, QuantilesBox, draw_schedule
 from chary.ledger import SqlLedger
@@ -347,7 +347,7 @@ def test_the_laws_hold_within_their_failure_probability(box, data, part):
     session = chary.open(data, **PUBLIC, budget=USUAL, ledger=":memory:")
     inner = box.interaction(Fraction(1, 10), session.spine.rows.neighbouring)
     values = [plan.run() for plan in inner.prepare(session.spine.rows)]
-    touched = Touched(values, Seeded(11), None, None, Price(Amount(0), Amount(0)))
+    touched = Data(values, Seeded(11), None, None, Price(Amount(0), Amount(0)))
     off = np.array([error(inner.run(touched).answer, data) for _ in range(many)])
     told, slack = box.law.error(size=size, epsilon="0.1", beta=beta), 4.9 * np.sqrt(many * 0.16)
     assert (off > told).sum() <= many * 0.2 + slack

@@ -17,7 +17,7 @@ from chary import Budget, BudgetExceeded, count, total
 from chary.accounting import Targeted, hit_price_up
 from chary.calls import IndividualTests, ThresholdTest
 from chary.calls.individual import AskLiving, CounterMemory, LivingCount, OpenIndividual
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring, RowTable
 from chary.data.engines.allowances import LivingAnswers
 from chary.errors import InvalidParameter, InvalidQuery, NotPriced, NotWithheld, RequestConflict
@@ -184,7 +184,7 @@ class Pair:
         table, memory = self.tables[side]
         asked = AskLiving(1, query, table.neighbouring, Fraction(above), memory, epsilon=self.epsilon)
         self.script.noisy = noisy
-        ran = asked.run(Touched([memory.plan(query)], None, secret, None, None))
+        ran = asked.run(Data([memory.plan(query)], None, secret, None, None))
         return self.script.exact, ran.secrets[1]
 
     def _weight(self, exact, above, outcome):

@@ -16,7 +16,7 @@ from chary.amounts import Amount
 from chary.calls import Mode, Proportion, Quantile, Quantiles
 from chary.calls.choices import AskMode
 from chary.calls.quantiles import AskQuantiles
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring
 from chary.errors import BudgetExceeded, EngineError, InvalidParameter, InvalidQuery, RequestConflict
 from chary.noise import Seeded
@@ -98,7 +98,7 @@ def test_fractions_without_noise(opened, place):
 def seen(session, made, runs, shown):
     """How often each public answer comes out of runs on one reading of the rows."""
     values = [plan.run() for plan in made.prepare(session.spine.rows)]
-    touched = Touched(values, Seeded(6), None, None, made.price(session.spine.filter))
+    touched = Data(values, Seeded(6), None, None, made.price(session.spine.filter))
     return Counter(shown(made.present(made.run(touched).answer, 1)) for _ in range(runs))
 
 

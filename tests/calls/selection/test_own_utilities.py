@@ -217,7 +217,7 @@ def test_the_distance_of_a_query_is_how_many_units_lie_between(opened, relation)
     found = type("Spy", (), {"pick": lambda self, distances, source: drawn.append(distances) or 0})()
     object.__setattr__(bound, "mechanism", found)
     for value in range(-30, 31):
-        bound.position([value], type("Touched", (), {"source": None})())
+        bound.position([value], type("Data", (), {"source": None})())
     for place, value in enumerate(range(-30, 31)):
         least = [math.ceil(abs(value - Fraction(t)) / moved) for t in (0, 1, 25, "-7/2")]
         assert drawn[place] == least

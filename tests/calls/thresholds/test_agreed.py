@@ -11,7 +11,7 @@ from chary import Budget, BudgetExceeded, InvalidParameter, InvalidQuery, NotPri
 from chary.accounting.sharp_tests import sharp_table
 from chary.calls import AgreedTest, AgreedWatch, PrepaidTests, ThresholdTest
 from chary.calls.agreed_tests import AskAgreedOnce
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.core.transaction import ATTEMPTS
 from chary.ledger import SecretMoved
 from chary.noise import Seeded
@@ -155,7 +155,7 @@ def question(session, run, query, above):
 def drawn(interaction, secret, values, times, seed=5):
     """Hits and values of so many runs on these exact values."""
     source = Seeded(seed)
-    touched = Touched([np.array(values)], source, secret, None, PAID)
+    touched = Data([np.array(values)], source, secret, None, PAID)
     return [interaction.run(touched).answer for _ in range(times)]
 
 

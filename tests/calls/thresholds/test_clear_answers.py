@@ -7,7 +7,7 @@ import pytest
 
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, count, total
 from chary.calls import Between, Classify, Decide
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID
 
@@ -25,7 +25,7 @@ def told(session, call, value, times, seed=3):
     """The outcomes of so many runs on this exact value."""
     bound, source = call.bind(session.spine), Seeded(seed)
     return [
-        bound.present(bound.run(Touched([np.array(value)], source, None, None, PAID)).answer, 1).value
+        bound.present(bound.run(Data([np.array(value)], source, None, None, PAID)).answer, 1).value
         for _ in range(times)
     ]
 
@@ -74,7 +74,7 @@ def test_sides_meet_in_the_middle_and_are_told_alike_at_their_bars(opened, low, 
     session = opened(budget=DELTA)
     bound = Between(count(), low=low, high=high, hits=20).bind(session.spine)
     places = {
-        value: bound.placed(Touched([np.array(value)], None, None, None, PAID)) for value in range(low - 9, high + 9)
+        value: bound.placed(Data([np.array(value)], None, None, None, PAID)) for value in range(low - 9, high + 9)
     }
     own, depth = places[low - 1]
     assert (own, depth) in ((0, bound.half), (1, 0))
@@ -102,7 +102,7 @@ def test_the_lead_of_the_largest_key_is_its_depth(opened):
         assert Classify(costs.by("clinic", CLINICS), hits=20).bind(spine).draws.table.spacing == 10 * steps
         for dtype in (np.int64, object):
             values = np.array([5, 91, 80], dtype=dtype)
-            assert bound.placed(Touched([values], None, None, None, PAID)) == (1, 11)
+            assert bound.placed(Data([values], None, None, None, PAID)) == (1, 11)
     assert told(session, Classify(EVERY, hits=20), [0, 5000, 4000], 9) == [CLINICS[1]] * 9
     tied = told(session, Classify(EVERY, hits=20), [70, 70, 70], 3000)
     for clinic in CLINICS:

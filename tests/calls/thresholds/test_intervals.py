@@ -8,7 +8,7 @@ import pytest
 from chary import Budget, count
 from chary.calls import IndividualTests, OnChange, ReleaseIf, Revise, Watch
 from chary.calls.thresholds import AskTracked
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID
 
@@ -22,7 +22,7 @@ TOLERATED = 0.05 + 5 * (0.05 * 0.95 / RUNS) ** 0.5
 
 def told(interaction, truths, source):
     """The answer to so many exact values, as the analyst sees it."""
-    ran = interaction.run(Touched([np.array(truths)], source, None, None, PAID))
+    ran = interaction.run(Data([np.array(truths)], source, None, None, PAID))
     return interaction.present(ran.answer, 1)
 
 

@@ -191,7 +191,7 @@ def test_a_held_value_is_shown_nowhere(opened, place):
 
 
 def test_the_raw_outcomes_of_a_run_are_masked():
-    touched = chary.core.plan.Touched([987654321], None, b"987654321", 3, None)
-    ran = chary.core.plan.Ran({"value": 987654321}, 1, 1, b"987654321", {1: b"987654321"})
+    touched = chary.core.plan.Data([987654321], None, b"987654321", 3, None)
+    ran = chary.core.plan.Result({"value": 987654321}, 1, 1, b"987654321", {1: b"987654321"})
     for thing in (touched, ran):
         assert "987654321" not in f"{thing} {thing!r}"

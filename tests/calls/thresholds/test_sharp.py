@@ -6,7 +6,7 @@ import pytest
 from chary import Budget, BudgetExceeded, InvalidParameter, NotPriced, NotWithheld, count, mean, total
 from chary.accounting.sharp_tests import LEAST_SPEED, least_price
 from chary.calls import Decide, ReleaseIf, Revise, ThresholdTest, Watch
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.noise import Seeded
 from tests.session.kit import CLINICS, PAID, spent
 
@@ -104,7 +104,7 @@ def drawn(session, call, values, times):
     """Hits and values of so many runs on these exact values."""
     interaction = call.bind(session.spine)
     source = Seeded(5)
-    touched = Touched([np.array(values)] * len(interaction.queries()), source, None, None, PAID)
+    touched = Data([np.array(values)] * len(interaction.queries()), source, None, None, PAID)
     return [interaction.run(touched).answer for _ in range(times)]
 
 

@@ -10,7 +10,7 @@ from chary import Budget
 from chary.accounting.sharp_widths import half_width
 from chary.calls import PMW
 from chary.calls.weights import HistogramMemory, OpenSharpWeights
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Bins, Neighbouring
 from chary.errors import InvalidParameter, NotPriced
 from chary.filters import RenyiFilter
@@ -62,7 +62,7 @@ def test_the_chance_of_hard_is_that_of_the_chain_on_either_side(distance):
     table, drawn, source = made.sharpness.sampler.table, 4000, Seeded(3)
     chance = float(table.hit_chance(distance - 1))
     for count in (easy.high + distance, easy.low - distance):
-        hits = sum(made.found(easy, Touched([count], source, None, None, None)) is not None for _ in range(drawn))
+        hits = sum(made.found(easy, Data([count], source, None, None, None)) is not None for _ in range(drawn))
         assert scipy.stats.binomtest(hits, drawn, chance).pvalue > ALPHA
         if 0.1 < chance < 0.9:
             assert scipy.stats.binomtest(hits, drawn, chance * 2 / 3).pvalue < ALPHA
@@ -72,7 +72,7 @@ def test_a_published_count_has_fresh_noise_whatever_made_it_be_published():
     """Its interval covers the truth 95 times in 100, also where a hit was unlikely."""
     made, easy = asked(hits=20)
     count, source = easy.high - 20, Seeded(4)
-    found = [made.found(easy, Touched([count], source, None, None, None)) for _ in range(5000)]
+    found = [made.found(easy, Data([count], source, None, None, None)) for _ in range(5000)]
     values = np.array([value for value in found if value is not None]) - count
     assert 500 < len(values) < 4000
     covered = (np.abs(values) <= made.noise.error_bar()).sum()

@@ -11,7 +11,7 @@ from chary import Bins, Universe
 from chary.accounting import SparseNoise
 from chary.calls import PrepaidPMW
 from chary.calls.weights import AskSparseWeights, HistogramMemory, HistogramRound, OpenSparseWeights
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring
 from chary.mechanisms.weights import Change, Transcript
 from chary.noise import Seeded
@@ -49,7 +49,7 @@ def recorded(counts, opening, sizes):
     memory = HistogramMemory(opening, {"age": "int64"})
     for counted, size in zip(counts, sizes, strict=True):
         asked = AskSparseWeights(1, opening, "age >= 1", size, memory)
-        ran = asked.run(Touched([counted], Seeded(1), secret, None, None))
+        ran = asked.run(Data([counted], Seeded(1), secret, None, None))
         secret = ran.secrets.get(1, secret)
     object.__delattr__(opening, "machine")
     return calls
@@ -114,7 +114,7 @@ def test_how_often_a_query_is_hard_is_what_the_noise_says():
     opening, runs = opened(Universe(AGES, missing=False), epsilon=15, rounds=5), 2000
     asked, source = AskSparseWeights(1, opening, "age >= 1", 40, HistogramMemory(opening, {"age": "int64"})), Seeded(8)
     secret, noise = HistogramRound().dump(), opening.rounds.noise(1, 40)
-    ran = [asked.run(Touched([17], source, secret, None, None)) for _ in range(runs)]
+    ran = [asked.run(Data([17], source, secret, None, None)) for _ in range(runs)]
     for side, values in (("above", (17 - 29, 11 - 17)), ("below", (17 - 29, 11 - 17))):
         hard = sum(one.answer["hard"] and one.answer["above"] == (side == "above") for one in ran)
 

@@ -14,7 +14,7 @@ from chary import Bins, Budget, BudgetExceeded
 from chary.accounting import Targeted
 from chary.calls import PMW
 from chary.calls.weights import AskWeights, HistogramMemory, OpenWeights
-from chary.core.plan import Touched
+from chary.core.plan import Data
 from chary.data import Neighbouring
 from chary.errors import NotPriced, RequestConflict
 from chary.filters import ExactFilter
@@ -203,7 +203,7 @@ def law(rows_counted, epsilon, factor, size):
     outcomes, ratio, far = {}, math.exp(-1 / scale), int(36 * scale)
     for drawn in range(-far, far + 1):
         object.__setattr__(asked, "noise", Fixed(scale, 1, drawn=drawn))
-        ran = asked.run(Touched([rows_counted], None, secret, None, None))
+        ran = asked.run(Data([rows_counted], None, secret, None, None))
         key = ("easy", ran.answer["share"]) if not ran.hits else ("hard", ran.answer["count"])
         assert (ran.hits == 1) == bool(ran.secrets)
         outcomes[key] = outcomes.get(key, 0) + ratio ** abs(drawn) * (1 - ratio) / (1 + ratio)
