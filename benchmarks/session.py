@@ -23,7 +23,7 @@ import chary
 from chary import Algorithm, Budget, Session, count
 from chary.calls import RunAlgorithm
 from chary.data import Neighbouring
-from chary.session.opening import open_rows
+from chary.session.opening import BudgetChoice, Place, session_of
 from measuring import QueryClock, Work, announce, seconds, show
 from recording import Against
 
@@ -111,7 +111,8 @@ def desk(ledger: str, folder: Path, commit: Work) -> Desk:
     clock, budget = QueryClock(), Budget(epsilon=1000, delta=1e-6)
     where = folder / "visits.ledger" if ledger == "durable" else ":memory:"
     if ledger == "no query":
-        session = open_rows(Answered(), budget=budget, ledger=where, dataset="visits", on_step=clock)
+        names = "visits", "visits"
+        session = session_of(Answered(), BudgetChoice(budget), Place(where), names, on_step=clock)
     else:
         session = chary.open(
             table(), privacy_unit="patient", budget=budget, ledger=where, dataset="visits", on_step=clock

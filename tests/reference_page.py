@@ -19,14 +19,13 @@ from chary.calls.run import Opening, run_of
 GROUPS = {
     "Opening": (
         "open",
-        "open_series",
-        "open_stream",
-        "open_rows",
-        "CSV",
+        "open_counts",
+        "open_votes",
+        "CSVFormat",
         "Budget",
         "Neighbouring",
         "Relation",
-        "Ballots",
+        "Votes",
         "check",
     ),
     "Questions": ("count", "total", "mean", "histogram"),

@@ -27,19 +27,29 @@ if TYPE_CHECKING:
     from chary.accounting import plan
     from chary.calls.algorithm import Algorithm
     from chary.client import connect as connect
-    from chary.data import CSV, Ballots, Bins, Neighbouring, Relation, Universe, check, count, histogram, mean, total
+    from chary.data import (
+        Bins,
+        CSVFormat,
+        Neighbouring,
+        Relation,
+        Universe,
+        Votes,
+        check,
+        count,
+        histogram,
+        mean,
+        total,
+    )
     from chary.filters import Budget
-    from chary.session import Session, open, open_rows, open_series, open_stream
+    from chary.session import Session, open, open_counts, open_votes
 
-# In the order of their letters; the linter would have constants first and takes CSV for one.
-__all__ = [  # noqa: RUF022
+__all__ = [
     "Algorithm",
     "AlgorithmFailed",
-    "Ballots",
     "Bins",
     "Budget",
     "BudgetExceeded",
-    "CSV",
+    "CSVFormat",
     "CharyError",
     "EngineError",
     "ForkedSession",
@@ -59,14 +69,14 @@ __all__ = [  # noqa: RUF022
     "SchemaMismatch",
     "Session",
     "Universe",
+    "Votes",
     "check",
     "count",
     "histogram",
     "mean",
     "open",
-    "open_rows",
-    "open_series",
-    "open_stream",
+    "open_counts",
+    "open_votes",
     "plan",
     "total",
 ]
@@ -75,8 +85,8 @@ __all__ = [  # noqa: RUF022
 _HOMES: Final = {
     "plan": "chary.accounting",
     "Algorithm": "chary.calls.algorithm",
-    "CSV": "chary.data",
-    "Ballots": "chary.data",
+    "CSVFormat": "chary.data",
+    "Votes": "chary.data",
     "Bins": "chary.data",
     "Neighbouring": "chary.data",
     "Relation": "chary.data",
@@ -90,9 +100,8 @@ _HOMES: Final = {
     "connect": "chary.client",
     "Session": "chary.session",
     "open": "chary.session",
-    "open_rows": "chary.session",
-    "open_series": "chary.session",
-    "open_stream": "chary.session",
+    "open_votes": "chary.session",
+    "open_counts": "chary.session",
 }
 _ROOMS: Final = (
     "accounting",

@@ -15,7 +15,7 @@ from chary.accounting import Event, Targeted
 from chary.answers import Spending
 from chary.core.charges import ends_free_misses
 from chary.core.plan import Data, Interaction, Json, Result
-from chary.data import Ballots, Query
+from chary.data import Query, Votes
 from chary.data.votes import Poll
 from chary.errors import BudgetExceeded, InvalidParameter
 from chary.filters import Budget, largest_call
@@ -23,7 +23,7 @@ from chary.mechanisms import CountSketch, Estimator, Exponential, Grid, SecondMo
 from chary.mechanisms.sketches import Element, canonical, checked_key
 from chary.noise import OperatingSystem, Source
 from chary.numbers import Number, float_or_nan, positive, probability, whole
-from chary.session import open_rows
+from chary.session import open_votes
 
 __all__ = ["ItemFrequency", "RobustAnswer", "RobustStream", "cancelling"]
 
@@ -226,11 +226,9 @@ class RobustStream:
         self._check_copies()
         source = unsafe_noise or OperatingSystem()
         self._bank = bank_of(make_estimator, [new_key(source) for _ in range(self.copies)])
-        self._ballots = Ballots(
-            lambda answer: self._grid.votes(self._bank.estimates().tolist()), self._cells, voter="copy"
-        )
-        self._session = open_rows(
-            self._ballots,
+        self._votes = Votes(lambda answer: self._grid.votes(self._bank.estimates().tolist()), self._cells, voter="copy")
+        self._session = open_votes(
+            self._votes,
             dataset="copies",
             ledger=":memory:",
             budget=budget,
@@ -248,7 +246,7 @@ class RobustStream:
 
     def answer(self) -> RobustAnswer:
         """The number for the stream so far. `BudgetExceeded` once no further change could be paid."""
-        spine, poll = self._session.spine, self._ballots.poll(self._answers + 1)
+        spine, poll = self._session.spine, self._votes.poll(self._answers + 1)
         median = ChangedMedian(poll, self._epsilon, self._last, self._band)
         # One more change would fit beside the epsilons of all calls, but then answers that stay are charged as well.
         if ends_free_misses(median, spine.filter, spine.accounts()):

@@ -10,7 +10,7 @@ from chary import count
 from chary.audit import audit
 from chary.audit.auditor import audit_case, worst_cases
 from chary.calls import ReleaseIf, ThresholdTest
-from chary.data import CSV
+from chary.data import CSVFormat
 from tests.audit.broken import charging, noises, readers, sparse_vectors
 
 SIX, FIVE = (pa.table({"unit": list(range(size))}) for size in (6, 5))
@@ -96,7 +96,7 @@ def test_a_reader_that_sniffs_is_caught(tmp_path):
     asked = ThresholdTest(count("ill = '1'"), above=5, epsilon=1)
     sizes = {"privacy_unit": "unit", "transcripts": 100, "seed": 1}
     assert not audit(asked, *map(readers.sniffed, files), **sizes).passed
-    assert audit(asked, *files, csv=CSV(), **sizes).passed
+    assert audit(asked, *files, csv=CSVFormat(), **sizes).passed
 
 
 def test_databases_that_open_differently_show_everything():

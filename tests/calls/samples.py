@@ -59,9 +59,9 @@ from chary.calls import (
     Watch,
     When,
 )
-from chary.data import Ballots
+from chary.data import Votes
 from chary.growth import CountsBox
-from chary.session import open_rows
+from chary.session import open_votes
 from tests.session.kit import CLINICS
 
 KEYED = count("age >= 44").by("clinic", CLINICS, keep_per_unit=2)
@@ -196,8 +196,8 @@ AFTER = {"extend": extended, "reselect": reselected, "revise": revised}
 def answering(kind, opened, **options):
     """A session that can answer this kind, after the earlier call that it may need."""
     if kind in OF_VOTES:
-        ballots = Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-        return open_rows(ballots, **({"dataset": "data", "ledger": ":memory:"} | options))
+        ballots = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
+        return open_votes(ballots, **({"dataset": "data", "ledger": ":memory:"} | options))
     if kind in OF_ROWS:
         return opened(relation="replace", privacy_unit=None, **options)
     session = opened(**(options | ({"relation": "replace"} if kind in OF_REPLACED else {})))

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from chary import Ballots, EngineError, InvalidQuery, SchemaMismatch
+from chary import EngineError, InvalidQuery, SchemaMismatch, Votes
 from chary.data import Neighbouring, RowTable, Series, public_size
 
 ROWS = pd.DataFrame({"unit": [1, 1, None, 3], "x": [1.0, None, 2.0, 3.0]})
@@ -49,7 +49,7 @@ def test_a_size_in_which_neighbours_differ_is_not_told(relation, unit):
 def test_a_series_has_its_length_and_votes_have_none():
     assert public_size(Series.open(pa.table({"n": [5, 6]}), column="n", sensitivity=1)) == 2
     with pytest.raises(InvalidQuery):
-        public_size(Ballots(lambda question: [7, 3], ["cat", "dog"], voter="teacher"))
+        public_size(Votes(lambda question: [7, 3], ["cat", "dog"], voter="teacher"))
 
 
 def test_batches_are_numbered_and_a_key_adds_its_rows_once(table):

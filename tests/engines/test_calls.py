@@ -8,12 +8,12 @@ import pytest
 from chary import Budget
 from chary.data import Neighbouring, RowTable
 from chary.noise import Seeded
-from chary.session import open_rows
+from chary.session.opening import BudgetChoice, Place, session_of
 from tests.engines.openers import ENGINES
 from tests.session.kit import visits
 from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
 
-ROOM = {"dataset": "data", "ledger": ":memory:", "grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
+ROOM = BudgetChoice(Budget(epsilon=2, delta=1e-6), grain="0.02")
 KINDS = [kind for kind in EVERY if kind not in OF_VOTES]
 pytestmark = pytest.mark.parametrize(
     "engine",
@@ -37,7 +37,7 @@ def frame():
 
 def told(table, kind):
     """All that was published when this kind was asked."""
-    session = open_rows(table, unsafe_noise=Seeded(7), **ROOM)
+    session = session_of(table, ROOM, Place(":memory:"), ("data", "data"), unsafe_noise=Seeded(7))
     answer = repr(EVERY[kind](session, "one")("asked"))
     published = [(entry.kind, repr(entry.answer), entry.share, entry.hits) for entry in session.history]
     session.close()

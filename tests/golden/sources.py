@@ -6,7 +6,7 @@ import duckdb
 
 import chary
 from chary import Budget
-from chary.data import Ballots
+from chary.data import Votes
 from tests.session.kit import PUBLIC, USUAL, visits
 from tests.session.registry import KINDS, OF_REPLACED, OF_ROWS, OF_VOTES
 
@@ -34,8 +34,8 @@ def of_rows(ledger, **options):
 
 def of_votes(ledger, **options):
     """Votes of teachers."""
-    votes = Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-    return chary.open_rows(votes, dataset="data", budget=ROOM, ledger=ledger, **options)
+    votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
+    return chary.open_votes(votes, dataset="data", budget=ROOM, ledger=ledger, **options)
 
 
 def of_pure(ledger, **options):
@@ -51,7 +51,7 @@ def of_exact(ledger, **options):
 def of_series(ledger, **options):
     """Aggregated counts."""
     rows = visits().assign(number=range(120))[["number"]]
-    return chary.open_series(rows, column="number", sensitivity=1, budget=USUAL, ledger=ledger, **options)
+    return chary.open_counts(rows, column="number", sensitivity=1, budget=USUAL, ledger=ledger, **options)
 
 
 def of_database(ledger, **options):

@@ -29,7 +29,7 @@ from chary.learning import (
 )
 from chary.learning.pate import plain_share
 from chary.noise import Seeded
-from chary.session import open_rows
+from chary.session import open_votes
 from tests.session.kit import NO_NOISE, PLENTY, USUAL
 
 CLASSES = ("no", "yes")
@@ -41,7 +41,7 @@ CERTAIN = [EveryLabel(PLENTY), EveryLabel(PLENTY, flip=True), ClearLabels(PLENTY
 
 def voting(votes=VOTES, **options):
     given = {"dataset": "votes", "ledger": ":memory:", "budget": USUAL, "grain": "0.02"} | options
-    return open_rows(TeacherVotes(votes, CLASSES), **given)
+    return open_votes(TeacherVotes(votes, CLASSES), **given)
 
 
 def always(label, number=4):

@@ -189,7 +189,7 @@ def test_what_does_not_fit_or_has_no_units_touches_nothing(opened):
     with pytest.raises(BudgetExceeded):
         search(epsilon=2).run(session)
     assert session.spent.share == 0
-    series = chary.open_series(
+    series = chary.open_counts(
         pd.DataFrame({"ill": [1, 2]}), column="ill", sensitivity=1, ledger=":memory:", budget=USUAL
     )
     with series, pytest.raises(InvalidParameter, match="no privacy units"):

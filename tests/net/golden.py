@@ -26,11 +26,11 @@ from chary.answers import Answer
 from chary.calls import GrowingTests, Release, SparseVector, ThresholdTest
 from chary.cli import run
 from chary.client.wire import in_typed
-from chary.data import Ballots
+from chary.data import Votes
 from chary.errors import CharyError
 from chary.noise import Seeded
 from chary.report.public_report import report
-from chary.session import open_rows
+from chary.session import open_votes
 from tests.golden.make import told as told_of
 from tests.net import kept
 from tests.net.kept import RECORDED, told
@@ -49,8 +49,8 @@ SCHEMA = "kept"
 
 def of_votes(**options):
     """Votes of teachers."""
-    votes = Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-    return open_rows(votes, **({"budget": ROOM, "dataset": "votes"} | options))
+    votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
+    return open_votes(votes, **({"budget": ROOM, "dataset": "votes"} | options))
 
 
 def of_visits(**said):

@@ -16,10 +16,10 @@ import chary
 from chary import Budget, Session
 from chary.answers import Answer
 from chary.calls import Run
-from chary.data import Ballots
+from chary.data import Votes
 from chary.errors import CharyError
 from chary.noise import Seeded
-from chary.session import findings, open_rows, plain_composition
+from chary.session import findings, open_votes, plain_composition
 from tests.net.kept import masked, told
 from tests.session.kit import PUBLIC, visits
 from tests.session.registry import EVERY, OF_VOTES
@@ -67,8 +67,8 @@ def opened(kind, relation, source):
     """The visits of the sessions' tests, or votes, under one filter."""
     given = FILTERS[kind] | {"ledger": ":memory:", "dataset": "data", "unsafe_noise": source}
     if relation == "votes":
-        votes = Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-        session = open_rows(votes, **given)
+        votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
+        session = open_votes(votes, **given)
     else:
         session = chary.open(visits(), **given, **RELATIONS[relation])
     with session:

@@ -7,9 +7,9 @@ from chary import Budget, InvalidQuery, count
 from chary.answers import Answer
 from chary.calls import Run, SparseVector
 from chary.client.remote import connect
-from chary.data import Ballots
+from chary.data import Votes
 from chary.noise import Seeded
-from chary.session import open_rows
+from chary.session import open_votes
 from tests.service.kit import serve_dataset, token_of
 from tests.session.kit import PUBLIC, visits
 from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
@@ -39,7 +39,7 @@ def session_for(kind):
     """A session with noise that is known, and that can answer this kind."""
     options = ROOM | {"unsafe_noise": Seeded(7), "analyst": "alice"}
     if kind in OF_VOTES:
-        return open_rows(Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher"), **options)
+        return open_votes(Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher"), **options)
     if kind in OF_ROWS:
         return chary.open(visits(), **PUBLIC, **options)
     return chary.open(

@@ -359,7 +359,7 @@ def test_figures_are_rounded_up_in_the_table():
 @pytest.mark.parametrize("position", range(7))
 def test_a_series_is_asked_whole(position):
     rows = pl.DataFrame({"trips": [500] * 3 + [0] * 27})
-    with chary.open_series(rows, column="trips", sensitivity=2, ledger=":memory:", budget=USUAL) as session:
+    with chary.open_counts(rows, column="trips", sensitivity=2, ledger=":memory:", budget=USUAL) as session:
         advice = advise_for(session, tests=30, hits=3, sensitivity=2)
         assert "bounded change" in reasons(advice)["sparse vector, tuned, monotone"]
         option = [option for option in advice.options if option.code is not None][position]
@@ -511,7 +511,7 @@ def test_what_units_do_not_share_costs_less():
 
 def test_a_series_without_values_is_watched_all_the_same():
     rows = pl.DataFrame({"trips": [500] * 3 + [0] * 27})
-    with chary.open_series(rows, column="trips", ledger=":memory:", budget=USUAL, sensitivity=1) as session:
+    with chary.open_counts(rows, column="trips", ledger=":memory:", budget=USUAL, sensitivity=1) as session:
         option = named(advise_for(session, tests=30, hits=3, values=False, above=250))["sharp test"]
         assert (option.value_error, option.code) == (None, option.by_key)
         found = eval(option.code, {"session": session, "query": session.series()})

@@ -155,7 +155,7 @@ def test_totals_beyond_double_precision_are_exact(opened):
 
 def test_values_in_a_series_are_watched_and_released():
     rows = pd.DataFrame({"day": ["a", "b", "c"], "rides": [5, SECRET_NUMBER, 7]})
-    with chary.open_series(
+    with chary.open_counts(
         rows, column="rides", sensitivity=2, labels="day", ledger=":memory:", budget=NO_NOISE
     ) as session:
         found = session.watch(session.series(), above=6, epsilon=2000)

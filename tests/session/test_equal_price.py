@@ -97,7 +97,7 @@ def test_disjoint_groups_are_cheapest_released_all_together(hits):
 @pytest.mark.parametrize(("hits", "best"), [(1, "SparseVector"), (12, "PrepaidTests")])
 def test_where_one_unit_may_move_all_tests_a_run_is_cheapest(hits, best):
     rows = pl.DataFrame({"x": [0] * 300})
-    with chary.open_series(rows, column="x", sensitivity=1, **RENYI) as session:
+    with chary.open_counts(rows, column="x", sensitivity=1, **RENYI) as session:
         query = session.series()
         quote = session.quote(Watch(query, above=BAR, hits=hits, tests=300))
         assert best in quote.alternatives[0].code

@@ -10,10 +10,10 @@ from chary import Budget, BudgetExceeded
 from chary.amounts import Amount
 from chary.answers import Answer, Table
 from chary.calls import Run
-from chary.data import Ballots
+from chary.data import Votes
 from chary.mechanisms.additive import MARK, unpadded
 from chary.noise import Seeded
-from chary.session import STEPS, open_rows, plain_composition
+from chary.session import STEPS, open_votes, plain_composition
 from tests.session.interruption_kit import Interruption, Stop
 from tests.session.kit import WORDS_OF_ACCOUNTING, spent
 from tests.session.registry import EVERY, FREE, OF_REPLACED, OF_ROWS, OF_VOTES, SECRETS, UNPADDED
@@ -40,8 +40,8 @@ def opened(request, opened):
     if request.node.callspec.params["kind"] not in OF_VOTES:
         return opened
     given = {"dataset": "data", "ledger": ":memory:"}
-    return lambda **options: open_rows(
-        Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher"), **(given | options)
+    return lambda **options: open_votes(
+        Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher"), **(given | options)
     )
 
 

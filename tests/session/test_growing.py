@@ -203,13 +203,13 @@ def test_the_ledger_does_not_know_the_keys_of_a_file(opened, stored, tmp_path):
 def test_a_series_grows_by_public_steps(tmp_path):
     days = pd.DataFrame({"day": ["a", "b"], "n": [5, 6]})
     options = {"column": "n", "sensitivity": 1, "ledger": tmp_path / "n.ledger", "budget": Budget(epsilon=1)}
-    with chary.open_series(days, dataset="n", **options) as session:
+    with chary.open_counts(days, dataset="n", **options) as session:
         assert session.append(pd.DataFrame({"day": ["c"], "n": [7]})) == 2
         assert [version.size for version in session.versions] == [2, 3]
         with pytest.raises(InvalidParameter):
             session.append(days, request="mon")
     with pytest.raises(LedgerMismatch, match="never shrinks"):
-        chary.open_series(days, dataset="n", **options)
+        chary.open_counts(days, dataset="n", **options)
 
 
 def test_appending_is_noted_once_by_every_ledger(opened, stored):

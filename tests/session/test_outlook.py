@@ -112,7 +112,7 @@ def test_false_alarms_come_as_often_as_foretold():
     counted = {}
     for epsilon in ("0.05", "0.0333", "0.075"):
         source = noise.Seeded(5)
-        with chary.open_series(rows, column="x", ledger=":memory:", budget=budget, sensitivity=1) as session:
+        with chary.open_counts(rows, column="x", ledger=":memory:", budget=budget, sensitivity=1) as session:
             call = Watch(session.series(), above=100, epsilon=epsilon)
             bound, expected = call.bind(session.spine), session.quote(call).outlook.false_alarms
             zeros = np.zeros(tests, dtype=np.int64)

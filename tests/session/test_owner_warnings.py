@@ -89,7 +89,7 @@ def test_types_are_told_as_they_were_declared(visits):
 
 def test_an_empty_cell_is_of_every_type_whatever_is_written_for_null(visits):
     visits.write_text("age,day\nNA,\n,NA\n7,2017-01-01\n-,-\n")
-    found = chary.check(visits, csv=chary.CSV(null="NA"), columns={"age": "BIGINT", "day": "DATE"})
+    found = chary.check(visits, csv=chary.CSVFormat(null="NA"), columns={"age": "BIGINT", "day": "DATE"})
     assert [each["unparsed"] for each in found.as_dict()["columns"].values()] == [1, 1]
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import chary
-from chary import CSV, LedgerMismatch
+from chary import CSVFormat, LedgerMismatch
 from chary.calls import Histogram
 from chary.ledger import SqlLedger, Terms
 from tests.session.kit import recorded
@@ -62,15 +62,15 @@ def test_a_text_that_was_meant_to_be_a_number_tells_what_to_write(opened):
 
 
 def test_reopening_must_say_the_same_dialect_and_types(opened):
-    opened(budget=BUDGET, columns=TYPES, csv=CSV(null="x")).close()
-    opened(columns=TYPES, csv=CSV(null="x")).close()
-    opened(columns={"age": "int8", "cost": "DOUBLE"}, csv=CSV(null="x"))
+    opened(budget=BUDGET, columns=TYPES, csv=CSVFormat(null="x")).close()
+    opened(columns=TYPES, csv=CSVFormat(null="x")).close()
+    opened(columns={"age": "int8", "cost": "DOUBLE"}, csv=CSVFormat(null="x"))
     with pytest.raises(LedgerMismatch, match=r'csv null is "x" in the ledger, not ""'):
         opened(columns=TYPES)
     with pytest.raises(LedgerMismatch, match=r"declare the same"):
-        opened(csv=CSV(null="x"))
+        opened(csv=CSVFormat(null="x"))
     with pytest.raises(LedgerMismatch, match=r"csv types is absent in the ledger"):
-        opened(columns={"age": "BIGINT", "cost": "DECIMAL(5, 2)"}, csv=CSV(null="x"))
+        opened(columns={"age": "BIGINT", "cost": "DECIMAL(5, 2)"}, csv=CSVFormat(null="x"))
 
 
 def test_types_found_in_values_are_told_and_stay_told(opened):
@@ -103,7 +103,7 @@ def test_a_ledger_that_says_nothing_of_csv_goes_on_with_the_same_columns(visits,
     for options in (
         {"infer_types": True},
         {"columns": {"age": "DOUBLE"}},
-        {"columns": {"age": "DOUBLE"}, "csv": CSV(null="x")},
+        {"columns": {"age": "DOUBLE"}, "csv": CSVFormat(null="x")},
     ):
         session = chary.open(visits, **UNIT, ledger=old, **options)
         assert ("found in the values" in session.statement()) == ("infer_types" in options)
@@ -113,7 +113,7 @@ def test_a_ledger_that_says_nothing_of_csv_goes_on_with_the_same_columns(visits,
 
 
 def test_other_sources_go_on_under_the_ledger_of_a_csv(visits, opened):
-    opened(budget=BUDGET, columns=TYPES, csv=CSV(null="x")).close()
+    opened(budget=BUDGET, columns=TYPES, csv=CSVFormat(null="x")).close()
     frame = pl.DataFrame({"patient": ["ann"], "age": [70], "cost": [1.5]})
     session = opened(frame, dataset="visits")
     session.append(visits)
@@ -121,7 +121,9 @@ def test_other_sources_go_on_under_the_ledger_of_a_csv(visits, opened):
 
 
 def test_a_batch_is_read_as_the_first_file_was(visits, opened, tmp_path):
-    session = opened(budget=BUDGET, columns={"age": "BIGINT", "cost": "DECIMAL(5, 1)"}, csv=CSV(date_format="%d.%m.%Y"))
+    session = opened(
+        budget=BUDGET, columns={"age": "BIGINT", "cost": "DECIMAL(5, 1)"}, csv=CSVFormat(date_format="%d.%m.%Y")
+    )
     (tmp_path / "more.csv").write_text('cost,patient,age\n1.26,cy,98.0\n,"dan,",98.7\n')
     session.append(tmp_path / "more.csv")
     rows = session.spine.rows

@@ -14,7 +14,7 @@ from chary import Budget, InvalidInput, InvalidParameter, LedgerMismatch, Schema
 from chary.session import entry_budget, unit_budget
 from tests.session.kit import error_texts, recorded, shows_data, visits
 
-WHOSE = {"entries_of": "patient", "entries_per_unit": 3, "dataset": "visits"}
+WHOSE = {"privacy_unit": "patient", "relation": "replace", "entries_per_unit": 3, "dataset": "visits"}
 # A million epsilon for each entry, without a delta that so much would leave nothing of.
 PURE = Budget(epsilon=10**6)
 NOBODY = visits().head(2).assign(patient=None).astype({"patient": "Int64"})
@@ -26,7 +26,7 @@ def streamed(tmp_path):
 
     def make(rows=None, **options):
         given = WHOSE | {"ledger": ":memory:", "budget": PURE} | options
-        made.append(chary.open_stream(visits() if rows is None else rows, **given))
+        made.append(chary.open(visits() if rows is None else rows, **given))
         return made[-1]
 
     yield make
@@ -75,7 +75,7 @@ def test_the_ledger_holds_the_limit(streamed, tmp_path):
     options = {"ledger": tmp_path / "v.ledger", "budget": Budget(epsilon=3, delta=1e-6)}
     recorded(streamed(**options)).close()
     streamed(**options).close()
-    others = [{"entries_per_unit": 4}, {"entries_of": "note", "entries_per_unit": 1000}]
+    others = [{"entries_per_unit": 4}, {"privacy_unit": "note", "entries_per_unit": 1000}]
     for other in [*others, {"budget": Budget(epsilon=1, delta=1e-6)}]:
         with pytest.raises(LedgerMismatch):
             streamed(**options, **other) if "budget" not in other else streamed(**(options | other))
@@ -96,12 +96,12 @@ def test_the_statement_tells_what_units_have(streamed):
     [
         {"entries_per_unit": 0},
         {"entries_per_unit": 1.5},
-        {"entries_of": ""},
-        {"entries_of": None},
-        {"entries_of": "nobody"},
+        {"privacy_unit": ""},
+        {"privacy_unit": None},
+        {"privacy_unit": "nobody"},
+        {"relation": "add/remove"},
         {"budget": 1},
         {"budget": Budget(epsilon=10**4, delta=0.5), "entries_per_unit": 10},
-        {"dataset": ""},
     ],
     ids=str,
 )

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 import chary
 from chary import Budget, Session
-from chary.data import Ballots
-from chary.session import open_rows
+from chary.data import Votes
+from chary.session import open_votes
 from tests.session.kit import PUBLIC, visits
 from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
 
@@ -47,8 +47,8 @@ def of_file(folder: Path, **options: object) -> Session:
 
 
 def of_votes(folder: Path, **options: object) -> Session:
-    votes = Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher")
-    return open_rows(votes, dataset="data", **options)
+    votes = Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher")
+    return open_votes(votes, dataset="data", **options)
 
 
 def make_file(folder: Path) -> None:

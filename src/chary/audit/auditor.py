@@ -18,7 +18,7 @@ from chary.audit.transcripts import Chained, OpenedUnder, Played, ReadOnce, Scri
 from chary.calls.algorithm import Algorithm
 from chary.calls.call import Call
 from chary.calls.compute import RunAlgorithm
-from chary.data import CSV, Neighbouring, Relation, Rows
+from chary.data import CSVFormat, Neighbouring, Relation, Rows
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import whole
@@ -42,7 +42,7 @@ def audit(
     transcripts: int = TRANSCRIPTS,
     seed: int | None = None,
     columns: dict[str, str] | None = None,
-    csv: CSV | None = None,
+    csv: CSVFormat | None = None,
     table: str | None = None,
 ) -> Audited:
     """Try to show that `asked` is less private than it is charged for, on two databases that are neighbours.

@@ -16,7 +16,8 @@ from chary.data import Count, Rows, count
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import Number, whole
-from chary.session import Session, open, open_rows
+from chary.session import Session, open
+from chary.session.opening import IN_MEMORY, BudgetChoice, Place, session_of
 
 # What no attacker can do better against a differentially private release (docs/attacks.md has the proofs).
 
@@ -124,7 +125,8 @@ def checked(epsilon: Number, delta: Number = 0) -> Budget:
 
 def attacked(rows: Rows, budget: Budget, rng: np.random.Generator, seed: int | None) -> Session:
     """A new session with a whole budget; with a seed its noise is reproducible, and so no protection."""
-    return open_rows(rows, dataset="attacked", budget=budget, ledger=":memory:", unsafe_noise=source_of(rng, seed))
+    source, name = source_of(rng, seed), "attacked"
+    return session_of(rows, BudgetChoice(budget), Place(IN_MEMORY), (name, name), unsafe_noise=source)
 
 
 def source_of(rng: np.random.Generator, seed: int | None) -> noise.Source | None:

@@ -21,7 +21,8 @@ from chary.data.queries.query import Query
 from chary.data.rows import ReadingPlan, Rooms
 from chary.errors import CharyError
 from chary.filters import Budget, Filter, Price
-from chary.session import Session, open_rows
+from chary.session import Session
+from chary.session.opening import IN_MEMORY, BudgetChoice, Place, session_of
 
 # Rows that never change and are read once, so that many transcripts cost one scan.
 
@@ -143,15 +144,8 @@ class OpenedUnder:
 
     def opened(self, rows: Rows, source: noise.Source) -> Session:
         """A new session on rows that others close."""
-        return open_rows(
-            rows,
-            dataset="audited",
-            ledger=":memory:",
-            budget=self.budget,
-            filter=self.filter,
-            grain=self.grain,
-            unsafe_noise=source,
-        )
+        choice = BudgetChoice(self.budget, self.filter, self.grain)
+        return session_of(rows, choice, Place(IN_MEMORY), ("audited", "audited"), unsafe_noise=source)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from chary.calls.call import Bound, Call, CallT, call
 from chary.calls.fields import AnyQuery, Exact, Flag, Keys, Name, Positive, Where, Whole, Word
 from chary.core.plan import BETA, KEPT, Data, Json, Question, Result
 from chary.core.transaction import Spine
-from chary.data import Ballots, Neighbouring, Poll, Query, Reading, Relation, Rows, Total, count
+from chary.data import Neighbouring, Poll, Query, Reading, Relation, Rows, Total, Votes, count
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
 from chary.mechanisms import (
@@ -1041,8 +1041,8 @@ def position(poll: Poll, option: Option | None) -> int | None:
 
 def polled(rows: Rows, question: str | int) -> Poll:
     """The question as it is put to voters; `InvalidQuery` when there are none, or none that it can be put to."""
-    if not isinstance(rows, Ballots):
-        raise InvalidQuery("labels come from votes: open chary.data.Ballots by chary.session.open_rows")
+    if not isinstance(rows, Votes):
+        raise InvalidQuery("labels come from votes: open chary.data.Votes by chary.session.open_votes")
     if isinstance(question, bool) or not isinstance(question, (str, int)):
         raise InvalidQuery("a question put to voters is a string or a whole number")
     return rows.poll(question)

@@ -561,7 +561,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
 
     >>> import chary, pyarrow as pa
     >>> rides = pa.table({"rides": [120, 880, 130, 90, 910, 870, 100] * 3})
-    >>> session = chary.open_series(
+    >>> session = chary.open_counts(
     ...     rides, column="rides", sensitivity=1, budget=chary.Budget(epsilon=9), ledger=":memory:"
     ... )
     >>> run = session.start(

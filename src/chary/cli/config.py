@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
 from chary.cli.commands import BudgetOptions, SourceOptions
-from chary.data import CSV, Relation
+from chary.data import CSVFormat, Relation
 from chary.data.source import Folder, is_address
 from chary.errors import InvalidParameter
 from chary.ledger import Ledger, Terms, ledger_exists, open_ledger, whereabouts
@@ -269,7 +269,7 @@ def _options(held: Terms) -> dict[str, Any]:
     unit = conditions.get("unit")
     rows: dict[str, Any] = {"each_row": True} if unit is None else {"unit": unit}
     rows["relation"] = conditions["relation"]
-    usual = {each.name: each.default for each in fields(CSV)}
+    usual = {each.name: each.default for each in fields(CSVFormat)}
     dialect = {name: conditions.get(f"csv {name}", value) for name, value in usual.items()}
     if kept := [f"{name}={word(value)}" for name, value in dialect.items() if value != usual[name]]:
         rows["csv"] = kept

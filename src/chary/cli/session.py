@@ -14,7 +14,7 @@ from typing import Any, Final
 from chary.cli.commands import BudgetOptions, CallOptions, LedgerOptions, QueryOptions, SourceOptions
 from chary.cli.output import Unsaid
 from chary.core.plan import Question
-from chary.data import CSV, Bins, Count, Mean, Relation, Series, Total, Universe, count, mean, parse_keys, total
+from chary.data import Bins, Count, CSVFormat, Mean, Relation, Series, Total, Universe, count, mean, parse_keys, total
 from chary.data.columns import classify
 from chary.data.queries.keys import key_text
 from chary.data.source import DUCKDB
@@ -22,7 +22,7 @@ from chary.errors import InvalidParameter
 from chary.filters import Budget, RenyiFilter, exact_filter_for, largest_call, largest_call_left
 from chary.ledger import ledger_exists, whereabouts
 from chary.numbers import positive
-from chary.session import Session, open, open_series
+from chary.session import Session, open, open_counts
 from chary.session.opening import usual_ledger
 
 # From options to an open session, a question and the size of a call.
@@ -122,23 +122,23 @@ def declared(columns: str | None) -> dict[str, str] | None:
     return {name.strip(): kind.strip() for name, _, kind in parts} or None
 
 
-def dialect(said: list[str] | None) -> CSV | None:
+def dialect(said: list[str] | None) -> CSVFormat | None:
     """The dialect that `--csv` options say.
 
     >>> dialect(["delimiter=;", "header=no"])
-    CSV(delimiter=';', quote='"', escape='"', header=False, null='', decimal='.', date_format=None,
+    CSVFormat(delimiter=';', quote='"', escape='"', header=False, null='', decimal='.', date_format=None,
         timestamp_format=None, encoding='utf-8')
     """
     if not said:
         return None
     parts = dict(option.partition("=")[::2] for option in said)
-    known = {each.name for each in fields(CSV)}
+    known = {each.name for each in fields(CSVFormat)}
     if unknown := [name for name in parts if name not in known]:
         raise InvalidParameter(f"--csv has no {unknown[0]!r}; it takes {', '.join(sorted(known))}, as in --csv null=NA")
     values: dict[str, Any] = dict(parts)
     values |= {"header": parts["header"] != "no"} if "header" in parts else {}
     values |= {"quote": None} if parts.get("quote") == "" else {}
-    return CSV(**values)
+    return CSVFormat(**values)
 
 
 def check_public_size(source: SourceOptions) -> None:
@@ -167,7 +167,7 @@ def _open(
         if source.sensitivity is None:
             raise InvalidParameter("a series needs the most that one unit changes a count, such as --sensitivity 1")
         common |= {"order_by": source.order_by, "labels": source.labels, "csv": dialect(source.csv)}
-        return open_series(
+        return open_counts(
             source.file, column=source.series, sensitivity=source.sensitivity, table=source.table, **common
         )
     if (source.unit is None) != source.each_row:

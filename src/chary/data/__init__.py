@@ -1,6 +1,6 @@
 """Queries, the predicate language, public domains, and tables: the only place that touches rows."""
 
-from chary.data.csv_reader import CSV
+from chary.data.csv_reader import CSVFormat
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.histogram import Bin, Binned, histogram
@@ -14,15 +14,14 @@ from chary.data.series import Series, ValueAt, Values, has_public_size, public_s
 from chary.data.table import Check, RowTable, check, read_one_version
 from chary.data.universe.axes import Bins, Universe
 from chary.data.universe.linear import Linear, average, weighted
-from chary.data.votes import Ballots, Poll
+from chary.data.votes import Poll, Votes
 
 __all__ = [
-    "CSV",
-    "Ballots",
     "Batch",
     "Bin",
     "Binned",
     "Bins",
+    "CSVFormat",
     "Check",
     "Count",
     "Domain",
@@ -47,6 +46,7 @@ __all__ = [
     "Universe",
     "ValueAt",
     "Values",
+    "Votes",
     "average",
     "check",
     "count",

@@ -21,7 +21,7 @@ ENCODINGS = ("utf-8", "latin-1", "cp1252")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CSV:
+class CSVFormat:
     """How a CSV is written. The defaults are those of RFC 4180, with dates as in ISO 8601; tabs in a `.tsv` file.
 
     - Each line is a record, ended by LF or CR LF; an empty line is none. So a cell cannot hold a line break, quoted or
@@ -43,7 +43,7 @@ class CSV:
     Guarantee: what a row becomes follows from its own line, the header, the declared types and this dialect, and from
     no other line, whatever bytes there are. `InvalidParameter` for characters that could be taken for one another.
 
-    >>> CSV(delimiter=";", decimal=",").delimiter
+    >>> CSVFormat(delimiter=";", decimal=",").delimiter
     ';'
     """
 
@@ -73,7 +73,7 @@ class CSV:
                 raise InvalidParameter(f"{name} is a format such as '%d.%m.%Y'")
 
     @classmethod
-    def of(cls, path: str) -> "CSV":
+    def of(cls, path: str) -> "CSVFormat":
         """The dialect of a file about which nothing is said: by its name."""
         return cls(delimiter="\t") if ".tsv" in path.lower()[-len(".tsv.zst") :] else cls()
 
@@ -100,7 +100,7 @@ _BOM: Final = "\ufeff"
 _PACKED: Final = {"gz": "gzip", "zst": "zstd"}
 
 
-def read_texts(paths: Sequence[str], dialect: CSV, names: Sequence[str]) -> pa.Table:
+def read_texts(paths: Sequence[str], dialect: CSVFormat, names: Sequence[str]) -> pa.Table:
     """All cells of files with the same columns, in their order, as an Arrow table of texts and NULL.
 
     Without a header `names` are the columns. `SchemaMismatch` if a header is missing or differs from the first one's.
@@ -111,16 +111,16 @@ def read_texts(paths: Sequence[str], dialect: CSV, names: Sequence[str]) -> pa.T
     return pa.concat_tables(parts)
 
 
-def record(line: str, dialect: CSV) -> Cells:
+def record(line: str, dialect: CSVFormat) -> Cells:
     """The cells of one line; the one reader of lines with quotes, or with bytes that are no text.
 
-    >>> record('1,"a, b","5" tall,"', CSV())
+    >>> record('1,"a, b","5" tall,"', CSVFormat())
     ['1', 'a, b', '"5" tall', '"']
     """
     return _reader(dialect)(line)
 
 
-def _of_file(path: str, dialect: CSV, names: Sequence[str]) -> pa.Table:
+def _of_file(path: str, dialect: CSVFormat, names: Sequence[str]) -> pa.Table:
     lines = _blocks(path, dialect.encoding)
     columns, rest = _header(lines, dialect) if dialect.header else (list(names), lines)
     blocks = [_columns(block, dialect, len(columns)) for block in rest]
@@ -128,7 +128,7 @@ def _of_file(path: str, dialect: CSV, names: Sequence[str]) -> pa.Table:
     return pa.Table.from_batches([pa.record_batch(block, schema) for block in blocks], schema)
 
 
-def _header(blocks: Iterator[list[str]], dialect: CSV) -> tuple[list[str], Iterable[list[str]]]:
+def _header(blocks: Iterator[list[str]], dialect: CSVFormat) -> tuple[list[str], Iterable[list[str]]]:
     first = next((block for block in blocks if block), [])
     named = _named([cell or "" for cell in record(first[0], dialect)]) if first else []
     if not named:
@@ -176,7 +176,7 @@ def _whole_lines(path: str) -> Iterator[bytes]:
         yield b"".join(kept)
 
 
-def _columns(lines: list[str], dialect: CSV, width: int) -> list[Any]:
+def _columns(lines: list[str], dialect: CSVFormat, width: int) -> list[Any]:
     """Lines as columns: most of them all at once, and those that need care one by one."""
     some = _is_odd("".join(lines), dialect.quote)
     odd = [place for place, line in enumerate(lines) if _is_odd(line, dialect.quote)] if some else []
@@ -195,12 +195,12 @@ def _turned(rows: list[Any], width: int) -> list[Any]:
     return [pa.array(column, pa.string()) for column in zip(*even, strict=True)]
 
 
-def _records(lines: list[str], dialect: CSV) -> list[Any]:
+def _records(lines: list[str], dialect: CSVFormat) -> list[Any]:
     rows = _well_formed(lines, dialect)
     return list(map(_reader(dialect), lines)) if rows is None else rows
 
 
-def _well_formed(lines: list[str], dialect: CSV) -> list[list[str]] | None:
+def _well_formed(lines: list[str], dialect: CSVFormat) -> list[list[str]] | None:
     """The cells of lines that are all well-formed, or None where that is not sure.
 
     The library reads them as `record` does, only faster, and where there are as many records as lines each line was
@@ -227,7 +227,7 @@ def _split(lines: list[str], delimiter: str, width: int) -> list[Any]:
     return [cells.values.take(pa.array(starts[:-1] + place, mask=counts <= place)) for place in range(width)]
 
 
-def _reader(dialect: CSV) -> Callable[[str], Cells]:
+def _reader(dialect: CSVFormat) -> Callable[[str], Cells]:
     delimiter, quote, escape = (re.escape(sign or "") for sign in (dialect.delimiter, dialect.quote, dialect.escape))
     if dialect.quote is None:
         return lambda line: [_text(cell) for cell in line.split(dialect.delimiter)]
@@ -240,7 +240,7 @@ def _reader(dialect: CSV) -> Callable[[str], Cells]:
     return partial(_cells, cells, escaped, dialect)
 
 
-def _cells(cells: re.Pattern[str], escaped: re.Pattern[str], dialect: CSV, line: str) -> Cells:
+def _cells(cells: re.Pattern[str], escaped: re.Pattern[str], dialect: CSVFormat, line: str) -> Cells:
     found = cells.findall(line + dialect.delimiter)
     if dialect.escape in line:
         return [_text(escaped.sub(r"\1", quoted) if quoted else bare) for quoted, bare in found]

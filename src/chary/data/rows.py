@@ -58,7 +58,7 @@ class Deferred:
 
 
 class Rows(Protocol):
-    """Rows of a dataset: `Table`, `Series` (aggregated counts) or `Ballots` (votes)."""
+    """Rows of a dataset: `Table`, `Series` (aggregated counts) or `Votes` (votes)."""
 
     @property
     def schema(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from chary.answers import NoisyNumber, NoisyNumbers
 from chary.data.columns import TypeClass, known_columns
-from chary.data.csv_reader import CSV
+from chary.data.csv_reader import CSVFormat
 from chary.data.engines.registry import EMBEDDED, engine_of
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.queries.query import AnsweredT, Contribution, Query
@@ -151,7 +151,7 @@ class Series:
     ([5, 7], ('Mo', 'Tu'))
     """
 
-    def __init__(self, columns: StepColumns, sensitivity: int, csv: CSV | None, steps: Steps) -> None:
+    def __init__(self, columns: StepColumns, sensitivity: int, csv: CSVFormat | None, steps: Steps) -> None:
         """Use `Series.open`."""
         self._columns, self._sensitivity, self._csv = columns, sensitivity, csv
         self._steps: Steps | None = steps
@@ -165,7 +165,7 @@ class Series:
         sensitivity: int,
         order_by: str | None = None,
         labels: str | None = None,
-        csv: CSV | None = None,
+        csv: CSVFormat | None = None,
         table: str | None = None,
     ) -> "Series":
         """Read a CSV, a Parquet file, a frame, or the `table` of a server; each value of `column` may change by at most
@@ -252,7 +252,7 @@ class Series:
         return f"Series({self._columns.column}: sensitivity {self._sensitivity})"
 
 
-def _source(rows: Any, csv: CSV | None, table: str | None = None) -> RowSource:
+def _source(rows: Any, csv: CSVFormat | None, table: str | None = None) -> RowSource:
     source = RowSource.of(rows, table, said=csv)
     if source.kind not in ("csv", "parquet", "frame", "postgresql"):
         raise InvalidParameter("a series is a CSV, a Parquet file, a frame or a table of a server")

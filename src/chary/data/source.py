@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chary.data.csv_reader import CSV
+from chary.data.csv_reader import CSVFormat
 from chary.errors import InvalidParameter, SchemaMismatch, quietly
 
 # Folders and patterns of Parquet files: which files are meant, found once and in the order of their names.
@@ -123,7 +123,7 @@ class RowSource:
     types: Mapping[str, str] = field(default_factory=dict)
     frame: Any = field(default=None, repr=False)
     objects: frozenset[str] = frozenset()
-    said: CSV | None = None
+    said: CSVFormat | None = None
     infers: bool = False
     engine: Any = field(default=None, repr=False)
     address: str = field(default="", repr=False)
@@ -136,7 +136,7 @@ class RowSource:
         table: str | None = None,
         types: Mapping[str, str] | None = None,
         *,
-        said: CSV | None = None,
+        said: CSVFormat | None = None,
         infers: bool = False,
         engine: Any = None,
     ) -> "RowSource":
@@ -167,14 +167,14 @@ class RowSource:
         return cls(kind, paths, table, _checked_types(types), frame, objects, said, found, engine, folder=folder)
 
     @classmethod
-    def _of_session(cls, session: Any, table: str | None, said: CSV | None) -> "RowSource":
+    def _of_session(cls, session: Any, table: str | None, said: CSVFormat | None) -> "RowSource":
         if not isinstance(table, str) or not table:
             raise InvalidParameter('a session knows many tables: say which one, such as table="lake.visits"')
         return cls("table", table=table, said=said, engine=session)
 
     @classmethod
     def _of_address(
-        cls, address: str, table: str | None, types: Mapping[str, str] | None, said: CSV | None
+        cls, address: str, table: str | None, types: Mapping[str, str] | None, said: CSVFormat | None
     ) -> "RowSource":
         if not isinstance(table, str) or not table:
             raise InvalidParameter('a server holds many tables: say which one, such as table="clinic.visits"')
@@ -182,9 +182,9 @@ class RowSource:
         return cls("postgresql", table=table, said=said, address=address)
 
     @property
-    def dialect(self) -> CSV:
+    def dialect(self) -> CSVFormat:
         """How this CSV is written."""
-        return self.said or (CSV.of(self.paths[0]) if self.kind == "csv" else CSV())
+        return self.said or (CSVFormat.of(self.paths[0]) if self.kind == "csv" else CSVFormat())
 
 
 def is_address(source: object) -> bool:
@@ -225,10 +225,10 @@ def _check_options(kind: str, paths: tuple[str, ...], table: str | None) -> None
 
 
 def _check_texts(
-    kind: str, objects: frozenset[str], types: Mapping[str, str] | None, said: CSV | None, infers: bool
+    kind: str, objects: frozenset[str], types: Mapping[str, str] | None, said: CSVFormat | None, infers: bool
 ) -> None:
-    if said is not None and not isinstance(said, CSV):
-        raise InvalidParameter('csv= says how a CSV is written, such as csv=chary.CSV(delimiter=";")')
+    if said is not None and not isinstance(said, CSVFormat):
+        raise InvalidParameter('csv= says how a CSV is written, such as csv=chary.CSVFormat(delimiter=";")')
     if not isinstance(infers, bool):
         raise InvalidParameter("infer_types is True or False")
     if kind != "csv" and not objects and types is not None:

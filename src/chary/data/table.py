@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import pyarrow.compute as pc
 
 from chary.data.columns import SQL_TYPES, TypeClass, Unparsed, known_columns
-from chary.data.csv_reader import CSV, read_texts
+from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines.protocol import ElementReading, EngineRows, LivingReading
 from chary.data.engines.registry import engine_of
 from chary.data.neighbors import Neighbouring, Relation
@@ -63,7 +63,7 @@ class RowTable:
         table: str | None = None,
         unpivot: tuple[str, str] | None = None,
         columns: Mapping[str, str] | None = None,
-        csv: CSV | None = None,
+        csv: CSVFormat | None = None,
         infer_types: bool = False,
         limit: EntryLimit | None = None,
         engine: Any = None,
@@ -71,8 +71,8 @@ class RowTable:
         """Open a CSV (also .gz), a Parquet file, a list of either, a folder or pattern of Parquet files, a DuckDB file,
         or a pandas, Polars or Arrow table.
 
-        - A CSV is read line by line as its dialect says (`csv=CSV(delimiter=";")`, see there), the batches that are
-          appended too. Its columns are texts but for those declared, as in `columns={"age": "BIGINT"}`; so are the
+        - A CSV is read line by line as its dialect says (`csv=CSVFormat(delimiter=";")`, see there), the batches that
+          are appended too. Its columns are texts but for those declared, as in `columns={"age": "BIGINT"}`; so are the
           object columns of pandas. `infer_types=True` finds the other types in all values, which makes them public.
         - Parquet and DuckDB files stay in place and are opened read-only; a DuckDB file needs `table="name"`.
         - A folder ("visits/") stands for the Parquet files in it, a pattern ("visits/2026-*.parquet") for those of such
@@ -297,7 +297,7 @@ def check(
     source: Any,
     *,
     columns: dict[str, str] | None = None,
-    csv: CSV | None = None,
+    csv: CSVFormat | None = None,
     infer_types: bool = False,
     table: str | None = None,
 ) -> Check:

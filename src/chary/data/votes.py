@@ -46,14 +46,14 @@ class Poll(Query):
         return f"poll {self.question} ({len(self.options)} options)"
 
 
-class Ballots:
+class Votes:
     """A dataset of votes; neighbours differ in all votes of one voter, who moves one vote in each question.
 
     `count` answers a public question with how many voters chose each option. Guarantee needed of the caller: one
     privacy unit (a row of training data, the coins of one copy of an algorithm) decides the votes of one voter only.
 
-    >>> ballots = Ballots(lambda question: np.array([7, 3]), ["cat", "dog"], voter="teacher")
-    >>> ballots.prepare(ballots.poll(0)).run().tolist(), ballots.poll(0).l1(ballots.neighbouring)
+    >>> votes = Votes(lambda question: np.array([7, 3]), ["cat", "dog"], voter="teacher")
+    >>> votes.prepare(votes.poll(0)).run().tolist(), votes.poll(0).l1(votes.neighbouring)
     ([7, 3], 2)
     """
 
@@ -87,12 +87,12 @@ class Ballots:
     def prepare(self, query: Any) -> Deferred:
         """A plan of one exact count for each option; `InvalidQuery` unless it is a poll of these options."""
         if not isinstance(query, Poll) or query.options != self.options:
-            raise InvalidQuery("votes answer polls of their own options only: ask ballots.poll(question)")
+            raise InvalidQuery("votes answer polls of their own options only: ask votes.poll(question)")
         return Deferred(query, lambda: self._votes(query))
 
     def snapshot(self, columns: Sequence[str] | None = None) -> Deferred:
         """Votes cannot be read one by one: `InvalidQuery`."""
-        raise InvalidQuery("votes are only counted; ask ballots.poll(question)")
+        raise InvalidQuery("votes are only counted; ask votes.poll(question)")
 
     def append(self, rows: Any) -> None:
         """Voters cannot be added: `InvalidQuery`."""
@@ -105,7 +105,7 @@ class Ballots:
     def _votes(self, query: Poll) -> Counts:
         count = self._count
         if count is None:
-            raise EngineError("the ballots are closed")
+            raise EngineError("the votes are closed")
         failure = EngineError("the voters failed to answer")
         counts = quietly(lambda: np.asarray(count(query.question), dtype=np.int64), failure)
         if counts.shape != (len(self.options),):
@@ -113,4 +113,4 @@ class Ballots:
         return counts
 
     def __repr__(self) -> str:
-        return f"Ballots({len(self.options)} options, of each {self._neighbouring.unit})"
+        return f"Votes({len(self.options)} options, of each {self._neighbouring.unit})"

@@ -35,7 +35,7 @@ from chary.learning.pate_labels import LabelReport, Released, Strategy, TeacherV
 from chary.ledger import Ledger
 from chary.noise import OperatingSystem, Source, uniform_integers
 from chary.numbers import Number, whole
-from chary.session import open_rows
+from chary.session import open_votes
 
 # Disjoint shards of rows, one for each teacher, such that a privacy unit touches one shard only.
 
@@ -374,7 +374,7 @@ def teach(
     - `strategy`: `EveryLabel`, `ClearLabels`, `AgreedLabels`, `Corrections`. `ask`: which points, in which order (all).
     - `student`: a scikit-learn classifier; with `unlabelled`, one that also learns from points without a label, which
       are given to it as well.
-    - `budget`, `ledger`, `grain`, `dataset`: see `chary.session.open_rows`. `request`: see `label_points`.
+    - `budget`, `ledger`, `grain`, `dataset`: see `chary.session.open_votes`. `request`: see `label_points`.
     - `truth`: the true label of each point, `test`: rows and labels, to judge by. `confident`: the comparison that
       the report makes on the same votes, for a budget with a delta; for experiments, since it has a budget of its own.
 
@@ -390,7 +390,7 @@ def teach(
     order = range(len(table)) if ask is None else ask
     guess = pupil.guess if strategy.guided else None
     rows = TeacherVotes(votes, teachers.classes)
-    with open_rows(
+    with open_votes(
         rows, dataset=dataset, ledger=ledger, budget=budget, grain=grain, unsafe_noise=unsafe_noise
     ) as session:
         released = label_points(session, order, strategy, guess=guess, request=request, progress=progress)

@@ -14,7 +14,7 @@ from chary.accounting import Event, Joint, Pure, Targeted, ZeroConcentrated
 from chary.answers import handed_out
 from chary.calls import Agreement, ClearLabel, Label
 from chary.calls.choices import Labelled, Level, Option, polled
-from chary.data import Ballots, Poll
+from chary.data import Poll, Votes
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotPriced
 from chary.learning.classifiers import checked_classes, matrix
 from chary.learning.confident_gnmax import checked_votes
@@ -182,7 +182,7 @@ class Released:
     halted: bool = False
 
 
-class TeacherVotes(Ballots):
+class TeacherVotes(Votes):
     """The votes of teachers as rows of a session: question k is row k of the counts, one voter is one teacher.
 
     Every row adds up to the same number of teachers, at least two, which is public. Errors: `InvalidParameter`, before

@@ -16,7 +16,7 @@ from chary import noise
 from chary.accounting import Event
 from chary.core.transaction import Spine
 from chary.core.versions import Follower
-from chary.data import CSV, EntryLimit, Neighbouring, Relation, Rows, RowTable, Series
+from chary.data import CSVFormat, EntryLimit, Neighbouring, Relation, Rows, RowTable, Series, Votes
 from chary.data.source import Folder
 from chary.data.source import is_address as is_table_address
 from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError, LedgerMismatch, OwnerWarning
@@ -40,7 +40,7 @@ class Place:
     """Where the ledger is, and the witness of how far it went."""
 
     ledger: str | Path | Ledger
-    witness: str | Path | None
+    witness: str | Path | None = None
 
     @property
     def missing(self) -> bool:
@@ -264,9 +264,9 @@ class BudgetChoice:
     def __init__(
         self,
         budget: Budget | None,
-        kind: str | None,
-        grain: Number | None,
-        approximate: Number,
+        kind: str | None = None,
+        grain: Number | None = None,
+        approximate: Number = 0,
         menu: Iterable[Event | Listing] | None = None,
     ) -> None:
         if kind is not None and kind not in FILTERS:
@@ -362,7 +362,7 @@ def _ledgers(folders: set[Path]) -> list[Path]:
 
 
 def _warn(told: str) -> None:
-    # Of _warn, warn_of_..., _session and open: the line that opened the data.
+    # Of _warn, warn_of_..., session_of and open: the line that opened the data.
     warnings.warn(told, OwnerWarning, stacklevel=5)
 
 
@@ -376,6 +376,7 @@ def open(
     ledger: str | Path | Ledger | None = None,
     budget: Budget | None = None,
     relation: Relation | str = Relation.ADD_REMOVE,
+    entries_per_unit: int | None = None,
     filter: str | None = None,
     grain: Number | None = None,
     approximate_delta: Number = 0,
@@ -385,7 +386,7 @@ def open(
     table: str | None = None,
     unpivot: tuple[str, str] | None = None,
     columns: dict[str, str] | None = None,
-    csv: CSV | None = None,
+    csv: CSVFormat | None = None,
     infer_types: bool = False,
     engine: Any = None,
     witness: str | Path | None = None,
@@ -399,6 +400,11 @@ def open(
       or the URL of a PostgreSQL server, `postgresql://reader@host/database`, with `table="schema.name"`.
     - `privacy_unit`: the column that names the protected unit, or None when each row is a unit of its own.
     - `relation`: "add/remove" one unit (the default for sessions) or "replace" one.
+    - `entries_per_unit`: a stream of entries, with at most so many of each unit, under relation="replace". Neighbours
+      are then streams of the same public size that differ in the entries of one unit. The session asks as if each entry
+      were a unit, under the budget for one entry (see `entry_budget`), which is what `spent` and `statement` tell of.
+      The limit is checked at the opening and at each append. What breaks it is refused by `SchemaMismatch`, and such a
+      refusal is no part of the guarantee.
     - `ledger`: a file, kept for ever and shared by all who ask this dataset, or the URL of a schema that many machines
       share, `postgresql://user@host/database?schema=visits`; ":memory:" for throwaway sessions. Of a file or a folder
       it is beside it by default, `visits.csv.ledger`, for the command and the service too.
@@ -414,7 +420,8 @@ def open(
     - `dataset`: its name in the ledger, the file's stem by default; a second dataset in a ledger has a budget of its
       own and must be named. `analyst`: who asks, for caps per analyst.
     - `columns`: types of the columns of a CSV (or of object columns of pandas), as in `{"age": "BIGINT"}`; all others
-      are text. `csv`: how it is written, see `CSV`; appended batches are read alike, and reopening must say the same.
+      are text. `csv`: how it is written, see `CSVFormat`; appended batches are read alike, and reopening must say the
+      same.
 
     - `engine`: where the rows are asked, DuckDB in this process by default; "spark", "local[2]", "spark://host:7077",
       "sc://host" or an open SparkSession (then also for a folder or a pattern of Parquet files). A SparkSession as the
@@ -433,25 +440,46 @@ def open(
     >>> session = open(rows, privacy_unit="patient", budget=Budget(epsilon=1, delta=1e-6), ledger=":memory:")
     >>> session.spent.share
     0.0
+    >>> whose = {"privacy_unit": "patient", "relation": "replace", "entries_per_unit": 2}
+    >>> stream = open(rows, **whose, budget=Budget(epsilon=1), ledger=":memory:")
+    >>> stream.size, stream.spine.filter.budget
+    (3, Budget(epsilon=Fraction(1, 2), delta=Fraction(0, 1)))
+    >>> stream.append(pa.table({"patient": [1, 1], "age": [71, 72]}))
+    Traceback (most recent call last):
+    ...
+    chary.errors.SchemaMismatch: some patient would have more than 2 entries; nothing was written
     """
     neighbouring = Neighbouring(relation, privacy_unit)
+    limit = None if entries_per_unit is None else _entry_limit(neighbouring, entries_per_unit)
+    if limit is not None and isinstance(budget, Budget):
+        budget = entry_budget(budget, limit.most)
     choice = BudgetChoice(budget, filter, grain, approximate_delta, menu)
     place = Place(usual_ledger(source) if ledger is None else ledger, witness)
     rows = RowTable.open(
         source,
-        neighbouring=neighbouring,
+        neighbouring=neighbouring if limit is None else Neighbouring(relation, None),
         table=table,
         unpivot=unpivot,
         columns=columns,
         csv=csv,
         infer_types=infer_types,
         engine=engine,
+        limit=limit,
     )
     names = dataset, usual_name(source, table)
-    return _session(rows, choice, place, names, analyst, unsafe_noise, on_step, source)
+    return session_of(rows, choice, place, names, analyst, unsafe_noise, on_step, source)
 
 
-def open_series(
+def _entry_limit(neighbouring: Neighbouring, most: int) -> EntryLimit:
+    """The limit on the entries of each unit of a stream."""
+    if neighbouring.unit is None or neighbouring.relation is not Relation.REPLACE:
+        raise InvalidParameter(
+            'a limit on entries is for units whose entries are replaced: say privacy_unit="patient", relation="replace"'
+        )
+    return EntryLimit(neighbouring.unit, most)
+
+
+def open_counts(
     source: Any,
     *,
     column: str,
@@ -463,7 +491,7 @@ def open_series(
     approximate_delta: Number = 0,
     order_by: str | None = None,
     labels: str | None = None,
-    csv: CSV | None = None,
+    csv: CSVFormat | None = None,
     table: str | None = None,
     dataset: str | None = None,
     analyst: str = "analyst",
@@ -483,7 +511,7 @@ def open_series(
     place = Place(usual_ledger(source) if ledger is None else ledger, witness)
     read: dict[str, Any] = {"order_by": order_by, "labels": labels, "csv": csv, "table": table}
     rows = Series.open(source, column=column, sensitivity=sensitivity, **read)
-    return _session(
+    return session_of(
         rows,
         choice,
         place,
@@ -495,8 +523,8 @@ def open_series(
     )
 
 
-def open_rows(
-    rows: Rows,
+def open_votes(
+    votes: Votes,
     *,
     dataset: str,
     ledger: str | Path | Ledger,
@@ -510,38 +538,42 @@ def open_rows(
     unsafe_noise: noise.Source | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Session:
-    """Open rows that are no table, such as `data.Ballots`, under the budget that the ledger keeps for `dataset`.
+    """Open votes under the budget that the ledger keeps for `dataset`.
 
-    Guarantee as for `open`, between the neighbours that `rows` declares. The session owns the rows and closes them,
-    also when it cannot be opened. Errors: `InvalidParameter` for rows that cannot be asked or a dataset without a name.
+    Guarantee as for `open`, where neighbours differ in all votes of one voter. The session owns the votes and closes
+    them, also when it cannot be opened. Errors: `InvalidParameter` for what are no votes or a dataset without a name.
 
-    >>> from chary.data import Ballots
-    >>> votes = Ballots(lambda question: [7, 3], ["cat", "dog"], voter="teacher")
-    >>> session = open_rows(votes, dataset="votes", ledger=":memory:", budget=Budget(epsilon=1, delta=1e-6))
+    >>> from chary.data import Votes
+    >>> votes = Votes(lambda question: [7, 3], ["cat", "dog"], voter="teacher")
+    >>> session = open_votes(votes, dataset="votes", ledger=":memory:", budget=Budget(epsilon=1, delta=1e-6))
     >>> session.spent.share
     0.0
     """
-    if not all(hasattr(rows, needed) for needed in ("fingerprint", "prepare", "snapshot")):
-        raise InvalidParameter("open rows that can be asked, such as chary.data.Ballots; open tables by chary.open")
+    if not isinstance(votes, Votes):
+        raise InvalidParameter("open votes, such as chary.Votes(count, options, voter=...); open tables by chary.open")
     with ExitStack() as undo:
-        undo.callback(rows.close)
+        undo.callback(votes.close)
         if not isinstance(dataset, str) or not dataset:
             raise InvalidParameter("dataset must be a name, such as dataset='votes'")
         choice = BudgetChoice(budget, filter, grain, approximate_delta, menu)
         undo.pop_all()
-    return _session(rows, choice, Place(ledger, witness), (dataset, dataset), analyst, unsafe_noise, on_step)
+    return session_of(votes, choice, Place(ledger, witness), (dataset, dataset), analyst, unsafe_noise, on_step)
 
 
-def _session(
+def session_of(
     rows: Rows,
     choice: BudgetChoice,
     place: Place,
     names: tuple[str | None, str],
-    analyst: str,
-    source: noise.Source | None,
-    on_step: Callable[[str], None] | None,
+    analyst: str = "analyst",
+    unsafe_noise: noise.Source | None = None,
+    on_step: Callable[[str], None] | None = None,
     opened: Any = None,
 ) -> Session:
+    """A session on rows that are open, which it owns and closes, also when it cannot be opened.
+
+    `names` are the dataset's name as the caller said it and the usual one; `opened` is where the rows were read.
+    """
     with ExitStack() as undo:
         undo.callback(rows.close)
         found = None if place.missing else place.open()
@@ -552,7 +584,9 @@ def _session(
         warn_of_ledgers(opened, place, dataset)
         ledger, filter_ = _opened(found, rows, choice, names, place)
         undo.pop_all()
-    return Session(Spine(rows, filter_, ledger, dataset, analyst, source or noise.OperatingSystem(), on_step or _quiet))
+    return Session(
+        Spine(rows, filter_, ledger, dataset, analyst, unsafe_noise or noise.OperatingSystem(), on_step or _quiet)
+    )
 
 
 def _opened(
@@ -614,70 +648,3 @@ def held_filter(terms: Terms) -> Filter:
     conditions = json.loads(terms.conditions)
     budget = Budget(Fraction(conditions["epsilon"]), Fraction(conditions["delta"]))
     return restore(budget, conditions["filter"])
-
-
-# Streams of entries whose units have several entries each: opened under a budget that is promised to the units.
-
-
-def open_stream(
-    source: Any,
-    *,
-    entries_of: str,
-    entries_per_unit: int,
-    dataset: str,
-    ledger: str | Path | Ledger,
-    budget: Budget | None = None,
-    filter: str | None = None,
-    grain: Number | None = None,
-    approximate_delta: Number = 0,
-    analyst: str = "analyst",
-    table: str | None = None,
-    columns: dict[str, str] | None = None,
-    csv: CSV | None = None,
-    infer_types: bool = False,
-    engine: Any = None,
-    witness: str | Path | None = None,
-    unsafe_noise: noise.Source | None = None,
-    on_step: Callable[[str], None] | None = None,
-) -> Session:
-    """Open a stream of entries of which each value of the column `entries_of` has at most `entries_per_unit`.
-
-    Guarantee: `budget` for units. Neighbours are streams of the same public size that differ in the entries of one
-    unit, all of which may be replaced. The session asks as with privacy_unit=None and relation="replace", under the
-    budget for one entry (see `entry_budget`), which is what `spent` and `statement` tell of. The limit is checked at
-    the opening and at each append, and what breaks it is refused: such a refusal is no part of the guarantee.
-
-    The other parameters are those of `open`; `grain` and `approximate_delta` are those of the budget for one entry.
-    Errors: also `SchemaMismatch` for a unit with too many entries.
-
-    >>> import pyarrow as pa
-    >>> visits = pa.table({"patient": [1, 1, 2], "age": [70, 71, 30]})
-    >>> whose = {"entries_of": "patient", "entries_per_unit": 2, "dataset": "visits"}
-    >>> session = open_stream(visits, **whose, budget=Budget(epsilon=1), ledger=":memory:")
-    >>> session.size, session.spine.filter.budget
-    (3, Budget(epsilon=Fraction(1, 2), delta=Fraction(0, 1)))
-    >>> session.append(pa.table({"patient": [1], "age": [72]}))
-    Traceback (most recent call last):
-    ...
-    chary.errors.SchemaMismatch: some patient would have more than 2 entries; nothing was written
-    """
-    limit = EntryLimit(entries_of, entries_per_unit)
-    if budget is not None and not isinstance(budget, Budget):
-        raise InvalidParameter("budget must be a Budget, such as chary.Budget(epsilon=1, delta=1e-6)")
-    entry = None if budget is None else entry_budget(budget, limit.most)
-    each = Neighbouring(Relation.REPLACE, None)
-    read: dict[str, Any] = {"columns": columns, "csv": csv, "infer_types": infer_types, "engine": engine}
-    rows = RowTable.open(source, neighbouring=each, table=table, **read, limit=limit)
-    return open_rows(
-        rows,
-        dataset=dataset,
-        ledger=ledger,
-        budget=entry,
-        filter=filter,
-        grain=grain,
-        approximate_delta=approximate_delta,
-        analyst=analyst,
-        witness=witness,
-        unsafe_noise=unsafe_noise,
-        on_step=on_step,
-    )

@@ -361,7 +361,7 @@ RunT = TypeVar("RunT")
 
 @dataclass(frozen=True)
 class Session(Verbs, Growing):
-    """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_series`.
+    """Questions to one dataset under one hard budget; made by `chary.open` or `chary.open_counts`.
 
     Guarantee: all answers to all analysts together, whatever they ask and however often the session is reopened, are
     (epsilon, delta)-DP for every privacy unit under the neighbouring relation of the session (see `statement`).
@@ -440,7 +440,7 @@ class Session(Verbs, Growing):
         return run
 
     def series(self) -> Values:
-        """The question for all values of a series; only sessions of `open_series` have one."""
+        """The question for all values of a series; only sessions of `open_counts` have one."""
         if not isinstance(self.spine.rows, Series):
             raise InvalidQuery("this session asks a table: use count, total or mean")
         return self.spine.rows.series()

@@ -261,7 +261,7 @@ def test_the_law_of_a_tracked_value_is_the_rounded_law(opened):
 
 
 def test_a_series_is_read_as_an_array():
-    with chary.open_series(
+    with chary.open_counts(
         pd.DataFrame({"cnt": [3, 4, 5]}), column="cnt", sensitivity=1, budget=chary.Budget(epsilon=1), ledger=":memory:"
     ) as session:
         assert (
@@ -308,7 +308,7 @@ def test_a_second_run_on_a_series_does_not_see_what_the_first_one_changed():
         rows += 1000
         return int(rows[0])
 
-    with chary.open_series(series, **given) as session:
+    with chary.open_counts(series, **given) as session:
         pair = session.ask(Twice(Algorithm("changes", changes, epsilon="0.01")))
         assert (pair.first, pair.second) == (1005, 1005)
         scoring = [Algorithm(name, lambda rows, source: [changes(rows, source), 0], epsilon="0.01") for name in "ab"]

@@ -175,7 +175,7 @@ def test_the_concentrated_loss_bounds_the_law_of_a_maximum(order):
 
 def test_a_maximum_of_a_series():
     rows = pd.DataFrame({"cnt": [5, 900, -3, 70]})
-    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+    with chary.open_counts(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
         assert session.ask(NoisyMax(session.series(), low=0, high=1000, noise=1)).key == (1,)
 
 
@@ -477,7 +477,7 @@ def test_a_watch_whose_room_is_taken_meanwhile_tests_fewer_keys(opened, scripted
 
 def test_a_series_is_watched_day_by_day():
     rows = pd.DataFrame({"cnt": [5, 3, 900, 70]})
-    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+    with chary.open_counts(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
         run = session.start(GaussianAboveThreshold(threshold=500, threshold_noise=1, low=0, high=1000))
         found = run.ask(session.series(), request="days")
         assert (found.key, found.tested, run.state.told) == ((2,), 3, "halted at step 3")
@@ -486,7 +486,7 @@ def test_a_series_is_watched_day_by_day():
 
 def test_an_empty_series_has_nothing_to_watch():
     rows = pd.DataFrame({"cnt": pd.Series([], dtype="int64")})
-    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+    with chary.open_counts(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
         run = session.start(GaussianAboveThreshold(**TERMS))
         with pytest.raises(InvalidQuery):
             run.ask(session.series())

@@ -41,7 +41,7 @@ def series(tmp_path):
 
     def make(values, epsilon=10, **options):
         given = {"budget": Budget(epsilon=epsilon), "ledger": tmp_path / "n.ledger", "dataset": "n"} | options
-        made.append(chary.open_series(pd.DataFrame({"n": values}), column="n", sensitivity=1, **given))
+        made.append(chary.open_counts(pd.DataFrame({"n": values}), column="n", sensitivity=1, **given))
         return made[-1]
 
     yield make

@@ -214,7 +214,7 @@ def test_a_series_has_no_rows_to_average_over():
     """Its size is public, but a round would be charged in which nothing can be asked."""
     days = pl.DataFrame({"day": ["Mo", "Tu"], "rides": [5, 7]})
     options = {"column": "rides", "sensitivity": 1, "labels": "day", "budget": PURE, "ledger": ":memory:"}
-    with chary.open_series(days, **options) as session:
+    with chary.open_counts(days, **options) as session:
         with pytest.raises(InvalidQuery, match="rows of a table"):
             session.start(GrowingTests(above="0.5", epsilon="0.1"))
         assert session.history == []

@@ -451,7 +451,7 @@ def test_rows_without_ids_are_refused_before_anything_is_charged():
         session.start(IndividualTests(epsilon="0.02", hits=3))
     series = pd.DataFrame({"n": [1, 2]})
     options = {"column": "n", "sensitivity": 1, "ledger": ":memory:", "budget": Budget(epsilon=1, delta=1e-6)}
-    with chary.open_series(series, **options) as session:
+    with chary.open_counts(series, **options) as session:
         with pytest.raises(InvalidQuery, match="by its id"):
             session.start(IndividualTests(epsilon="0.02", hits=3))
         assert session.history == []

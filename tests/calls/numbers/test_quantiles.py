@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from chary import Budget, count, histogram, open_series, total
+from chary import Budget, count, histogram, open_counts, total
 from chary.accounting import Pure, ZeroConcentrated
 from chary.amounts import Amount
 from chary.calls import Mode, Proportion, Quantile, Quantiles
@@ -263,7 +263,7 @@ def test_replaced_units_need_one_key_each_for_a_mode(opened):
 def test_a_series_has_no_columns_of_values():
     frame = pd.DataFrame({"cnt": [1, 2, 3]})
     with (
-        open_series(frame, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session,
+        open_counts(frame, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session,
         pytest.raises(InvalidQuery),
     ):
         session.ask(Quantile("cnt", 0.5, bounds=(0, 9), epsilon=1))

@@ -202,7 +202,7 @@ def test_what_has_no_cells_is_refused(make):
 
 def test_a_series_is_no_table():
     days = pd.DataFrame({"cnt": [5, 900, 7]})
-    with chary.open_series(days, column="cnt", sensitivity=3, budget=NO_NOISE, ledger=":memory:") as session:
+    with chary.open_counts(days, column="cnt", sensitivity=3, budget=NO_NOISE, ledger=":memory:") as session:
         with pytest.raises(InvalidQuery):
             session.ask(ReleaseAll([session.series()], epsilon=1))
         told = session.ask(MatrixMechanism(session.series(), "prefixes", epsilon=10**5))

@@ -54,7 +54,7 @@ def test_choices_without_noise(opened, by, relation):
 
 def test_the_position_of_a_series():
     days = pd.DataFrame({"cnt": [5, 900, 7]})
-    with chary.open_series(days, column="cnt", sensitivity=3, budget=NO_NOISE, ledger=":memory:") as session:
+    with chary.open_counts(days, column="cnt", sensitivity=3, budget=NO_NOISE, ledger=":memory:") as session:
         assert session.ask(Choose(session.series(), epsilon=PLENTY)).value == 1
         with pytest.raises(InvalidQuery):
             session.ask(Majority("cnt > 6", epsilon="0.1"))

@@ -296,7 +296,7 @@ def test_what_cannot_be_right_is_refused(make):
 
 def test_a_series_is_scored_by_its_values():
     days = pd.DataFrame({"cnt": [5, 900, 7]})
-    with chary.open_series(days, column="cnt", sensitivity=3, budget=NO_NOISE, ledger=":memory:") as session:
+    with chary.open_counts(days, column="cnt", sensitivity=3, budget=NO_NOISE, ledger=":memory:") as session:
         late = ScoreFunction("late", lambda values, candidates: [int(values[day]) for day in candidates])
         assert session.ask(ExponentialMechanism([0, 1, 2], late, sensitivity=3, epsilon=1000)).value == 1
         keyed = ExponentialMechanism([0, 1, 2], session.series(), epsilon="0.1").bind(session.spine)

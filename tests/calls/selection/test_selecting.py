@@ -78,7 +78,7 @@ def test_gap_and_bar_are_in_the_units_of_the_query(opened):
 
 def test_top_of_a_series():
     rows = pd.DataFrame({"cnt": [5, 900, -3, 70]})
-    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+    with chary.open_counts(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
         top = session.ask(TopK(session.series(), k=2, epsilon=PLENTY))
         assert [tuple(chosen[:2]) for chosen in top.best] == [((1,), 900), ((3,), 70)]
 
@@ -121,7 +121,7 @@ def test_what_one_candidate_does_to_its_values_does_not_reach_the_next():
     rows = pd.DataFrame({"cnt": [5, 900]})
     candidates = [Algorithm(name, spoil, epsilon=PLENTY) for name in ("one", "two")]
     candidates += [Algorithm("max", lambda values, source: [int(values.max()), None], epsilon=PLENTY)]
-    with chary.open_series(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
+    with chary.open_counts(rows, column="cnt", sensitivity=1, budget=NO_NOISE, ledger=":memory:") as session:
         assert session.ask(TopK(candidates, k=1)).best[0] == ("max", 900, None)
 
 

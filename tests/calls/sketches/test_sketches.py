@@ -423,7 +423,7 @@ def test_bad_input_is_refused_before_anything_is_charged(opened):
 
 
 def test_only_tables_are_sketched(opened):
-    series = chary.open_series(pa.table({"n": [1, 2]}), column="n", sensitivity=1, ledger=":memory:", budget=USUAL)
+    series = chary.open_counts(pa.table({"n": [1, 2]}), column="n", sensitivity=1, ledger=":memory:", budget=USUAL)
     with series, pytest.raises(InvalidQuery):
         series.start(DistinctSketch(epsilon="0.02"))
 

@@ -385,7 +385,7 @@ def test_the_noise_scales_with_sensitivity(opened):
 
 def test_a_series_needs_no_more_noise_for_being_long():
     frame = pd.DataFrame({"n": [5, 700, 5, 800, 900, 5]})
-    with chary.open_series(frame, column="n", sensitivity=2, budget=Budget(epsilon=1), ledger=":memory:") as session:
+    with chary.open_counts(frame, column="n", sensitivity=2, budget=Budget(epsilon=1), ledger=":memory:") as session:
         with session.start(SparseVector(above=400, hits=2, epsilon="0.8", sensitivity=2)) as sparse:
             found = sparse.ask(session.series())
             assert (list(found.above), found.untested) == ([(1,), (3,)], ((4,), (5,)))

@@ -15,11 +15,11 @@ from chary import Budget
 from chary.accounting import BoundaryCall, NarrowChoice, Pure, Targeted, ZeroConcentrated
 from chary.calls import Agreement, ClearLabel, Label
 from chary.calls.choices import AskAgreement, AskClearLabel, AskLabel, Labelled
-from chary.data import Ballots, Neighbouring
+from chary.data import Neighbouring, Votes
 from chary.errors import BudgetExceeded, EngineError, InvalidInput, InvalidQuery, RequestConflict
 from chary.mechanisms import Exponential
 from chary.noise import Seeded
-from chary.session import open_rows
+from chary.session import open_votes
 from tests.session.kit import NO_NOISE, PLENTY, USUAL, error_texts, spent
 
 EPSILON = Fraction(1, 10)
@@ -30,7 +30,7 @@ VOTES = {0: [20, 3, 2], 1: [8, 9, 8], 2: [0, 0, 25]}
 
 
 def ballots(options=OPTIONS):
-    return Ballots(lambda question: np.array(VOTES[question]), options, voter="teacher")
+    return Votes(lambda question: np.array(VOTES[question]), options, voter="teacher")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def opened():
 
     def make(**options):
         given = {"dataset": "votes", "ledger": ":memory:", "budget": USUAL, "grain": "0.02"} | options
-        made.append(open_rows(ballots(), **given))
+        made.append(open_votes(ballots(), **given))
         return made[-1]
 
     yield make
@@ -229,8 +229,8 @@ def test_a_guess_in_a_call_too_large_for_a_price_of_hits_is_paid_as_every_label(
 
 
 def test_as_many_options_as_there_are_can_be_flipped():
-    many = Ballots(lambda question: np.arange(100), [*range(100)], voter="teacher")
-    with open_rows(many, dataset="votes", ledger=":memory:", budget=NO_NOISE) as session:
+    many = Votes(lambda question: np.arange(100), [*range(100)], voter="teacher")
+    with open_votes(many, dataset="votes", ledger=":memory:", budget=NO_NOISE) as session:
         assert session.ask(Label(0, epsilon=PLENTY, flip=True)).option == 99
 
 
@@ -278,9 +278,9 @@ def test_a_repeated_request_is_answered_from_the_ledger(tmp_path):
         lambda session: session.ask(Agreement(2, above=20, epsilon="0.02"), request="d"),
     ]
     place = {"dataset": "votes", "ledger": tmp_path / "ledger"}
-    with open_rows(ballots(), budget=USUAL, **place) as session:
+    with open_votes(ballots(), budget=USUAL, **place) as session:
         first, before = [call(session) for call in calls], spent(session)
-    with open_rows(ballots(), **place) as session:
+    with open_votes(ballots(), **place) as session:
         assert [call(session) for call in calls] == first
         assert spent(session) == before
         with pytest.raises(RequestConflict):
@@ -328,7 +328,7 @@ def test_what_cannot_be_right_is_refused_free(opened, ask):
 
 
 def test_one_is_not_true_among_the_options():
-    with open_rows(ballots((0, 1, 2)), dataset="votes", ledger=":memory:", budget=USUAL) as session:
+    with open_votes(ballots((0, 1, 2)), dataset="votes", ledger=":memory:", budget=USUAL) as session:
         assert isinstance(session.ask(Label(0, epsilon="0.1", guess=1)), Labelled)
         with pytest.raises(InvalidInput):
             session.ask(Label(0, epsilon="0.1", guess=True))

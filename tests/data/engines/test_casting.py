@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chary.data import CSV
+from chary.data import CSVFormat
 from chary.data.engines.duckdb.connection import Access
 from chary.data.engines.duckdb.reader import canonical, inferred, parsed
 from chary.data.predicates.conditions import read_timestamp
 
 KINDS = ["TINYINT", "BIGINT", "UBIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL(5,2)", "BOOLEAN", "DATE", "TIMESTAMP"]
 KINDS += ["TIMESTAMP_S", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIME", "INTERVAL", "UUID", "BLOB", "JSON", "BIT"]
-GERMAN = CSV(delimiter=";", decimal=",", date_format="%d.%m.%Y", timestamp_format="%d.%m.%Y %H:%M")
+GERMAN = CSVFormat(delimiter=";", decimal=",", date_format="%d.%m.%Y", timestamp_format="%d.%m.%Y %H:%M")
 HOSTILE = [
     "98.7",
     "98.0",
@@ -63,7 +63,7 @@ def values(connection, cells, kind, dialect):
     cells=st.lists(
         st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=4
     ),
-    dialect=st.sampled_from([CSV(), GERMAN]),
+    dialect=st.sampled_from([CSVFormat(), GERMAN]),
 )
 def test_no_text_fails_and_none_changes_another(connection, cells, dialect):
     for kind in KINDS:
@@ -73,24 +73,24 @@ def test_no_text_fails_and_none_changes_another(connection, cells, dialect):
 
 
 READ = [
-    ("BIGINT", CSV(), {"98": 98, " 98 ": 98, "98.0": 98, "+7": 7, "007": 7, "98.": 98}),
-    ("BIGINT", CSV(), dict.fromkeys(["98.7", "1e3", "0x10", "1_000", "", "9223372036854775808", "1 000"])),
+    ("BIGINT", CSVFormat(), {"98": 98, " 98 ": 98, "98.0": 98, "+7": 7, "007": 7, "98.": 98}),
+    ("BIGINT", CSVFormat(), dict.fromkeys(["98.7", "1e3", "0x10", "1_000", "", "9223372036854775808", "1 000"])),
     ("BIGINT", GERMAN, {"98,0": 98, "98.0": None}),
-    ("TINYINT", CSV(), {"127": 127, "128": None}),
-    ("DOUBLE", CSV(), {"1.5": 1.5, "-.5": -0.5, "2e3": 2000.0, "5.": 5.0, "nan": None, "inf": None, "1,5": None}),
+    ("TINYINT", CSVFormat(), {"127": 127, "128": None}),
+    ("DOUBLE", CSVFormat(), {"1.5": 1.5, "-.5": -0.5, "2e3": 2000.0, "5.": 5.0, "nan": None, "inf": None, "1,5": None}),
     ("DOUBLE", GERMAN, {"1,5": 1.5, "1.5": None, "1.000,5": None}),
-    ("DECIMAL(5,2)", CSV(), {"1.25": Decimal("1.25"), "1e9": None}),
+    ("DECIMAL(5,2)", CSVFormat(), {"1.25": Decimal("1.25"), "1e9": None}),
     (
         "BOOLEAN",
-        CSV(),
+        CSVFormat(),
         {"true": True, "F": False, "yes": True, "N": False, "1": True, "0": False, "on": None, "2": None},
     ),
-    ("DATE", CSV(), {"2020-03-05": date(2020, 3, 5), "03/05/2020": None, "2020-02-30": None, "2020-3-5": None}),
+    ("DATE", CSVFormat(), {"2020-03-05": date(2020, 3, 5), "03/05/2020": None, "2020-02-30": None, "2020-3-5": None}),
     ("DATE", GERMAN, {"05.03.2020": date(2020, 3, 5), "2020-03-05": None, "infinity": None}),
-    ("TIMESTAMP", CSV(), {"2020-03-05": datetime(2020, 3, 5), "2020-03-05T10:30": datetime(2020, 3, 5, 10, 30)}),
+    ("TIMESTAMP", CSVFormat(), {"2020-03-05": datetime(2020, 3, 5), "2020-03-05T10:30": datetime(2020, 3, 5, 10, 30)}),
     (
         "TIMESTAMP",
-        CSV(),
+        CSVFormat(),
         {
             "2020-03-05 10:30:01.25": datetime(2020, 3, 5, 10, 30, 1, 250000),
             "2020-03-05 10:30Z": datetime(2020, 3, 5, 10, 30),
@@ -98,7 +98,7 @@ READ = [
     ),
     (
         "TIMESTAMP",
-        CSV(),
+        CSVFormat(),
         {
             "2017-01-01T06:00:42Z": datetime(2017, 1, 1, 6, 0, 42),
             " 2017-01-01 00:30:00+01:00 ": datetime(2016, 12, 31, 23, 30),
@@ -108,19 +108,19 @@ READ = [
     ),
     (
         "TIMESTAMP",
-        CSV(),
+        CSVFormat(),
         dict.fromkeys(
             ["2017-01-01Z", "2017-01-01+01:00", "2017-01-01T06:00+24:00", "2017-01-01T06:00+01:60", "2017-02-30T06:00Z"]
         ),
     ),
     (
         "TIMESTAMP",
-        CSV(),
+        CSVFormat(),
         dict.fromkeys(["2017-01-01T25:00Z", "2017-01-01T06:00 UTC", "2017-01-01T06:00+1", "20170101"]),
     ),
     (
         "DATE",
-        CSV(),
+        CSVFormat(),
         {
             "2017-01-01T00:30:00+01:00": date(2017, 1, 1),
             "2017-01-01 06:00": date(2017, 1, 1),
@@ -130,7 +130,7 @@ READ = [
         },
     ),
     ("TIMESTAMP", GERMAN, {"05.03.2020 10:30": datetime(2020, 3, 5, 10, 30), "2020-03-05": None}),
-    ("VARCHAR", CSV(), {" a ": " a ", "1.0": "1.0"}),
+    ("VARCHAR", CSVFormat(), {" a ": " a ", "1.0": "1.0"}),
 ]
 
 
@@ -158,7 +158,7 @@ def test_a_cell_is_the_time_that_a_literal_of_the_same_text_is(connection, momen
     texts = [moment.isoformat(sep, parts) + offset for moment, sep, parts, offset in moments]
     within = [each for each in texts if (found := read_timestamp(each)) is None or 1 < found.year < 9999]
     connection.register("cells", pa.table({"place": range(len(within)), "c": pa.array(within, pa.string())}))
-    sql = f"SELECT {parsed('c', 'TIMESTAMP', CSV())} FROM cells ORDER BY place"
+    sql = f"SELECT {parsed('c', 'TIMESTAMP', CSVFormat())} FROM cells ORDER BY place"
     assert [value for (value,) in connection.execute(sql).fetchall()] == [read_timestamp(each) for each in within]
 
 
@@ -168,8 +168,8 @@ def test_no_time_depends_on_the_zone_of_the_process(zone):
         connection.execute(f"SET TimeZone = '{zone}'")
         cells = ["2020-03-05T00:30:00+01:00", "2020-03-05T00:30:00Z", "2020-03-05T00:30:00"]
         expected = ["2020-03-04 23:30:00", "2020-03-05 00:30:00", "2020-03-05 00:30:00"]
-        assert values(connection, cells, "TIMESTAMP", CSV()) == expected
-        assert values(connection, cells, "DATE", CSV()) == ["2020-03-05"] * 3
+        assert values(connection, cells, "TIMESTAMP", CSVFormat()) == expected
+        assert values(connection, cells, "DATE", CSVFormat()) == ["2020-03-05"] * 3
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_no_time_depends_on_the_zone_of_the_process(zone):
 )
 def test_types_that_are_found_in_values(connection, cells, kind):
     connection.register("cells", pa.table({"c": pa.array(cells, pa.string())}))
-    assert inferred(connection, ["c"], "cells", None, CSV()) == ({} if kind is None else {"c": kind})
+    assert inferred(connection, ["c"], "cells", None, CSVFormat()) == ({} if kind is None else {"c": kind})
     unit = {"c": kind} if kind == "BIGINT" else {}
-    assert inferred(connection, ["c"], "cells", "c", CSV()) == unit
+    assert inferred(connection, ["c"], "cells", "c", CSVFormat()) == unit
 
 
 def test_a_type_has_one_name(connection):

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chary.data import CSV, Neighbouring, RowTable
+from chary.data import CSVFormat, Neighbouring, RowTable
 from chary.data.csv_reader import _well_formed, read_texts, record
 from chary.errors import InvalidParameter, SchemaMismatch
 
 DIALECTS = [
-    CSV(),
-    CSV(delimiter=";", decimal=",", null="NA"),
-    CSV(delimiter="\t", quote=None),
-    CSV(quote="'", escape="\\"),
-    CSV(encoding="latin-1"),
-    CSV(encoding="cp1252", escape="\\"),
+    CSVFormat(),
+    CSVFormat(delimiter=";", decimal=",", null="NA"),
+    CSVFormat(delimiter="\t", quote=None),
+    CSVFormat(quote="'", escape="\\"),
+    CSVFormat(encoding="latin-1"),
+    CSVFormat(encoding="cp1252", escape="\\"),
 ]
 # What parts records, cells and characters, and what a reader might guess from: hostile to each dialect above.
 SPLINTERS = [
@@ -87,24 +87,24 @@ def test_each_line_is_read_by_itself(tmp_path, dialect, lines, ends, last):
 @QUIET
 @given(lines=st.lists(LINES, max_size=6))
 def test_where_blocks_end_changes_nothing(tmp_path, monkeypatch, block, lines):
-    path = [str(written(tmp_path, lines, CSV()))]
-    whole = read_texts(path, CSV(), [])
+    path = [str(written(tmp_path, lines, CSVFormat()))]
+    whole = read_texts(path, CSVFormat(), [])
     with monkeypatch.context() as patched:
         patched.setattr("chary.data.csv_reader._BLOCK", block)
-        assert read_texts(path, CSV(), []).equals(whole)
+        assert read_texts(path, CSVFormat(), []).equals(whole)
 
 
 @QUIET
 @given(lines=st.lists(LINES.map(lambda line: line.decode("latin-1")).filter(bool), min_size=1, max_size=4))
 def test_the_quick_reader_of_quotes_reads_as_the_careful_one(lines):
-    quick = _well_formed(lines, CSV())
-    assert quick is None or quick == [record(line, CSV()) for line in lines]
+    quick = _well_formed(lines, CSVFormat())
+    assert quick is None or quick == [record(line, CSVFormat()) for line in lines]
 
 
 def test_the_quick_reader_is_used():
-    assert _well_formed(['1,"a, b"', '"",x'], CSV()) == [["1", "a, b"], ["", "x"]]
+    assert _well_formed(['1,"a, b"', '"",x'], CSVFormat()) == [["1", "a, b"], ["", "x"]]
     for unsure in (['1,"a', 'b"'], ['"a"\r'], ['"a"b'], ['"a\udcff"']):
-        assert _well_formed(unsure, CSV()) is None
+        assert _well_formed(unsure, CSVFormat()) is None
 
 
 @settings(QUIET, max_examples=20)
@@ -161,7 +161,7 @@ def read(table):
     ],
 )
 def test_records(line, cells):
-    assert record(line, CSV()) == cells
+    assert record(line, CSVFormat()) == cells
 
 
 def test_headers(tmp_path):
@@ -170,13 +170,13 @@ def test_headers(tmp_path):
         first.write(b"id,x\n1,2\n")
         second.write(b"id,y\n1,2\n")
     names = ["id", "column1", "a", "A_1", "a_2", "column5"]
-    assert read_texts([str(tmp_path / "a.csv")], CSV(), []).to_pydict() == dict(
+    assert read_texts([str(tmp_path / "a.csv")], CSVFormat(), []).to_pydict() == dict(
         zip(names, map(list, "123456"), strict=True)
     )
-    assert read_texts([str(tmp_path / "a.csv.gz")], CSV(), []).to_pydict() == {"id": ["1"], "x": ["2"]}
+    assert read_texts([str(tmp_path / "a.csv.gz")], CSVFormat(), []).to_pydict() == {"id": ["1"], "x": ["2"]}
     with pytest.raises(SchemaMismatch, match="same columns"):
-        read_texts([str(tmp_path / "a.csv.gz"), str(tmp_path / "b.csv.gz")], CSV(), [])
-    bare = read_texts([str(tmp_path / "a.csv")], CSV(header=False), ["p", "q"])
+        read_texts([str(tmp_path / "a.csv.gz"), str(tmp_path / "b.csv.gz")], CSVFormat(), [])
+    bare = read_texts([str(tmp_path / "a.csv")], CSVFormat(header=False), ["p", "q"])
     assert (bare.column_names, bare.num_rows) == (["p", "q"], 2)
 
 
@@ -199,4 +199,4 @@ def test_headers(tmp_path):
 )
 def test_dialects_that_could_be_taken_in_two_ways(wrong):
     with pytest.raises(InvalidParameter):
-        CSV(**wrong)
+        CSVFormat(**wrong)

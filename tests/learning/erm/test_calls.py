@@ -124,7 +124,7 @@ def test_with_a_declared_size_every_relation_will_do(opened, relation, unit, siz
 
 
 def test_a_series_is_refused():
-    with chary.open_series(
+    with chary.open_counts(
         pa.table({"n": [1, 2]}), column="n", sensitivity=1, budget=USUAL, ledger=":memory:"
     ) as session:
         with pytest.raises(InvalidParameter, match="series"):

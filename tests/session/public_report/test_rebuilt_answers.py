@@ -5,11 +5,11 @@ import pytest
 from chary import Budget
 from chary.calls import QuantileAnswer, QuantileAnswers, Run
 from chary.calls.schedules import ScheduledRun
-from chary.data import Ballots
+from chary.data import Votes
 from chary.ledger import MemoryLedger
 from chary.report.content import Rebuilder
 from chary.report.public_report import report
-from chary.session import open_rows
+from chary.session import open_votes
 from tests.session.registry import EVERY, OF_REPLACED, OF_ROWS, OF_VOTES
 
 ROOM = {"grain": "0.02", "budget": Budget(epsilon=2, delta=1e-6)}
@@ -25,7 +25,7 @@ def session_for(kind, opened):
     """One that can answer this kind."""
     options = {"ledger": MemoryLedger(), **ROOM}
     if kind in OF_VOTES:
-        return open_rows(Ballots(lambda question: [90, 10], ["yes", "no"], voter="teacher"), dataset="data", **options)
+        return open_votes(Votes(lambda question: [90, 10], ["yes", "no"], voter="teacher"), dataset="data", **options)
     if kind in OF_ROWS:
         return opened(relation="replace", privacy_unit=None, **options)
     return opened(**options, **({"relation": "replace"} if kind in OF_REPLACED else {}))

@@ -31,7 +31,7 @@ from chary.data import Neighbouring, RowTable
 from chary.ledger import Ledger
 from chary.mechanisms import Laplace
 from chary.noise import Source
-from chary.session import open_rows
+from chary.session.opening import BudgetChoice, Place, session_of
 
 NEAR = Neighbouring("add/remove", "unit")
 SCHEMA = pa.schema({"unit": pa.string(), "age": pa.int64(), "clinic": pa.string()})
@@ -96,9 +96,8 @@ class Promise:
 
     def open(self, table: RowTable, ledger: Ledger, source: Source | None) -> Session:
         """A session on this ledger; the same ledger again is a restart."""
-        options = {} if self.grain is None else {"grain": self.grain}
-        options |= {"budget": self.budget, "filter": self.filter, "unsafe_noise": source}
-        return open_rows(table, dataset="d", ledger=ledger, **options)
+        choice = BudgetChoice(self.budget, self.filter, self.grain)
+        return session_of(table, choice, Place(ledger), ("d", "d"), unsafe_noise=source)
 
 
 @dataclass

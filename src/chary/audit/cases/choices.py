@@ -28,7 +28,7 @@ from chary.calls import (
     SmallDatabase,
     TopK,
 )
-from chary.data import Ballots, Rows, count
+from chary.data import Rows, Votes, count
 from chary.filters import Budget
 from chary.session import Session
 
@@ -57,8 +57,8 @@ KEYED = count().by("place", PLACES, keep_per_unit=1)
 def votes(here: list[int], there: list[int]) -> Callable[[], tuple[Rows, Rows]]:
     """Two polls that differ in one voter."""
 
-    def ballots(counts: list[int]) -> Ballots:
-        return Ballots(lambda question: np.array(counts), ["yes", "no"], voter="teacher")
+    def ballots(counts: list[int]) -> Votes:
+        return Votes(lambda question: np.array(counts), ["yes", "no"], voter="teacher")
 
     return lambda: (ballots(here), ballots(there))
 

@@ -21,7 +21,7 @@ from chary.calls.call import Call
 from chary.client.wire import Refusal, in_typed, of_typed
 from chary.core.plan import Interaction
 from chary.core.transaction import Spine, numbered
-from chary.data import CSV
+from chary.data import CSVFormat
 from chary.errors import InvalidParameter, NotWithheld, RequestConflict
 from chary.filters import Budget
 from chary.ledger import CallRecord, Ledger, State
@@ -32,7 +32,7 @@ from chary.service.config import DatasetOptions, ServiceConfig
 from chary.service.core.audit_trail import asked_through
 from chary.service.store.store import ServiceStore
 from chary.service.store.tables import REQUESTS
-from chary.session import Session, open, open_series
+from chary.session import Session, open, open_counts
 
 # What the calls of a dataset took so far, kept between looks at its ledger.
 
@@ -216,7 +216,7 @@ def _opened(config: ServiceConfig, name: str, said: DatasetOptions) -> Session:
     common: dict[str, Any] = {"ledger": config.place(config.ledger(name)), "budget": budget, "dataset": name}
     common |= {"filter": said.filter, "grain": said.grain, "approximate_delta": said.approximate_delta}
     common |= {"witness": None if said.witness is None else config.place(said.witness)}
-    common |= {"csv": None if said.csv is None else CSV(**said.csv)}
+    common |= {"csv": None if said.csv is None else CSVFormat(**said.csv)}
     file = config.place(said.file)
     if said.series is not None:
         return _series(file, said, common)
@@ -231,7 +231,7 @@ def _series(file: str, said: DatasetOptions, common: dict[str, Any]) -> Session:
     if said.sensitivity is None or said.series is None:
         raise InvalidParameter("a series needs the most that one unit changes a count, such as sensitivity = 1")
     ordered = common | {"order_by": said.order_by, "labels": said.labels}
-    return open_series(file, column=said.series, sensitivity=said.sensitivity, **ordered)
+    return open_counts(file, column=said.series, sensitivity=said.sensitivity, **ordered)
 
 
 # Answers that analysts share: a question that somebody asked about the rows of now is told again, for free.

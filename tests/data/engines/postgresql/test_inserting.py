@@ -52,7 +52,7 @@ def test_what_is_added_is_read_again_to_the_last_bit(growing):
 
 
 def test_files_and_frames_are_read_as_for_every_engine(growing, tmp_path):
-    table = growing(csv=chary.CSV(delimiter=";"))
+    table = growing(csv=chary.CSVFormat(delimiter=";"))
     assert table.reading["delimiter"] == ";"
     (tmp_path / "more.csv").write_text("patient;n;x;s;b;d;t\n7;oops;1e400;x;yes;2020-02-30;2020-01-01\n")
     table.append(tmp_path / "more.csv")

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 
 from chary.data.columns import DAY, OFFSET, SQL_TYPES, TIME, TypeClass, Unparsed, listed, quote
-from chary.data.csv_reader import CSV, read_texts
+from chary.data.csv_reader import CSVFormat, read_texts
 from chary.data.engines.duckdb.connection import ATTACHED, ROWS, Access, as_pattern, literals, text
 from chary.data.rows import Batch, EntryLimit, StepColumns, Steps, check_steps
 from chary.data.source import RowSource
@@ -99,7 +99,7 @@ class Casting:
     `types`, by the engine's own names, are by column; `others` is the type of all columns but `unit`, if there is one.
     """
 
-    dialect: CSV
+    dialect: CSVFormat
     types: Mapping[str, str] = field(default_factory=dict)
     others: str | None = None
     unit: str | None = None
@@ -137,7 +137,7 @@ def canonical(connection: duckdb.DuckDBPyConnection, declared: str) -> str:
     raise SchemaMismatch(f"{declared!r} is no type of a column; types are BIGINT, DOUBLE, DATE and others")
 
 
-def parsed(cell: str, kind: str, dialect: CSV) -> str:
+def parsed(cell: str, kind: str, dialect: CSVFormat) -> str:
     """SQL that reads a text as a value, and never fails."""
     trimmed, point = f"trim({cell}, ' ')", "\\" + dialect.decimal
     if kind in _WHOLE:
@@ -155,7 +155,7 @@ def parsed(cell: str, kind: str, dialect: CSV) -> str:
 
 
 def inferred(
-    connection: duckdb.DuckDBPyConnection, names: list[str], relation: str, unit: str | None, dialect: CSV
+    connection: duckdb.DuckDBPyConnection, names: list[str], relation: str, unit: str | None, dialect: CSVFormat
 ) -> dict[str, str]:
     """The first type that all cells of a column are of, for each column that has one; it depends on values.
 
@@ -170,7 +170,7 @@ def inferred(
     return {name: kind for name, kind in zip(names, first, strict=True) if kind is not None}
 
 
-def _tests(cell: str, is_unit: bool, dialect: CSV) -> list[str]:
+def _tests(cell: str, is_unit: bool, dialect: CSVFormat) -> list[str]:
     """For each type to try whether all cells are of it, and any is there."""
     trimmed = f"trim({cell}, ' ')"
     own: dict[str, Callable[[str], str]] = {
