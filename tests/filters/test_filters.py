@@ -237,7 +237,7 @@ def test_a_menu_is_priced_for_the_least_q_that_its_float_stands_for(monkeypatch)
         seen.extend(menu)
         return lattice_curves(grain, menu, top)
 
-    monkeypatch.setattr("chary.filters.exact.lattice_curves", curves)
+    monkeypatch.setattr("chary.accounting.menu_curve.lattice_curves", curves)
     filter_ = ExactFilter(BUDGET, GRAIN, (MenuCall(1, 1, 0.28), MenuCall(2, 3), MenuCall(1, 1, 1.0)))
     assert Fraction("0.28") < Fraction(0.28)
     assert costs(filter_.price(Targeted(GRAIN, "0.28"))) == (Amount(1), Amount(0))

@@ -179,7 +179,7 @@ def test_all_of_delta_cannot_be_set_aside(apart):
 
 
 def test_it_comes_back_from_a_ledger_as_it_was(menu, monkeypatch):
-    monkeypatch.setattr("chary.filters.exact.lattice_curves", None)
+    monkeypatch.setattr("chary.accounting.menu_curve.lattice_curves", None)
     again = restore(BUDGET, json.loads(json.dumps(menu.body())))
     assert again == menu
     assert [again.price(event) for event in MENU] == [menu.price(event) for event in MENU]

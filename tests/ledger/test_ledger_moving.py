@@ -6,6 +6,7 @@ from chary.errors import InvalidParameter, LedgerCorrupted, LedgerError
 from chary.ledger import Amount, SqlLedger
 from chary.ledger import locations as module
 from chary.ledger.locations import bare, move
+from chary.ledger.sql import schema
 from chary.ledger.sql.schema import ARRIVING
 
 from .damage_kit import told
@@ -76,15 +77,17 @@ def test_a_place_that_is_taken_and_a_source_that_is_not_there_are_refused(ways):
         move(source + "x", target)
 
 
-@pytest.mark.parametrize("step", ["depart", "_activate"])
-def test_a_move_that_was_cut_off_leaves_one_place_to_charge_and_is_finished_by_the_same_call(ways, monkeypatch, step):
+@pytest.mark.parametrize(("place", "step"), [(schema, "depart"), (module, "_activate")])
+def test_a_move_that_was_cut_off_leaves_one_place_to_charge_and_is_finished_by_the_same_call(
+    ways, monkeypatch, place, step
+):
     source, target = ways
 
     def cut(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, step, cut)
+        patch.setattr(place, step, cut)
         with pytest.raises(KeyboardInterrupt):
             move(source, target, with_open_calls=True)
     with pytest.raises(LedgerError, match="still arriving"):
@@ -104,7 +107,7 @@ def test_whoever_had_the_empty_target_open_charges_nothing_before_the_source_has
     source, target = ways
     early = opened(target)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "depart", lambda *_: 1 / 0)
+        patch.setattr(schema, "depart", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             move(source, target, with_open_calls=True)
     with pytest.raises(LedgerError, match="moved"):
@@ -131,7 +134,7 @@ def test_a_target_that_is_gone_or_another_is_not_taken_for_the_ledger(tmp_path):
 
 def test_what_arrived_before_the_source_went_on_is_not_taken(ways, monkeypatch):
     source, target = ways
-    monkeypatch.setattr(module, "depart", lambda *_: 1 / 0)
+    monkeypatch.setattr(schema, "depart", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         move(source, target, with_open_calls=True)
     monkeypatch.undo()

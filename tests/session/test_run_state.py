@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from chary.accounting import gaussian_selection
 from chary.calls import GaussianAboveThreshold
-from chary.calls import gaussian_runs as run_state
 from chary.calls.gaussian_runs import OpenThreshold, RunState
 from chary.data import Neighbouring
 from chary.noise import Deviate, Seeded, deviate
@@ -43,10 +43,13 @@ def test_the_worst_of_some_steps_is_that_of_any_outcome_in_them():
 
 def test_losses_of_a_growing_run_are_computed_seldom_and_agree(monkeypatch):
     asked = []
-    computed = run_state.above_threshold_epsilons_up
-    monkeypatch.setattr(
-        run_state, "above_threshold_epsilons_up", lambda most, **terms: asked.append(most) or computed(most, **terms)
-    )
+    computed = gaussian_selection.above_threshold_epsilons_up
+
+    def counted(most, **terms):
+        asked.append(most)
+        return computed(most, **terms)
+
+    monkeypatch.setattr(gaussian_selection, "above_threshold_epsilons_up", counted)
     wide = terms("0.5", "0.2", None, 0, "1.001")
     found = [wide.losses(Fraction(1, 10), step).of(step, halted=False) for step in range(1, 301)]
     assert asked == [64, 128, 256, 512]

@@ -11,25 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import scipy
 
-from chary.accounting.composition import (
-    LARGEST_EPSILON,
-    between,
-    failing_down,
-    moderate_up,
-    optimal_total,
-    renyi_total,
-    spread,
-)
-from chary.accounting.numerics import (
-    SMALLEST,
-    Floats,
-    binomial_weight,
-    falling,
-    first_within,
-    float_down,
-    floored,
-    surplus,
-)
+from chary.accounting import composition, numerics
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
 
@@ -74,18 +56,18 @@ def delta_up(epsilon: float, hits: int, calls: int) -> float:
     """
     start = _likeliest(epsilon, hits, calls)
     ratio = _ratio(epsilon, hits, calls)
-    later = falling(lambda place: ratio(start + place), 8 * (hits + _FEW))
-    earlier = falling(lambda place: 1 / ratio(start - 1 - place), start)
-    total = (float(later.sum()) + float(earlier.sum()) - 1) * surplus(len(later) + len(earlier))
-    found = binomial_weight(2 * start + calls, start, epsilon) * Decimal(total * math.tanh(epsilon / 2))
-    return min(1.0, floored(found))
+    later = numerics.falling(lambda place: ratio(start + place), 8 * (hits + _FEW))
+    earlier = numerics.falling(lambda place: 1 / ratio(start - 1 - place), start)
+    total = (float(later.sum()) + float(earlier.sum()) - 1) * numerics.surplus(len(later) + len(earlier))
+    found = numerics.binomial_weight(2 * start + calls, start, epsilon) * Decimal(total * math.tanh(epsilon / 2))
+    return min(1.0, numerics.floored(found))
 
 
-def _ratio(epsilon: float, hits: int, calls: int) -> Callable[[Floats], Floats]:
+def _ratio(epsilon: float, hits: int, calls: int) -> Callable[[numerics.Floats], numerics.Floats]:
     """The quotient of the terms N + 1 and N."""
-    both, last = spread(epsilon), hits - 1
+    both, last = composition.spread(epsilon), hits - 1
 
-    def ratio(place: Floats) -> Floats:
+    def ratio(place: numerics.Floats) -> numerics.Floats:
         drawn, early = 2 * place + calls, place < last
         first = np.where(early, place + 1, drawn + 2 - last)
         second = np.where(early, drawn + 1 - place, drawn + 1 - last)
@@ -125,10 +107,10 @@ def exact_total(*, epsilon_per_call: Number, hits: int, delta: Number) -> float:
     high = math.ceil(published_total(epsilon_per_call=eps, hits=hits, delta=delta) / eps)
     while bound(high) > target:
         high *= 2
-    low, high = first_within(bound, target, 0, high)
+    low, high = numerics.first_within(bound, target, 0, high)
     if high - low > 1:
-        return high * eps * surplus(1)
-    return between(bound(low), bound(high), high, eps, target)
+        return high * eps * numerics.surplus(1)
+    return composition.between(bound(low), bound(high), high, eps, target)
 
 
 def exact_delta(*, epsilon_per_call: Number, hits: int, epsilon: Number) -> float:
@@ -145,7 +127,7 @@ def exact_delta(*, epsilon_per_call: Number, hits: int, epsilon: Number) -> floa
         raise InvalidParameter("epsilon is worth more than 1e300 calls: take a larger epsilon_per_call")
     share = min(1.0, math.expm1(float(rest)) / math.expm1(eps))
     above, below = delta_up(eps, count, int(index)), delta_up(eps, count, int(index) + 1)
-    return min(1.0, (above - share * (above - below)) * surplus(1))
+    return min(1.0, (above - share * (above - below)) * numerics.surplus(1))
 
 
 def _few(hits: int) -> int:
@@ -365,7 +347,7 @@ def _hits(*, epsilon: Fraction, delta: Fraction, epsilon_per_call: Fraction) -> 
 
 def _fits(epsilon: Fraction, delta: Fraction, hits: int, epsilon_per_call: Fraction) -> bool:
     """Whether `exact_total` is at most epsilon; two values of the curve tell, instead of a search along it."""
-    return exact_delta(epsilon_per_call=epsilon_per_call, hits=hits, epsilon=epsilon) <= failing_down(delta)
+    return exact_delta(epsilon_per_call=epsilon_per_call, hits=hits, epsilon=epsilon) <= composition.failing_down(delta)
 
 
 def _last(fits: Callable[[int], bool]) -> int:
@@ -390,7 +372,7 @@ def _largest_call(*, epsilon: Fraction, delta: Fraction, hits: Fraction) -> Frac
     def fits(size: Fraction) -> bool:
         return _fits(epsilon, delta, int(hits), size)
 
-    high = min(epsilon, Fraction(LARGEST_EPSILON))
+    high = min(epsilon, Fraction(composition.LARGEST_EPSILON))
     low = high / 2
     while not fits(low):
         low, high = low / 2, low
@@ -429,13 +411,13 @@ class WantedTotal:
     @classmethod
     def of(cls, epsilon: Number, hits: int, delta: Number, q: Number | None = None) -> "WantedTotal":
         """Checked: an epsilon up to 700, a delta from 1e-300 on, a q up to 1 (None is NotPrior)."""
-        size, count, chance = moderate_up(epsilon), whole(hits, "hits"), failing_down(delta)
+        size, count, chance = composition.moderate_up(epsilon), whole(hits, "hits"), composition.failing_down(delta)
         if q is None:
             return cls(size, count, chance, not_prior_q(size))
         rate = positive(q, "q")
         if rate > 1:
             raise InvalidParameter("q must be at most 1")
-        return cls(size, count, chance, float_down(rate))
+        return cls(size, count, chance, numerics.float_down(rate))
 
 
 def not_prior_q(epsilon: float) -> float:
@@ -486,10 +468,14 @@ def exact_tail_total(*, epsilon_per_call: Number, hits: int, delta: Number, q: N
     """
     asked = WantedTotal.of(epsilon_per_call, hits, delta, q)
     low = _first_below(asked)
-    composed = optimal_total if low * spread(asked.epsilon) <= LARGEST_VARIANCE else renyi_total
+    composed = (
+        composition.optimal_total
+        if low * composition.spread(asked.epsilon) <= LARGEST_VARIANCE
+        else composition.renyi_total
+    )
 
     def total(n: int) -> float:
-        left = asked.delta - max(_missing(asked, n) * (1 + TAIL), SMALLEST)
+        left = asked.delta - max(_missing(asked, n) * (1 + TAIL), numerics.SMALLEST)
         return composed(asked.epsilon, n, left) if left > 0 else math.inf
 
     return _least(total, low, low + max(8, (low - asked.hits) // 2))

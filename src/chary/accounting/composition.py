@@ -12,21 +12,7 @@ from typing import Final
 import numpy as np
 import scipy
 
-from chary.accounting.numerics import (
-    GUARD,
-    LARGEST_EXPONENT,
-    Floats,
-    binomial_weight,
-    decimal,
-    falling,
-    first_within,
-    float_down,
-    float_up,
-    floored,
-    precise,
-    rounded_up,
-    surplus,
-)
+from chary.accounting import numerics
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, plain, positive, probability, whole
 
@@ -76,7 +62,7 @@ def compose(*, epsilon: Number, times: int, delta: Number) -> Composition:
         raise InvalidParameter(f"times must be at most {LARGEST_TIMES}")
     zcdp = concentrated_total(eps, k, d)
     advanced = zcdp + k * eps * (math.expm1(eps) - eps / 2) * (1 + MARGIN)
-    basic = float_up(k * positive(epsilon, "epsilon"))
+    basic = numerics.float_up(k * positive(epsilon, "epsilon"))
     return Composition(basic, advanced, zcdp, renyi_total(eps, k, d), optimal_total(eps, k, d))
 
 
@@ -85,7 +71,7 @@ def moderate_up(epsilon: Number) -> float:
     size = positive(epsilon, "epsilon")
     if not SMALLEST <= size <= LARGEST_EPSILON:
         raise InvalidParameter(f"the epsilon of a call must be from 1e-300 to {LARGEST_EPSILON}, got {plain(size)}")
-    return float_up(size)
+    return numerics.float_up(size)
 
 
 def failing_down(delta: Number) -> float:
@@ -93,7 +79,7 @@ def failing_down(delta: Number) -> float:
     chance = probability(delta, "delta")
     if chance < SMALLEST:
         raise InvalidParameter("delta must be at least 1e-300")
-    return float_down(chance)
+    return numerics.float_down(chance)
 
 
 def log_moment(less: float, epsilon: float) -> float:
@@ -146,7 +132,7 @@ def least_renyi(calls: Sequence[tuple[float, int]], delta: float) -> float:
     return max(0.0, sum(at) + MARGIN * sum(map(abs, at)))
 
 
-def convex_upper(deltas: Floats, step: float, delta: float) -> float:
+def convex_upper(deltas: numerics.Floats, step: float, delta: float) -> float:
     """The epsilon at which a decreasing curve sampled at 0, step, 2*step, ... passes `delta`; infinite if it does not.
 
     A privacy curve is convex in e^epsilon, so interpolating linearly in e^epsilon between samples rounds up.
@@ -163,7 +149,7 @@ def convex_upper(deltas: Floats, step: float, delta: float) -> float:
 def between(above: float, below: float, index: int, step: float, delta: float) -> float:
     """The same for two samples, the second of which is the first that is not above delta."""
     share = (above - delta) / (above - below)
-    return ((index - 1) * step + math.log1p(share * math.expm1(step))) * surplus(1)
+    return ((index - 1) * step + math.log1p(share * math.expm1(step))) * numerics.surplus(1)
 
 
 # What a guarantee for one unit says of several, and of a mechanism that is not drawn quite by its law.
@@ -184,12 +170,12 @@ def group_privacy_up(*, epsilon: Number, delta: Number = 0, units: int) -> tuple
     each, failure, count = positive(epsilon, "epsilon"), _chance(delta, "delta"), whole(units, "units")
     if not failure or count == 1:
         return count * each, failure
-    if count * each > LARGEST_EXPONENT:
+    if count * each > numerics.LARGEST_EXPONENT:
         return count * each, _ONE
     # Differences of numbers near 1 lose as many digits as epsilon has zeros.
-    with precise(len(str(each.denominator))):
-        grown = (decimal(count * each).exp() - 1) / (decimal(each).exp() - 1)
-        return count * each, min(_ONE, rounded_up(decimal(failure) * grown))
+    with numerics.precise(len(str(each.denominator))):
+        grown = (numerics.decimal(count * each).exp() - 1) / (numerics.decimal(each).exp() - 1)
+        return count * each, min(_ONE, numerics.rounded_up(numerics.decimal(failure) * grown))
 
 
 def sampler_delta_up(*, epsilon: Number, delta: Number = 0, distance: Number) -> Fraction:
@@ -204,10 +190,10 @@ def sampler_delta_up(*, epsilon: Number, delta: Number = 0, distance: Number) ->
     away = _chance(distance, "distance")
     if not away:
         return failure
-    if each > LARGEST_EXPONENT:
+    if each > numerics.LARGEST_EXPONENT:
         return _ONE
-    with precise():
-        return min(_ONE, failure + rounded_up((1 + decimal(each).exp()) * decimal(away)))
+    with numerics.precise():
+        return min(_ONE, failure + numerics.rounded_up((1 + numerics.decimal(each).exp()) * numerics.decimal(away)))
 
 
 def _chance(value: Number, name: str) -> Fraction:
@@ -231,10 +217,10 @@ def epsilon_up(log_moment: Fraction, order: Fraction, delta: Fraction) -> Fracti
     >>> float(epsilon_up(Fraction(1, 10), Fraction(20), Fraction(1, 10**6)))
     0.5234...
     """
-    with precise():
-        a, moment = decimal(order), decimal(log_moment)
-        value = moment / (a - 1) + (1 - 1 / a).ln() - (decimal(delta) * a).ln() / (a - 1)
-    return max(Fraction(0), Fraction(value) + GUARD)
+    with numerics.precise():
+        a, moment = numerics.decimal(order), numerics.decimal(log_moment)
+        value = moment / (a - 1) + (1 - 1 / a).ln() - (numerics.decimal(delta) * a).ln() / (a - 1)
+    return max(Fraction(0), Fraction(value) + numerics.GUARD)
 
 
 def capacity_down(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fraction:
@@ -244,10 +230,10 @@ def capacity_down(epsilon: Fraction, delta: Fraction, order: Fraction) -> Fracti
     >>> epsilon_up(capacity_down(Fraction(1), delta, order), order, delta) <= 1
     True
     """
-    with precise():
-        a = decimal(order)
-        value = (a - 1) * (decimal(epsilon) - (1 - 1 / a).ln()) + (decimal(delta) * a).ln()
-    return Fraction(value) - order * GUARD * 2
+    with numerics.precise():
+        a = numerics.decimal(order)
+        value = (a - 1) * (numerics.decimal(epsilon) - (1 - 1 / a).ln()) + (numerics.decimal(delta) * a).ln()
+    return Fraction(value) - order * numerics.GUARD * 2
 
 
 def choose_order(epsilon: Fraction, delta: Fraction, grain: Fraction | None = None) -> Fraction:
@@ -270,7 +256,7 @@ def choose_order(epsilon: Fraction, delta: Fraction, grain: Fraction | None = No
     return 1 + Fraction(f"{math.exp(logs[GRID // 2]):.3g}")
 
 
-def _affordable(orders: Floats, epsilon: float, delta: float, grain: float | None) -> Floats:
+def _affordable(orders: numerics.Floats, epsilon: float, delta: float, grain: float | None) -> numerics.Floats:
     """How many hits of `grain`-DP calls (or how much rho) each order affords; floats do, for this only picks one."""
     capacity = (orders - 1) * (epsilon - np.log1p(-1 / orders)) + np.log(delta * orders)
     if grain is None:
@@ -339,7 +325,7 @@ def _around(bound: Callable[[int], float], epsilon: float, times: int, delta: fl
         if not low:
             return -1, 0
         high, step = low, 2 * step
-    return first_within(bound, delta, low, high)
+    return numerics.first_within(bound, delta, low, high)
 
 
 @dataclass(frozen=True)
@@ -366,7 +352,11 @@ class _Kink:
         fewer, more = ahead + np.arange(len(earlier)), ahead - np.arange(1, len(later))
         gains = [-np.expm1(-(rest + 2 * self.epsilon * steps)) for steps in (fewer, more)]
         total = (float((earlier * gains[0]).sum()) + float((later[1:] * gains[1]).sum())) * self._surplus
-        return min(1.0, floored(binomial_weight(self.times, start, self.epsilon) * Decimal(total))) if total else 0.0
+        return (
+            min(1.0, numerics.floored(numerics.binomial_weight(self.times, start, self.epsilon) * Decimal(total)))
+            if total
+            else 0.0
+        )
 
     def total_up(self, delta: float) -> float:
         """The total epsilon between this kink and the next below, where delta is `P - e^total Q`.
@@ -379,7 +369,7 @@ class _Kink:
             down = math.log1p(-missing / (shifted * self._surplus))
         else:
             earlier, later = self._weights
-            weight = binomial_weight(self.times, self._start, self.epsilon)
+            weight = numerics.binomial_weight(self.times, self._start, self.epsilon)
             least = float(weight * Decimal((float(earlier.sum()) + float(later[1:].sum())) * self._surplus))
             down = min(0.0, math.log((least - delta) / shifted * self._surplus))
         return max(0.0, self.place + down + MARGIN * abs(down)) + MARGIN * self.place
@@ -390,25 +380,29 @@ class _Kink:
         return min(self.last, int(self.times / (1 + math.exp(self.epsilon))))
 
     @cached_property
-    def _weights(self) -> tuple[Floats, Floats]:
+    def _weights(self) -> tuple[numerics.Floats, numerics.Floats]:
         """The weights of `_start`, `_start - 1`, ... and of `_start`, `_start + 1`, ..., `last`, relative to it."""
         start, odds = self._start, math.exp(self.epsilon)
-        earlier = falling(lambda place: (start - place) / (self.times - start + place + 1) * odds, start)
-        later = falling(lambda place: (self.times - start - place) / (start + place + 1) / odds, self.last - start)
+        earlier = numerics.falling(lambda place: (start - place) / (self.times - start + place + 1) * odds, start)
+        later = numerics.falling(
+            lambda place: (self.times - start - place) / (start + place + 1) / odds, self.last - start
+        )
         return earlier, later
 
     @cached_property
     def _shifted(self) -> float:
         """S, the weights times `e^(-2 eps)` for each step below `last`, rounded down."""
         fall = math.exp(-self.epsilon)
-        weights = falling(lambda place: (self.last - place) / (self.times - self.last + place + 1) * fall, self.last)
-        total = float(weights.sum()) / surplus(len(weights))
-        return float(binomial_weight(self.times, self.last, self.epsilon) * Decimal(total))
+        weights = numerics.falling(
+            lambda place: (self.last - place) / (self.times - self.last + place + 1) * fall, self.last
+        )
+        total = float(weights.sum()) / numerics.surplus(len(weights))
+        return float(numerics.binomial_weight(self.times, self.last, self.epsilon) * Decimal(total))
 
     @property
     def _surplus(self) -> float:
         earlier, later = self._weights
-        return surplus(len(earlier) + len(later))
+        return numerics.surplus(len(earlier) + len(later))
 
 
 def spread(epsilon: float) -> float:
@@ -453,9 +447,9 @@ def compose_unequal(*, epsilons: Sequence[Number], delta: Number) -> Composition
     squares = math.fsum(size * size for size in sizes)
     spread = math.sqrt(2 * squares * -math.log(chance))
     advanced = spread + math.fsum(size * math.expm1(size) for size in sizes)
-    many = surplus(len(sizes))
+    many = numerics.surplus(len(sizes))
     return Composition(
-        basic=float_up(sum(asked, Fraction(0))),
+        basic=numerics.float_up(sum(asked, Fraction(0))),
         advanced=advanced * many,
         zcdp=(spread + squares / 2) * many,
         renyi=least_renyi(sorted(Counter(sizes).items()), chance),
@@ -470,12 +464,12 @@ def unequal_total(epsilons: Sequence[Fraction], delta: float) -> float:
     0.3
     """
     unit, steps = _lattice(epsilons)
-    step, masses = float_up(unit), np.ones(1)
+    step, masses = numerics.float_up(unit), np.ones(1)
     for size in steps:
         up = 1 / (1 + math.exp(-size * step))
         masses = np.pad(masses * (1 - up), (0, size)) + np.pad(masses * up, (size, 0))
-    deltas = _deltas(masses[sum(steps) // 2 :], 2 * step) * surplus(4 * len(steps) + len(masses))
-    return min(convex_upper(deltas, 2 * step, delta), float_up(sum(epsilons, Fraction(0))))
+    deltas = _deltas(masses[sum(steps) // 2 :], 2 * step) * numerics.surplus(4 * len(steps) + len(masses))
+    return min(convex_upper(deltas, 2 * step, delta), numerics.float_up(sum(epsilons, Fraction(0))))
 
 
 def _lattice(epsilons: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
@@ -486,7 +480,7 @@ def _lattice(epsilons: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
     return measure / 2, [2 * math.ceil(epsilon / measure) for epsilon in epsilons]
 
 
-def _deltas(masses: Floats, step: float) -> Floats:
+def _deltas(masses: numerics.Floats, step: float) -> numerics.Floats:
     """The delta at the totals 0, step, 2 step, ..., from the chances of these losses.
 
     With W the sum of the masses of losses l above, each times `exp(total - l)`, delta falls from a total to the next by

@@ -8,26 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from chary.accounting.hit_prices import (
-    Chances,
-    MenuLaw,
-    boundary_epsilon_up,
-    boundary_laws,
-    boundary_price_up,
-    boundary_q_down,
-    hit_price_up,
-    narrow_laws,
-    narrow_price_up,
-    response_laws,
-    target_laws,
-    twice_laws,
-    twice_price_up,
-    twice_q_down,
-    unanimous_laws,
-    unanimous_price_up,
-    unanimous_q_down,
-    uneven_laws,
-)
+from chary.accounting import hit_prices
 from chary.accounting.numerics import LARGEST_EXPONENT, decimal, precise, rounded_up, upper
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, failing, per_call, positive, probability, whole
@@ -82,9 +63,9 @@ class Event(ABC):
         """The size and the q under which a menu lists this event: None is NotPrior, 1 an ordinary release."""
         return self.epsilon, Fraction(1)
 
-    def menu_laws(self) -> list[MenuLaw]:
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
         """Finitely many laws that stand for all pairs of neighbours on a menu; none where there is no pure bound."""
-        return [] if self.epsilon is None else response_laws(self.epsilon, released=True)
+        return [] if self.epsilon is None else hit_prices.response_laws(self.epsilon, released=True)
 
     @abstractmethod
     def log_moment_up(self, order: Fraction) -> Fraction:
@@ -135,8 +116,8 @@ class Asymmetric(Event):
     def epsilon(self) -> Fraction:
         return max(Fraction(self.bound), Fraction(self.reverse))
 
-    def menu_laws(self) -> list[MenuLaw]:
-        return uneven_laws(Fraction(self.bound), Fraction(self.reverse))
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
+        return hit_prices.uneven_laws(Fraction(self.bound), Fraction(self.reverse))
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         bound, reverse = Fraction(self.bound), Fraction(self.reverse)
@@ -442,10 +423,11 @@ class StatedLaws(Event):
         missing = sum(not hit for *_, hit in self.laws[0])
         return self.epsilon, None if missing == 1 else Fraction(1)
 
-    def menu_laws(self) -> list[MenuLaw]:
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
         with precise():
             return [
-                tuple(Chances(decimal(one), decimal(other), hit) for one, other, hit in law if one) for law in self.laws
+                tuple(hit_prices.Chances(decimal(one), decimal(other), hit) for one, other, hit in law if one)
+                for law in self.laws
             ]
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
@@ -465,10 +447,10 @@ class StatedLaws(Event):
             return upper(max(hit + miss for hit, miss in found).ln())
 
     @property
-    def _both(self) -> list[MenuLaw]:
+    def _both(self) -> list[hit_prices.MenuLaw]:
         """The laws in either order of the neighbours."""
         laws = self.menu_laws()
-        return laws + [tuple(Chances(told.second, told.first, told.hit) for told in law) for law in laws]
+        return laws + [tuple(hit_prices.Chances(told.second, told.first, told.hit) for told in law) for law in laws]
 
 
 def _most_q(law: StatedLaw) -> Fraction:
@@ -478,7 +460,7 @@ def _most_q(law: StatedLaw) -> Fraction:
     return min(one, other) / (1 - common)
 
 
-def _moments(law: MenuLaw, order: Decimal) -> tuple[Decimal, Decimal]:
+def _moments(law: hit_prices.MenuLaw, order: Decimal) -> tuple[Decimal, Decimal]:
     """The moments of what hits and of what misses."""
     found = {True: Decimal(0), False: Decimal(0)}
     for told in law:
@@ -537,13 +519,13 @@ class Targeted(Event):
         return None if self.q is None else Fraction(self.q)
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        return hit_price_up(self, order)
+        return hit_prices.hit_price_up(self, order)
 
     @property
     def listed(self) -> tuple[Fraction, Fraction | None]:
         return self.epsilon, self.target
 
-    def menu_laws(self) -> list[MenuLaw]:
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
         return _hit_laws(self.epsilon, self.target)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
@@ -580,13 +562,13 @@ class Extendable(Event):
         return Fraction(self.failure)
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        return hit_price_up(Targeted(self.bound), order)
+        return hit_prices.hit_price_up(Targeted(self.bound), order)
 
     @property
     def listed(self) -> tuple[Fraction, None]:
         return self.epsilon, None
 
-    def menu_laws(self) -> list[MenuLaw]:
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
         return _hit_laws(self.epsilon, None)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
@@ -614,17 +596,17 @@ class BoundaryCall(Event):
 
     @property
     def epsilon(self) -> Fraction:
-        return boundary_epsilon_up(self.bound, outcomes=self.outcomes)
+        return hit_prices.boundary_epsilon_up(self.bound, outcomes=self.outcomes)
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        return boundary_price_up(self.bound, order)
+        return hit_prices.boundary_price_up(self.bound, order)
 
     @property
     def listed(self) -> tuple[Fraction, Fraction]:
-        return self.epsilon, boundary_q_down(self.bound, outcomes=self.outcomes)
+        return self.epsilon, hit_prices.boundary_q_down(self.bound, outcomes=self.outcomes)
 
-    def menu_laws(self) -> list[MenuLaw]:
-        return boundary_laws(Fraction(self.bound), tests=self.outcomes == 2)
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
+        return hit_prices.boundary_laws(Fraction(self.bound), tests=self.outcomes == 2)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return randomized_response_log_moment_up(order, self.epsilon)
@@ -652,14 +634,14 @@ class NarrowChoice(Event):
         return Fraction(self.bound)
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        return narrow_price_up(self.bound, order)
+        return hit_prices.narrow_price_up(self.bound, order)
 
     @property
     def listed(self) -> tuple[Fraction, None]:
         return self.epsilon, None
 
-    def menu_laws(self) -> list[MenuLaw]:
-        return narrow_laws(self.epsilon)
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
+        return hit_prices.narrow_laws(self.epsilon)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         narrow = order * (order - 1) * self.epsilon**2 / 8
@@ -684,14 +666,14 @@ class TwiceCall(Event):
         return 2 * Fraction(self.bound)
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        return twice_price_up(self.bound, order)
+        return hit_prices.twice_price_up(self.bound, order)
 
     @property
     def listed(self) -> tuple[Fraction, Fraction]:
-        return self.epsilon, twice_q_down(self.bound)
+        return self.epsilon, hit_prices.twice_q_down(self.bound)
 
-    def menu_laws(self) -> list[MenuLaw]:
-        return twice_laws(Fraction(self.bound))
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
+        return hit_prices.twice_laws(Fraction(self.bound))
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return 2 * randomized_response_log_moment_up(order, Fraction(self.bound))
@@ -717,14 +699,14 @@ class UnanimousCall(Event):
         return self.runs * Fraction(self.bound)
 
     def hit_price_up(self, order: Fraction) -> Fraction | None:
-        return unanimous_price_up(self.bound, self.runs, order)
+        return hit_prices.unanimous_price_up(self.bound, self.runs, order)
 
     @property
     def listed(self) -> tuple[Fraction, Fraction]:
-        return self.epsilon, unanimous_q_down(self.bound, self.runs)
+        return self.epsilon, hit_prices.unanimous_q_down(self.bound, self.runs)
 
-    def menu_laws(self) -> list[MenuLaw]:
-        return unanimous_laws(Fraction(self.bound), self.runs)
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
+        return hit_prices.unanimous_laws(Fraction(self.bound), self.runs)
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         return self.runs * randomized_response_log_moment_up(order, Fraction(self.bound))
@@ -750,16 +732,16 @@ class BestOf(Event):
     def epsilon(self) -> None:
         return None
 
-    def menu_laws(self) -> list[MenuLaw]:
+    def menu_laws(self) -> list[hit_prices.MenuLaw]:
         # Each target is an analyst of its own, who gets all that follows: not a law, but so many at once.
-        return [(Chances(Decimal(self.targets), Decimal(self.targets), hit=True),)]
+        return [(hit_prices.Chances(Decimal(self.targets), Decimal(self.targets), hit=True),)]
 
     def log_moment_up(self, order: Fraction) -> Fraction:
         with precise():
             return upper(decimal(Fraction(self.targets)).ln())
 
 
-def _hit_laws(epsilon: Fraction, q: Fraction | None) -> list[MenuLaw]:
+def _hit_laws(epsilon: Fraction, q: Fraction | None) -> list[hit_prices.MenuLaw]:
     if q is None or q == 1:
-        return response_laws(epsilon, released=q == 1)
-    return target_laws(epsilon, q)
+        return hit_prices.response_laws(epsilon, released=q == 1)
+    return hit_prices.target_laws(epsilon, q)

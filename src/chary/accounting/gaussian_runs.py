@@ -11,14 +11,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from chary.accounting import gaussian_selection
 from chary.accounting.calibration import four_digits_up, largest_size
 from chary.accounting.composition import capacity_down
 from chary.accounting.events import Event
-from chary.accounting.gaussian_selection import (
-    above_threshold_epsilons_up,
-    halted_epsilon_up,
-    whitehouse_filter_epsilon,
-)
 from chary.accounting.numerics import LogCdf
 from chary.errors import InvalidParameter, NotPriced
 from chary.numbers import Number, exact, positive, probability, whole
@@ -143,11 +139,11 @@ def runs_epsilon_up(
     terms = noise | {"sensitivity": sensitivity, "threshold": threshold, "low": low, "high": high}
     count, runs = whole(tests, "tests"), whole(hits, "hits")
     dense = min(count, _ONE_BY_ONE)
-    halted, running = above_threshold_epsilons_up(dense, **terms)
+    halted, running = gaussian_selection.above_threshold_epsilons_up(dense, **terms)
     starts, losses = list(range(dense + 1)), [0.0, *np.maximum(halted, running).tolist()]
     for last in _later(dense, count, -(-count // runs)):
         starts.append(dense + 1)
-        losses.append(halted_epsilon_up(last + 1, **terms))
+        losses.append(gaussian_selection.halted_epsilon_up(last + 1, **terms))
         dense = last
     # The interpolation is a few roundings of 1e-16; 1e-12 covers them upwards.
     return runs * _hull(starts, losses, count / runs) * (1 + 1e-12)
@@ -490,7 +486,9 @@ class WhitehouseFilter:
             return False
         if not calls:
             return True
-        total = whitehouse_filter_epsilon([size for size, _ in calls], delta=self.slack) * (1 + _MARGIN)
+        total = gaussian_selection.whitehouse_filter_epsilon([size for size, _ in calls], delta=self.slack) * (
+            1 + _MARGIN
+        )
         return Fraction(total) <= Fraction(self.epsilon)
 
     def times(self, epsilon: Number, delta: Number) -> int:
@@ -498,7 +496,9 @@ class WhitehouseFilter:
         size, single = positive(epsilon, "epsilon"), exact(delta, "delta")
         most = min(int(Fraction(self.spare) / single), _MOST_STEPS) if single else _MOST_STEPS
         # The total of n calls is a sqrt(n) + b n; two of them tell a and b.
-        once, four = (whitehouse_filter_epsilon([size] * count, delta=self.slack) for count in (1, 4))
+        once, four = (
+            gaussian_selection.whitehouse_filter_epsilon([size] * count, delta=self.slack) for count in (1, 4)
+        )
         b = (four - 2 * once) / 2
         low, high = 0, most + 1
         while high - low > 1:

@@ -9,19 +9,8 @@ from typing import get_args
 
 import numpy as np
 
+from chary.accounting import sparse_vector
 from chary.accounting.numerics import decimal, precise, rounded_down
-from chary.accounting.sparse_vector import (
-    CELLS,
-    LARGEST_ERROR,
-    SLACK,
-    SURPLUS,
-    Floats,
-    Form,
-    SparseNoise,
-    error_up,
-    reach,
-    sparse_noise,
-)
 from chary.errors import InvalidParameter
 from chary.numbers import Number, exact, per_call, positive, probability, whole
 
@@ -41,7 +30,9 @@ FARTHEST = 60
 ROOT_STEPS = 200
 
 
-def round_noise(epsilon: Number, *, values: bool = False, form: Form = "tuned") -> SparseNoise:
+def round_noise(
+    epsilon: Number, *, values: bool = False, form: sparse_vector.Form = "tuned"
+) -> sparse_vector.SparseNoise:
     """The noise of one round, in counts; with its value it is epsilon-DP in all.
 
     "published" is that of [GROW] with `xi_s D_s = e`: threshold 2/e, tests 4/e, value 2/e, where e is epsilon, or two
@@ -53,8 +44,8 @@ def round_noise(epsilon: Number, *, values: bool = False, form: Form = "tuned") 
     """
     if form == "published" and values:
         own = per_call(epsilon) * (1 - VALUES_PUBLISHED)
-        return SparseNoise(1, 2 / own, 4 / own, 2 / own, True)
-    return sparse_noise(epsilon=epsilon, hits=1, form=form, values=values)
+        return sparse_vector.SparseNoise(1, 2 / own, 4 / own, 2 / own, True)
+    return sparse_vector.sparse_noise(epsilon=epsilon, hits=1, form=form, values=values)
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ class GrowingRounds:
     epsilon: Number
     exponent: Number = 1
     values: bool = False
-    form: Form = "tuned"
+    form: sparse_vector.Form = "tuned"
 
     def __post_init__(self) -> None:
         whole(self.start, "the number of rows at the start")
@@ -86,7 +77,7 @@ class GrowingRounds:
             raise InvalidParameter(f"exponent must lie between 0 and {MOST_EXPONENT}; above 1 later rounds cost more")
         if type(self.values) is not bool:
             raise InvalidParameter("values is True or False")
-        if self.form not in get_args(Form):
+        if self.form not in get_args(sparse_vector.Form):
             raise InvalidParameter('form must be "tuned" or "published"')
 
     def epsilon_down(self, size: int) -> Fraction:
@@ -100,7 +91,7 @@ class GrowingRounds:
             power = (-decimal(fall) * decimal(grown).ln()).exp()
             return rounded_down(decimal(Fraction(self.epsilon)) * power)
 
-    def noise(self, size: int) -> SparseNoise:
+    def noise(self, size: int) -> sparse_vector.SparseNoise:
         """Of a round that begins at this size, in counts."""
         return round_noise(self.epsilon_down(size), values=self.values, form=self.form)
 
@@ -155,9 +146,9 @@ def growing_error_up(
         raise InvalidParameter("a growing table does not shrink: size must be at least begun")
     noise = replace(rounds.noise(first if whole(number, "number") == 1 else size), hits=number, redrawn=True)
     noise = noise.scaled(sensitivity)
-    steps = error_up(noise, tests=tests, confidence=confidence)
+    steps = sparse_vector.error_up(noise, tests=tests, confidence=confidence)
     coupled = COUPLED if number > 1 and Fraction(rounds.exponent) < 1 else 0
-    return (steps + coupled) / size * SURPLUS
+    return (steps + coupled) / size * sparse_vector.SURPLUS
 
 
 def growing_failure_up(
@@ -174,7 +165,7 @@ def growing_failure_up(
     """
     reached = positive(alpha, "alpha")
     kept = math.prod(1 - min(1.0, _missed(rounds, each, reached, sensitivity)) for each in plan)
-    return min(1.0, (1 - kept) * SURPLUS + SLACK)
+    return min(1.0, (1 - kept) * sparse_vector.SURPLUS + sparse_vector.SLACK)
 
 
 def published_failure(rounds: GrowingRounds, plan: Sequence[RoundAsked], alpha: Number) -> float:
@@ -192,7 +183,7 @@ def published_failure(rounds: GrowingRounds, plan: Sequence[RoundAsked], alpha: 
         total += sum(tests * math.exp(-reached * xi(size) / 8) for size, tests in each.asked)
         total += math.exp(-reached * xi(each.begun) / 4)
         total += math.exp(-reached * xi(each.asked[-1][0]) / 2) if rounds.values else 0.0
-    return total * SURPLUS
+    return total * sparse_vector.SURPLUS
 
 
 def published_growing_error(
@@ -220,7 +211,7 @@ def _least(kept: Callable[[float], bool]) -> float:
     low, high = 0.0, 1.0
     while not kept(high):
         low, high = high, 2 * high
-        if high > LARGEST_ERROR:
+        if high > sparse_vector.LARGEST_ERROR:
             raise InvalidParameter("confidence is too close to 1 for the precision of this calculation")
     for _ in range(ROOT_STEPS):
         middle = (low + high) / 2
@@ -237,20 +228,20 @@ def _missed(rounds: GrowingRounds, each: RoundAsked, alpha: Fraction, sensitivit
     kept = np.zeros_like(ends)
     for size, tests in each.asked:
         beyond = math.floor(alpha * size) + 1
-        wrong = reach(noise.test, beyond + ends) + reach(noise.test, beyond - ends)
+        wrong = sparse_vector.reach(noise.test, beyond + ends) + sparse_vector.reach(noise.test, beyond - ends)
         kept += tests * np.log1p(-np.minimum(wrong, 1 - 1e-16))
     tested = float(weights @ -np.expm1(kept)) + max(0.0, 1 - float(weights.sum()))
     if noise.answer is None:
         return tested
     last = float(math.floor(alpha * each.asked[-1][0]) + 1)
-    value = 2 * float(reach(noise.answer, np.array([last]))[0])
+    value = 2 * float(sparse_vector.reach(noise.answer, np.array([last]))[0])
     return tested + value - tested * value
 
 
-def _cells(scale: Fraction) -> tuple[Floats, Floats]:
+def _cells(scale: Fraction) -> tuple[sparse_vector.Floats, sparse_vector.Floats]:
     """Cells of the absolute noise: their upper ends and their chances."""
-    ends = np.unique(np.ceil(np.linspace(0, float(math.ceil(scale * FARTHEST)), CELLS)))
-    inside = np.maximum(0, 1 - 2 * reach(scale, ends + 1))
+    ends = np.unique(np.ceil(np.linspace(0, float(math.ceil(scale * FARTHEST)), sparse_vector.CELLS)))
+    inside = np.maximum(0, 1 - 2 * sparse_vector.reach(scale, ends + 1))
     return ends, np.diff(inside, prepend=0.0)
 
 

@@ -10,23 +10,10 @@ from typing import Any, Final, Literal
 
 import scipy.special
 
+from chary.accounting import sharp_tests
 from chary.accounting.charging_curve import USUAL_HITS
 from chary.accounting.composition import capacity_down, choose_order
 from chary.accounting.numerics import decimal, precise
-from chary.accounting.sharp_tests import (
-    EDGE_BITS,
-    LEAST_EVEN_SPEED,
-    LEAST_SPEED,
-    ONE,
-    Chance,
-    LogitSteps,
-    SharpTable,
-    SharpTest,
-    check_price,
-    least_price,
-    log_chances,
-    tail,
-)
 from chary.accounting.sparse_vector import sparse_half_width_up
 from chary.amounts import MAIN_STEPS, steps_down
 from chary.errors import InvalidParameter
@@ -40,7 +27,7 @@ from chary.numbers import Number, exact, plain, positive, probability, whole
 # is convex and rising in both, so allowed pairs (y, z) are a convex set with corner (0, 0), as those of one test are.
 
 _SPARE_DIGITS: Final = 12
-_TAIL: Final = ONE >> 12
+_TAIL: Final = sharp_tests.ONE >> 12
 _LARGEST: Final = 300.0
 _MARGIN, _MORE, _TRIES = 1e-13, 16, 8
 
@@ -48,13 +35,13 @@ _MARGIN, _MORE, _TRIES = 1e-13, 16, 8
 class DrawInequalities:
     """Both inequalities of two draws; make it and use it inside one `precise` block."""
 
-    def __init__(self, test: SharpTest, labels: int) -> None:
+    def __init__(self, test: sharp_tests.SharpTest, labels: int) -> None:
         self._power = decimal(Fraction(test.order)) - 1
         self._kept = (-decimal(Fraction(test.price))).exp()
         self._others = labels - 1
         self._most = 1 - Decimal(10) ** (_SPARE_DIGITS - getcontext().prec)
 
-    def allow(self, y: Chance, z: Chance) -> bool:
+    def allow(self, y: sharp_tests.Chance, z: sharp_tests.Chance) -> bool:
         """Whether both certainly hold."""
         hits, misses = ((z.hit / y.hit).ln() * self._power).exp(), ((y.miss / z.miss).ln() * self._power).exp()
         there = self._side(y.miss * misses, y.hit / hits)
@@ -65,7 +52,7 @@ class DrawInequalities:
 
 
 @dataclass(frozen=True)
-class DrawSteps(LogitSteps):
+class DrawSteps(sharp_tests.LogitSteps):
     """Steps of two draws between logits `ln(y / (1 - y))`, in floats: where to look."""
 
     labels: int
@@ -76,8 +63,8 @@ class DrawSteps(LogitSteps):
 
     def _excess(self, logit: float, move: float) -> tuple[float, float]:
         power, price, _ = self._sizes
-        hit, miss = log_chances(logit)
-        next_hit, next_miss = log_chances(logit + move)
+        hit, miss = sharp_tests.log_chances(logit)
+        next_hit, next_miss = sharp_tests.log_chances(logit + move)
         hits, misses = power * (next_hit - hit), power * (miss - next_miss)
         z, t = math.exp(next_hit), math.exp(next_miss)
         there = self._draws(miss + misses, hit - hits, power * z, -power * t, price)
@@ -96,7 +83,7 @@ class DrawSteps(LogitSteps):
 
 
 @lru_cache(maxsize=64)
-def draw_chain(test: SharpTest, labels: int) -> tuple[int, ...]:
+def draw_chain(test: sharp_tests.SharpTest, labels: int) -> tuple[int, ...]:
     """The chances `u(j) 2^192` that a draw is its own label for certain, j sensitivities from where all labels meet.
 
     With the rest, 1 - u, it is uniform among all labels. Guarantee: u(0) = 0, u rises, each pair of neighbours
@@ -104,28 +91,28 @@ def draw_chain(test: SharpTest, labels: int) -> tuple[int, ...]:
     sensitivity, so a price at which a test of its own would take several a step is refused: `InvalidParameter`, as for
     a price of misses.
     """
-    check_price(test, LEAST_EVEN_SPEED)
+    sharp_tests.check_price(test, sharp_tests.LEAST_EVEN_SPEED)
     if test.miss_price:
         raise InvalidParameter("draws that agree are free: leave the price of a miss out")
     with precise(-18):
-        rest = [ONE, *_Walk(test, labels).chances()]
-    return tuple(ONE - value for value in (*rest, *tail(rest)))
+        rest = [sharp_tests.ONE, *_Walk(test, labels).chances()]
+    return tuple(sharp_tests.ONE - value for value in (*rest, *sharp_tests.tail(rest)))
 
 
-def draw_table(test: SharpTest, labels: int, steps: int) -> SharpTable:
+def draw_table(test: sharp_tests.SharpTest, labels: int, steps: int) -> sharp_tests.SharpTable:
     """The chances of `draw_chain` by depth, in steps of which one unit moves a depth by at most so many."""
-    return SharpTable(test, whole(steps, "steps"), draw_chain(test, labels), 0)
+    return sharp_tests.SharpTable(test, whole(steps, "steps"), draw_chain(test, labels), 0)
 
 
 class _Walk:
     """Steps from where all labels meet; each is found in floats, drawn back a little and verified in decimals."""
 
-    def __init__(self, test: SharpTest, labels: int) -> None:
+    def __init__(self, test: sharp_tests.SharpTest, labels: int) -> None:
         self._pairs, self._steps, self._labels = DrawInequalities(test, labels), DrawSteps(test, labels), labels
 
     def chances(self) -> Iterator[int]:
         """The chances of another draw than the certain one, times 2^192, until one factor does for the rest."""
-        value, guess = ONE, None
+        value, guess = sharp_tests.ONE, None
         while value > _TAIL:
             logit = self._logit(value)
             guess = self._steps.step(logit, up=False, guess=guess)
@@ -141,26 +128,30 @@ class _Walk:
             margin *= _MORE
         raise InvalidParameter("chances of neighbours cannot be told apart at these prices: take a larger price")
 
-    def _chance(self, value: int) -> Chance:
-        other, every = value * (self._labels - 1), ONE * self._labels
-        return Chance(Decimal(other) / every, Decimal(every - other) / every)
+    def _chance(self, value: int) -> sharp_tests.Chance:
+        other, every = value * (self._labels - 1), sharp_tests.ONE * self._labels
+        return sharp_tests.Chance(Decimal(other) / every, Decimal(every - other) / every)
 
     def _logit(self, value: int) -> float:
         other = value * (self._labels - 1)
-        return math.log(other / (ONE * self._labels - other))
+        return math.log(other / (sharp_tests.ONE * self._labels - other))
 
     def _nearest(self, logit: float) -> int:
-        hit, miss = log_chances(logit)
-        other = int(math.exp(hit) * float(ONE)) if hit < miss else ONE - int(math.exp(miss) * float(ONE))
+        hit, miss = sharp_tests.log_chances(logit)
+        other = (
+            int(math.exp(hit) * float(sharp_tests.ONE))
+            if hit < miss
+            else sharp_tests.ONE - int(math.exp(miss) * float(sharp_tests.ONE))
+        )
         return other * self._labels // (self._labels - 1)
 
 
-def clear_depth(labels: int, test: SharpTest, chance: float) -> float:
+def clear_depth(labels: int, test: sharp_tests.SharpTest, chance: float) -> float:
     """The sensitivities from where all labels meet to where the own one is told but for this chance.
 
     Errors: `InvalidParameter` for a price too small for a chain.
     """
-    check_price(test, LEAST_EVEN_SPEED)
+    sharp_tests.check_price(test, sharp_tests.LEAST_EVEN_SPEED)
     steps = DrawSteps(test, labels)
     logit, reached, move = steps.start(), 0, None
     last = rare = 1 - labels**-2.0
@@ -213,11 +204,15 @@ class AgreedNumber:
         """The chance that a test is wrong."""
         return float(1 - probability(self.sure, "sure"))
 
-    def test(self, order: Fraction, share: Fraction) -> SharpTest | None:
+    def test(self, order: Fraction, share: Fraction) -> sharp_tests.SharpTest | None:
         """The test at this order whose hits and misses use up the budget; None where it buys nothing."""
         capacity = capacity_down(positive(self.epsilon, "epsilon"), probability(self.delta, "delta"), order)
         price, miss_price = _paid((1 - share) * capacity / self.hits), _paid(share * capacity / self.tests)
-        return SharpTest(order, price, miss_price) if price >= least_price(order, LEAST_SPEED) else None
+        return (
+            sharp_tests.SharpTest(order, price, miss_price)
+            if price >= sharp_tests.least_price(order, sharp_tests.LEAST_SPEED)
+            else None
+        )
 
 
 @dataclass(frozen=True)
@@ -228,20 +223,21 @@ class SharpWidth:
     is the part of the budget for misses.
     """
 
-    test: SharpTest
+    test: sharp_tests.SharpTest
     share: Fraction
     within: float
 
 
 def check_chance(chance: Number) -> None:
     """Refuse a chance of an error that no table reaches: no walk towards it would end."""
-    if exact(chance, "chance") * 2**EDGE_BITS < 1:
+    if exact(chance, "chance") * 2**sharp_tests.EDGE_BITS < 1:
         raise InvalidParameter("a sharp test's chances end 2^-100 from 0 and 1: ask for fewer tests, or be less sure")
 
 
-def half_width(test: SharpTest, chance: float) -> float:
+def half_width(test: sharp_tests.SharpTest, chance: float) -> float:
     """Half of the way, in sensitivities, from where a hit has this chance to where a miss has it.
 
+    >>> from chary.accounting import SharpTest
     >>> round(half_width(SharpTest(17, "0.29938"), 0.05 / 20000), 1)
     210.7
 
@@ -308,12 +304,12 @@ def laplace_width(epsilon_per_call: Number, *, tests: int, sure: Number = "0.95"
 
 
 @lru_cache(maxsize=_KEPT)
-def _reach(test: SharpTest, chance: float, *, up: bool) -> float:
+def _reach(test: sharp_tests.SharpTest, chance: float, *, up: bool) -> float:
     """How many sensitivities from 1/2 the rarer outcome has this chance; a part of one in proportion to chances.
 
     Several sensitivities at a step are as many times the one in their middle; fewer where they differ, and at the end.
     """
-    steps, logit, reached, times = LogitSteps(test), 0.0, 0, _times(test)
+    steps, logit, reached, times = sharp_tests.LogitSteps(test), 0.0, 0, _times(test)
     sign, rare, move = (1 if up else -1), 0.5, None
     while rare > chance:
         move = steps.step(logit, up=up, guess=move)
@@ -329,9 +325,9 @@ def _reach(test: SharpTest, chance: float, *, up: bool) -> float:
     return 0.0
 
 
-def _times(test: SharpTest) -> int:
+def _times(test: sharp_tests.SharpTest) -> int:
     """How many sensitivities are walked at a step."""
-    slowness = math.sqrt(least_price(Fraction(test.order), Fraction(1)) / Fraction(test.price))
+    slowness = math.sqrt(sharp_tests.least_price(Fraction(test.order), Fraction(1)) / Fraction(test.price))
     return max(1, int(_WALKED * Fraction(slowness)))
 
 
@@ -474,11 +470,11 @@ def _found(agreed: AgreedNumber, share: ValueShare) -> SharpWidth | None:
         return None
 
 
-def _with_value(test: SharpTest, part: Fraction) -> SharpTest:
-    return SharpTest(test.order, Fraction(test.price) * (1 - part))
+def _with_value(test: sharp_tests.SharpTest, part: Fraction) -> sharp_tests.SharpTest:
+    return sharp_tests.SharpTest(test.order, Fraction(test.price) * (1 - part))
 
 
-def _value_error(test: SharpTest, part: Fraction, agreed: AgreedNumber) -> float:
+def _value_error(test: sharp_tests.SharpTest, part: Fraction, agreed: AgreedNumber) -> float:
     """Of Gaussian noise of rho, which has log-moment a (a - 1) rho at order a, for all hits together."""
     order = Fraction(test.order)
     sigma = math.sqrt(order * (order - 1) / (2 * Fraction(test.price) * part))

@@ -7,36 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
-from chary.accounting import (
-    ExPost,
-    SparseNoise,
-    SparseRounds,
-    Targeted,
-    charging_size,
-    crossing_error_up,
-    error_up,
-    exact_tail_total,
-    gaussian_error_up,
-    laplace_deviation,
-    laplace_error_up,
-    plain_noise,
-    published_total,
-    runs_noise,
-    sparse_rounds,
-    usual_rounds,
-)
-from chary.advise.options import (
-    LARGEST_RHO,
-    HitValues,
-    Option,
-    Room,
-    Wanted,
-    balanced_share,
-    deviation,
-    eight_digits_down,
-    written,
-    wrong_chance,
-)
+from chary.accounting import accuracy, calibration, charging_curve, events, runs_noise, sparse_vector
+from chary.advise import options
 from chary.amounts import DELTA_STEPS, Amount
 from chary.calls.agreed_tests import AgreedTerms, PrepaidTests
 from chary.calls.sharpness import SURE, VALUE_SHARE, Sharpness, priced_by
@@ -57,7 +29,7 @@ from chary.numbers import exact
 _MISSES_PAID: Final = "every test is charged, hit or miss"
 
 
-def laplace_releases(wanted: Wanted, room: Room) -> Option:
+def laplace_releases(wanted: options.Wanted, room: options.Room) -> options.Option:
     """Every value released with discrete Laplace noise: plain composition."""
 
     def noise(epsilon: Fraction) -> Laplace:
@@ -72,7 +44,7 @@ def laplace_releases(wanted: Wanted, room: Room) -> Option:
     return _released(wanted, room, charged, noise(size), code, size)
 
 
-def gaussian_releases(wanted: Wanted, room: Room) -> Option:
+def gaussian_releases(wanted: options.Wanted, room: options.Room) -> options.Option:
     """Every value released with discrete Gaussian noise: plain composition."""
 
     def noise(rho: Fraction) -> Gaussian:
@@ -81,22 +53,27 @@ def gaussian_releases(wanted: Wanted, room: Room) -> Option:
     def cost(price: Price) -> Amount:
         return price.hit.times(wanted.paid_tests)
 
-    rho = room.largest(lambda rho: noise(rho).event(), cost, Fraction(LARGEST_RHO))
+    rho = room.largest(lambda rho: noise(rho).event(), cost, Fraction(options.LARGEST_RHO))
     charged = cost(room.filter.price(noise(rho).event()))
     return _released(wanted, room, charged, noise(rho), f"session.release(query, rho={wanted.whole(rho)})", None)
 
 
 def _released(
-    wanted: Wanted, room: Room, charged: Amount, noise: Laplace | Gaussian, code: str, size: Fraction | None
-) -> Option:
+    wanted: options.Wanted,
+    room: options.Room,
+    charged: Amount,
+    noise: Laplace | Gaussian,
+    code: str,
+    size: Fraction | None,
+) -> options.Option:
     if isinstance(noise, Laplace):
-        steps = laplace_error_up(noise.scale, tests=wanted.tests, confidence=wanted.confidence)
-        name, apart = "Laplace", laplace_deviation(noise.scale)
+        steps = accuracy.laplace_error_up(noise.scale, tests=wanted.tests, confidence=wanted.confidence)
+        name, apart = "Laplace", accuracy.laplace_deviation(noise.scale)
     else:
-        steps = gaussian_error_up(noise.sigma_squared, tests=wanted.tests, confidence=wanted.confidence)
+        steps = accuracy.gaussian_error_up(noise.sigma_squared, tests=wanted.tests, confidence=wanted.confidence)
         name, apart = "Gaussian", math.sqrt(noise.sigma_squared)
     error, deviation = wanted.units(steps), wanted.units(apart)
-    return Option(
+    return options.Option(
         f"plain composition, {name}",
         error,
         error,
@@ -111,21 +88,21 @@ def _released(
     )
 
 
-def target_charging(wanted: Wanted, room: Room) -> Option:
+def target_charging(wanted: options.Wanted, room: options.Room) -> options.Option:
     """Tests and conditional releases as the filter prices them: only hits where misses are free."""
 
     def cost(price: Price) -> Amount:
         return room.total(price, wanted)
 
-    size = room.grain or room.largest(Targeted, cost, room.filter.budget.exact[0])
-    price = room.filter.price(Targeted(size))
+    size = room.grain or room.largest(events.Targeted, cost, room.filter.budget.exact[0])
+    price = room.filter.price(events.Targeted(size))
     scale = Laplace.for_epsilon(size, sensitivity=wanted.steps).scale
-    error = wanted.units(laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence))
-    deviation = wanted.units(laplace_deviation(scale))
+    error = wanted.units(accuracy.laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence))
+    deviation = wanted.units(accuracy.laplace_deviation(scale))
     values = (error, deviation) if wanted.values else (None, None)
-    given = f"(query, above={wanted.bar}, epsilon={written(size)})"
+    given = f"(query, above={wanted.bar}, epsilon={options.written(size)})"
     single = "watch" if wanted.keyed else "release_if" if wanted.values else "test"
-    return Option(
+    return options.Option(
         f"target charging, {room.filter.kind} filter",
         error,
         error,
@@ -141,7 +118,7 @@ def target_charging(wanted: Wanted, room: Room) -> Option:
     )
 
 
-def gaussian_runs(wanted: Wanted, room: Room) -> Option:
+def gaussian_runs(wanted: options.Wanted, room: options.Room) -> options.Option:
     """Above threshold with Gaussian noise, a new run after each hit, priced for the worst places of the hits."""
     if wanted.values:
         raise InvalidParameter("it publishes no values: ask for values=False")
@@ -149,15 +126,17 @@ def gaussian_runs(wanted: Wanted, room: Room) -> Option:
         raise InvalidParameter("it needs a bounded range: give low= and high=")
     low, high = exact(wanted.low, "low"), exact(wanted.high, "high")
     threshold = (low + high) / 2 if wanted.above is None else exact(wanted.above, "above")
-    room.filter.price(ExPost(0))
-    loss = room.largest(ExPost, lambda price: price.hit + Amount(wanted.tests), room.filter.budget.exact[0])
+    room.filter.price(events.ExPost(0))
+    loss = room.largest(events.ExPost, lambda price: price.hit + Amount(wanted.tests), room.filter.budget.exact[0])
     terms = {"sensitivity": exact(wanted.sensitivity, "sensitivity"), "threshold": threshold, "low": low, "high": high}
     own = runs_noise(wanted.tests, wanted.hits, epsilon=loss, ratio=ROOT_OF_THREE_UP, **terms)
     other = ROOT_OF_THREE_UP * own
-    error = crossing_error_up(own, other, thresholds=wanted.hits, tests=wanted.tests, confidence=wanted.confidence)
-    charged = room.filter.price(ExPost(loss)).hit
-    given = [f"{name}={written(number)}" for name, number in ({"threshold_noise": own} | terms).items()]
-    return Option(
+    error = accuracy.crossing_error_up(
+        own, other, thresholds=wanted.hits, tests=wanted.tests, confidence=wanted.confidence
+    )
+    charged = room.filter.price(events.ExPost(loss)).hit
+    given = [f"{name}={options.written(number)}" for name, number in ({"threshold_noise": own} | terms).items()]
+    return options.Option(
         "Gaussian above threshold",
         error,
         error,
@@ -178,12 +157,12 @@ def gaussian_runs(wanted: Wanted, room: Room) -> Option:
 # Sparse vectors as contenders of an advice, in every form, each with the largest epsilon that fits.
 
 
-def published_sparse(wanted: Wanted, room: Room) -> Option:
+def published_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The published sparse vector, GaussianAboveThreshold for one hit."""
     return _sparse("sparse vector, published", wanted, room, form="published")
 
 
-def approximate_sparse(wanted: Wanted, room: Room) -> Option:
+def approximate_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The published sparse vector with as much delta as is left."""
     delta = Fraction(room.left.delta, DELTA_STEPS)
     if not delta:
@@ -191,29 +170,29 @@ def approximate_sparse(wanted: Wanted, room: Room) -> Option:
     return _sparse("sparse vector, published, delta", wanted, room, form="published", delta=delta)
 
 
-def tuned_sparse(wanted: Wanted, room: Room) -> Option:
+def tuned_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The tuned sparse vector for questions of any kind."""
     return _sparse("sparse vector, tuned", wanted, room, monotone=False)
 
 
-def monotone_sparse(wanted: Wanted, room: Room) -> Option:
+def monotone_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The tuned sparse vector for questions which all move in the same direction."""
     _check_monotone(wanted)
     return _sparse("sparse vector, tuned, monotone", wanted, room, monotone=True)
 
 
-def one_sided_sparse(wanted: Wanted, room: Room) -> Option:
+def one_sided_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The sparse vector with one-sided noise for questions of any kind."""
     return _sparse("sparse vector, one-sided", wanted, room, form="one-sided", monotone=False)
 
 
-def monotone_one_sided_sparse(wanted: Wanted, room: Room) -> Option:
+def monotone_one_sided_sparse(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The sparse vector with one-sided noise for questions which all move in the same direction."""
     _check_monotone(wanted)
     return _sparse("sparse vector, one-sided, monotone", wanted, room, form="one-sided", monotone=True)
 
 
-def _check_monotone(wanted: Wanted) -> None:
+def _check_monotone(wanted: options.Wanted) -> None:
     if not wanted.adds:
         raise InvalidParameter(f"under {wanted.neighbouring.relation} no questions are monotone")
     if wanted.monotone is False:
@@ -221,8 +200,14 @@ def _check_monotone(wanted: Wanted) -> None:
 
 
 def _sparse(
-    name: str, wanted: Wanted, room: Room, *, form: Form = "tuned", delta: Fraction = Fraction(0), **terms: bool
-) -> Option:
+    name: str,
+    wanted: options.Wanted,
+    room: options.Room,
+    *,
+    form: Form = "tuned",
+    delta: Fraction = Fraction(0),
+    **terms: bool,
+) -> options.Option:
     def opened(epsilon: Fraction) -> OpenSparse:
         sizes: dict[str, Any] = {"sensitivity": wanted.sensitivity, "grid": wanted.grid, "values": wanted.values}
         sizes |= {"tests": wanted.tests} if form == "one-sided" else {}
@@ -232,8 +217,10 @@ def _sparse(
     made = opened(size)
     machine = made.mechanism
     answer = None if machine.answers is None else machine.answers.scale
-    value = None if answer is None else laplace_error_up(answer, tests=wanted.hits, confidence=wanted.confidence)
-    return Option(
+    value = (
+        None if answer is None else accuracy.laplace_error_up(answer, tests=wanted.hits, confidence=wanted.confidence)
+    )
+    return options.Option(
         name,
         wanted.units(machine.error_up(wanted.tests, wanted.confidence)),
         wanted.units(machine.tests_alone.error_up(wanted.tests, wanted.confidence)),
@@ -248,9 +235,9 @@ def _sparse(
     )
 
 
-def _opening_call(wanted: Wanted, made: OpenSparse, form: Form, terms: dict[str, bool]) -> str:
-    given = [f"above={wanted.bar}", f"hits={wanted.hits}", f"epsilon={written(Fraction(made.epsilon))}"]
-    given += [f"delta={written(Fraction(made.delta))}"] if made.delta else []
+def _opening_call(wanted: options.Wanted, made: OpenSparse, form: Form, terms: dict[str, bool]) -> str:
+    given = [f"above={wanted.bar}", f"hits={wanted.hits}", f"epsilon={options.written(Fraction(made.epsilon))}"]
+    given += [f"delta={options.written(Fraction(made.delta))}"] if made.delta else []
     given += [f"tests={made.tests}"] if form == "one-sided" else [f'form="{form}"']
     given += [] if form == "published" else [f"monotone={terms['monotone']}"]
     given += ["values=True"] if wanted.values else []
@@ -258,10 +245,10 @@ def _opening_call(wanted: Wanted, made: OpenSparse, form: Form, terms: dict[str,
     return f"session.start(SparseVector({', '.join(given)}))"
 
 
-def _unlike(wanted: Wanted, name: str) -> list[str]:
+def _unlike(wanted: options.Wanted, name: str) -> list[str]:
     """The argument where it is not 1."""
     number = exact(getattr(wanted, name), name)
-    return [] if number == 1 else [f"{name}={written(number)}"]
+    return [] if number == 1 else [f"{name}={options.written(number)}"]
 
 
 # Sharp tests as contenders of an advice: alone, with values, and for an agreed number of tests.
@@ -270,65 +257,67 @@ def _unlike(wanted: Wanted, name: str) -> list[str]:
 _UNWANTED: Final = Fraction(1, 100)
 
 
-def sharp_tests(wanted: Wanted, room: Room) -> Option:
+def sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The sharp test, whose values take the usual part of the price of a hit."""
     share = VALUE_SHARE if wanted.values else _UNWANTED if wanted.keyed else Fraction(0)
     return _Sharp(wanted, room, share).option("sharp test")
 
 
-def balanced_sharp_tests(wanted: Wanted, room: Room) -> Option:
+def balanced_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
     """The sharp test, whose values take that part of the price of a hit with which they err as much as tests."""
     if not wanted.values:
         raise InvalidParameter("without values there is nothing to balance: ask for values=True")
-    share = balanced_share(wanted, _Sharp(wanted, room, VALUE_SHARE).sharpness.event)
+    share = options.balanced_share(wanted, _Sharp(wanted, room, VALUE_SHARE).sharpness.event)
     return _Sharp(wanted, room, share).option("sharp test, balanced")
 
 
-def agreed_sharp_tests(wanted: Wanted, room: Room) -> Option:
+def agreed_sharp_tests(wanted: options.Wanted, room: options.Room) -> options.Option:
     """Sharp tests whose misses are paid beforehand, the best part of what is left for them; values are balanced."""
     if not wanted.values:
         return _Agreed(wanted, room, Fraction(0)).option()
-    return _Agreed(wanted, room, balanced_share(wanted, _Agreed(wanted, room, VALUE_SHARE).terms.event)).option()
+    return _Agreed(
+        wanted, room, options.balanced_share(wanted, _Agreed(wanted, room, VALUE_SHARE).terms.event)
+    ).option()
 
 
-def _errors(wanted: Wanted, made: Sharpness) -> dict[str, Any]:
+def _errors(wanted: options.Wanted, made: Sharpness) -> dict[str, Any]:
     """Of tests, of values, and of both together; and deviations."""
     table, rho = made.sampler.table, made.value_rho
-    low, high = table.false_alarm_reach(wrong_chance(wanted)), table.miss_reach(wrong_chance(wanted))
+    low, high = table.false_alarm_reach(options.wrong_chance(wanted)), table.miss_reach(options.wrong_chance(wanted))
     tests = max(low + made.bar, high - made.bar)
-    values = HitValues(wanted, rho) if rho is not None and wanted.values else None
+    values = options.HitValues(wanted, rho) if rho is not None and wanted.values else None
     return {
         "error": wanted.units(max(tests, 0 if values is None else values.beside_tests)),
         "test_error": wanted.units(tests),
         "value_error": None if values is None else wanted.units(values.alone),
-        "test_deviation": wanted.units(deviation(table)),
+        "test_deviation": wanted.units(options.deviation(table)),
         "value_deviation": None if values is None else wanted.units(values.deviation),
     }
 
 
-def _part(wanted: Wanted, room: Room) -> Fraction | None:
+def _part(wanted: options.Wanted, room: options.Room) -> Fraction | None:
     """Of the whole budget, what is left, to eight digits; None if all of it is."""
     if room.fresh:
         return None
     if room.left.main < wanted.paid_hits:
         raise BudgetExceeded(f"it does not fit into what is left, {room.told_left}")
     # Sharp tests take no delta, so what is left of that is no part of it.
-    return eight_digits_down(room.filter.shares.exactly(Amount(room.left.main)))
+    return options.eight_digits_down(room.filter.shares.exactly(Amount(room.left.main)))
 
 
 @dataclass(frozen=True)
 class _Sharp:
     """Sharp tests in a room, a part `share` of each hit's price going to its value."""
 
-    wanted: Wanted
-    room: Room
+    wanted: options.Wanted
+    room: options.Room
     share: Fraction
 
     @cached_property
     def price(self) -> Fraction | None:
         """Of the whole budget, what a hit takes; None where all of it is left."""
         part = _part(self.wanted, self.room)
-        return None if part is None else eight_digits_down(part / self.wanted.paid_hits)
+        return None if part is None else options.eight_digits_down(part / self.wanted.paid_hits)
 
     @cached_property
     def sharpness(self) -> Sharpness:
@@ -339,9 +328,9 @@ class _Sharp:
         asked = ThresholdTest(count(), above=0, tests=self.wanted.tests, sure=sure, **how)
         return asked.sharpness(self.room.filter, self.wanted.steps, exact(self.wanted.grid, "grid"), self.share)
 
-    def option(self, name: str) -> Option:
+    def option(self, name: str) -> options.Option:
         """All of it."""
-        return Option(
+        return options.Option(
             name,
             **_errors(self.wanted, self.sharpness),
             share=spending(self.room.filter, self.charged).share,
@@ -361,11 +350,11 @@ class _Sharp:
         wanted, confidence = self.wanted, exact(self.wanted.confidence, "confidence")
         given = [
             f"above={wanted.bar}",
-            f"hits={wanted.paid_hits}" if self.price is None else f"price={written(self.price)}",
+            f"hits={wanted.paid_hits}" if self.price is None else f"price={options.written(self.price)}",
         ]
         given += [f"tests={wanted.tests}"]
-        given += [] if confidence == SURE else [f"sure={written(confidence)}"]
-        given += [] if self.share in (0, VALUE_SHARE) else [f"value={written(self.share)}"]
+        given += [] if confidence == SURE else [f"sure={options.written(confidence)}"]
+        given += [] if self.share in (0, VALUE_SHARE) else [f"value={options.written(self.share)}"]
         return f"session.{method}(query, {', '.join(given)})"
 
 
@@ -373,8 +362,8 @@ class _Sharp:
 class _Agreed:
     """A run of sharp tests in a room, a part `share` of each hit's price going to its value."""
 
-    wanted: Wanted
-    room: Room
+    wanted: options.Wanted
+    room: options.Room
     share: Fraction
 
     @cached_property
@@ -397,12 +386,12 @@ class _Agreed:
         filter_ = priced_by(self.room.filter, "take a sparse vector")
         return AgreedTerms.planned(self.call.plan(filter_), filter_)
 
-    def option(self) -> Option:
+    def option(self) -> options.Option:
         """All of it."""
         charged = self.terms.paid + Amount(self.terms.charges.hit).times(self.wanted.paid_hits)
         code = f"session.start(PrepaidTests({self._given()}))"
         made = self.terms.sharpness(self.wanted.steps, exact(self.wanted.grid, "grid"))
-        return Option(
+        return options.Option(
             "sharp test, agreed number of tests",
             **_errors(self.wanted, made),
             share=spending(self.room.filter, charged).share,
@@ -415,7 +404,9 @@ class _Agreed:
 
     def _given(self) -> str:
         numbers = {name: getattr(self.call, name) for name in ("tests", "hits", "part", "value", "sure")}
-        return ", ".join(f"{name}={written(Fraction(given))}" for name, given in numbers.items() if given is not None)
+        return ", ".join(
+            f"{name}={options.written(Fraction(given))}" for name, given in numbers.items() if given is not None
+        )
 
 
 # What other analyses would give for a whole budget: comparisons of an advice, without a call to write.
@@ -424,49 +415,53 @@ class _Agreed:
 _FINE: Final = 10**9
 
 
-def best_theorem(wanted: Wanted, budget: Budget) -> Option:
+def best_theorem(wanted: options.Wanted, budget: Budget) -> options.Option:
     """Plain composition by the best theorem, or with Gaussian noise calibrated exactly."""
     epsilon, delta = _approximate(budget)
-    noise = plain_noise(epsilon=epsilon, delta=delta, tests=wanted.paid_tests)
+    noise = calibration.plain_noise(epsilon=epsilon, delta=delta, tests=wanted.paid_tests)
     deviation = noise.deviation * wanted.steps
     if noise.gaussian:
-        error = gaussian_error_up(Fraction(deviation) ** 2, tests=wanted.tests, confidence=wanted.confidence)
+        error = accuracy.gaussian_error_up(Fraction(deviation) ** 2, tests=wanted.tests, confidence=wanted.confidence)
     else:
         scale = Fraction(deviation / math.sqrt(2))
-        error = laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence)
+        error = accuracy.laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence)
     told = wanted.units(error), wanted.units(deviation)
     return _compared("plain composition, best theorem", told, None, told)
 
 
-def published_charging(wanted: Wanted, budget: Budget) -> Option:
+def published_charging(wanted: options.Wanted, budget: Budget) -> options.Option:
     """Target charging by its published bound."""
-    return _charging("target charging, published bound", wanted, _by_total(published_total, wanted, budget))
+    return _charging(
+        "target charging, published bound", wanted, _by_total(charging_curve.published_total, wanted, budget)
+    )
 
 
-def tail_charging(wanted: Wanted, budget: Budget) -> Option:
+def tail_charging(wanted: options.Wanted, budget: Budget) -> options.Option:
     """Target charging by the published remark on exact tails."""
-    return _charging("target charging, exact tail", wanted, _by_total(exact_tail_total, wanted, budget))
+    return _charging("target charging, exact tail", wanted, _by_total(charging_curve.exact_tail_total, wanted, budget))
 
 
-def curve_charging(wanted: Wanted, budget: Budget) -> Option:
+def curve_charging(wanted: options.Wanted, budget: Budget) -> options.Option:
     """Target charging by the exact curve of calls of one size, which are all that is ever asked."""
     _approximate(budget)
     return _charging("target charging, exact curve", wanted, largest_call(budget, wanted.paid_hits, "exact"))
 
 
-def gaussian_values(wanted: Wanted, budget: Budget) -> Option:
+def gaussian_values(wanted: options.Wanted, budget: Budget) -> options.Option:
     """Rounds of the tuned sparse vector with Gaussian values, composed exactly; the best number of rounds."""
     epsilon, delta = _approximate(budget)
     if not wanted.values:
         raise InvalidParameter("without values it has nothing to make Gaussian: ask for values=True")
     if not wanted.adds or wanted.monotone is False:
         raise InvalidParameter("it is for monotone questions")
-    sizes = usual_rounds(wanted.hits)
-    forms = [sparse_rounds(epsilon=epsilon, delta=delta, hits=wanted.hits, rounds=rounds) for rounds in sizes]
+    sizes = sparse_vector.usual_rounds(wanted.hits)
+    forms = [
+        sparse_vector.sparse_rounds(epsilon=epsilon, delta=delta, hits=wanted.hits, rounds=rounds) for rounds in sizes
+    ]
     error, form = min(((_error(wanted, form), form) for form in forms), key=lambda found: found[0])
     sure = exact(wanted.confidence, "confidence")
     deviation = wanted.units(form.deviation * wanted.steps)
-    return Option(
+    return options.Option(
         "sparse vector, tuned, Gaussian values",
         error,
         wanted.units(_tests_error(wanted, form, sure)),
@@ -479,39 +474,41 @@ def gaussian_values(wanted: Wanted, budget: Budget) -> Option:
     )
 
 
-def _error(wanted: Wanted, form: SparseRounds) -> float:
+def _error(wanted: options.Wanted, form: sparse_vector.SparseRounds) -> float:
     """Of tests and values together, which are independent, each with the root of the confidence."""
     squared = exact(wanted.confidence, "confidence") * _FINE**2
     sure = min(Fraction(math.isqrt(math.floor(squared)) + 1, _FINE), 1 - Fraction(1, _FINE))
     return wanted.units(max(_tests_error(wanted, form, sure), _values_error(wanted, form, sure)))
 
 
-def _tests_error(wanted: Wanted, form: SparseRounds, sure: Fraction) -> int:
-    noise = SparseNoise(form.rounds, form.threshold, form.test, None, form.rounds > 1).scaled(wanted.steps)
-    return error_up(noise, tests=wanted.tests, confidence=sure)
+def _tests_error(wanted: options.Wanted, form: sparse_vector.SparseRounds, sure: Fraction) -> int:
+    noise = sparse_vector.SparseNoise(form.rounds, form.threshold, form.test, None, form.rounds > 1).scaled(
+        wanted.steps
+    )
+    return sparse_vector.error_up(noise, tests=wanted.tests, confidence=sure)
 
 
-def _values_error(wanted: Wanted, form: SparseRounds, sure: Fraction) -> int:
+def _values_error(wanted: options.Wanted, form: sparse_vector.SparseRounds, sure: Fraction) -> int:
     variance = Fraction(form.deviation * wanted.steps) ** 2
-    return gaussian_error_up(variance, tests=wanted.hits, confidence=sure)
+    return accuracy.gaussian_error_up(variance, tests=wanted.hits, confidence=sure)
 
 
-def _charging(name: str, wanted: Wanted, size: Fraction) -> Option:
+def _charging(name: str, wanted: options.Wanted, size: Fraction) -> options.Option:
     scale = Laplace.for_epsilon(size, sensitivity=wanted.steps).scale
-    error = laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence)
-    told = wanted.units(error), wanted.units(laplace_deviation(scale))
+    error = accuracy.laplace_error_up(scale, tests=wanted.tests, confidence=wanted.confidence)
+    told = wanted.units(error), wanted.units(accuracy.laplace_deviation(scale))
     return _compared(name, told, size, told if wanted.values else (None, None))
 
 
 def _compared(
     name: str, tests: tuple[float, float], size: Fraction | None, values: tuple[float | None, float | None]
-) -> Option:
-    return Option(name, tests[0], tests[0], values[0], 1.0, size, tests[1], values[1])
+) -> options.Option:
+    return options.Option(name, tests[0], tests[0], values[0], 1.0, size, tests[1], values[1])
 
 
-def _by_total(total: Callable[..., float], wanted: Wanted, budget: Budget) -> Fraction:
+def _by_total(total: Callable[..., float], wanted: options.Wanted, budget: Budget) -> Fraction:
     epsilon, delta = _approximate(budget)
-    return charging_size(total, epsilon=epsilon, delta=delta, hits=wanted.paid_hits)
+    return calibration.charging_size(total, epsilon=epsilon, delta=delta, hits=wanted.paid_hits)
 
 
 def _approximate(budget: Budget) -> tuple[Fraction, Fraction]:

@@ -9,17 +9,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtr, ndtri
 
-from chary.audit.limits import (
-    Bits,
-    Floats,
-    Progress,
-    advantage_limit,
-    auc_limit,
-    checked,
-    generator,
-    published_counts,
-    roc_limit,
-)
+from chary.audit import limits
 from chary.errors import InvalidParameter
 from chary.filters import Budget
 from chary.numbers import Number, probability, whole
@@ -31,7 +21,7 @@ GRID = 101
 MOST_CELLS = 20_000_000
 # Shares of 0 and 1 alone have no spread, and 0/0 would be NaN.
 TINY = 1e-300
-Scores = tuple[Floats, Floats]
+Scores = tuple[limits.Floats, limits.Floats]
 
 
 @dataclass(frozen=True)
@@ -51,7 +41,7 @@ class Power:
     roc: tuple[float, ...]
 
     @classmethod
-    def measured(cls, members: Floats, outsiders: Floats) -> "Power":
+    def measured(cls, members: limits.Floats, outsiders: limits.Floats) -> "Power":
         """From scores of both.
 
         >>> Power.measured(np.array([2.0, 3.0]), np.array([1.0, 2.5])).auc
@@ -78,9 +68,9 @@ class Power:
         >>> round(Power.limit(1).tpr, 4)
         0.1359
         """
-        roc = roc_limit(np.linspace(0, 1, GRID), epsilon, delta)
-        tpr = float(roc_limit(FPR, epsilon, delta))
-        return cls(tpr, auc_limit(epsilon, delta), advantage_limit(epsilon, delta), tuple(roc.tolist()))
+        roc = limits.roc_limit(np.linspace(0, 1, GRID), epsilon, delta)
+        tpr = float(limits.roc_limit(FPR, epsilon, delta))
+        return cls(tpr, limits.auc_limit(epsilon, delta), limits.advantage_limit(epsilon, delta), tuple(roc.tolist()))
 
 
 @dataclass(frozen=True)
@@ -113,10 +103,10 @@ def membership(
     epsilon: Number,
     delta: Number = 0,
     rows: int = 100,
-    attributes: int | Bits = 1000,
+    attributes: int | limits.Bits = 1000,
     sessions: int = 10,
     seed: int | None = 0,
-    on_progress: Progress | None = None,
+    on_progress: limits.Progress | None = None,
 ) -> Membership:
     """Trace people in a mean: the score of a person x is the inner product of x - p and mean - p, p the known shares.
 
@@ -134,7 +124,7 @@ def membership(
     >>> found.raw.auc > 0.95, found.private.auc < 0.7
     (True, True)
     """
-    budget, rng = checked(epsilon, delta), generator(seed)
+    budget, rng = limits.checked(epsilon, delta), limits.generator(seed)
     draw = _draws(whole(rows, "rows", least=2), attributes)
     rounds = []
     for done in range(whole(sessions, "sessions")):
@@ -172,17 +162,17 @@ def tracing_power(*, attributes: int, rows: int, fpr: float = FPR, evenness: flo
 class _People:
     """Whom one session holds, as many others, and the shares that everybody knows."""
 
-    members: Bits
-    outsiders: Bits
-    shares: Floats
+    members: limits.Bits
+    outsiders: limits.Bits
+    shares: limits.Floats
 
-    def score(self, mean: Floats) -> Scores:
+    def score(self, mean: limits.Floats) -> Scores:
         """Members' and outsiders' scores against a mean."""
         away = mean - self.shares
         return (self.members - self.shares) @ away, (self.outsiders - self.shares) @ away
 
 
-def _draws(rows: int, attributes: int | Bits) -> Callable[[np.random.Generator], _People]:
+def _draws(rows: int, attributes: int | limits.Bits) -> Callable[[np.random.Generator], _People]:
     """What draws the people of one session."""
     if isinstance(attributes, np.ndarray):
         return _from_matrix(rows, attributes)
@@ -197,7 +187,7 @@ def _draws(rows: int, attributes: int | Bits) -> Callable[[np.random.Generator],
     return draw
 
 
-def _from_matrix(rows: int, people: Bits) -> Callable[[np.random.Generator], _People]:
+def _from_matrix(rows: int, people: limits.Bits) -> Callable[[np.random.Generator], _People]:
     if people.ndim != 2 or people.dtype != np.bool_ or not people.shape[1] or len(people) < 3 * rows:
         raise InvalidParameter("attributes must be a Boolean matrix of at least three times as many people as rows")
     _check_cells(people.size)
@@ -227,13 +217,13 @@ class _Round:
     def play(cls, people: _People, budget: Budget, rng: np.random.Generator, seed: int | None) -> "_Round":
         """Open, spend the whole budget on the means, score everybody."""
         exact = people.members.mean(axis=0)
-        published = published_counts(people.members, budget, rng, seed) / len(people.members)
+        published = limits.published_counts(people.members, budget, rng, seed) / len(people.members)
         spreads = people.shares * (1 - people.shares)
         evenness = float(spreads.mean() / max(math.sqrt(np.mean(spreads**2)), TINY))
         return cls(people.members.shape[1], evenness, people.score(exact), people.score(published))
 
 
-def _above(scores: Floats, thresholds: Floats) -> Floats:
+def _above(scores: limits.Floats, thresholds: limits.Floats) -> limits.Floats:
     """The share of the scores above each threshold."""
     passing = len(scores) - np.searchsorted(np.sort(scores), thresholds, side="right")
     return np.asarray(passing / len(scores))

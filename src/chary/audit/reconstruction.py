@@ -12,18 +12,7 @@ import scipy
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, identity, vstack
 
-from chary.audit.limits import (
-    Bits,
-    Floats,
-    Progress,
-    attacked,
-    checked,
-    generator,
-    guess_limit,
-    largest_size,
-    published_counts,
-    value_limit,
-)
+from chary.audit import limits
 from chary.calls import NoisyNumber
 from chary.data import Neighbouring, RowTable, count
 from chary.errors import InvalidParameter
@@ -79,7 +68,7 @@ def differencing(
     repeats: int = 1,
     informed: bool = False,
     seed: int | None = 0,
-    on_progress: Progress | None = None,
+    on_progress: limits.Progress | None = None,
 ) -> Differencing:
     """Guess one person's secret bit from "how many have it?" and "how many but person 0 have it?".
 
@@ -95,7 +84,7 @@ def differencing(
     >>> found.raw_accuracy, found.accuracy < 0.9, round(found.limit, 4)
     (1.0, True, 0.7311)
     """
-    budget, rng = checked(epsilon, delta), generator(seed)
+    budget, rng = limits.checked(epsilon, delta), limits.generator(seed)
     crowd = rng.integers(0, 2, whole(people, "people", least=2))
     secrets = rng.integers(0, 2, whole(sessions, "sessions")).tolist()
     worlds = [_world(bit, crowd) for bit in (0, 1)]
@@ -151,7 +140,7 @@ def _against_sessions(
     budget: Budget,
     rng: np.random.Generator,
     seed: int | None,
-    on_progress: Progress | None,
+    on_progress: limits.Progress | None,
 ) -> list[bool]:
     """Whether each guess was right. The tables are opened once, every session has its own ledger."""
     each = Neighbouring("replace", None)
@@ -160,10 +149,10 @@ def _against_sessions(
         closing(RowTable.open(worlds[1], neighbouring=each)) as having,
     ):
         tables = (without, having)
-        size = largest_size(attacked(without, budget, rng, seed), EVERYBODY, attack.questions)
+        size = limits.largest_size(limits.attacked(without, budget, rng, seed), EVERYBODY, attack.questions)
         right = []
         for bit in secrets:
-            right.append(attack.guess(attacked(tables[bit], budget, rng, seed), size) == bit)
+            right.append(attack.guess(limits.attacked(tables[bit], budget, rng, seed), size) == bit)
             if on_progress is not None:
                 on_progress(len(right), len(secrets))
     return right
@@ -171,7 +160,7 @@ def _against_sessions(
 
 def _result(budget: Budget, people: int, attack: _Attack, raw: list[bool], right: list[bool]) -> Differencing:
     epsilon, delta = budget.exact
-    limit, sessions = guess_limit(epsilon, delta), len(right)
+    limit, sessions = limits.guess_limit(epsilon, delta), len(right)
     interval = scipy.stats.binomtest(sum(right), sessions).proportion_ci(SURE)
     return Differencing(
         people=people,
@@ -226,12 +215,12 @@ class Reconstruction:
 def reconstruction(
     *,
     epsilon: Number,
-    people: int | Bits = 100,
+    people: int | limits.Bits = 100,
     counts: int | None = None,
     off: int | None = None,
     sessions: int = 3,
     seed: int | None = 0,
-    on_progress: Progress | None = None,
+    on_progress: limits.Progress | None = None,
 ) -> Reconstruction:
     """Ask how many of a random half of the people have the bit, many times, and solve for the bits.
 
@@ -250,7 +239,7 @@ def reconstruction(
     >>> found.exact, found.rounded > 0.9, found.private < 0.8, round(found.limit, 2)
     (1.0, True, True, 0.73)
     """
-    budget, rng = checked(epsilon), generator(seed)
+    budget, rng = limits.checked(epsilon), limits.generator(seed)
     bits = _bits(people, rng)
     asked, away = _sizes(len(bits), counts, off)
     runs = []
@@ -258,12 +247,12 @@ def reconstruction(
         groups = rng.random((asked, len(bits))) < 0.5
         exact = groups @ bits.astype(float)
         rounded = exact + rng.integers(-away, away + 1, asked)
-        private = published_counts((groups & bits).T, budget, rng, seed)
+        private = limits.published_counts((groups & bits).T, budget, rng, seed)
         runs.append([np.mean(reconstructed(groups, told) == bits) for told in (exact, rounded, private)])
         if on_progress is not None:
             on_progress(done + 1, sessions)
     baseline = float(max(bits.mean(), 1 - bits.mean()))
-    limit = value_limit(epsilon, [baseline, 1 - baseline])
+    limit = limits.value_limit(epsilon, [baseline, 1 - baseline])
     exact_share, rounded_share, private_share = np.mean(runs, axis=0).tolist()
     return Reconstruction(
         people=len(bits),
@@ -279,7 +268,7 @@ def reconstruction(
     )
 
 
-def reconstructed(groups: Bits, told: Floats) -> Bits:
+def reconstructed(groups: limits.Bits, told: limits.Floats) -> limits.Bits:
     """The bits whose counts over the groups (counts by people) are nearest to those told.
 
     >>> reconstructed(np.array([[True, False], [True, True]]), np.array([1.0, 1.0])).tolist()
@@ -294,7 +283,7 @@ def reconstructed(groups: Bits, told: Floats) -> Bits:
     return np.asarray(found.x[:people] >= 0.5)
 
 
-def _bits(people: int | Bits, rng: np.random.Generator) -> Bits:
+def _bits(people: int | limits.Bits, rng: np.random.Generator) -> limits.Bits:
     if isinstance(people, np.ndarray):
         if people.ndim != 1 or people.dtype != np.bool_ or len(people) < 2:
             raise InvalidParameter("people are a number of them, or a Boolean array of at least two bits")

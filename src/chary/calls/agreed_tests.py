@@ -20,20 +20,7 @@ from chary.calls.fields import Probability, Whole
 from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
 from chary.calls.sharpness import SURE, Sharpness, chance_of_each, priced_by, rho_of
 from chary.calls.thresholds import keyed, tested_query
-from chary.core.plan import (
-    KEPT,
-    Barred,
-    Data,
-    Interaction,
-    Json,
-    Question,
-    Result,
-    Within,
-    check_question,
-    error_bar,
-    least_of,
-    natural,
-)
+from chary.core import plan as core_plan
 from chary.core.transaction import Spine, numbered
 from chary.data import Mean, Neighbouring, Query
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld
@@ -89,7 +76,7 @@ class Charges:
         hit, miss = Fraction(self.hit, filter_.steps), Fraction(self.miss, filter_.steps)
         return SharpTest(filter_.order, (hit + miss) * (1 - value), miss)
 
-    def body(self) -> Json:
+    def body(self) -> core_plan.Json:
         """What the ledger keeps of them: they are found in floats, so they are read again and never found anew."""
         return {"hit": self.hit, "miss": self.miss}
 
@@ -126,12 +113,12 @@ class AgreedTerms:
         """The test of values that one unit moves by so many steps."""
         return _sharpness(self, sensitivity, grid)
 
-    def within(self, tests: int, confidence: Number) -> Within:
+    def within(self, tests: int, confidence: Number) -> core_plan.Within:
         """How far off so many tests may be together, in sensitivities."""
         return self.sharpness(1, Fraction(1)).within(tests, confidence)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=core_plan.KEPT)
 def _charges(plan: AgreedPlan, filter_: RenyiFilter) -> Charges:
     check_chance(plan.chance)
 
@@ -157,7 +144,7 @@ def _has_table(test: SharpTest) -> bool:
     return Fraction(test.price) >= least_price(Fraction(test.order), LEAST_SPEED)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=core_plan.KEPT)
 def _sharpness(terms: AgreedTerms, sensitivity: int, grid: Fraction) -> Sharpness:
     filter_, value = terms.filter, terms.plan.value
     test = terms.charges.of(filter_, value)
@@ -206,7 +193,7 @@ def used_up(state: bytes | None, opened: int) -> int:
 
 
 @dataclass(frozen=True)
-class AskAgreed(Interaction):
+class AskAgreed(core_plan.Interaction):
     """One question to the run, or one for each key in order.
 
     Guarantee: each key is the test of the run's terms. Its miss was charged by the opening, for as many keys as one
@@ -218,13 +205,13 @@ class AskAgreed(Interaction):
 
     opened: int
     terms: AgreedTerms
-    query: Question
+    query: core_plan.Question
     neighbouring: Neighbouring
     above: Number
     halts = True
 
     def __post_init__(self) -> None:
-        check_question(self.query)
+        core_plan.check_question(self.query)
         object.__setattr__(self, "above", exact(self.above, "above"))
         if self.terms.plan.value and isinstance(self.query, Mean):
             raise InvalidQuery("a mean has no fresh value: ask its total, or agree on tests without value=")
@@ -271,18 +258,21 @@ class AskAgreed(Interaction):
     def price(self, filter_: Filter) -> Price:
         return Price(Amount(self.terms.charges.hit), Amount(0))
 
-    def within(self, tests: int, confidence: Number) -> Within:
+    def within(self, tests: int, confidence: Number) -> core_plan.Within:
         return self.sharpness.within(tests, confidence)
 
     @property
-    def barred(self) -> Barred | None:
+    def barred(self) -> core_plan.Barred | None:
         if isinstance(self.query, Mean):
             return None
-        tests, least = max(self.terms.tests, len(self.tested.keys or (None,))), least_of(self.tested, self.neighbouring)
-        return Barred(self.sharpness.tails, self.threshold, self.tested.grid, tests, least)
+        tests, least = (
+            max(self.terms.tests, len(self.tested.keys or (None,))),
+            core_plan.least_of(self.tested, self.neighbouring),
+        )
+        return core_plan.Barred(self.sharpness.tails, self.threshold, self.tested.grid, tests, least)
 
     @property
-    def foreseen(self) -> Within:
+    def foreseen(self) -> core_plan.Within:
         return self.within(self.terms.tests, self.terms.plan.sure)
 
     def wrong_call(self, distance: int) -> float:
@@ -300,21 +290,21 @@ class AskAgreed(Interaction):
                 f"{self.parallel}: open another run, or ask ThresholdTest or Watch with hits=, whose misses are free"
             )
 
-    def body(self) -> Json:
+    def body(self) -> core_plan.Json:
         asked = {"query": self.query.body(), "above": str(self.above)}
         return asked | {"agreed_tests": self.opened, "parallel": self.parallel}
 
     def queries(self) -> Sequence[Query]:
         return [self.tested]
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: core_plan.Data) -> core_plan.Result:
         bar = self.threshold - self.sharpness.bar
         tests = SharpTests(self.sharpness.sampler, bar, self.noise, data.most_hits)
         found = tests.step(data.integers(), data.source)
         after = used_up(data.secret, self.opened) + self.parallel
         answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
         answer["tests_left"] = self.terms.tests - after
-        return Result(answer, len(found.positions), found.tested, secrets={self.opened: used(after)})
+        return core_plan.Result(answer, len(found.positions), found.tested, secrets={self.opened: used(after)})
 
     @property
     def published(self) -> Publication | None:
@@ -323,13 +313,13 @@ class AskAgreed(Interaction):
             return None
         return published(self.noise, self.tested, self.neighbouring, bar=self.threshold)
 
-    def _values(self, answer: Json) -> list[Value | None]:
+    def _values(self, answer: core_plan.Json) -> list[Value | None]:
         if self.noise is None:
             return [None] * len(answer["positions"])
-        return [natural(steps, self.sharpness.grid) for steps in answer["noisy"]]
+        return [core_plan.natural(steps, self.sharpness.grid) for steps in answer["noisy"]]
 
     @abstractmethod
-    def present(self, answer: Json, call: int) -> AgreedTest | AgreedWatch: ...
+    def present(self, answer: core_plan.Json, call: int) -> AgreedTest | AgreedWatch: ...
 
 
 class AskAgreedOnce(AskAgreed):
@@ -337,10 +327,10 @@ class AskAgreedOnce(AskAgreed):
 
     kind = "agreed_test"
 
-    def present(self, answer: Json, call: int) -> AgreedTest:
+    def present(self, answer: core_plan.Json, call: int) -> AgreedTest:
         values = self._values(answer)
         value = values[0] if values else None
-        bar, left = error_bar(self.accuracy()), answer["tests_left"]
+        bar, left = core_plan.error_bar(self.accuracy()), answer["tests_left"]
         return AgreedTest(call, bool(values), value, bar, left, publication=self.published)
 
 
@@ -353,10 +343,10 @@ class AskAgreedKeys(AskAgreed):
         keyed(self.query)
         super().__post_init__()
 
-    def present(self, answer: Json, call: int) -> AgreedWatch:
+    def present(self, answer: core_plan.Json, call: int) -> AgreedWatch:
         keys = tuple(self.query.keys or ())
         above = dict(zip([keys[position] for position in answer["positions"]], self._values(answer), strict=True))
-        found = (above, answer["tested"], error_bar(self.accuracy()))
+        found = (above, answer["tested"], core_plan.error_bar(self.accuracy()))
         left, silence = (
             answer["tests_left"],
             silent(self.sharpness.tails, self.tested, self.neighbouring, self.threshold),
@@ -380,7 +370,7 @@ class AgreedState:
     price_if_hit: float
     terms: AgreedTerms = field(repr=False)
 
-    def accuracy(self, *, tests: int | None = None, confidence: Number | None = None) -> Within:
+    def accuracy(self, *, tests: int | None = None, confidence: Number | None = None) -> core_plan.Within:
         """How far off so many tests may be together, in sensitivities (default: all that were agreed on, as sure)."""
         wanted = self.tests if tests is None else whole(tests, "tests")
         return self.terms.within(wanted, self.terms.plan.sure if confidence is None else confidence)
@@ -457,21 +447,23 @@ class OpenAgreed(BoundOpening[PrepaidTests]):
     def later(self) -> Price:
         return Price(Amount(self.terms.charges.hit), Amount(self.terms.charges.miss))
 
-    def within(self, tests: int, confidence: Number) -> Within:
+    def within(self, tests: int, confidence: Number) -> core_plan.Within:
         """In sensitivities."""
         return self.terms.within(tests, confidence)
 
     @property
-    def barred(self) -> Barred:
+    def barred(self) -> core_plan.Barred:
         """In sensitivities; each question brings its bar."""
-        return Barred(self.terms.sharpness(1, Fraction(1)).tails, None, Fraction(1), self.terms.tests, bought=True)
+        return core_plan.Barred(
+            self.terms.sharpness(1, Fraction(1)).tails, None, Fraction(1), self.terms.tests, bought=True
+        )
 
     @property
-    def foreseen(self) -> Within:
+    def foreseen(self) -> core_plan.Within:
         return self.within(self.terms.tests, self.terms.plan.sure)
 
-    def run(self, data: Data) -> Result:
-        return Result(self.terms.charges.body(), hits=0, tests=0, secret=used(0))
+    def run(self, data: core_plan.Data) -> core_plan.Result:
+        return core_plan.Result(self.terms.charges.body(), hits=0, tests=0, secret=used(0))
 
 
 @keeps
@@ -496,7 +488,7 @@ class KeptAgreed(Kept[Any, AgreedState]):
     def opened(self) -> KeyedRun[AgreedTest, AgreedWatch, AgreedState]:
         return KeyedRun(self)
 
-    def question(self, query: Question, *, above: Number) -> AskAgreed:
+    def question(self, query: core_plan.Question, *, above: Number) -> AskAgreed:
         kind = AskAgreedKeys if getattr(query, "keys", None) is not None else AskAgreedOnce
         return kind(self.number, self.agreed, query, self.spine.rows.neighbouring, above)
 

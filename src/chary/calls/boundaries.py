@@ -25,18 +25,7 @@ from chary.core.plan import KEPT, Data, Json, Question, Result, Within, laplace_
 from chary.core.transaction import Spine
 from chary.data import Query, Reading, Rows
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
-from chary.mechanisms import (
-    BOUNDARY,
-    Additive,
-    AdditiveTest,
-    BoundaryWrapper,
-    Exponential,
-    Laplace,
-    ThreeZones,
-    TwoRuns,
-)
-from chary.mechanisms import BoundaryWrapper as Wrapper
-from chary.mechanisms.boundaries import LabelDraws
+from chary.mechanisms import additive, boundaries, choices, threshold_tests
 from chary.numbers import Number, exact
 
 # Any algorithm whose law is known, in the boundary wrapper: an outcome that is nearly certain is nearly free.
@@ -116,9 +105,9 @@ class AskBoundary(Bound[Boundary]):
     raced = True
 
     @cached_property
-    def mechanism(self) -> Wrapper[Any]:
+    def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
         """The wrapper; refuses calls that are too large for it."""
-        return Wrapper(_Stated(self.call.algorithm))
+        return boundaries.BoundaryWrapper(_Stated(self.call.algorithm))
 
     @cached_property
     def event(self) -> Event:
@@ -138,13 +127,13 @@ class AskBoundary(Bound[Boundary]):
             outcome = self.mechanism.step(data.values[0], data.source)
         except AlgorithmFailed:
             return Result({"failed": True}, hits=1, tests=1)
-        return Result({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
+        return Result({"outcome": outcome}, hits=int(outcome == boundaries.BOUNDARY), tests=1)
 
     def present(self, answer: Json, call: int) -> Classified:
         if "failed" in answer:
             raise failure(self.call.algorithm.name)
-        if answer["outcome"] == BOUNDARY:
-            return Classified(call, BOUNDARY, clear=False)
+        if answer["outcome"] == boundaries.BOUNDARY:
+            return Classified(call, boundaries.BOUNDARY, clear=False)
         return Classified(call, plain_outcome((self.call.algorithm.outcomes or ())[answer["outcome"]]), clear=True)
 
 
@@ -161,7 +150,7 @@ class AskUnanimous(AskBoundary):
     def run(self, data: Data) -> Result:
         found = [self._once(data) for _ in range(self.call.runs or 2)]
         if None in found or len(set(found)) > 1:
-            return Result({"outcome": BOUNDARY}, hits=1, tests=1)
+            return Result({"outcome": boundaries.BOUNDARY}, hits=1, tests=1)
         return Result({"agreed": json.loads(found[0] or "")}, hits=0, tests=1)
 
     def _once(self, data: Data) -> str | None:
@@ -174,7 +163,7 @@ class AskUnanimous(AskBoundary):
     def present(self, answer: Json, call: int) -> Classified:
         if "agreed" in answer:
             return Classified(call, answer["agreed"], clear=True)
-        return Classified(call, BOUNDARY, clear=False)
+        return Classified(call, boundaries.BOUNDARY, clear=False)
 
 
 # The black-box boundary: any private algorithm run twice; agreement is free, difference is charged.
@@ -206,9 +195,9 @@ class CallTwice(Bound[Twice]):
     raced = True
 
     @cached_property
-    def mechanism(self) -> TwoRuns:
+    def mechanism(self) -> boundaries.TwoRuns:
         """The rule of running twice."""
-        return TwoRuns(self.call.algorithm.size[0])
+        return boundaries.TwoRuns(self.call.algorithm.size[0])
 
     @cached_property
     def event(self) -> Event:
@@ -263,7 +252,7 @@ class AskClearly(TestedTogether, Bound[HowSharply[Any]]):
     raced = True
 
     query: Query
-    draws: LabelDraws
+    draws: boundaries.LabelDraws
     teller: Callable[[int, int | None], Any] = field(compare=False, repr=False)
 
     @property
@@ -286,10 +275,10 @@ class AskClearly(TestedTogether, Bound[HowSharply[Any]]):
     def run(self, data: Data) -> Result:
         told = self.draws.step(*self.placed(data), data.source)
         clear = told is not None and told < self.real
-        return Result({"outcome": told if clear else BOUNDARY}, hits=int(not clear), tests=1)
+        return Result({"outcome": told if clear else boundaries.BOUNDARY}, hits=int(not clear), tests=1)
 
     def present(self, answer: Json, call: int) -> Any:
-        return self.teller(call, None if answer["outcome"] == BOUNDARY else answer["outcome"])
+        return self.teller(call, None if answer["outcome"] == boundaries.BOUNDARY else answer["outcome"])
 
     def within(self, tests: int, confidence: Number) -> Within:
         """How far beyond the bar all of so many values are told clearly and rightly."""
@@ -350,7 +339,7 @@ class Wrapped(Bound[CallT], Generic[CallT]):
 
     @property
     @abstractmethod
-    def mechanism(self) -> BoundaryWrapper[Any]:
+    def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
         """The wrapper around the mechanism; refuses noise out of range and calls too large for the wrapper."""
 
     @cached_property
@@ -362,7 +351,7 @@ class Wrapped(Bound[CallT], Generic[CallT]):
 
     def run(self, data: Data) -> Result:
         outcome = self.mechanism.step(self.value(data), data.source)
-        return Result({"outcome": outcome}, hits=int(outcome == BOUNDARY), tests=1)
+        return Result({"outcome": outcome}, hits=int(outcome == boundaries.BOUNDARY), tests=1)
 
     @abstractmethod
     def value(self, data: Data) -> Any:
@@ -370,13 +359,13 @@ class Wrapped(Bound[CallT], Generic[CallT]):
 
 
 @lru_cache(maxsize=KEPT)
-def label_draws(test: SharpTest, labels: int, steps: int) -> LabelDraws:
+def label_draws(test: SharpTest, labels: int, steps: int) -> boundaries.LabelDraws:
     """The draws of so many labels at this price, of depths that one unit moves by so many steps."""
-    return LabelDraws(draw_table(test, labels, steps), labels)
+    return boundaries.LabelDraws(draw_table(test, labels, steps), labels)
 
 
 @lru_cache(maxsize=KEPT)
-def draws_between(test: SharpTest, zone: int, steps: int) -> LabelDraws:
+def draws_between(test: SharpTest, zone: int, steps: int) -> boundaries.LabelDraws:
     """Those of two sides so many steps apart, with as many labels as fit between the bars."""
     low, high = 1, _MOST_PHANTOMS
     while high - low > 0:
@@ -448,16 +437,18 @@ class AskBetween(Bound[Between]):
     decides = True
 
     @cached_property
-    def mechanism(self) -> ThreeZones:
+    def mechanism(self) -> threshold_tests.ThreeZones:
         """The noisy zones; refuses noise out of range."""
         low, high = bars(self.call, self.query)
-        return ThreeZones(laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0), low, high)
+        return threshold_tests.ThreeZones(
+            laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0), low, high
+        )
 
     @cached_property
     def event(self) -> Event:
         return self.mechanism.event()
 
-    def accuracy(self) -> tuple[Additive, Fraction]:
+    def accuracy(self) -> tuple[additive.Additive, Fraction]:
         return self.mechanism.additive, self.query.grid
 
     def queries(self) -> Sequence[Query]:
@@ -482,7 +473,7 @@ class Decided(Answer):
 
     @property
     def hit(self) -> bool:
-        return self.value == BOUNDARY
+        return self.value == boundaries.BOUNDARY
 
     @property
     def clear(self) -> bool:
@@ -490,7 +481,7 @@ class Decided(Answer):
         return not self.hit
 
     def __bool__(self) -> bool:
-        if self.value == BOUNDARY:
+        if self.value == boundaries.BOUNDARY:
             raise InvalidParameter("what is not clear is neither true nor false: look at answer.clear first")
         return self.value
 
@@ -518,7 +509,7 @@ class Decide(HowSharply[Decided]):
 
 
 def _decided(call: int, outcome: int | None) -> Decided:
-    return Decided(call, BOUNDARY if outcome is None else bool(outcome))
+    return Decided(call, boundaries.BOUNDARY if outcome is None else bool(outcome))
 
 
 @dataclass(frozen=True)
@@ -528,21 +519,23 @@ class AskDecide(Wrapped[Decide]):
     decides = True
 
     @cached_property
-    def mechanism(self) -> BoundaryWrapper[int]:
-        return BoundaryWrapper(AdditiveTest(self._noise, steps_at_least(self.call.above, self.query.grid)))
+    def mechanism(self) -> boundaries.BoundaryWrapper[int]:
+        return boundaries.BoundaryWrapper(
+            threshold_tests.AdditiveTest(self._noise, steps_at_least(self.call.above, self.query.grid))
+        )
 
     @cached_property
-    def _noise(self) -> Laplace:
+    def _noise(self) -> additive.Laplace:
         return laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
 
-    def accuracy(self) -> tuple[Additive, Fraction]:
+    def accuracy(self) -> tuple[additive.Additive, Fraction]:
         return self._noise, self.query.grid
 
     def value(self, data: Data) -> int:
         return data.integer()
 
     def present(self, answer: Json, call: int) -> Decided:
-        return _decided(call, None if answer["outcome"] == BOUNDARY else answer["outcome"])
+        return _decided(call, None if answer["outcome"] == boundaries.BOUNDARY else answer["outcome"])
 
 
 @call("classify", subject="thresholds")
@@ -574,7 +567,7 @@ class Classify(HowSharply[Classified]):
 
 
 def _classified(query: Query, call: int, outcome: int | None) -> Classified:
-    told = BOUNDARY if outcome is None else scalar((query.keys or ())[outcome])
+    told = boundaries.BOUNDARY if outcome is None else scalar((query.keys or ())[outcome])
     return Classified(call, told, clear=outcome is not None)
 
 
@@ -583,15 +576,15 @@ class AskClassify(Wrapped[Classify]):
     """The classification, as it is made."""
 
     @cached_property
-    def mechanism(self) -> BoundaryWrapper[Any]:
+    def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
         single, together = self.query.sensitivity(self.neighbouring), self.query.one_direction(self.neighbouring)
-        return BoundaryWrapper(Exponential(self.call.epsilon or 0, single, monotone=together))
+        return boundaries.BoundaryWrapper(choices.Exponential(self.call.epsilon or 0, single, monotone=together))
 
     def value(self, data: Data) -> Any:
         return data.integers()
 
     def present(self, answer: Json, call: int) -> Classified:
-        return _classified(self.query, call, None if answer["outcome"] == BOUNDARY else answer["outcome"])
+        return _classified(self.query, call, None if answer["outcome"] == boundaries.BOUNDARY else answer["outcome"])
 
 
 def _single(query: Question, name: str) -> Query:

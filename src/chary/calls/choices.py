@@ -12,20 +12,7 @@ from typing import Any, Final, Generic, Literal, Self, cast
 
 import numpy as np
 
-from chary.accounting import (
-    Concentrated,
-    Event,
-    NarrowChoice,
-    Pure,
-    Targeted,
-    ZeroConcentrated,
-    exponential_loss_up,
-    flip_loss_up,
-    laplace_loss_up,
-    noisy_max_epsilon_up,
-    noisy_max_noise,
-)
-from chary.accounting.accuracy import gaussian_loss_up
+from chary.accounting import accuracy, events, gaussian_selection
 from chary.accounting.calibration import four_digits_up
 from chary.answers import Answer, Key, NoisyNumber, scalar
 from chary.calls.algorithm import ScoreFunction, Scores, distance_steps, failed, score_step, score_steps
@@ -37,21 +24,7 @@ from chary.core.transaction import Spine
 from chary.data import Neighbouring, Poll, Query, Reading, Relation, Rows, Total, Votes, count
 from chary.errors import AlgorithmFailed, InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
-from chary.mechanisms import (
-    BOUNDARY,
-    AdditiveTest,
-    BoundaryWrapper,
-    Exponential,
-    InverseSensitivity,
-    Laplace,
-    MajorityVote,
-    PermuteAndFlip,
-    ReportNoisyMax,
-    mode_distances,
-)
-from chary.mechanisms.additive import Integers
-from chary.mechanisms.boundaries import InnerOutcome
-from chary.mechanisms.choices import Rule
+from chary.mechanisms import additive, boundaries, choices, threshold_tests
 from chary.mechanisms.gaussian import GaussianMax
 from chary.numbers import SMALLEST_EPSILON, Number, exact, plain
 
@@ -153,7 +126,9 @@ class Gaps:
 
     def epsilon_up(self, noise: Fraction) -> Fraction:
         """The pure epsilon for noise of this many steps."""
-        found = noisy_max_epsilon_up(self.keys, sensitivity=self.sensitivity, noise=noise, spread=self.spread)
+        found = gaussian_selection.noisy_max_epsilon_up(
+            self.keys, sensitivity=self.sensitivity, noise=noise, spread=self.spread
+        )
         return max(Fraction(found), SMALLEST_EPSILON)
 
     def noise_for(self, epsilon: Fraction) -> Fraction:
@@ -184,17 +159,17 @@ class AskNoisyMax(Bound[NoisyMax]):
         return GaussianMax(Fraction(self.call.noise or 0) / self.query.grid)
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> events.Event:
         noise, epsilon = Fraction(self.mechanism.noise), self.call.epsilon
         pure = self.gaps.epsilon_up(noise) if epsilon is None else Fraction(epsilon)
-        return Concentrated(pure, self.gaps.rho_up(noise))
+        return events.Concentrated(pure, self.gaps.rho_up(noise))
 
     def shortfall(self, beta: Fraction) -> float:
         return self._short(Fraction(self.mechanism.noise), beta)
 
     def _short(self, noise: Fraction, beta: Fraction) -> float:
         """The same for noise of so many steps: no value is farther below another than the bounds are apart."""
-        steps = max(0, math.ceil(gaussian_loss_up(noise, self.gaps.keys, beta)) - 1)
+        steps = max(0, math.ceil(accuracy.gaussian_loss_up(noise, self.gaps.keys, beta)) - 1)
         return float(min(steps, self.gaps.spread) * self.query.grid)
 
     def queries(self) -> Sequence[Query]:
@@ -217,7 +192,9 @@ class AskNoisyMax(Bound[NoisyMax]):
 
 @lru_cache(maxsize=KEPT)
 def _noise_for(gaps: Gaps, epsilon: Fraction) -> Fraction:
-    return four_digits_up(noisy_max_noise(epsilon, gaps.keys, sensitivity=gaps.sensitivity, spread=gaps.spread))
+    return four_digits_up(
+        gaussian_selection.noisy_max_noise(epsilon, gaps.keys, sensitivity=gaps.sensitivity, spread=gaps.spread)
+    )
 
 
 # The key that most units have, and the fraction of units that satisfies a condition.
@@ -268,13 +245,13 @@ class AskMode(Bound[Mode]):
         return self.neighbouring.relation is Relation.REPLACE
 
     @cached_property
-    def mechanism(self) -> InverseSensitivity:
+    def mechanism(self) -> choices.InverseSensitivity:
         """The choice: of two keys one has distance 0, and added units raise counts only, so the 1/2 is dropped then."""
-        return InverseSensitivity(self.call.epsilon, whole=not self.replace or len(self.query.keys or ()) == 2)
+        return choices.InverseSensitivity(self.call.epsilon, whole=not self.replace or len(self.query.keys or ()) == 2)
 
     @cached_property
-    def event(self) -> Event:
-        return Pure(self.mechanism.epsilon)
+    def event(self) -> events.Event:
+        return events.Pure(self.mechanism.epsilon)
 
     adds_up = True
 
@@ -286,14 +263,14 @@ class AskMode(Bound[Mode]):
     def shortfall(self, beta: Fraction) -> float:
         """How many more units another key may have: moving one unit from key to key changes the gap by two."""
         rate = self.mechanism.epsilon if self.mechanism.whole else Fraction(self.mechanism.epsilon) / 2
-        units = ceil(exponential_loss_up(rate, len(self.query.keys or ()), beta)) - 1
+        units = ceil(accuracy.exponential_loss_up(rate, len(self.query.keys or ()), beta)) - 1
         return float(max(0, units) * (2 if self.replace else 1))
 
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
     def run(self, data: Data) -> Result:
-        distances = mode_distances(data.integers(), replace=self.replace)
+        distances = choices.mode_distances(data.integers(), replace=self.replace)
         return Result({"position": self.mechanism.pick(distances, data.source)}, 0, 0)
 
     def present(self, answer: Json, call: int) -> ChosenKey:
@@ -335,12 +312,12 @@ class AskFraction(Bound[Proportion]):
     """The fraction, as it is asked."""
 
     @cached_property
-    def noise(self) -> Laplace:
+    def noise(self) -> additive.Laplace:
         """The noise on the number of units that satisfy the condition."""
-        return Laplace.for_epsilon(self.call.epsilon, sensitivity=1)
+        return additive.Laplace.for_epsilon(self.call.epsilon, sensitivity=1)
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> events.Event:
         return self.noise.event()
 
     def body(self) -> Json:
@@ -362,15 +339,15 @@ class AskFraction(Bound[Proportion]):
 # One choice: the best of many keys by private answers, the most common value, what the majority says.
 
 Way = Literal["permute_and_flip", "exponential", "laplace"]
-_MADE: Final[dict[str, type[Exponential] | type[ReportNoisyMax]]] = {
-    "permute_and_flip": PermuteAndFlip,
-    "exponential": Exponential,
-    "laplace": ReportNoisyMax,
+_MADE: Final[dict[str, type[choices.Exponential] | type[choices.ReportNoisyMax]]] = {
+    "permute_and_flip": choices.PermuteAndFlip,
+    "exponential": choices.Exponential,
+    "laplace": choices.ReportNoisyMax,
 }
 _LOSSES: Final[dict[str, Callable[[Fraction, int, Fraction], float]]] = {
-    "permute_and_flip": flip_loss_up,
-    "exponential": exponential_loss_up,
-    "laplace": laplace_loss_up,
+    "permute_and_flip": accuracy.flip_loss_up,
+    "exponential": accuracy.exponential_loss_up,
+    "laplace": accuracy.laplace_loss_up,
 }
 
 
@@ -385,7 +362,7 @@ def bounded_range_price(filter_: Filter, epsilon: Number) -> Price:
     The proof of the second is in `chary.calls.choices`; it needs all log-likelihood ratios of a pair
     of neighbours in an interval of length epsilon, which permute-and-flip and noisy maxima do not promise.
     """
-    return filter_.cheapest(ZeroConcentrated(exact(epsilon, "epsilon") ** 2 / 8), Pure(epsilon))
+    return filter_.cheapest(events.ZeroConcentrated(exact(epsilon, "epsilon") ** 2 / 8), events.Pure(epsilon))
 
 
 @call("choose", subject="selection")
@@ -430,7 +407,7 @@ class ChooseKey(Bound[Choose]):
     query: Query
 
     @cached_property
-    def mechanism(self) -> Exponential | ReportNoisyMax:
+    def mechanism(self) -> choices.Exponential | choices.ReportNoisyMax:
         """The exact choice among the keys' answers in grid steps; refuses an epsilon out of range."""
         together, made = self.query.one_direction(self.neighbouring), _MADE[self.by]
         return made(self.call.epsilon, self.query.sensitivity(self.neighbouring), together)
@@ -441,8 +418,8 @@ class ChooseKey(Bound[Choose]):
         return self.call.by or "permute_and_flip"
 
     @cached_property
-    def event(self) -> Event:
-        return Pure(self.mechanism.epsilon)
+    def event(self) -> events.Event:
+        return events.Pure(self.mechanism.epsilon)
 
     adds_up = True
 
@@ -451,7 +428,7 @@ class ChooseKey(Bound[Choose]):
 
     def shortfall(self, beta: Fraction) -> float:
         mechanism = self.mechanism
-        unit = (mechanism.exponential if isinstance(mechanism, ReportNoisyMax) else mechanism).unit
+        unit = (mechanism.exponential if isinstance(mechanism, choices.ReportNoisyMax) else mechanism).unit
         steps = _steps(self.by, unit, len(self.query.keys or ()), beta)
         return float(max(0, steps) * self.query.grid)
 
@@ -497,7 +474,7 @@ class Majority(Call[YesOrNo]):
     condition: Name
     _: KW_ONLY
     epsilon: Positive
-    rule: Rule = "noise"
+    rule: choices.Rule = "noise"
 
     @classmethod
     def recorded(cls, body: Json) -> Self:
@@ -512,14 +489,14 @@ class Vote(Bound[Majority]):
     """The vote, as it is taken."""
 
     @cached_property
-    def mechanism(self) -> MajorityVote:
+    def mechanism(self) -> choices.MajorityVote:
         """The exact vote on the lead; refuses noise out of range."""
         moved = 2 if self.neighbouring.relation is Relation.REPLACE else 1
-        return MajorityVote(self.call.epsilon, moved, self.call.rule)
+        return choices.MajorityVote(self.call.epsilon, moved, self.call.rule)
 
     @cached_property
-    def event(self) -> Event:
-        return Pure(self.mechanism.epsilon)
+    def event(self) -> events.Event:
+        return events.Pure(self.mechanism.epsilon)
 
     def body(self) -> Json:
         size = {"epsilon": str(self.call.epsilon), "rule": self.call.rule}
@@ -571,9 +548,9 @@ class AskCandidate(Bound[CallT], Generic[CallT]):
         return tuple(call.candidates)
 
     @cached_property
-    def event(self) -> Pure:
+    def event(self) -> events.Pure:
         call: Any = self.call
-        return Pure(call.epsilon)
+        return events.Pure(call.epsilon)
 
     adds_up = True
 
@@ -673,12 +650,12 @@ class AskNearest(AskCandidate[InverseSensitivityMechanism]):
         return self.call.distance
 
     @cached_property
-    def mechanism(self) -> InverseSensitivity:
+    def mechanism(self) -> choices.InverseSensitivity:
         """The exact choice among whole distances."""
-        return InverseSensitivity(self.call.epsilon, whole=self.call.monotone)
+        return choices.InverseSensitivity(self.call.epsilon, whole=self.call.monotone)
 
     def shortfall(self, beta: Fraction) -> float:
-        units = ceil(exponential_loss_up(self.mechanism.unit, len(self.candidates), beta))
+        units = ceil(accuracy.exponential_loss_up(self.mechanism.unit, len(self.candidates), beta))
         return float(max(0, units - 1))
 
     def position(self, found: Sequence[Any], data: Data) -> int:
@@ -768,7 +745,7 @@ class AskExponential(AskCandidate[ExponentialMechanism]):
         return Fraction(gcd(*(int(grid * below) for grid in grids)), below)
 
     @cached_property
-    def mechanism(self) -> Exponential:
+    def mechanism(self) -> choices.Exponential:
         """The exact choice among scores in steps.
 
         Chances of two neighbours differ by a factor within the exponential of how far scores move *apart*, so that is
@@ -776,8 +753,8 @@ class AskExponential(AskCandidate[ExponentialMechanism]):
         """
         if isinstance(self.brought, ScoreFunction):
             far = Fraction(self.call.sensitivity or 1) / self.step
-            return Exponential(self.call.epsilon, int(far), self.call.monotone)
-        return Exponential(self.call.epsilon, int(self._apart() / self.step), monotone=True)
+            return choices.Exponential(self.call.epsilon, int(far), self.call.monotone)
+        return choices.Exponential(self.call.epsilon, int(self._apart() / self.step), monotone=True)
 
     def _apart(self) -> Fraction:
         """How far one unit can move two scores apart.
@@ -793,7 +770,7 @@ class AskExponential(AskCandidate[ExponentialMechanism]):
         return max(high for _, high in ends) - min(low for low, _ in ends)
 
     def shortfall(self, beta: Fraction) -> float:
-        steps = ceil(exponential_loss_up(self.mechanism.unit, len(self.candidates), beta))
+        steps = ceil(accuracy.exponential_loss_up(self.mechanism.unit, len(self.candidates), beta))
         # A score is rounded down by less than a step; those of queries are whole numbers of them.
         return float(max(0, steps if isinstance(self.brought, ScoreFunction) else steps - 1) * self.step)
 
@@ -898,15 +875,15 @@ class _Vote(_Polled[CallT], Generic[CallT]):
 
     low: int | None
 
-    def utilities(self, data: Data) -> Integers:
+    def utilities(self, data: Data) -> additive.Integers:
         """The votes, and the bar as those of a candidate more."""
         votes = data.integers()
         return votes if self.low is None else np.append(votes, self.low)
 
-    def ran(self, outcome: InnerOutcome, data: Data, *, hit: bool) -> Result:
+    def ran(self, outcome: boundaries.InnerOutcome, data: Data, *, hit: bool) -> Result:
         """What comes of the boundary, or of a candidate's number."""
-        named: Json = {"state": BOUNDARY if outcome == BOUNDARY else "low"}
-        if outcome not in (BOUNDARY, len(self.poll.options)):
+        named: Json = {"state": boundaries.BOUNDARY if outcome == boundaries.BOUNDARY else "low"}
+        if outcome not in (boundaries.BOUNDARY, len(self.poll.options)):
             named = {"state": "label", "option": self.poll.options[int(outcome)]}
         return Result(named | {"charged": hit or not data.price.free_miss}, hits=int(hit), tests=1)
 
@@ -919,16 +896,16 @@ class AskLabel(_Vote[Label]):
     """The label, as it is chosen."""
 
     @cached_property
-    def mechanism(self) -> Exponential:
+    def mechanism(self) -> choices.Exponential:
         """The exact choice; refuses an epsilon out of range."""
-        return (PermuteAndFlip if self.call.flip else Exponential)(self.call.epsilon, sensitivity=1)
+        return (choices.PermuteAndFlip if self.call.flip else choices.Exponential)(self.call.epsilon, sensitivity=1)
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> events.Event:
         epsilon = self.mechanism.epsilon
         if self.call.guess is None:
-            return Pure(epsilon)
-        return Targeted(epsilon) if self.call.flip else NarrowChoice(epsilon)
+            return events.Pure(epsilon)
+        return events.Targeted(epsilon) if self.call.flip else events.NarrowChoice(epsilon)
 
     adds_up = True
 
@@ -968,17 +945,17 @@ class AskClearLabel(_Vote[ClearLabel]):
     """The clear label, as it is chosen."""
 
     @cached_property
-    def mechanism(self) -> BoundaryWrapper[Any]:
+    def mechanism(self) -> boundaries.BoundaryWrapper[Any]:
         """The exponential mechanism inside the boundary wrapper."""
-        return BoundaryWrapper(Exponential(self.call.epsilon, sensitivity=1))
+        return boundaries.BoundaryWrapper(choices.Exponential(self.call.epsilon, sensitivity=1))
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> events.Event:
         return self.mechanism.event()
 
     def run(self, data: Data) -> Result:
         outcome = self.mechanism.step(self.utilities(data), data.source)
-        return self.ran(outcome, data, hit=outcome == BOUNDARY)
+        return self.ran(outcome, data, hit=outcome == boundaries.BOUNDARY)
 
 
 @dataclass(frozen=True)
@@ -1015,14 +992,16 @@ class AskAgreement(_Polled[Agreement]):
     """The test of agreement, as it is run."""
 
     @cached_property
-    def mechanism(self) -> AdditiveTest:
+    def mechanism(self) -> threshold_tests.AdditiveTest:
         """The test on the largest count; refuses noise out of range."""
-        return AdditiveTest(Laplace.for_epsilon(self.call.epsilon, sensitivity=1), self.call.above)
+        return threshold_tests.AdditiveTest(
+            additive.Laplace.for_epsilon(self.call.epsilon, sensitivity=1), self.call.above
+        )
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> events.Event:
         self.mechanism  # noqa: B018 - refuses noise out of range
-        return Targeted(self.call.epsilon)
+        return events.Targeted(self.call.epsilon)
 
     def run(self, data: Data) -> Result:
         high = self.mechanism.step(int(data.integers().max()), data.source)

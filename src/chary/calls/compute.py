@@ -11,18 +11,7 @@ from typing import Any, Final, Generic
 from chary.accounting import BestOf, Event, Targeted
 from chary.amounts import Amount
 from chary.answers import Answer
-from chary.calls.algorithm import (
-    EVERYTHING,
-    UNSAID,
-    Algorithm,
-    Target,
-    When,
-    canonical_outcome,
-    conditional,
-    listed,
-    not_prior,
-    plain_outcome,
-)
+from chary.calls import algorithm as algorithms
 from chary.calls.answers import Outcome, RaceOutcome
 from chary.calls.call import Bound, Call, CallT, Extending, call
 from chary.calls.fields import Brought, Condition, Positive, Values, Whole
@@ -51,6 +40,7 @@ class RunAlgorithm(Call[Outcome]):
     those for which it holds, otherwise it needs its q. With none of these it is always charged, like a release. A run
     that fails is charged like a hit.
 
+    >>> from chary import Algorithm
     >>> from chary.calls import When
     >>> tree = Algorithm("depth", lambda rows, source: 3, epsilon="0.02", outcomes=list(range(10)))
     >>> RunAlgorithm(tree, hit=When("deep", lambda depth: depth > 0)).hits().event(tree)
@@ -63,13 +53,13 @@ class RunAlgorithm(Call[Outcome]):
 
     algorithm: Brought
     _: KW_ONLY
-    prior: Any = UNSAID
+    prior: Any = algorithms.UNSAID
     target: Values | None = None
     q: Positive | None = None
     hit: Condition | None = None
 
     def __post_init__(self) -> None:
-        said = (self.prior is not UNSAID) + (self.target is not None) + (self.hit is not None)
+        said = (self.prior is not algorithms.UNSAID) + (self.target is not None) + (self.hit is not None)
         if said > 1:
             raise InvalidParameter("give a prior (all else hits), a target or a condition (hit=), only one of them")
         if self.q is not None and not said:
@@ -78,13 +68,17 @@ class RunAlgorithm(Call[Outcome]):
     def bind(self, spine: Spine) -> "AskAlgorithm":
         return AskAlgorithm(self, spine.rows.neighbouring)
 
-    def hits(self) -> Target:
+    def hits(self) -> algorithms.Target:
         """What is paid; refuses what is no target."""
         if self.target is not None:
-            return listed(self.algorithm, tuple(self.target), self.q)
+            return algorithms.listed(self.algorithm, tuple(self.target), self.q)
         if self.hit is not None:
-            return conditional(self.algorithm, self.hit, self.q)
-        return EVERYTHING if self.prior is UNSAID else not_prior(self.algorithm, self.prior, self.q)
+            return algorithms.conditional(self.algorithm, self.hit, self.q)
+        return (
+            algorithms.EVERYTHING
+            if self.prior is algorithms.UNSAID
+            else algorithms.not_prior(self.algorithm, self.prior, self.q)
+        )
 
 
 @dataclass(frozen=True)
@@ -93,12 +87,12 @@ class RunOnce(Bound[CallT], Generic[CallT]):
 
     @property
     @abstractmethod
-    def algorithm(self) -> Algorithm:
+    def algorithm(self) -> algorithms.Algorithm:
         """What is run."""
 
     @property
     @abstractmethod
-    def target(self) -> Target:
+    def target(self) -> algorithms.Target:
         """What is paid."""
 
     @cached_property
@@ -137,11 +131,11 @@ class AskAlgorithm(RunOnce[RunAlgorithm]):
     raced = True
 
     @property
-    def algorithm(self) -> Algorithm:
+    def algorithm(self) -> algorithms.Algorithm:
         return self.call.algorithm
 
     @cached_property
-    def target(self) -> Target:
+    def target(self) -> algorithms.Target:
         return self.call.hits()
 
     @cached_property
@@ -180,7 +174,7 @@ class Disclosure(Answer):
     def hit(self) -> bool:
         return self.published
 
-    def extend(self, *, when: When, request: str | None = None) -> "Disclosure":
+    def extend(self, *, when: algorithms.When, request: str | None = None) -> "Disclosure":
         """Publish the same held outcome if it meets another condition; see `chary.calls.Extend`.
 
         Errors: `NotWithheld` if it was published before, or for an answer that no session handed out.
@@ -230,12 +224,12 @@ class AskPublishIf(RunOnce[PublishIf]):
     extender: Callable[..., Disclosure] | None = field(default=None, compare=False, repr=False)
 
     @property
-    def algorithm(self) -> Algorithm:
+    def algorithm(self) -> algorithms.Algorithm:
         return self.call.algorithm
 
     @cached_property
-    def target(self) -> Target:
-        return Target(self.call.when, {"when": self.call.when.name, "room": self.call.room})
+    def target(self) -> algorithms.Target:
+        return algorithms.Target(self.call.when, {"when": self.call.when.name, "room": self.call.room})
 
     def run(self, data: Data) -> Result:
         try:
@@ -291,9 +285,9 @@ class AskExtend(Extending[Extend]):
         return _told(answer, call, self.held, self.original["algorithm"], self.extender)
 
 
-def _judged(outcome: Any, when: When, room: int, *, replaces: int | None = None) -> Result:
+def _judged(outcome: Any, when: algorithms.When, room: int, *, replaces: int | None = None) -> Result:
     """The public answer, and the secret state beside this call or the one whose state it replaces."""
-    published, held = when(outcome), canonical_outcome(outcome).encode()
+    published, held = when(outcome), algorithms.canonical_outcome(outcome).encode()
     if not published and len(held) > room:
         raise AlgorithmFailed("the outcome takes more than its room")
     answer = {"published": published, "value": outcome if published else None}
@@ -309,7 +303,7 @@ def _told(answer: Json, call: int, held: int, name: str, extender: Callable[...,
     return Disclosure(call, answer["value"], answer["published"], held, extender)
 
 
-def _extended(spine: Spine, held: int, *, when: When, request: str | None = None) -> Disclosure:
+def _extended(spine: Spine, held: int, *, when: algorithms.When, request: str | None = None) -> Disclosure:
     return Extend(held, when=when).perform(spine, request)
 
 
@@ -344,7 +338,7 @@ _SAY: Final = 'say of each target what hits: {"prior": "cat"}, {"target": ["a"],
 class Aim:
     """What one target of a race hits: the call's own target, or another set of its outcomes; and what a hit costs."""
 
-    target: Target | None
+    target: algorithms.Target | None
     event: Event
 
     def hits(self, value: Any, *, own: bool) -> bool:
@@ -447,7 +441,7 @@ def raced(spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Ma
     """
     if set(targets) != set(names) or not all(isinstance(said, Mapping) for said in targets.values()):
         raise InvalidParameter(f"give a target for each of {', '.join(names)}, and no other; {_SAY}")
-    call = RunAlgorithm(asked) if isinstance(asked, Algorithm) else asked
+    call = RunAlgorithm(asked) if isinstance(asked, algorithms.Algorithm) else asked
     inner = call.bind(spine) if isinstance(call, Call) else None
     if inner is None or not inner.raced:
         raise InvalidParameter(
@@ -460,7 +454,7 @@ def raced(spine: Spine, race: int, names: Sequence[str], asked: Any, targets: Ma
 def outcome_of(answer: Any) -> Any:
     """The outcome that an answer tells, in JSON values."""
     value = getattr(answer, "value", None) if hasattr(answer, "value") else [answer.first, answer.second]
-    return json.loads(canonical_outcome(value))
+    return json.loads(algorithms.canonical_outcome(value))
 
 
 def _aim(inner: Interaction, said: Json) -> Aim:
@@ -474,23 +468,27 @@ def _aim(inner: Interaction, said: Json) -> Aim:
 
 
 def _target(
-    algorithm: Algorithm, prior: Any = UNSAID, target: Any = None, q: Number | None = None, hit: When | None = None
-) -> Target:
+    algorithm: algorithms.Algorithm,
+    prior: Any = algorithms.UNSAID,
+    target: Any = None,
+    q: Number | None = None,
+    hit: algorithms.When | None = None,
+) -> algorithms.Target:
     if target is not None:
-        return listed(algorithm, tuple(target), q)
-    if isinstance(hit, When):
-        return conditional(algorithm, hit, q)
-    if prior is UNSAID:
+        return algorithms.listed(algorithm, tuple(target), q)
+    if isinstance(hit, algorithms.When):
+        return algorithms.conditional(algorithm, hit, q)
+    if prior is algorithms.UNSAID:
         raise InvalidParameter(_SAY)
-    return not_prior(algorithm, prior, q)
+    return algorithms.not_prior(algorithm, prior, q)
 
 
-def _stand_in(inner: Interaction, said: Json) -> Algorithm:
+def _stand_in(inner: Interaction, said: Json) -> algorithms.Algorithm:
     """The call as an algorithm of its epsilon, of which nothing but a prior is known: no caller states a q of it."""
     epsilon = inner.event.epsilon
     if epsilon is None or set(said) != {"prior"}:
         raise InvalidParameter("this call is raced by its own target, {}, or where it has an epsilon by a prior")
-    return Algorithm(inner.kind, lambda rows, source: None, epsilon, inner.event.delta)
+    return algorithms.Algorithm(inner.kind, lambda rows, source: None, epsilon, inner.event.delta)
 
 
 # Several targets counted side by side; only the one that was hit least is paid ([TCT] section 2.5, Lemma 2.7).
@@ -547,7 +545,7 @@ class RaceCall(Interaction):
 
     race: int
     targets: tuple[str, ...]
-    algorithm: Algorithm
+    algorithm: algorithms.Algorithm
     priors: Mapping[str, Any]
     kind = "best_of_call"
 
@@ -568,7 +566,7 @@ class RaceCall(Interaction):
         check_opened(self.race, secret)
 
     def body(self) -> Json:
-        priors = {name: plain_outcome(self.priors[name]) for name in self.targets}
+        priors = {name: algorithms.plain_outcome(self.priors[name]) for name in self.targets}
         return self.algorithm.body() | {"best_of": self.race, "priors": priors}
 
     def queries(self) -> Sequence[Query]:
@@ -582,8 +580,8 @@ class RaceCall(Interaction):
             outcome: Json = {"value": self.algorithm.outcome(data.values[0], data.source)}
         except AlgorithmFailed:
             outcome = {"failed": True}
-        found = canonical_outcome(outcome.get("value"))
-        hit = ["failed" in outcome or found != canonical_outcome(self.priors[name]) for name in self.targets]
+        found = algorithms.canonical_outcome(outcome.get("value"))
+        hit = ["failed" in outcome or found != algorithms.canonical_outcome(self.priors[name]) for name in self.targets]
         before = json.loads(data.secret or b"[]")
         after, charged = counted(before, hit, data.price)
         names = [name for name, hits in zip(self.targets, hit, strict=True) if hits]
@@ -638,7 +636,7 @@ class KeptRace(Kept[RaceOutcome, RaceState]):
 
     def question(
         self,
-        algorithm: Algorithm | Call[Any],
+        algorithm: algorithms.Algorithm | Call[Any],
         *,
         priors: Mapping[str, Any] | None = None,
         targets: Mapping[str, Any] | None = None,
@@ -647,7 +645,7 @@ class KeptRace(Kept[RaceOutcome, RaceState]):
             raise InvalidParameter("give priors= or targets=, one of them, with an entry for each target")
         if priors is None:
             return raced(self.spine, self.number, self.state.targets, algorithm, targets or {})
-        if isinstance(algorithm, Algorithm):
+        if isinstance(algorithm, algorithms.Algorithm):
             return RaceCall(self.number, self.state.targets, algorithm, priors)
         said = {name: {"prior": prior} for name, prior in priors.items()}
         return raced(self.spine, self.number, self.state.targets, algorithm, said)

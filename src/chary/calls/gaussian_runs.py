@@ -7,23 +7,8 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Literal
 
-from chary.accounting import Approximate, Event, ExPost, Pure, above_threshold_epsilons_up, halted_epsilon_up
-from chary.accounting.gaussian_runs import (
-    NOTHING_TOLD,
-    CountedRuns,
-    Losses,
-    PureStopping,
-    Reported,
-    RunHit,
-    RunNoise,
-    RunOpening,
-    SelfReportingStopping,
-    StoppingRule,
-    WhitehouseFilter,
-    run_pdp_epsilon_up,
-    runs_within,
-)
-from chary.accounting.gaussian_selection import nonnegative_epsilon
+from chary import errors
+from chary.accounting import events, gaussian_runs, gaussian_selection
 from chary.amounts import Amount
 from chary.answers import Answer, Key, Table, scalar
 from chary.calls.call import call
@@ -33,15 +18,6 @@ from chary.calls.thresholds import Tested
 from chary.core.plan import FREE, Data, Interaction, Json, Result
 from chary.core.transaction import ATTEMPTS, Spine
 from chary.data import Neighbouring, Query, Series, ValueAt, Values
-from chary.errors import (
-    BudgetExceeded,
-    InvalidParameter,
-    InvalidQuery,
-    LedgerLocked,
-    NotPriced,
-    NotWithheld,
-    RequestConflict,
-)
 from chary.filters import Filter, Price, PureFilter, RenyiFilter
 from chary.mechanisms.additive import SMALL, padded, unpadded
 from chary.mechanisms.gaussian import GaussianThreshold, RestartingThreshold, RunsState
@@ -70,7 +46,7 @@ class RunTerms:
 
     def check(self) -> None:
         """Refuse terms for which no loss can be computed: noise a million times smaller than the distances."""
-        halted_epsilon_up(1, **_priced(self.mechanism, self.low, self.high, self.high - self.low))
+        gaussian_selection.halted_epsilon_up(1, **_priced(self.mechanism, self.low, self.high, self.high - self.low))
 
     @property
     def clipped_to(self) -> tuple[float, float]:
@@ -78,21 +54,21 @@ class RunTerms:
         return float(self.low), float(self.high)
 
     @property
-    def noise(self) -> RunNoise:
+    def noise(self) -> gaussian_runs.RunNoise:
         """What its log-moments follow from, where it has a sensitivity of its own."""
         own, other = self.mechanism.scales
         moved = min(self.sensitivity or Fraction(0), self.high - self.low)
-        return RunNoise(moved, own, other, Fraction(self.mechanism.threshold) - self.low)
+        return gaussian_runs.RunNoise(moved, own, other, Fraction(self.mechanism.threshold) - self.low)
 
     def allowed(self, sensitivity: Fraction) -> Fraction:
         """What a query of this sensitivity is priced for; it is refused if the run was opened for less."""
         if self.sensitivity is None:
             return sensitivity
         if sensitivity > self.sensitivity:
-            raise InvalidQuery(f"this run is for queries of sensitivity {plain(self.sensitivity)} at most")
+            raise errors.InvalidQuery(f"this run is for queries of sensitivity {plain(self.sensitivity)} at most")
         return self.sensitivity
 
-    def losses(self, sensitivity: Fraction, steps: int) -> Losses:
+    def losses(self, sensitivity: Fraction, steps: int) -> gaussian_runs.Losses:
         """The losses of at least so many steps, computed for twice as many whenever they run out."""
         known = self._known.get(sensitivity)
         if known is None or known.halted.size < steps:
@@ -103,13 +79,17 @@ class RunTerms:
         return known
 
     @cached_property
-    def _known(self) -> dict[Fraction, Losses]:
+    def _known(self) -> dict[Fraction, gaussian_runs.Losses]:
         return {}
 
 
 @lru_cache(maxsize=KEPT_LOSSES)
-def _losses(mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction, most: int) -> Losses:
-    return Losses(*above_threshold_epsilons_up(most, **_priced(mechanism, low, high, sensitivity)))
+def _losses(
+    mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction, most: int
+) -> gaussian_runs.Losses:
+    return gaussian_runs.Losses(
+        *gaussian_selection.above_threshold_epsilons_up(most, **_priced(mechanism, low, high, sensitivity))
+    )
 
 
 def _priced(mechanism: GaussianThreshold, low: Fraction, high: Fraction, sensitivity: Fraction) -> dict[str, Fraction]:
@@ -186,7 +166,7 @@ class FirstAbove(Table):
         return {"hit": self.keys[position] == self.key if position < self.tested else None}
 
 
-class Moved(LedgerLocked):
+class Moved(errors.LedgerLocked):
     """Another test of the run was settled since its state was looked at."""
 
 
@@ -221,16 +201,16 @@ class AskAbove(Interaction):
         return max(self.state.sensitivity, self.terms.allowed(own))
 
     @cached_property
-    def losses(self) -> Losses:
+    def losses(self) -> gaussian_runs.Losses:
         """Of all steps up to the last of this call."""
         return self.terms.losses(self.sensitivity, self.state.steps + self.limit)
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> events.Event:
         if self.by_hits:
-            return RunHit(self.terms.noise)
+            return gaussian_runs.RunHit(self.terms.noise)
         first = self.state.steps + 1
-        return ExPost(self.state.increment(self.losses.worst(first, first + self.limit - 1)))
+        return events.ExPost(self.state.increment(self.losses.worst(first, first + self.limit - 1)))
 
     @property
     def most_hits(self) -> int:
@@ -242,10 +222,10 @@ class AskAbove(Interaction):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise NotWithheld(f"call {self.run_call} keeps no threshold: it was interrupted; open a new run")
+            raise errors.NotWithheld(f"call {self.run_call} keeps no threshold: it was interrupted; open a new run")
         now = RunState.load(secret)
         if now.halted:
-            raise NotWithheld(f"run {self.run_call} halted at step {now.steps}: open a new one")
+            raise errors.NotWithheld(f"run {self.run_call} halted at step {now.steps}: open a new one")
         if now != self.state:
             raise Moved(f"another test of run {self.run_call} came first: ask again")
 
@@ -276,7 +256,7 @@ class AskAbove(Interaction):
         if self.by_hits:
             return super().final(price, ran, reserved_hits)
         after = self._after(ran.tests, bool(ran.hits))
-        return self.filter.price(ExPost(self.state.increment(after.charged))).hit
+        return self.filter.price(events.ExPost(self.state.increment(after.charged))).hit
 
     def present(self, answer: Json, call: int) -> Answer:
         return Tested(call, bool(answer["above"]))
@@ -346,7 +326,7 @@ class ReportingProgress:
     """
 
     held: Deviate
-    told: Reported = NOTHING_TOLD
+    told: gaussian_runs.Reported = gaussian_runs.NOTHING_TOLD
     tested: int = 0
     day: int = 0
     charged: Fraction = Fraction(0)
@@ -367,7 +347,9 @@ class ReportingProgress:
     def load(cls, data: bytes) -> "ReportingProgress":
         """The state that `dump` wrote."""
         held, spent, halted, steps, tested, day, charged = json.loads(unpadded(data))
-        return cls(Deviate(*held), Reported(Fraction(spent), halted, steps), tested, day, Fraction(charged))
+        return cls(
+            Deviate(*held), gaussian_runs.Reported(Fraction(spent), halted, steps), tested, day, Fraction(charged)
+        )
 
 
 @dataclass(frozen=True)
@@ -395,8 +377,8 @@ class AskReporting(Interaction):
         return len(self.query.keys or ((),))
 
     @cached_property
-    def event(self) -> Event:
-        return ExPost(max(Fraction(0), self._worst - self.state.charged))
+    def event(self) -> events.Event:
+        return events.ExPost(max(Fraction(0), self._worst - self.state.charged))
 
     @property
     def _worst(self) -> Fraction:
@@ -413,11 +395,13 @@ class AskReporting(Interaction):
 
     def check(self, secret: bytes | None) -> None:
         if secret is None:
-            raise NotWithheld(f"call {self.run_call} keeps no threshold: it was interrupted; open new runs")
+            raise errors.NotWithheld(f"call {self.run_call} keeps no threshold: it was interrupted; open new runs")
         if ReportingProgress.load(secret) != self.state:
             raise Moved(f"another test of run {self.run_call} came first: ask again")
         if not self.machine.admits(self.state.told):
-            raise BudgetExceeded(f"the runs of call {self.run_call} stopped: their total cannot pay for another test")
+            raise errors.BudgetExceeded(
+                f"the runs of call {self.run_call} stopped: their total cannot pay for another test"
+            )
 
     def body(self) -> Json:
         return {"query": self.query.body(), "self_reporting": self.run_call}
@@ -433,7 +417,7 @@ class AskReporting(Interaction):
         answer = {"above": list(found.above), "tested": found.tested, "lost": str(after.charged)}
         return Result(answer, hits=len(found.above), tests=found.tested, secrets={self.run_call: after.dump()})
 
-    def _after(self, told: Reported, tested: int) -> ReportingProgress:
+    def _after(self, told: gaussian_runs.Reported, tested: int) -> ReportingProgress:
         lost = told.loss(self.machine.losses(max(told.steps, 1)))
         charged = max(self.state.charged, lost)
         day = max(self.state.day, _first(self.query) + tested)
@@ -442,7 +426,7 @@ class AskReporting(Interaction):
     def final(self, price: Price, ran: Result, reserved_hits: int) -> Amount:
         if not self.as_told:
             return Amount(0)
-        return self.filter.price(ExPost(Fraction(ran.answer["lost"]) - self.state.charged)).hit
+        return self.filter.price(events.ExPost(Fraction(ran.answer["lost"]) - self.state.charged)).hit
 
     def present(self, answer: Json, call: int) -> Answer:
         return Tested(call, bool(answer["above"]))
@@ -472,16 +456,18 @@ Stop = Literal["pure", "renyi", "self-reporting", "whitehouse"]
 def check_terms(stop: Stop, delta: Fraction, runs: int | None) -> None:
     """Refuse a delta for the pure rule, none for the others, and a number of runs where it says nothing."""
     if (stop == "pure") != (delta == 0):
-        raise InvalidParameter('the pure rule has no delta, every other one needs it: stop="renyi", delta=1e-6')
+        raise errors.InvalidParameter('the pure rule has no delta, every other one needs it: stop="renyi", delta=1e-6')
     if (stop == "self-reporting") != (runs is not None):
-        raise InvalidParameter("runs= says into how many parts delta is split, for stop='self-reporting' alone")
+        raise errors.InvalidParameter("runs= says into how many parts delta is split, for stop='self-reporting' alone")
 
 
 @lru_cache(maxsize=64)
-def rule_of(stop: Stop, epsilon: Fraction, delta: Fraction, runs: int | None, noise: RunNoise) -> StoppingRule:
+def rule_of(
+    stop: Stop, epsilon: Fraction, delta: Fraction, runs: int | None, noise: gaussian_runs.RunNoise
+) -> gaussian_runs.StoppingRule:
     """The rule; `InvalidParameter` for noise too small for a run without a largest number of tests."""
     if stop == "pure":
-        return PureStopping(epsilon)
+        return gaussian_runs.PureStopping(epsilon)
     terms = {
         "sensitivity": noise.sensitivity,
         "threshold_noise": noise.threshold_noise,
@@ -489,16 +475,18 @@ def rule_of(stop: Stop, epsilon: Fraction, delta: Fraction, runs: int | None, no
         "threshold": noise.above_low,
     }
     if stop == "renyi":
-        return CountedRuns(runs_within(epsilon, delta, **terms))
+        return gaussian_runs.CountedRuns(gaussian_runs.runs_within(epsilon, delta, **terms))
     if stop == "whitehouse":
-        return CountedRuns(_filtered(epsilon, delta, terms))
+        return gaussian_runs.CountedRuns(_filtered(epsilon, delta, terms))
     most = runs or 1
-    return SelfReportingStopping(epsilon, Fraction(run_pdp_epsilon_up(**terms, delta=delta / most)), most)
+    return gaussian_runs.SelfReportingStopping(
+        epsilon, Fraction(gaussian_runs.run_pdp_epsilon_up(**terms, delta=delta / most)), most
+    )
 
 
 def _filtered(epsilon: Fraction, delta: Fraction, terms: dict[str, Number]) -> int:
     """Half of delta is for the composition, the other half is split evenly among as many runs as fit."""
-    rule, found = WhitehouseFilter(epsilon, delta / 2, delta / 2), 0
+    rule, found = gaussian_runs.WhitehouseFilter(epsilon, delta / 2, delta / 2), 0
     while True:
         single = delta / 2 / (found + 1)
         if rule.times(_single(terms, single), single) <= found:
@@ -510,9 +498,9 @@ def _single(terms: dict[str, Number], delta: Fraction) -> Fraction:
     """The epsilon of a run of values from 0 on, by Zhu and Wang's bound with the moment itself, where that holds."""
     try:
         # It is a bound up to float rounding, of some 1e-12.
-        return Fraction(nonnegative_epsilon(**terms, delta=delta) * (1 + 1e-9))
-    except InvalidParameter:
-        return Fraction(run_pdp_epsilon_up(**terms, delta=delta))
+        return Fraction(gaussian_selection.nonnegative_epsilon(**terms, delta=delta) * (1 + 1e-9))
+    except errors.InvalidParameter:
+        return Fraction(gaussian_runs.run_pdp_epsilon_up(**terms, delta=delta))
 
 
 # Runs of threshold tests with Gaussian noise that restart themselves after each hit, under one total.
@@ -586,7 +574,7 @@ class SelfReporting(Opening[KeyedRun[Tested, AllAbove, ReportingState]]):
     def __post_init__(self) -> None:
         check_terms(self.stop, failing(self.delta), self.runs)
         if Fraction(self.low) >= Fraction(self.high):
-            raise InvalidParameter("low must be less than high: values are clipped to [low, high]")
+            raise errors.InvalidParameter("low must be less than high: values are clipped to [low, high]")
 
     @cached_property
     def terms(self) -> RunTerms:
@@ -610,12 +598,18 @@ class OpenReporting(BoundOpening[SelfReporting]):
 
     def __post_init__(self) -> None:
         self.call.terms.check()
-        if not self.call.machine.admits(NOTHING_TOLD):
-            raise InvalidParameter("no test fits into epsilon: give more noise, closer bounds or a larger epsilon")
+        if not self.call.machine.admits(gaussian_runs.NOTHING_TOLD):
+            raise errors.InvalidParameter(
+                "no test fits into epsilon: give more noise, closer bounds or a larger epsilon"
+            )
 
     @property
-    def event(self) -> Event:
-        return Pure(self.call.epsilon) if self.call.stop == "pure" else Approximate(self.call.epsilon, self.call.delta)
+    def event(self) -> events.Event:
+        return (
+            events.Pure(self.call.epsilon)
+            if self.call.stop == "pure"
+            else events.Approximate(self.call.epsilon, self.call.delta)
+        )
 
     def price(self, filter_: Filter) -> Price:
         """Nothing where answers pay the losses they report."""
@@ -647,7 +641,7 @@ class KeptReporting(Kept[Any, ReportingState]):
 
     def question(self, query: Any) -> AskReporting:
         if not isinstance(query, Query):
-            raise InvalidQuery("a run tests counts, totals and series, with keys or without")
+            raise errors.InvalidQuery("a run tests counts, totals and series, with keys or without")
         opened, spine = self.started, self.spine
         opened.terms.allowed(query.sensitivity(spine.rows.neighbouring) * query.grid)
         step = AskReporting if query.keys is None else ScanReporting
@@ -672,7 +666,7 @@ class KeptReporting(Kept[Any, ReportingState]):
             return None
         try:
             return self.ask((rows.series().since(now.day),), {}, None)
-        except BudgetExceeded:
+        except errors.BudgetExceeded:
             if self._machine(self._total(now)).admits(now.told):
                 raise
             return None
@@ -696,12 +690,12 @@ class KeptReporting(Kept[Any, ReportingState]):
     def _machine(self, total: Fraction) -> RestartingThreshold:
         """The runs, which stop within this total."""
         machine = self.started.machine
-        return replace(machine, rule=PureStopping(total)) if self.started.stop == "pure" else machine
+        return replace(machine, rule=gaussian_runs.PureStopping(total)) if self.started.stop == "pure" else machine
 
     def _now(self) -> ReportingProgress:
         secret = self.spine.ledger.secret(self.number)
         if secret is None:
-            raise NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open new runs")
+            raise errors.NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open new runs")
         return ReportingProgress.load(secret)
 
 
@@ -769,9 +763,9 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
 
     def __post_init__(self) -> None:
         if self.charged == "hits" and self.sensitivity is None:
-            raise InvalidParameter("a run that is charged by hits is opened for queries of some sensitivity=")
+            raise errors.InvalidParameter("a run that is charged by hits is opened for queries of some sensitivity=")
         if Fraction(self.low) >= Fraction(self.high):
-            raise InvalidParameter("low must be less than high: values are clipped to [low, high]")
+            raise errors.InvalidParameter("low must be less than high: values are clipped to [low, high]")
 
     @cached_property
     def terms(self) -> RunTerms:
@@ -784,7 +778,7 @@ class GaussianAboveThreshold(Opening[KeyedRun[Tested, FirstAbove, ThresholdState
         """Open it; a request that does not say how it is charged finds one that was opened to be charged by losses."""
         try:
             return super().perform(spine, request)
-        except RequestConflict:
+        except errors.RequestConflict:
             if self.charged is not None:
                 raise
             return replace(self, charged="losses").perform(spine, request)
@@ -813,8 +807,8 @@ class OpenThreshold(BoundOpening[GaussianAboveThreshold]):
         self.call.terms.check()
 
     @property
-    def event(self) -> Event:
-        return RunOpening(self.call.terms.noise) if self.call.charged == "hits" else ExPost(0)
+    def event(self) -> events.Event:
+        return gaussian_runs.RunOpening(self.call.terms.noise) if self.call.charged == "hits" else events.ExPost(0)
 
     def body(self) -> Json:
         other, sensitivity = self.call.terms.mechanism.scales[1], self.call.sensitivity
@@ -855,7 +849,7 @@ class KeptThreshold(Kept[Any, ThresholdState]):
 
     def question(self, query: Any) -> AskAbove:
         if not isinstance(query, Query):
-            raise InvalidQuery("a run tests counts, totals and series, with keys or without")
+            raise errors.InvalidQuery("a run tests counts, totals and series, with keys or without")
         spine, terms, now = self.spine, self.terms_of_run, self._now()
         step, keys = (AskAbove, 1) if query.keys is None else (WatchAbove, len(query.keys))
         made = step(self.number, terms, query, spine.rows.neighbouring, now, spine.filter, keys, self.by_hits)
@@ -879,13 +873,13 @@ class KeptThreshold(Kept[Any, ThresholdState]):
         try:
             answer: Answer = self.spine.perform(made, request)
             return answer
-        except NotPriced:
+        except errors.NotPriced:
             raise
-        except BudgetExceeded as error:
+        except errors.BudgetExceeded as error:
             if made.limit > 1:
                 raise Moved("another call took the room for these keys: ask again") from None
             told = f"{self._stopped(self._now().steps + 1)}; {error}"
-        raise BudgetExceeded(told)
+        raise errors.BudgetExceeded(told)
 
     def _affordable(self, made: AskAbove) -> AskAbove:
         """As many keys as can be paid for, at least one: the price never falls with their number."""
@@ -901,7 +895,7 @@ class KeptThreshold(Kept[Any, ThresholdState]):
     def _now(self) -> RunState:
         secret = self.spine.ledger.secret(self.number)
         if secret is None:
-            raise NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open a new run")
+            raise errors.NotWithheld(f"call {self.number} keeps no threshold: it was interrupted; open a new run")
         return RunState.load(secret)
 
     def _next(self, now: RunState) -> Fraction:
@@ -914,7 +908,7 @@ class KeptThreshold(Kept[Any, ThresholdState]):
     def _told(self, now: RunState) -> str:
         if now.halted:
             return f"halted at step {now.steps}"
-        event = RunHit(self.terms_of_run.noise) if self.by_hits else ExPost(self._next(now))
+        event = gaussian_runs.RunHit(self.terms_of_run.noise) if self.by_hits else events.ExPost(self._next(now))
         price = self.spine.filter.price(event).hit
         return "running" if price.fits_into(self.spine.left()) else self._stopped(now.steps + 1)
 

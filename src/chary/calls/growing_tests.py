@@ -14,20 +14,11 @@ from chary.accounting import Event, Publication, Pure
 from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error, round_noise
 from chary.accounting.sparse_vector import Form
 from chary.answers import Answer
+from chary.calls import sharpness as sharp
 from chary.calls.answers import AboveOrNot
 from chary.calls.call import call
 from chary.calls.fields import Exact, Flag, Positive, Probability, Whole
 from chary.calls.run import FreeOpening, Kept, Opening, Run, keeps
-from chary.calls.sharpness import (
-    HitTerms,
-    Sharpness,
-    Wanted,
-    check_one_way,
-    check_tests,
-    coarse_down,
-    priced_by,
-    value_part,
-)
 from chary.calls.sparse_vector import AskSparseOnce, OpenSparse
 from chary.core.plan import Data, Interaction, Json, Paid, Question, Result, Within, check_question, steps_at_least
 from chary.core.quote import Quote
@@ -480,16 +471,16 @@ class OpenGrowingHits(FreeOpening[Any]):
     """
 
     size: int = field(compare=False)
-    hit: HitTerms = field(compare=False)
+    hit: sharp.HitTerms = field(compare=False)
 
     def __post_init__(self) -> None:
         self.hit.sharpness()  # refuses what has no table
         super().__post_init__()
 
-    def at(self, size: int) -> HitTerms:
+    def at(self, size: int) -> sharp.HitTerms:
         """The terms of a test at this size."""
         speeds = GrowingRounds(self.size, 1, self.call.exponent)
-        return self.hit.slower(speeds.epsilon_down(max(self.size, coarse_down(size))))
+        return self.hit.slower(speeds.epsilon_down(max(self.size, sharp.coarse_down(size))))
 
     def begin(self, opened: int, size: int) -> NoReturn:
         """Nothing begins before it is asked."""
@@ -542,12 +533,12 @@ class AskGrowingHit(Interaction):
         self.sharpness, self.noise  # noqa: B018 - refuses what has no table
 
     @cached_property
-    def own(self) -> HitTerms:
+    def own(self) -> sharp.HitTerms:
         """The terms at this size."""
         return self.started.at(self.size)
 
     @cached_property
-    def sharpness(self) -> Sharpness:
+    def sharpness(self) -> sharp.Sharpness:
         """The test."""
         return self.own.sharpness(self.query.sensitivity(self.started.neighbouring), self.query.grid)
 
@@ -674,8 +665,8 @@ class GrowingTests(Opening[GrowingRun]):
     value: Probability | None = None
 
     def __post_init__(self) -> None:
-        check_one_way(self, ("epsilon", "hits", "price", "within"), _TOLD)
-        check_tests(self)
+        sharp.check_one_way(self, ("epsilon", "hits", "price", "within"), _TOLD)
+        sharp.check_tests(self)
         if Fraction(self.exponent) > 1 and self.epsilon is None:
             raise InvalidParameter("an exponent above 1, where later hits cost more, is for rounds: give epsilon=")
         if self.value is not None and not self.values:
@@ -687,19 +678,19 @@ class GrowingTests(Opening[GrowingRun]):
         check_averages(neighbouring, size)
         if self.epsilon is not None:
             return OpenGrowingSparse(self, neighbouring, size)
-        filter_ = priced_by(spine.filter, "start it with epsilon=")
-        hit = HitTerms.found(self.wanted(size), filter_, Fraction(self.sensitivity), self.value_share)
+        filter_ = sharp.priced_by(spine.filter, "start it with epsilon=")
+        hit = sharp.HitTerms.found(self.wanted(size), filter_, Fraction(self.sensitivity), self.value_share)
         return OpenGrowingHits(self, neighbouring, size, hit)
 
-    def wanted(self, size: int) -> Wanted:
+    def wanted(self, size: int) -> sharp.Wanted:
         """How sharply, at this size."""
         within = None if self.within is None else Fraction(self.within) * size
-        return Wanted.said(self, within=within)
+        return sharp.Wanted.said(self, within=within)
 
     @property
     def value_share(self) -> Fraction:
         """The part of the price of a hit of sharp tests that its value takes."""
-        return value_part(self.value) if self.values else Fraction(0)
+        return sharp.value_part(self.value) if self.values else Fraction(0)
 
     def _check_average(self) -> None:
         """Refuse a threshold that no question can have: values of a row, 0 among them, lie within the sensitivity."""
@@ -799,8 +790,8 @@ class KeptGrowing(AskedInRounds):
         neighbouring, size = self.spine.rows.neighbouring, told["size"]
         if opening.epsilon is not None:
             return OpenGrowingSparse(opening, neighbouring, size)
-        filter_ = priced_by(self.spine.filter, "start another one with epsilon=")
-        hit = HitTerms(filter_, Fraction(told["price"]), opening.value_share, opening.wanted(size).chance)
+        filter_ = sharp.priced_by(self.spine.filter, "start another one with epsilon=")
+        hit = sharp.HitTerms(filter_, Fraction(told["price"]), opening.value_share, opening.wanted(size).chance)
         return OpenGrowingHits(opening, neighbouring, size, hit)
 
     def opened(self) -> GrowingRun:

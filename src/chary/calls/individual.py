@@ -13,20 +13,11 @@ from chary.accounting.intervals import Tails
 from chary.accounting.sharp_tests import SharpTails
 from chary.amounts import Amount
 from chary.answers import Answer
+from chary.calls import sharpness as sharp
 from chary.calls.answers import NumberOrNothing, WatchResult, published, silent
 from chary.calls.call import call
 from chary.calls.fields import Positive, Probability, Whole
 from chary.calls.run import BoundOpening, Kept, KeyedRun, Opening, keeps
-from chary.calls.sharpness import (
-    HitTerms,
-    Sharpness,
-    Wanted,
-    check_one_way,
-    check_tests,
-    priced_by,
-    together,
-    value_part,
-)
 from chary.core.plan import Data, Json, Paid, Question, Result, Within, laplace_for_each, natural, steps_at_least
 from chary.core.transaction import Spine, numbered
 from chary.data import Count, Neighbouring, Query, Reading, Relation, Rows, Total
@@ -193,10 +184,10 @@ class AskLiving(AskEachLiving):
 class AskSharpLiving(AskEachLiving):
     """By sharp tests, each published count with fresh noise."""
 
-    hit: HitTerms = field(kw_only=True)
+    hit: sharp.HitTerms = field(kw_only=True)
 
     @cached_property
-    def sharpness(self) -> Sharpness:
+    def sharpness(self) -> sharp.Sharpness:
         """The test of each key."""
         return self.hit.sharpness(self.query.sensitivity(self.neighbouring), self.query.grid)
 
@@ -272,26 +263,26 @@ class IndividualTests(Opening[KeyedRun[LivingCount, WatchResult, StreamState]]):
     value: Probability | None = None
 
     def __post_init__(self) -> None:
-        check_one_way(self, _WAYS, _TOLD)
-        check_tests(self)
+        sharp.check_one_way(self, _WAYS, _TOLD)
+        sharp.check_tests(self)
 
     def bind(self, spine: Spine) -> "OpenIndividual | OpenSharpIndividual":
         neighbouring = spine.rows.neighbouring
         if self.epsilon is not None:
             return OpenIndividual(self, neighbouring)
-        filter_ = priced_by(spine.filter, "open the stream with epsilon= for Laplace noise")
-        hit = HitTerms.found(self.wanted, filter_, Fraction(1), self.value_share)
+        filter_ = sharp.priced_by(spine.filter, "open the stream with epsilon= for Laplace noise")
+        hit = sharp.HitTerms.found(self.wanted, filter_, Fraction(1), self.value_share)
         return OpenSharpIndividual(self, neighbouring, hit)
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> sharp.Wanted:
         """How sharply."""
-        return Wanted.said(self, hits=None)
+        return sharp.Wanted.said(self, hits=None)
 
     @property
     def value_share(self) -> Fraction:
         """The part of the price of a hit that its count takes."""
-        return value_part(self.value)
+        return sharp.value_part(self.value)
 
 
 class OpenIndividual(BoundOpening[IndividualTests]):
@@ -338,7 +329,7 @@ class OpenSharpIndividual(OpenIndividual):
     The answer keeps the price of a hit: it may have been found in floats, so it is read again and never found anew.
     """
 
-    hit: HitTerms = field(compare=False)
+    hit: sharp.HitTerms = field(compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -353,7 +344,7 @@ class OpenSharpIndividual(OpenIndividual):
 
     @property
     def foreseen(self) -> Within | None:
-        return together(self.call, self.within)
+        return sharp.together(self.call, self.within)
 
     def run(self, data: Data) -> Result:
         ran = super().run(data)
@@ -395,7 +386,7 @@ class KeptStream(Kept[Any, StreamState]):
         return AskSharpLiving(*asked, hit=self.hit)
 
     @cached_property
-    def hit(self) -> HitTerms | None:
+    def hit(self) -> sharp.HitTerms | None:
         """What a hit of sharp tests costs and buys, as the opening stored it; None for Laplace noise."""
         if "epsilon_per_call" in self.terms:
             return None
@@ -404,11 +395,13 @@ class KeptStream(Kept[Any, StreamState]):
         answer = numbered(self.spine, self.number).answer
         if answer is None:
             raise NotWithheld(f"call {self.number} keeps no counters: it was interrupted; open a new stream")
-        return HitTerms(filter_, Fraction(json.loads(answer)["price"]), opening.value_share, opening.wanted.chance)
+        return sharp.HitTerms(
+            filter_, Fraction(json.loads(answer)["price"]), opening.value_share, opening.wanted.chance
+        )
 
     @property
     def _renyi(self) -> RenyiFilter:
-        return priced_by(self.spine.filter, "open another stream with epsilon=")
+        return sharp.priced_by(self.spine.filter, "open another stream with epsilon=")
 
     @property
     def state(self) -> StreamState:

@@ -22,14 +22,7 @@ from chary.core.plan import BETA, Data, Json, Result
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Relation, SecondMoments, second_moments
 from chary.errors import InvalidParameter, InvalidQuery
-from chary.mechanisms.workloads import (
-    CellChange,
-    LinearQueries,
-    MatrixMeasurement,
-    MomentNoise,
-    Noising,
-    best_measurement,
-)
+from chary.mechanisms import workloads
 from chary.numbers import Number, exact, plain, probability
 
 # What noisy moments say: means, covariances, principal components, and how far all of them can be off.
@@ -58,7 +51,7 @@ class Components(Table):
 
     noisy: tuple[int, ...]
     query: SecondMoments
-    made: MomentNoise
+    made: workloads.MomentNoise
 
     @property
     def value(self) -> dict[int, float]:
@@ -248,14 +241,14 @@ class MatrixMechanism(Call[LinearAnswers]):
         self.asked  # noqa: B018 - refuses a workload that is none
 
     @property
-    def asked(self) -> LinearQueries:
+    def asked(self) -> workloads.LinearQueries:
         """The questions; refuses what has no cells."""
         query = self.query
         if not isinstance(query, Query) or query.keys is None:
             raise InvalidQuery(
                 'the matrix mechanism is for counts and totals of public keys: count().by("age", range(100))'
             )
-        return LinearQueries.of(self.workload, query.keys, query.columns)
+        return workloads.LinearQueries.of(self.workload, query.keys, query.columns)
 
     def bind(self, spine: Spine) -> "AskMatrix":
         return AskMatrix(self, spine.rows.neighbouring)
@@ -269,21 +262,21 @@ def check_sizes(epsilon: Number | None, rho: Number | None, delta: Number | None
         raise InvalidParameter("delta= belongs to epsilon=; rho= alone says how much Gaussian noise is drawn")
 
 
-def noising_of(epsilon: Number | None, rho: Number | None, delta: Number | None) -> Noising:
+def noising_of(epsilon: Number | None, rho: Number | None, delta: Number | None) -> workloads.Noising:
     """Which noise: Laplace for an epsilon alone, else Gaussian for a rho, or for one that is (epsilon, delta)-DP."""
     if epsilon is not None and delta is None:
-        return Noising(epsilon, gaussian=False)
+        return workloads.Noising(epsilon, gaussian=False)
     found = rho if epsilon is None or delta is None else zero_concentrated_rho_down(epsilon=epsilon, delta=delta)
-    return Noising(found or 0, gaussian=True)
+    return workloads.Noising(found or 0, gaussian=True)
 
 
 @lru_cache(maxsize=_KEPT)
-def _planned(asked: MatrixMechanism, neighbouring: Neighbouring) -> MatrixMeasurement:
+def _planned(asked: MatrixMechanism, neighbouring: Neighbouring) -> workloads.MatrixMeasurement:
     """The best measurement, which a quote and the question after it share."""
     query: Any = asked.query
-    change = CellChange(query.sensitivity(neighbouring), query.together(neighbouring), query.l1(neighbouring))
+    change = workloads.CellChange(query.sensitivity(neighbouring), query.together(neighbouring), query.l1(neighbouring))
     noising = noising_of(asked.epsilon, asked.rho, asked.delta)
-    return best_measurement(asked.asked, query.keys, change, noising, asked.strategy)
+    return workloads.best_measurement(asked.asked, query.keys, change, noising, asked.strategy)
 
 
 @dataclass(frozen=True)
@@ -291,7 +284,7 @@ class AskMatrix(Bound[MatrixMechanism]):
     """The measurement, as it is made."""
 
     @property
-    def measurement(self) -> MatrixMeasurement:
+    def measurement(self) -> workloads.MatrixMeasurement:
         """What is measured, and how answers follow from it."""
         return _planned(self.call, self.neighbouring)
 
@@ -428,7 +421,7 @@ class AskMoments(Bound[PrincipalComponents]):
         return self.call.query()
 
     @cached_property
-    def made(self) -> MomentNoise:
+    def made(self) -> workloads.MomentNoise:
         """The noise; refuses rows of a unit without a limit, and noise out of range."""
         call, asked = self.call, self.asked
         asked.contribution(self.neighbouring)
@@ -437,7 +430,9 @@ class AskMoments(Bound[PrincipalComponents]):
             rho = zero_concentrated_rho_down(epsilon=Fraction(call.epsilon or 0), delta=Fraction(call.delta))
             size = {"rho": rho}
         replaced = self.neighbouring.relation is Relation.REPLACE
-        return MomentNoise(len(asked.bounds), asked.squared, asked.most, call.rows_per_unit or 1, replaced, **size)
+        return workloads.MomentNoise(
+            len(asked.bounds), asked.squared, asked.most, call.rows_per_unit or 1, replaced, **size
+        )
 
     @property
     def event(self) -> Event:

@@ -12,38 +12,14 @@ import numpy as np
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from chary import noise
-from chary.accounting import (
-    Approximate,
-    Event,
-    Findings,
-    Joint,
-    Pure,
-    Repeated,
-    Told,
-    ZeroConcentrated,
-    mean_between,
-    mean_interval,
-)
+from chary.accounting import Approximate, Event, Findings, Joint, Pure, Repeated, Told, ZeroConcentrated, intervals
 from chary.accounting.gaussian_noise import discrete_gaussian_variance, zero_concentrated_rho_down
-from chary.accounting.intervals import CONFIDENCE, Interval
 from chary.answers import Ends, NoisyNumber, NoisyNumbers, Table, Value, in_row, scalar
 from chary.calls.answers import published
 from chary.calls.call import Bound, Call, call
 from chary.calls.fields import Columns, Name, Numbers, Positive, Probability, QueryOf, Where, Whole
 from chary.calls.linear import check_sizes, noising_of
-from chary.core.plan import (
-    ENCODER,
-    KEPT,
-    Asked,
-    Data,
-    Json,
-    Question,
-    Result,
-    error_bar,
-    laplace_for,
-    natural,
-    naturals,
-)
+from chary.core import plan
 from chary.core.transaction import Spine
 from chary.data import Mean, Neighbouring, Query, Relation, count, histogram
 from chary.data.queries.bodies import query_of
@@ -104,16 +80,16 @@ class MeanNoise:
             found[place] = min(max(found[place], least), most)
         return found
 
-    def interval(self, first: int, second: int, confidence: Number = CONFIDENCE) -> Interval:
+    def interval(self, first: int, second: int, confidence: Number = intervals.CONFIDENCE) -> intervals.Interval:
         """Where the mean lies: both numbers in their intervals, a quarter of the risk on each side (theory 9.6)."""
-        return Interval(*self._within(first, second, self.reaches(confidence)))
+        return intervals.Interval(*self._within(first, second, self.reaches(confidence)))
 
     def _within(self, first: int, second: int, reaches: tuple[int, int]) -> tuple[float, float]:
         one, other = reaches
         above, below, bounds = (first - one, first + one), (second - other, second + other), self.query.bounds
         if self.form == "ends":
-            return mean_between(above, below, bounds=bounds)
-        return mean_interval(above, below, center=self.query.center, bounds=bounds, grid=self.query.grid)
+            return intervals.mean_between(above, below, bounds=bounds)
+        return intervals.mean_interval(above, below, center=self.query.center, bounds=bounds, grid=self.query.grid)
 
     def foretold(self) -> str:
         """How wide an interval will be, as far as that is known before the number of values is."""
@@ -124,7 +100,7 @@ class MeanNoise:
         most = plain(float((one + other * max(-self.steps[0], self.steps[1])) * grid))
         return f"the interval of a mean of n values reaches about {least}/n to {most}/n to either side"
 
-    def reaches(self, confidence: Number = CONFIDENCE) -> tuple[int, int]:
+    def reaches(self, confidence: Number = intervals.CONFIDENCE) -> tuple[int, int]:
         """How far each number is off, at most, but for half of the risk."""
         side = (1 - probability(confidence, "confidence")) / 4
         one, other = (each.law().reach_up(side) - 1 for each in self.noises)
@@ -139,14 +115,14 @@ class ToldMean:
     parts: tuple[int, int]
     at_once: ClassVar[bool] = False
 
-    def interval(self, value: Number, confidence: Number = CONFIDENCE) -> Interval:
+    def interval(self, value: Number, confidence: Number = intervals.CONFIDENCE) -> intervals.Interval:
         """Where the mean lies; the value follows from the parts."""
         return self.made.interval(*self.parts, confidence)
 
     def p_value(self, value: Number) -> None:
         """A mean is published whatever comes out."""
 
-    def caution(self, value: Number, confidence: Number = CONFIDENCE) -> None:
+    def caution(self, value: Number, confidence: Number = intervals.CONFIDENCE) -> None:
         """It is no alarm."""
 
 
@@ -187,7 +163,7 @@ def halves(query: Mean[Any], neighbouring: Neighbouring, drawn: Sequence[Additiv
     return MeanNoise("halves", query, query.parts(neighbouring)[0].steps, (first, second), event)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=plan.KEPT)
 def laplace_mean(query: Mean[Any], neighbouring: Neighbouring, epsilon: Fraction) -> MeanNoise:
     """The best of the forms with Laplace noise: size where the number of values is public, joint where one mean is
     asked and units are replaced, otherwise ends.
@@ -198,10 +174,10 @@ def laplace_mean(query: Mean[Any], neighbouring: Neighbouring, epsilon: Fraction
     low, high = total.steps
     width, most = high - low, max(-low, high)
     if query.of_public_size(neighbouring):
-        sums = laplace_for(total, neighbouring, epsilon)
+        sums = plan.laplace_for(total, neighbouring, epsilon)
         return MeanNoise("size", query, (low, high), (sums, Laplace(noise.SMALLEST_SCALE, 1)), sums.event())
     if neighbouring.relation is Relation.REPLACE and query.keying is None and width > most:
-        sums = laplace_for(total, neighbouring, epsilon)
+        sums = plan.laplace_for(total, neighbouring, epsilon)
         return MeanNoise("joint", query, (low, high), (sums, _free(sums, width - most)), sums.event())
     # Every row that comes or goes moves the two sums by W together; where one is replaced, one goes and one comes.
     moved = 2 if neighbouring.relation is Relation.REPLACE else 1
@@ -254,11 +230,11 @@ class AskRelease(Bound[Release[Any]]):
     """The release, as it is run."""
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> plan.Asked:
         """What follows from the question; refuses one that has no noise. Keys may be many, and are not kept."""
         call = self.call
         work_out = _kept if call.query.keys is None else _asked
-        asked: Asked = work_out(call.query, self.neighbouring, call.epsilon, call.rho, call.delta)
+        asked: plan.Asked = work_out(call.query, self.neighbouring, call.epsilon, call.rho, call.delta)
         return asked
 
     @cached_property
@@ -295,25 +271,25 @@ class AskRelease(Bound[Release[Any]]):
     def foretold(self) -> str | None:
         return None if self.mean is None else self.mean.foretold()
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         if self.mean is not None:
-            return Result({"noisy": _noisy_mean(self.mean, data), "form": self.mean.form}, 0, 0)
+            return plan.Result({"noisy": _noisy_mean(self.mean, data), "form": self.mean.form}, 0, 0)
         if self.call.query.keys is None:
-            return Result({"noisy": [[value] for value in noisy_parts(self.asked.noises, data)]}, 0, 0)
+            return plan.Result({"noisy": [[value] for value in noisy_parts(self.asked.noises, data)]}, 0, 0)
         applied = [noise.apply(data.integers(k), data.source) for k, noise in enumerate(self.asked.noises)]
-        return Result({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
+        return plan.Result({"noisy": [[int(value) for value in noisy] for noisy in applied]}, 0, 0)
 
-    def present(self, answer: Json, call: int) -> NoisyNumber | NoisyNumbers:
+    def present(self, answer: plan.Json, call: int) -> NoisyNumber | NoisyNumbers:
         query, bar = self.call.query, self.asked.error_bar
         if isinstance(query, Mean):
             return mean_answer(self._told(query, answer), answer["noisy"], call)
-        values = naturals(answer["noisy"][0], query.grid)
+        values = plan.naturals(answer["noisy"][0], query.grid)
         told = published(self.asked.noises[0], query, self.neighbouring)
         if query.keys is None:
             return NoisyNumber(call, values[0], bar, told=told)
         return NoisyNumbers(call, query.columns, tuple(query.keys), tuple(values), bar, told=told)
 
-    def _told(self, query: Mean[Any], answer: Json) -> MeanNoise:
+    def _told(self, query: Mean[Any], answer: plan.Json) -> MeanNoise:
         """How the mean of this answer was made; answers that do not say it are of halves."""
         if self.mean is not None and answer.get("form", "halves") == self.mean.form:
             return self.mean
@@ -321,24 +297,24 @@ class AskRelease(Bound[Release[Any]]):
 
 
 def _asked(
-    query: Question, neighbouring: Neighbouring, epsilon: Number | None, rho: Number | None, delta: Number | None
-) -> Asked:
+    query: plan.Question, neighbouring: Neighbouring, epsilon: Number | None, rho: Number | None, delta: Number | None
+) -> plan.Asked:
     """Refuses a question that has no noise."""
     drawn = noises(query, neighbouring, epsilon=epsilon, rho=rho, delta=delta)
     events = tuple(additive.event() for additive in drawn)
     event = events[0] if len(events) == 1 else Joint(events)
-    bar = None if isinstance(query, Mean) else error_bar((drawn[0], query.grid))
+    bar = None if isinstance(query, Mean) else plan.error_bar((drawn[0], query.grid))
     sizes = {"epsilon": epsilon, "rho": rho, "delta": delta}
     said = {name: str(size) for name, size in sizes.items() if size is not None}
-    text = ENCODER.encode({"query": query.body()} | said)
-    return Asked(parts_of(query, neighbouring), drawn, event, text, error_bar=bar)
+    text = plan.ENCODER.encode({"query": query.body()} | said)
+    return plan.Asked(parts_of(query, neighbouring), drawn, event, text, error_bar=bar)
 
 
-_kept = lru_cache(maxsize=KEPT)(_asked)
+_kept = lru_cache(maxsize=plan.KEPT)(_asked)
 
 
 def noises(
-    query: Question,
+    query: plan.Question,
     neighbouring: Neighbouring,
     *,
     epsilon: Number | None,
@@ -350,7 +326,7 @@ def noises(
     if epsilon is None:
         return _gaussians(parts, neighbouring, Fraction(rho or 0))
     if delta is None:
-        return tuple(laplace_for(part, neighbouring, Fraction(epsilon) / len(parts)) for part in parts)
+        return tuple(plan.laplace_for(part, neighbouring, Fraction(epsilon) / len(parts)) for part in parts)
     if len(parts) == 1:
         return (_gaussian_for(parts[0], neighbouring, Fraction(epsilon), Fraction(delta)),)
     # Several noises of different sizes are put together as zCDP.
@@ -379,17 +355,17 @@ def _length(part: Query, neighbouring: Neighbouring) -> int:
     return part.sensitivity(neighbouring) * part.l1(neighbouring)
 
 
-def parts_of(query: Question, neighbouring: Neighbouring) -> tuple[Query, ...]:
+def parts_of(query: plan.Question, neighbouring: Neighbouring) -> tuple[Query, ...]:
     """The integer queries behind a query: two for a mean, itself otherwise."""
     return query.parts(neighbouring) if isinstance(query, Mean) else (query,)
 
 
-def noisy_parts(noises: Sequence[Additive], data: Data) -> list[int]:
+def noisy_parts(noises: Sequence[Additive], data: plan.Data) -> list[int]:
     """The exact answer of each part of a query without keys, with its noise."""
     return [noise.apply_one(data.integer(k), data.source) for k, noise in enumerate(noises)]
 
 
-def _noisy_mean(mean: MeanNoise, data: Data) -> list[list[int]]:
+def _noisy_mean(mean: MeanNoise, data: plan.Data) -> list[list[int]]:
     parts = mean.parts(data.integers(0), data.integers(1))
     applied = [noise.apply(part, data.source) for noise, part in zip(mean.noises, parts, strict=True)]
     return [[int(value) for value in noisy] for noisy in applied]
@@ -608,12 +584,12 @@ class AskAll(Bound[ReleaseAll]):
     def queries(self) -> Sequence[Query]:
         return tuple(self.call.queries)
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         applied = [part.apply(data.integers(k), data.source) for k, part in enumerate(self.noises)]
         known = {"l1": str(self.change.l1), "l2_squared": str(self.change.l2_squared)}
-        return Result({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
+        return plan.Result({"noisy": [[int(value) for value in noisy] for noisy in applied]} | known, 0, 0)
 
-    def present(self, answer: Json, call: int) -> NoisyAnswers:
+    def present(self, answer: plan.Json, call: int) -> NoisyAnswers:
         noises = self._noises(JointChange(Fraction(answer["l1"]), Fraction(answer["l2_squared"])))
         parts = tuple(
             _part(query, drawn, noisy, published(drawn, query, self.neighbouring), call)
@@ -628,7 +604,7 @@ class AskAll(Bound[ReleaseAll]):
 
 
 def _part(query: Query, drawn: Additive, noisy: Sequence[int], told: Told, call: int) -> NoisyNumber | NoisyNumbers:
-    values, bar = tuple(natural(steps, query.grid) for steps in noisy), float(drawn.error_bar() * query.grid)
+    values, bar = tuple(plan.natural(steps, query.grid) for steps in noisy), float(drawn.error_bar() * query.grid)
     if query.keys is None:
         return NoisyNumber(call, values[0], bar, told=told)
     return NoisyNumbers(call, query.columns, tuple(query.keys), values, bar, told=told)

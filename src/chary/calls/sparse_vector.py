@@ -6,36 +6,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from chary.accounting import (
-    Approximate,
-    Event,
-    Publication,
-    Pure,
-    Silence,
-    one_sided_noise,
-    published_error,
-    sparse_noise,
-)
-from chary.accounting.sparse_vector import USUAL_TESTS, OneSidedNoise, SparseTails
+from chary.accounting import events, intervals, sparse_vector
 from chary.answers import Value
 from chary.calls.answers import AboveOrNot, TestedKeys, published, silent
 from chary.calls.call import call
 from chary.calls.fields import Exact, Flag, Positive, Whole
 from chary.calls.run import Kept, KeyedRun, Opening, keeps
 from chary.calls.thresholds import keyed
-from chary.core.plan import (
-    Barred,
-    Data,
-    Interaction,
-    Json,
-    Paid,
-    Question,
-    Result,
-    Within,
-    error_bar,
-    natural,
-    steps_at_least,
-)
+from chary.core import plan
 from chary.core.transaction import Spine
 from chary.data import Neighbouring, Query, Relation
 from chary.errors import BudgetExceeded, InvalidParameter, InvalidQuery, NotWithheld, RequestConflict
@@ -74,7 +52,7 @@ Machine = OneSidedMachine | SparseVectorMachine
 
 
 @dataclass(frozen=True)
-class OpenSparse(Interaction):
+class OpenSparse(plan.Interaction):
     """Draw a hidden threshold against which questions are tested until `hits` of them were above.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP in the published form with a delta, for everything that is answered,
@@ -123,7 +101,9 @@ class OpenSparse(Interaction):
             return
         if self.delta:
             raise InvalidParameter('the one-sided form is pure: leave delta= out, or ask for form="published"')
-        object.__setattr__(self, "tests", USUAL_TESTS if self.tests is None else whole(self.tests, "tests"))
+        object.__setattr__(
+            self, "tests", sparse_vector.USUAL_TESTS if self.tests is None else whole(self.tests, "tests")
+        )
 
     @cached_property
     def mechanism(self) -> Machine:
@@ -131,57 +111,61 @@ class OpenSparse(Interaction):
         steps = Fraction(self.sensitivity) / Fraction(self.grid)
         if steps.denominator != 1:
             raise InvalidParameter("sensitivity must be a whole number of steps of the grid")
-        sizes: Json = {
+        sizes: plan.Json = {
             "epsilon": self.epsilon,
             "hits": self.hits,
             "monotone": bool(self.monotone),
             "values": self.values,
         }
         if self.form == "one-sided":
-            return OneSidedMachine(one_sided_noise(**sizes, tests=self.tests or USUAL_TESTS).scaled(int(steps)))
-        return SparseVectorMachine(sparse_noise(**sizes, delta=self.delta, form=self.form), int(steps))
+            return OneSidedMachine(
+                sparse_vector.one_sided_noise(**sizes, tests=self.tests or sparse_vector.USUAL_TESTS).scaled(int(steps))
+            )
+        return SparseVectorMachine(sparse_vector.sparse_noise(**sizes, delta=self.delta, form=self.form), int(steps))
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> events.Event:
         if isinstance(self.mechanism, OneSidedMachine):
             return self.mechanism.event
-        return Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
+        return events.Approximate(self.epsilon, self.delta) if self.delta else events.Pure(self.epsilon)
 
     @property
     def error_bar(self) -> float | None:
         answers = self.mechanism.answers
-        return None if answers is None else error_bar((answers, Fraction(self.grid)))
+        return None if answers is None else plan.error_bar((answers, Fraction(self.grid)))
 
-    def within(self, tests: int, confidence: Number) -> Within:
+    def within(self, tests: int, confidence: Number) -> plan.Within:
         """In the units of the questions; `published` for the published form."""
         grid, published = Fraction(self.grid), None
         steps = self.mechanism.error_up(tests, confidence)
         if self.form == "published":
-            sizes: Json = {"epsilon": self.epsilon, "delta": self.delta, "hits": self.hits, "values": self.values}
-            single = published_error(**sizes, tests=tests, confidence=confidence)
+            sizes: plan.Json = {"epsilon": self.epsilon, "delta": self.delta, "hits": self.hits, "values": self.values}
+            single = sparse_vector.published_error(**sizes, tests=tests, confidence=confidence)
             published = single * float(self.sensitivity)
-        return Within(tests, float(confidence), float(steps * grid), published)
+        return plan.Within(tests, float(confidence), float(steps * grid), published)
 
     @property
-    def barred(self) -> Barred:
+    def barred(self) -> plan.Barred:
         """Truths are at least 0 where all questions are declared to be counts or totals of values from 0 on."""
-        bar, least = steps_at_least(self.above, Fraction(self.grid)), 0 if self.monotone else None
-        tests = self.tests or USUAL_TESTS
-        return Barred(self.tails, bar, Fraction(self.grid), tests, least, None, self.hits, bought=True)
+        bar, least = plan.steps_at_least(self.above, Fraction(self.grid)), 0 if self.monotone else None
+        tests = self.tests or sparse_vector.USUAL_TESTS
+        return plan.Barred(self.tails, bar, Fraction(self.grid), tests, least, None, self.hits, bought=True)
 
     @property
-    def tails(self) -> SparseTails:
+    def tails(self) -> sparse_vector.SparseTails:
         """How often one test reports, in steps of the grid."""
         noise = self.mechanism.sizes
-        return SparseTails(noise if isinstance(noise, OneSidedNoise) else noise.scaled(self.mechanism.sensitivity))
+        return sparse_vector.SparseTails(
+            noise if isinstance(noise, sparse_vector.OneSidedNoise) else noise.scaled(self.mechanism.sensitivity)
+        )
 
     @property
     def thresholds(self) -> int:
         """How many hidden thresholds it may draw."""
         noise = self.mechanism.sizes
-        return 1 if isinstance(noise, OneSidedNoise) else noise.thresholds
+        return 1 if isinstance(noise, sparse_vector.OneSidedNoise) else noise.thresholds
 
-    def body(self) -> Json:
+    def body(self) -> plan.Json:
         sizes = {name: str(getattr(self, name)) for name in ("above", "epsilon", "delta", "sensitivity", "grid")}
         planned = {} if self.tests is None else {"tests": self.tests}
         return (
@@ -196,22 +180,22 @@ class OpenSparse(Interaction):
         )
 
     @classmethod
-    def of_body(cls, body: Json, neighbouring: Neighbouring) -> "OpenSparse":
+    def of_body(cls, body: plan.Json, neighbouring: Neighbouring) -> "OpenSparse":
         """The opening that a body describes."""
         return cls(neighbouring, **body)
 
     def queries(self) -> Sequence[Query]:
         return ()
 
-    def run(self, data: Data) -> Result:
-        return Result({}, hits=0, tests=0, secret=self.mechanism.start(data.source).dump())
+    def run(self, data: plan.Data) -> plan.Result:
+        return plan.Result({}, hits=0, tests=0, secret=self.mechanism.start(data.source).dump())
 
-    def present(self, answer: Json, call: int) -> int:
+    def present(self, answer: plan.Json, call: int) -> int:
         return call
 
 
 @dataclass(frozen=True)
-class AskSparse(Paid):
+class AskSparse(plan.Paid):
     """One question, or one for each key in order, against the hidden threshold of an open sparse vector.
 
     Guarantee: nothing is charged, it was paid when the sparse vector was opened. A unit may count in every key: only
@@ -257,7 +241,7 @@ class AskSparse(Paid):
         return self.query.grid / Fraction(self.started.grid)
 
     @property
-    def event(self) -> Event:
+    def event(self) -> events.Event:
         return self.started.event
 
     @property
@@ -274,37 +258,37 @@ class AskSparse(Paid):
                 f"charged, by session.start(SparseVector(above=..., hits={hits}, epsilon=...))"
             )
 
-    def body(self) -> Json:
+    def body(self) -> plan.Json:
         return {"sparse_vector": self.opened, "query": self.query.body(), "above": str(self.above)}
 
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         machine, state = self.started.mechanism, HiddenThreshold.load(data.secret or b"")
         values, multiple = data.integers(), int(self._multiple)
         if multiple != 1:
             values = values.astype(object) * multiple
-        bar = steps_at_least(self.above, Fraction(self.started.grid))
+        bar = plan.steps_at_least(self.above, Fraction(self.started.grid))
         after, crossed = machine.step(state, values, bar, data.source)
         left = self.started.hits - after.used
         answer = {"tested": crossed.tested, "positions": crossed.positions, "values": crossed.values, "left": left}
-        return Result(answer, len(crossed.positions), crossed.tested, secrets={self.opened: after.dump()})
+        return plan.Result(answer, len(crossed.positions), crossed.tested, secrets={self.opened: after.dump()})
 
     @property
-    def published(self) -> Publication | None:
+    def published(self) -> intervals.Publication | None:
         """How the values of hits were published, with noise of their own; None where none are."""
         answers, grid = self.started.mechanism.answers, Fraction(self.started.grid)
         if answers is None:
             return None
-        bar = steps_at_least(self.above, grid)
+        bar = plan.steps_at_least(self.above, grid)
         return replace(published(answers, self.query, self.started.neighbouring, bar=bar), grid=grid)
 
-    def _values(self, answer: Json) -> list[Value | None]:
+    def _values(self, answer: plan.Json) -> list[Value | None]:
         noisy = answer["values"]
         if noisy is None:
             return [None] * len(answer["positions"])
-        return [natural(steps, Fraction(self.started.grid)) for steps in noisy]
+        return [plan.natural(steps, Fraction(self.started.grid)) for steps in noisy]
 
 
 class AskSparseOnce(AskSparse):
@@ -312,7 +296,7 @@ class AskSparseOnce(AskSparse):
 
     kind = "sparse_test"
 
-    def present(self, answer: Json, call: int) -> SparseTest:
+    def present(self, answer: plan.Json, call: int) -> SparseTest:
         values = self._values(answer)
         value, bar = values[0] if values else None, self.started.error_bar
         return SparseTest(call, bool(values), value, bar, answer["left"], publication=self.published)
@@ -327,7 +311,7 @@ class AskSparseKeys(AskSparse):
         keyed(self.query)
         super().__post_init__()
 
-    def present(self, answer: Json, call: int) -> SparseWatch:
+    def present(self, answer: plan.Json, call: int) -> SparseWatch:
         keys = tuple(self.query.keys or ())
         found = [keys[position] for position in answer["positions"]]
         above = dict(zip(found, self._values(answer), strict=True))
@@ -337,10 +321,10 @@ class AskSparseKeys(AskSparse):
         )
 
     @property
-    def silence(self) -> Silence:
+    def silence(self) -> intervals.Silence:
         """What it says of a key that it was not above."""
         started, grid = self.started, Fraction(self.started.grid)
-        known = silent(started.tails, self.query, started.neighbouring, steps_at_least(self.above, grid))
+        known = silent(started.tails, self.query, started.neighbouring, plan.steps_at_least(self.above, grid))
         return replace(known, grid=grid, thresholds=started.thresholds)
 
 
@@ -354,7 +338,7 @@ class SparseState:
     started: OpenSparse
     left: int
 
-    def accuracy(self, *, tests: int, confidence: Number = "0.95") -> Within:
+    def accuracy(self, *, tests: int, confidence: Number = "0.95") -> plan.Within:
         """How far off it may be over so many tests from its opening on; nothing is read."""
         return self.started.within(whole(tests, "tests"), confidence)
 
@@ -379,7 +363,7 @@ class KeptSparse(Kept[Any, SparseState]):
     def opened(self) -> KeyedRun[SparseTest, SparseWatch, SparseState]:
         return KeyedRun(self)
 
-    def question(self, query: Question, *, above: Number | None = None) -> AskSparse:
+    def question(self, query: plan.Question, *, above: Number | None = None) -> AskSparse:
         asked: Any = query
         kind = AskSparseKeys if isinstance(query, Query) and query.keys is not None else AskSparseOnce
         return kind(self.number, self.started, asked, self.started.above if above is None else above)

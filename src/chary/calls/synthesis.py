@@ -24,30 +24,14 @@ from chary.core.plan import Data, Json, Result, natural
 from chary.core.transaction import Spine
 from chary.data import Count, Linear, Query, Reading, Relation, Rows, Universe, count, public_size
 from chary.data.columns import Schema, classify
+from chary.data.universe import counts as universe_counts
 from chary.data.universe.axes import rows_drawn, rows_in
-from chary.data.universe.counts import (
-    MOST_QUERIES,
-    CellCounts,
-    CellQueries,
-    CellReader,
-    RowSum,
-    WeightedRegion,
-    WeightReader,
-)
 from chary.data.universe.linear import MOST_STEPS, CellWeights
 from chary.data.universe.regions import Region, located, matrix
 from chary.errors import InvalidParameter, InvalidQuery
 from chary.filters import Filter, Price
+from chary.mechanisms import small_database
 from chary.mechanisms.mwem import Exponents, MwemRounds, Round, best_round, missed, weighted
-from chary.mechanisms.small_database import (
-    MOST_ANSWERS,
-    MOST_BITS,
-    MOST_CANDIDATES,
-    MOST_ROWS,
-    Classes,
-    Measure,
-    SmallDatabases,
-)
 from chary.mechanisms.weights import PublicHistogram
 from chary.numbers import Number, plain, whole
 
@@ -134,9 +118,9 @@ class _Cells:
     def __init__(self, universe: Universe, schema: Schema, queries: Sequence[LinearPart]) -> None:
         self.shape = matrix(universe)
         self._universe, self._schema, self._queries = universe, schema, queries
-        self._known: dict[int, Region | WeightedRegion] = {}
+        self._known: dict[int, Region | universe_counts.WeightedRegion] = {}
 
-    def cells(self, query: int) -> Region | WeightedRegion:
+    def cells(self, query: int) -> Region | universe_counts.WeightedRegion:
         if query not in self._known:
             self._known[query] = region(self._universe, self._schema, self._queries[query])
         return self._known[query]
@@ -145,7 +129,7 @@ class _Cells:
 class _Answering(_Cells):
     """Also answers all queries from weights."""
 
-    def __init__(self, counted: CellQueries, queries: Sequence[LinearPart]) -> None:
+    def __init__(self, counted: universe_counts.CellQueries, queries: Sequence[LinearPart]) -> None:
         super().__init__(counted.universe, counted.schema, queries)
         self.shares = counted.shares
 
@@ -179,8 +163,10 @@ class MWEM(Call[SyntheticHistogram]):
 
     def __post_init__(self) -> None:
         asked = conditions(self.queries)
-        if not 1 <= len(asked) <= MOST_QUERIES:
-            raise InvalidQuery(f'give 1 to {MOST_QUERIES:,} queries, such as ["age >= 65", "sex = \'f\'"]')
+        if not 1 <= len(asked) <= universe_counts.MOST_QUERIES:
+            raise InvalidQuery(
+                f'give 1 to {universe_counts.MOST_QUERIES:,} queries, such as ["age >= 65", "sex = \'f\'"]'
+            )
         if len(set(asked)) < len(asked):
             twice = next(query for query, times in Counter(asked).items() if times > 1)
             raise InvalidQuery(
@@ -235,10 +221,10 @@ class AskMWEM(Bound[MWEM]):
     def prepare(self, rows: Rows) -> Sequence[Reading]:
         if public_size(rows) < 1:
             raise InvalidQuery("a histogram of shares needs rows: append some first")
-        return [CellReader(rows, CellQueries(self.universe, rows.schema, self.asked))]
+        return [universe_counts.CellReader(rows, universe_counts.CellQueries(self.universe, rows.schema, self.asked))]
 
     def run(self, data: Data) -> Result:
-        counted: CellCounts = data.values[0]
+        counted: universe_counts.CellCounts = data.values[0]
         answering = _Answering(counted.queries, self.asked)
         grid = counted.queries.grid
         made = replace(self.mechanism, grid=grid)
@@ -332,9 +318,11 @@ class Workload:
         return math.lcm(*(asked.grid for asked in self.asked if isinstance(asked, CellWeights)))
 
     @cached_property
-    def classes(self) -> Classes:
+    def classes(self) -> small_database.Classes:
         """The cells that satisfy the same queries, and weigh the same in linear ones."""
-        return Classes.of(self.universe.cells, [self._held(place) for place in range(len(self.queries))], self.grid)
+        return small_database.Classes.of(
+            self.universe.cells, [self._held(place) for place in range(len(self.queries))], self.grid
+        )
 
     def _held(self, place: int) -> NDArray[Any]:
         """What each cell adds to a query: flags, or steps where there are linear queries."""
@@ -349,23 +337,27 @@ class Workload:
         """What is read for each query."""
         counts = iter(self.counts)
         return [
-            WeightReader(rows, self.universe, query) if isinstance(query, Linear) else rows.prepare(next(counts))
+            universe_counts.WeightReader(rows, self.universe, query)
+            if isinstance(query, Linear)
+            else rows.prepare(next(counts))
             for query in self.queries
         ]
 
     def steps(self, read: Sequence[Any]) -> list[int]:
         """What was read, in steps of `1/grid` of a row."""
         return [
-            value.steps * (self.grid // value.grid) if isinstance(value, RowSum) else int(value) * self.grid
+            value.steps * (self.grid // value.grid)
+            if isinstance(value, universe_counts.RowSum)
+            else int(value) * self.grid
             for value in read
         ]
 
-    def quick(self, rows: int, measure: Measure) -> bool:
+    def quick(self, rows: int, measure: small_database.Measure) -> bool:
         """Whether all databases of so many rows can be gone through in a few seconds."""
         light = rows <= LONGEST and self.classes.light(rows, measure, QUICK_BITS)
         return light and len(self.queries) * rows * self.grid <= QUICK and self.classes.feasible(rows, QUICK)
 
-    def check(self, rows: int, measure: Measure) -> None:
+    def check(self, rows: int, measure: small_database.Measure) -> None:
         """Refuse so many rows where they cannot be, and say how many databases there would be."""
         if rows > LONGEST:
             raise InvalidQuery(f"a small database has at most {LONGEST:,} rows; or use {INSTEAD}")
@@ -378,17 +370,17 @@ class Workload:
             raise InvalidQuery(
                 f"there are {_readable(self.classes.candidates(rows))} candidate databases of {rows} rows over the "
                 f"{len(self.classes.sizes):,} classes of cells that these {len(self.queries)} queries tell apart; at "
-                f"most {MOST_CANDIDATES:,} can be gone through, with {MOST_ROWS:,} rows and {MOST_ANSWERS:,} answers "
-                f"in all: take fewer rows or queries, or {INSTEAD}"
+                f"most {small_database.MOST_CANDIDATES:,} can be gone through, with {small_database.MOST_ROWS:,} rows "
+                f"and {small_database.MOST_ANSWERS:,} answers in all: take fewer rows or queries, or {INSTEAD}"
             )
         if not self.classes.light(rows, measure):
             raise InvalidQuery(
                 f"there are {_readable(self.classes.choices(rows, measure))} databases of {rows} rows over "
-                f"{self.universe.cells:,} cells; at most 2^{MOST_BITS} can be weighed: take fewer rows, or "
-                'measure="classes"'
+                f"{self.universe.cells:,} cells; at most 2^{small_database.MOST_BITS} can be weighed: take fewer rows, "
+                'or measure="classes"'
             )
 
-    def law(self, rows: int, measure: Measure, concentrated: bool = False) -> Law:
+    def law(self, rows: int, measure: small_database.Measure, concentrated: bool = False) -> Law:
         """How accurate SmallDB with so many rows is."""
         return small_database_law(
             rows=rows,
@@ -492,7 +484,7 @@ class SmallDatabase(Call[SyntheticDatabase]):
     epsilon: Positive
     rows: Whole | None = None
     alpha: Positive | None = None
-    measure: Measure = "classes"
+    measure: small_database.Measure = "classes"
 
     def bind(self, spine: Spine) -> "AskSmallDatabase":
         if self.rows is not None and self.alpha is not None:
@@ -530,9 +522,9 @@ class AskSmallDatabase(Bound[SmallDatabase]):
         super().__post_init__()
 
     @cached_property
-    def mechanism(self) -> SmallDatabases:
+    def mechanism(self) -> small_database.SmallDatabases:
         """The exact choice."""
-        return SmallDatabases(self.call.epsilon, self.rows, self.workload.classes, self.call.measure)
+        return small_database.SmallDatabases(self.call.epsilon, self.rows, self.workload.classes, self.call.measure)
 
     @cached_property
     def event(self) -> Event:
@@ -575,7 +567,7 @@ class AskSmallDatabase(Bound[SmallDatabase]):
         )
 
 
-def _best(workload: Workload, measure: Measure, size: int, epsilon: Number) -> int:
+def _best(workload: Workload, measure: small_database.Measure, size: int, epsilon: Number) -> int:
     return best_rows(
         lambda rows: workload.law(rows, measure),
         lambda rows: workload.quick(rows, measure),

@@ -20,24 +20,7 @@ from chary.calls.compute import RunOnce
 from chary.calls.fields import AnyQuery, AnyQuestion, Exact, Positive, Whole
 from chary.calls.releases import noises, noisy_parts, parts_of
 from chary.calls.sharpness import FreshlyValued, Sharply, Sharpness, Threshold, Valued
-from chary.core.plan import (
-    ENCODER,
-    KEPT,
-    Asked,
-    Barred,
-    Data,
-    Json,
-    Question,
-    Result,
-    check_bar,
-    error_bar,
-    laplace_for,
-    laplace_for_each,
-    least_of,
-    natural,
-    steps_at_least,
-    threshold_body,
-)
+from chary.core import plan
 from chary.core.transaction import Spine, earlier
 from chary.data import Mean, Neighbouring, Query
 from chary.data.queries.bodies import query_of
@@ -79,16 +62,16 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
     @cached_property
     def sampler(self) -> TwoSidedSampler:
         """The test of a difference from the prior."""
-        change = steps_at_least(self.step, self.query.grid, "step")
+        change = plan.steps_at_least(self.step, self.query.grid, "step")
         return TwoSidedSampler(TwoSidedTable(self.sharpness.sampler.table, change - self.sharpness.bar))
 
     @property
-    def barred(self) -> Barred | None:
+    def barred(self) -> plan.Barred | None:
         """How far the value is from the prior, against the step; a first value is told in any case."""
         if self.prior is None:
             return None
-        change = steps_at_least(self.step, self.query.grid, "step")
-        return Barred(self.sharpness.tails, change, self.query.grid, self.call.tests or 1, 0)
+        change = plan.steps_at_least(self.step, self.query.grid, "step")
+        return plan.Barred(self.sharpness.tails, change, self.query.grid, self.call.tests or 1, 0)
 
     @property
     def event(self) -> Event:
@@ -97,7 +80,7 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid
 
-    def body(self) -> Json:
+    def body(self) -> plan.Json:
         """The question without the prior, so that the next time finds this answer by it."""
         asked: dict[str, Any] = super().body()
         return {"query": asked.pop("question")} | asked
@@ -105,17 +88,17 @@ class AskChanged(Sharply, Bound[FreshlyValued[Tracked]]):
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         value, prior = data.integer(), self.prior
         if prior is not None and not self.sampler.step(value - prior, data.source):
-            return Result({"value": prior, "hit": False}, hits=0, tests=1)
+            return plan.Result({"value": prior, "hit": False}, hits=0, tests=1)
         told = self.noise.apply_one(value, data.source)
-        return Result({"value": told, "hit": True}, hits=1, tests=1)
+        return plan.Result({"value": told, "hit": True}, hits=1, tests=1)
 
-    def present(self, answer: Json, call: int) -> Tracked:
+    def present(self, answer: plan.Json, call: int) -> Tracked:
         told = published(self.noise, self.query, self.neighbouring) if answer["hit"] else None
         bar = self.error_bar if answer["hit"] else float(self._unnoticed * self.query.grid)
-        return Tracked(call, natural(answer["value"], self.query.grid), answer["hit"], bar, publication=told)
+        return Tracked(call, plan.natural(answer["value"], self.query.grid), answer["hit"], bar, publication=told)
 
     @property
     def _unnoticed(self) -> int:
@@ -157,7 +140,7 @@ class OnChange(FreshlyValued[Tracked]):
             raise InvalidParameter("an algorithm brings its own epsilon: leave hits=, price=, within= and value= out")
 
     @classmethod
-    def recorded(cls, body: Json) -> Self:
+    def recorded(cls, body: plan.Json) -> Self:
         return super().recorded(body | {"question": body.get("query")})
 
     def bind(self, spine: Spine) -> "CallAgain | AskTracked | AskChanged":
@@ -194,10 +177,10 @@ class CallAgain(RunOnce[OnChange]):
         self.algorithm.size  # noqa: B018 - refuses a rho, which the second time could have no prior
         return EVERYTHING if self.prior is UNSAID else not_prior(self.algorithm, self.prior)
 
-    def body(self) -> Json:
+    def body(self) -> plan.Json:
         return self.algorithm.body()
 
-    def present(self, answer: Json, call: int) -> Tracked:
+    def present(self, answer: plan.Json, call: int) -> Tracked:
         return Tracked(call, self.told(answer), answer["hit"], None)
 
 
@@ -217,7 +200,7 @@ class AskTracked(Bound[OnChange]):
     @cached_property
     def noise(self) -> Laplace:
         """The noise before rounding; refuses noise out of range."""
-        return laplace_for(self.query, self.neighbouring, self.call.epsilon or 0)
+        return plan.laplace_for(self.query, self.neighbouring, self.call.epsilon or 0)
 
     @cached_property
     def event(self) -> Event:
@@ -226,24 +209,24 @@ class AskTracked(Bound[OnChange]):
     def accuracy(self) -> tuple[Additive, Fraction]:
         return self.noise, self.query.grid
 
-    def body(self) -> Json:
+    def body(self) -> plan.Json:
         return {"query": self.query.body(), "step": str(self.step), "epsilon": str(self.call.epsilon)}
 
     def queries(self) -> Sequence[Query]:
         return [self.query]
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         noisy = self.noise.apply_one(data.integer(), data.source)
         cell = (noisy * self.query.grid / self.step + Fraction(1, 2)).__floor__()
         hit = cell != self.prior
-        return Result({"value": cell, "hit": hit, "prior": self.prior}, hits=int(hit), tests=1)
+        return plan.Result({"value": cell, "hit": hit, "prior": self.prior}, hits=int(hit), tests=1)
 
-    def present(self, answer: Json, call: int) -> Tracked:
+    def present(self, answer: plan.Json, call: int) -> Tracked:
         # Answers of old ledgers do not say from what they changed, so a change says nothing by itself.
         told = self._published(answer.get("prior")) if answer["hit"] else None
         known = told is None and ("prior" in answer or not answer["hit"])
         bar = float(self.step) / 2 + (self.error_bar or 0.0) if known else None
-        return Tracked(call, natural(answer["value"], self.step), answer["hit"], bar, publication=told)
+        return Tracked(call, plan.natural(answer["value"], self.step), answer["hit"], bar, publication=told)
 
     def _published(self, prior: int | None) -> Publication | None:
         """A change is told where the noisy value no longer rounds to the last answer, a first answer in any case."""
@@ -265,7 +248,7 @@ class Barring(Bound[CallT], Generic[CallT]):
         super().check(secret)
         said: Any = self.call
         if self.tests > 1:
-            check_bar(self.barred, meant=bool(said.below_margin))
+            plan.check_bar(self.barred, meant=bool(said.below_margin))
 
     @property
     def tests(self) -> int:
@@ -278,9 +261,9 @@ class Barring(Bound[CallT], Generic[CallT]):
         """How many tests the call makes."""
         return 1
 
-    def against(self, tails: Tails, query: Query, threshold: int, shared: NoiseLaw | None = None) -> Barred:
+    def against(self, tails: Tails, query: Query, threshold: int, shared: NoiseLaw | None = None) -> plan.Barred:
         """The bar of the call for what is tested; `shared` is the noise of values where it is that of the tests."""
-        return Barred(tails, threshold, query.grid, self.tests, least_of(query, self.neighbouring), shared)
+        return plan.Barred(tails, threshold, query.grid, self.tests, plan.least_of(query, self.neighbouring), shared)
 
 
 # Conditional release and its revisions: the noisy value if it is above the bar, otherwise nothing, free and held.
@@ -324,7 +307,7 @@ class AskReleaseIf(Barring[ReleaseIf]):
     decides = True
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> plan.Asked:
         """What follows from the question; refuses one that has no noise."""
         return _release_asked(self.call.query, self.neighbouring, self.call.above, self.call.epsilon or 0)
 
@@ -337,13 +320,13 @@ class AskReleaseIf(Barring[ReleaseIf]):
         return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
 
     @property
-    def barred(self) -> Barred | None:
+    def barred(self) -> plan.Barred | None:
         if isinstance(self.call.query, Mean):
             return None
         law = self.asked.noises[0].law()
         return self.against(law, self.call.query, self.asked.threshold, shared=law)
 
-    def body(self) -> Json:
+    def body(self) -> plan.Json:
         return _body(self.call.query, self.call.above, self.call.epsilon or 0, self.asked.error_bar)
 
     def text(self) -> str:
@@ -352,15 +335,15 @@ class AskReleaseIf(Barring[ReleaseIf]):
     def queries(self) -> Sequence[Query]:
         return self.asked.parts
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         query, noisy = self.call.query, noisy_parts(self.asked.noises, data)
-        value, score = natural(noisy[0], query.grid), noisy[0]
+        value, score = plan.natural(noisy[0], query.grid), noisy[0]
         if isinstance(query, Mean):
             value = query.combine(*noisy)
             score = math.floor(Fraction(value) / step_of(query))
         return settled(judge(value, score, self.asked.threshold))
 
-    def present(self, answer: Json, call: int) -> Conditional:
+    def present(self, answer: plan.Json, call: int) -> Conditional:
         told = None if answer["value"] is None or isinstance(self.call.query, Mean) else self.published()
         return Conditional(call, answer["value"], None, call, self.reviser, publication=told)
 
@@ -370,36 +353,36 @@ class AskReleaseIf(Barring[ReleaseIf]):
         return published(self.asked.noises[0], query, self.neighbouring, support)
 
 
-@lru_cache(maxsize=KEPT)
-def _release_asked(query: Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> Asked:
+@lru_cache(maxsize=plan.KEPT)
+def _release_asked(query: plan.Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> plan.Asked:
     """Refuses a question that has no noise."""
     drawn = noises(query, neighbouring, epsilon=epsilon)
-    bar = None if isinstance(query, Mean) else error_bar((drawn[0], query.grid))
-    text = ENCODER.encode(_body(query, above, epsilon, bar))
-    threshold = steps_at_least(above, step_of(query))
-    return Asked(parts_of(query, neighbouring), drawn, Targeted(epsilon), text, threshold, bar)
+    bar = None if isinstance(query, Mean) else plan.error_bar((drawn[0], query.grid))
+    text = plan.ENCODER.encode(_body(query, above, epsilon, bar))
+    threshold = plan.steps_at_least(above, step_of(query))
+    return plan.Asked(parts_of(query, neighbouring), drawn, Targeted(epsilon), text, threshold, bar)
 
 
-def _body(query: Question, above: Number, epsilon: Number, bar: float | None) -> Json:
+def _body(query: plan.Question, above: Number, epsilon: Number, bar: float | None) -> plan.Json:
     """A revision knows nothing but what is written here."""
-    return threshold_body(query, above, epsilon) | {"grid": str(step_of(query)), "error_bar": bar}
+    return plan.threshold_body(query, above, epsilon) | {"grid": str(step_of(query)), "error_bar": bar}
 
 
-def step_of(query: Question) -> Fraction:
+def step_of(query: plan.Question) -> Fraction:
     """What scores and bars are counted in: the grid, or for a mean, which lies between its points, a millionth."""
     return query.grid / FINER if isinstance(query, Mean) else query.grid
 
 
-def settled(outcome: Held | Published, replaces: int | None = None, below: int | None = None) -> Result:
+def settled(outcome: Held | Published, replaces: int | None = None, below: int | None = None) -> plan.Result:
     """The public answer and the secret state after a conditional release, or after a revision of call `replaces`, whose
     last bar was `below`: what it published lies below that."""
     hit = isinstance(outcome, Published)
     secret = outcome.dump() if isinstance(outcome, Held) else None
-    answer: Json = {"value": outcome.value if hit else None}
+    answer: plan.Json = {"value": outcome.value if hit else None}
     if replaces is None:
-        return Result(answer, hits=int(hit), tests=1, secret=secret)
+        return plan.Result(answer, hits=int(hit), tests=1, secret=secret)
     told = answer | ({"below": below} if hit else {})
-    return Result(told, hits=int(hit), tests=1, secrets={replaces: secret})
+    return plan.Result(told, hits=int(hit), tests=1, secrets={replaces: secret})
 
 
 @call("revise", subject="thresholds")
@@ -432,7 +415,7 @@ class AskRevise(Extending[Revise]):
     @property
     def threshold(self) -> int:
         """The new bar in steps of the original call."""
-        return steps_at_least(self.call.above, Fraction(self.original["grid"]))
+        return plan.steps_at_least(self.call.above, Fraction(self.original["grid"]))
 
     @property
     def held(self) -> int:
@@ -441,16 +424,16 @@ class AskRevise(Extending[Revise]):
     def check(self, secret: bytes | None) -> None:
         super().check(secret)
         if self.threshold >= (floor := Held.load(secret or b"").floor):
-            bar = natural(floor, Fraction(self.original["grid"]))
+            bar = plan.natural(floor, Fraction(self.original["grid"]))
             raise InvalidParameter(
                 f"a revision must lower the bar below the last one tried: give above less than {bar}"
             )
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         held = Held.load(data.secret or b"")
         return settled(revise(held, self.threshold), replaces=self.held, below=held.floor)
 
-    def present(self, answer: Json, call: int) -> Conditional:
+    def present(self, answer: plan.Json, call: int) -> Conditional:
         told = self._published(answer.get("below"))
         # Answers of old ledgers do not say below which bar the value lay, so it says nothing by itself.
         return Conditional(call, answer["value"], None, self.held, self.reviser, publication=told)
@@ -460,7 +443,7 @@ class AskRevise(Extending[Revise]):
         query = query_of(self.original["query"])
         if below is None or isinstance(query, Mean):
             return None
-        noise = laplace_for(query, self.neighbouring, self.original["epsilon"])
+        noise = plan.laplace_for(query, self.neighbouring, self.original["epsilon"])
         return published(noise, query, self.neighbouring, Support.between(self.threshold, below))
 
 
@@ -492,7 +475,7 @@ class AskSharpRelease(Sharply, Barring[Any]):
         return None if isinstance(self.call.query, Mean) else (drawn[0], self.call.query.grid)
 
     @property
-    def barred(self) -> Barred | None:
+    def barred(self) -> plan.Barred | None:
         if isinstance(self.call.query, Mean):
             return None
         return self.against(self.sharpness.tails, self.tested, self.threshold)
@@ -502,17 +485,17 @@ class AskSharpRelease(Sharply, Barring[Any]):
         parts = parts_of(self.call.query, self.neighbouring)
         return (*parts, self.tested) if isinstance(self.call.query, Mean) else parts
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         above = data.integer(-1) - self.threshold + self.sharpness.bar
         if not self.sharpness.sampler.step(above, data.source):
-            return Result({"value": None}, hits=0, tests=1)
+            return plan.Result({"value": None}, hits=0, tests=1)
         noisy, query = noisy_parts(self.noises, data), self.call.query
-        value = query.combine(*noisy) if isinstance(query, Mean) else natural(noisy[0], query.grid)
-        return Result({"value": value}, hits=1, tests=1)
+        value = query.combine(*noisy) if isinstance(query, Mean) else plan.natural(noisy[0], query.grid)
+        return plan.Result({"value": value}, hits=1, tests=1)
 
-    def present(self, answer: Json, call: int) -> Conditional:
+    def present(self, answer: plan.Json, call: int) -> Conditional:
         told = None if isinstance(self.call.query, Mean) else self.published()
-        return Conditional(call, answer["value"], error_bar(self.accuracy()), call, publication=told)
+        return Conditional(call, answer["value"], plan.error_bar(self.accuracy()), call, publication=told)
 
     def published(self) -> Publication:
         """A value with noise of its own, after a test against the bar."""
@@ -566,7 +549,7 @@ class AskTest(Barring[ThresholdTest]):
     decides = True
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> plan.Asked:
         """What follows from the question; refuses a mean that cannot be shifted, and noise out of range."""
         return _test_asked(self.call.query, self.neighbouring, self.call.above, self.call.epsilon or 0)
 
@@ -575,7 +558,7 @@ class AskTest(Barring[ThresholdTest]):
         return None if isinstance(query, Mean) else (self.asked.noises[0], query.grid)
 
     @property
-    def barred(self) -> Barred | None:
+    def barred(self) -> plan.Barred | None:
         if isinstance(self.call.query, Mean):
             return None
         return self.against(self.asked.noises[0].law(), self.call.query, self.asked.threshold)
@@ -590,11 +573,11 @@ class AskTest(Barring[ThresholdTest]):
     def queries(self) -> Sequence[Query]:
         return self.asked.parts
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         hit = BarTests(self.asked.noises[0], self.asked.threshold).reached(data.integer(), data.source)
-        return Result({"hit": hit}, hits=int(hit), tests=1)
+        return plan.Result({"hit": hit}, hits=int(hit), tests=1)
 
-    def present(self, answer: Json, call: int) -> Tested:
+    def present(self, answer: plan.Json, call: int) -> Tested:
         return Tested(call, bool(answer["hit"]))
 
 
@@ -613,7 +596,7 @@ class AskSharpTest(Sharply, Barring[ThresholdTest]):
         return None if isinstance(self.call.query, Mean) else self.tested.grid
 
     @property
-    def barred(self) -> Barred | None:
+    def barred(self) -> plan.Barred | None:
         if isinstance(self.call.query, Mean):
             return None
         return self.against(self.sharpness.tails, self.tested, self.threshold)
@@ -621,30 +604,30 @@ class AskSharpTest(Sharply, Barring[ThresholdTest]):
     def queries(self) -> Sequence[Query]:
         return (self.tested,)
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         above = data.integer() - self.threshold + self.sharpness.bar
         hit = self.sharpness.sampler.step(above, data.source)
-        return Result({"hit": hit}, hits=int(hit), tests=1)
+        return plan.Result({"hit": hit}, hits=int(hit), tests=1)
 
-    def present(self, answer: Json, call: int) -> Tested:
+    def present(self, answer: plan.Json, call: int) -> Tested:
         return Tested(call, bool(answer["hit"]))
 
 
-@lru_cache(maxsize=KEPT)
-def _test_asked(query: Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> Asked:
+@lru_cache(maxsize=plan.KEPT)
+def _test_asked(query: plan.Question, neighbouring: Neighbouring, above: Fraction, epsilon: Fraction) -> plan.Asked:
     """Refuses a mean that cannot be shifted by this threshold, and noise out of range."""
     tested, threshold = tested_query(query, neighbouring, above)
-    noises = (laplace_for_each(tested, neighbouring, epsilon),)
-    text = ENCODER.encode(threshold_body(query, above, epsilon))
-    return Asked((tested,), noises, Targeted(epsilon), text, threshold)
+    noises = (plan.laplace_for_each(tested, neighbouring, epsilon),)
+    text = plan.ENCODER.encode(plan.threshold_body(query, above, epsilon))
+    return plan.Asked((tested,), noises, Targeted(epsilon), text, threshold)
 
 
-def tested_query(query: Question, neighbouring: Neighbouring, above: Fraction) -> tuple[Query, int]:
+def tested_query(query: plan.Question, neighbouring: Neighbouring, above: Fraction) -> tuple[Query, int]:
     """What is read instead of the question, and its threshold in steps."""
     if isinstance(query, Mean):
         query.parts(neighbouring)  # refuses a mean without a limit on rows, in the words of a mean
         return query.shifted(above), 0
-    return query, steps_at_least(above, query.grid)
+    return query, plan.steps_at_least(above, query.grid)
 
 
 # Many tests at once: one for each key of a query, in order and in one scan.
@@ -675,7 +658,7 @@ class Watch(Valued[WatchResult]):
         return AskSharpWatch(self, neighbouring, query, sharpness)
 
 
-def keyed(query: Question) -> Query:
+def keyed(query: plan.Question) -> Query:
     """The query if it can be watched: it has public keys and one value for each; otherwise `InvalidQuery`."""
     if not isinstance(query, Query) or query.keys is None:
         raise InvalidQuery(
@@ -702,7 +685,7 @@ class AskEachKey(Barring[Any]):
     def at_once(self) -> int:
         return len(self.query.keys or ())
 
-    def body(self) -> Json:
+    def body(self) -> plan.Json:
         return super().body() | {"parallel": self.parallel}
 
     def queries(self) -> Sequence[Query]:
@@ -711,27 +694,27 @@ class AskEachKey(Barring[Any]):
     @cached_property
     def threshold(self) -> int:
         """The bar in steps."""
-        return steps_at_least(self.call.above, self.query.grid)
+        return plan.steps_at_least(self.call.above, self.query.grid)
 
     @abstractmethod
     def watch(self, most_hits: int | None) -> BarTests | SharpTests:
         """The tests of all keys."""
 
-    def run(self, data: Data) -> Result:
+    def run(self, data: plan.Data) -> plan.Result:
         found = self.watch(data.most_hits).step(self.exact(data), data.source)
         answer = {"tested": found.tested, "positions": found.positions, "noisy": found.noisy}
-        return Result(answer, hits=len(found.positions), tests=found.tested)
+        return plan.Result(answer, hits=len(found.positions), tests=found.tested)
 
-    def exact(self, data: Data) -> Integers:
+    def exact(self, data: plan.Data) -> Integers:
         """What is tested, in order."""
         return data.integers()
 
-    def present(self, answer: Json, call: int) -> Any:
+    def present(self, answer: plan.Json, call: int) -> Any:
         keys = tuple(self.query.keys or ())
-        values = [natural(steps, self.query.grid) for steps in answer["noisy"]]
+        values = [plan.natural(steps, self.query.grid) for steps in answer["noisy"]]
         above = {keys[position]: value for position, value in zip(answer["positions"], values, strict=True)}
         told = self.published()
-        bar = None if told.bar is None else error_bar(self.accuracy())
+        bar = None if told.bar is None else plan.error_bar(self.accuracy())
         said = (call, self.query.columns, keys, above, answer["tested"], bar)
         return WatchResult(*said, publication=told, silence=self.silence)
 
@@ -762,7 +745,7 @@ class AskWatch(AskEachKey):
     @cached_property
     def noise(self) -> Laplace:
         """The noise of each key's value."""
-        return laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
+        return plan.laplace_for_each(self.query, self.neighbouring, self.call.epsilon or 0)
 
     @cached_property
     def event(self) -> Event:
@@ -773,7 +756,7 @@ class AskWatch(AskEachKey):
         return self.noise.law()
 
     @property
-    def barred(self) -> Barred:
+    def barred(self) -> plan.Barred:
         return self.against(self.tails, self.query, self.threshold, shared=self.tails)
 
     def watch(self, most_hits: int | None) -> BarTests:
@@ -794,7 +777,7 @@ class AskSharpWatch(Sharply, AskEachKey):
         return self.sharpness.tails
 
     @property
-    def barred(self) -> Barred:
+    def barred(self) -> plan.Barred:
         return self.against(self.tails, self.query, self.threshold)
 
     def accuracy(self) -> tuple[Additive, Fraction]:

@@ -16,32 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chary.accounting import Event, Publication, Support, Targeted, four_digits_down, largest_size
+from chary.accounting import weights as pmw
 from chary.accounting.intervals import Tails
 from chary.accounting.sparse_vector import SparseTails
-from chary.accounting.weights import (
-    EQUAL_QUESTIONS,
-    Constants,
-    WeightRounds,
-    easy_chance,
-    easy_error_up,
-    hard_answers_up,
-    weight_rounds,
-)
 from chary.answers import Answer, Ends, Known, around, handed_out
+from chary.calls import sharpness as sharp
 from chary.calls.call import call
 from chary.calls.fields import AskedShare, Cells, Exact, Flag, Positive, Probability, Whole, condition
 from chary.calls.run import BoundOpening, FreeOpening, Kept, Opening, Run, keeps
-from chary.calls.sharpness import (
-    HitTerms,
-    Sharpness,
-    Wanted,
-    check_one_way,
-    check_tests,
-    coarse_down,
-    priced_by,
-    together,
-    value_part,
-)
 from chary.core.plan import BETA, FREE, Data, Interaction, Json, Result, Within, laplace_for
 from chary.core.quote import NOT_KEPT, Quote, quote
 from chary.core.transaction import Spine
@@ -164,11 +146,11 @@ class OpenHistogram(BoundOpening[HistogramT]):
     ) -> float:
         """How far an easy answer with this noise is off at most, so that with `confidence` all of the run are within
         theirs; it is the place-th question at most. Above 1 it says nothing."""
-        chance = easy_chance(place, told.get("round"), confidence)
-        return easy_error_up(self.tails(told), alpha=self.rule.alpha, size=size, chance=chance, rounding=rounding)
+        chance = pmw.easy_chance(place, told.get("round"), confidence)
+        return pmw.easy_error_up(self.tails(told), alpha=self.rule.alpha, size=size, chance=chance, rounding=rounding)
 
     def foretold(self) -> str:
-        return promised(self.easy_error(self.first_told, EQUAL_QUESTIONS, size=self.size), self.rule.alpha)
+        return promised(self.easy_error(self.first_told, pmw.EQUAL_QUESTIONS, size=self.size), self.rule.alpha)
 
     def body(self) -> Json:
         told = super().body()
@@ -302,7 +284,7 @@ def promised(error: float, alpha: Number) -> str:
     """What easy answers are within, in words, and a warning where that is more than alpha."""
     if error >= 1:
         return f"easy answers may be off by anything, the noise hides all: {NOT_KEPT}"
-    told = f"easy answers are within {plain(error)}, all of the first {EQUAL_QUESTIONS:,}, 95 times in 100"
+    told = f"easy answers are within {plain(error)}, all of the first {pmw.EQUAL_QUESTIONS:,}, 95 times in 100"
     return told if error <= Fraction(alpha) else f"{told}: {NOT_KEPT}"
 
 
@@ -422,17 +404,17 @@ class AskSharpWeights(AskCharged):
         self.sharpness, self.noise  # noqa: B018 - refuses what has no table
 
     @cached_property
-    def own(self) -> HitTerms:
+    def own(self) -> sharp.HitTerms:
         """The terms at this size."""
         terms, start = self.started.terms, self.started.size
-        return terms.slower(Fraction(start, max(start, coarse_down(self.size)))) if self._follows else terms
+        return terms.slower(Fraction(start, max(start, sharp.coarse_down(self.size)))) if self._follows else terms
 
     @property
     def _follows(self) -> bool:
         return bool(self.started.call.follow_size)
 
     @cached_property
-    def sharpness(self) -> Sharpness:
+    def sharpness(self) -> sharp.Sharpness:
         """The test."""
         return self.own.sharpness()
 
@@ -468,7 +450,7 @@ class AskSharpWeights(AskCharged):
 
     @property
     def foreseen(self) -> Within | None:
-        return together(self.started.call, self.within)
+        return sharp.together(self.started.call, self.within)
 
 
 # A public histogram in a session: asking it, and what can be made of it for free.
@@ -533,7 +515,7 @@ class HistogramState(ABC):
     def promised(self) -> str:
         """What easy answers are within from now on, in words; with a warning where that is more than alpha."""
         asked, told = self.asked(None), self._noise_now()
-        error = asked.started.easy_error(told, EQUAL_QUESTIONS, size=asked.size)
+        error = asked.started.easy_error(told, pmw.EQUAL_QUESTIONS, size=asked.size)
         return promised(error, self._rule.alpha)
 
     @abstractmethod
@@ -595,7 +577,7 @@ class WeightsState(HistogramState):
     def standing(self, *, queries: int = 1000) -> WeightsQuote:
         asked, filter_, rule = self.asked(None), self._spine.filter, self._started.rule
         sizes = {"start": self._started.size, "size": max(asked.size, self._started.size)}
-        most = hard_answers_up(
+        most = pmw.hard_answers_up(
             alpha=rule.alpha, cells=self.universe.cells, **sizes, update=rule.update, mixing=rule.mixing
         )
         left = asked.price(filter_).hit.copies_in(self._spine.left())
@@ -838,7 +820,7 @@ class SparseWeightsState(HistogramState):
         return SparseWeightsQuote(
             hard=hard,
             hard_left=left,
-            most_hard=hard_answers_up(alpha=rule.alpha, **sizes, update=rule.update, mixing=rule.mixing),
+            most_hard=pmw.hard_answers_up(alpha=rule.alpha, **sizes, update=rule.update, mixing=rule.mixing),
             epsilon=float(rounds.epsilon_down(state.next, since)),
             alpha=float(rule.alpha),
             queries=queries,
@@ -892,7 +874,7 @@ class PrepaidPMW(Opening[Run[WeightedAnswer, SparseWeightsState]]):
     rho: Positive | None = None
     delta: Exact = 0
     exponent: Probability = "1/2"
-    constants: Constants = "exact"
+    constants: pmw.Constants = "exact"
     rounds: Whole | None = None
     update: Update = "projected"
     mixing: Exact = "0.1"
@@ -928,9 +910,9 @@ class OpenSparseWeights(OpenHistogram[PrepaidPMW]):
         )
 
     @cached_property
-    def rounds(self) -> WeightRounds:
+    def rounds(self) -> pmw.WeightRounds:
         """What each round may spend."""
-        return weight_rounds(
+        return pmw.weight_rounds(
             alpha=self.rule.alpha,
             cells=self.universe.cells,
             start=self.size,
@@ -1034,28 +1016,28 @@ class PMW(Opening[Run[WeightedAnswer, WeightsState]]):
 
     def __post_init__(self) -> None:
         if self.tests is None or any(way is not None for way in (self.epsilon, self.hits, self.price)):
-            check_one_way(self, ("epsilon", "hits", "price"), _TOLD)
-        check_tests(self)
+            sharp.check_one_way(self, ("epsilon", "hits", "price"), _TOLD)
+        sharp.check_tests(self)
 
     def bind(self, spine: Spine) -> "OpenWeights | OpenSharpWeights":
         size, neighbouring, filter_ = public_size(spine.rows), spine.rows.neighbouring, spine.filter
         if self.epsilon is None and (isinstance(filter_, RenyiFilter) or self._only_sharp):
-            renyi = priced_by(filter_, "give epsilon= for Laplace noise")
+            renyi = sharp.priced_by(filter_, "give epsilon= for Laplace noise")
             return OpenSharpWeights(self, neighbouring, size, self.terms(renyi, size))
         usual = self.epsilon or _fitting(filter_, self.hits or 1)
         return OpenWeights(replace(self, epsilon=usual, hits=None), neighbouring, size)
 
-    def terms(self, filter_: RenyiFilter, size: int) -> HitTerms:
+    def terms(self, filter_: RenyiFilter, size: int) -> sharp.HitTerms:
         """The sharp tests that are asked for, of a table of this size."""
         alone = self.hits is None and self.price is None
         within = Fraction(self.alpha) / 3 * size if alone else None
-        wanted = Wanted.said(self, within=within)
-        return HitTerms.found(wanted, filter_, Fraction(1), self.value_share)
+        wanted = sharp.Wanted.said(self, within=within)
+        return sharp.HitTerms.found(wanted, filter_, Fraction(1), self.value_share)
 
     @property
     def value_share(self) -> Fraction:
         """The part of the price of a hard answer that its count takes."""
-        return value_part(self.value)
+        return sharp.value_part(self.value)
 
     @property
     def _only_sharp(self) -> bool:
@@ -1103,7 +1085,7 @@ class OpenSharpWeights(OpenHistogram[PMW], FreeOpening[PMW]):
     again and never found anew. With `follow_size` the price at t rows is smaller by the square of that size over t.
     """
 
-    terms: HitTerms = field(compare=False)
+    terms: sharp.HitTerms = field(compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -1146,8 +1128,10 @@ class KeptWeights(KeptHistogram):
         neighbouring, size = self.spine.rows.neighbouring, self.size_then()
         if opening.epsilon is not None:
             return WeightsState(self.spine, self.number, OpenWeights(opening, neighbouring, size))
-        filter_ = priced_by(self.spine.filter, "open another histogram with epsilon=")
-        terms = HitTerms(filter_, Fraction(self.opened_as["price"]), opening.value_share, Wanted.said(opening).chance)
+        filter_ = sharp.priced_by(self.spine.filter, "open another histogram with epsilon=")
+        terms = sharp.HitTerms(
+            filter_, Fraction(self.opened_as["price"]), opening.value_share, sharp.Wanted.said(opening).chance
+        )
         return WeightsState(self.spine, self.number, OpenSharpWeights(opening, neighbouring, size, terms))
 
 

@@ -9,46 +9,12 @@ import typer
 from typer import Option
 
 from chary import accounting
-from chary.accounting import (
-    BoundaryCall,
-    Interval,
-    Publication,
-    Support,
-    Targeted,
-    best_runs,
-    boundary_chance,
-    exact_total,
-    hit_price_up,
-    loss_down,
-    not_prior_q,
-    published_loss_down,
-    unanimous_price_up,
-    variance_down,
-    zero_concentrated_rho_down,
-)
+from chary.accounting import gaussian_runs, schedules
 from chary.accounting.charging_curve import hits_needed, one_shot_floor_down
-from chary.accounting.composition import group_privacy_up, moderate_up, sampler_delta_up
-from chary.accounting.gaussian_runs import (
-    WhitehouseFilter,
-    run_moments_up,
-    run_pdp_epsilon_up,
-    runs_within,
-    stopping_pdp_epsilon,
-)
+from chary.accounting.composition import moderate_up
 from chary.accounting.local_reports import local_channels, people_needed
 from chary.accounting.numerics import float_down, float_up, most_kept
-from chary.accounting.schedules import (
-    Law,
-    epochs_epsilon,
-    epochs_rows,
-    every_rows,
-    population_risk_up,
-    static_epsilon,
-    static_rows,
-)
-from chary.accounting.sharp_tests import next_miss_up, tail_down
-from chary.accounting.sharp_widths import laplace_width, sharp_width
-from chary.accounting.sparse_vector import sparse_half_width_up
+from chary.accounting.sharp_widths import laplace_width
 from chary.accounting.weights import published_weights_rows, queries_allowed, sparse_weights_rows
 from chary.cli.commands import AsJson
 from chary.cli.output import show_answer, show_json, show_pairs, spinning
@@ -75,8 +41,8 @@ def sharp(
     `next_miss` is rounded up; `tail`, the factor by which small chances may grow, is rounded down. Where misses have a
     price there is no such factor.
     """
-    miss = next_miss_up(p, order=order, price=price, miss_price=miss_price)
-    tail = None if exact(miss_price, "miss_price") else float_down(tail_down(order=order, price=price))
+    miss = accounting.next_miss_up(p, order=order, price=price, miss_price=miss_price)
+    tail = None if exact(miss_price, "miss_price") else float_down(accounting.tail_down(order=order, price=price))
     (show_json if as_json else show_pairs)({"next_miss": float_up(miss), "tail": tail})
 
 
@@ -97,14 +63,14 @@ def within(
     """
     asked: dict[str, Any] = {"tests": tests, "hits": hits, "sure": sure}
     with spinning("looking for the best order"):
-        found = sharp_width(epsilon=epsilon, delta=delta, misses_share=misses_share, **asked)
+        found = accounting.sharp_width(epsilon=epsilon, delta=delta, misses_share=misses_share, **asked)
         # What pays for the hits at a Renyi order, so that both are charged alike.
         size = largest_call(Budget(epsilon, delta), hits, "renyi")
         figures = {
             "within": found.within,
             "order": float(found.test.order),
             "laplace": laplace_width(size, tests=tests, sure=sure),
-            "sparse": float(sparse_half_width_up(epsilon=epsilon, **asked)),
+            "sparse": float(accounting.sparse_half_width_up(epsilon=epsilon, **asked)),
         }
     if found.share:
         figures["misses_share"] = float(found.share)
@@ -128,14 +94,17 @@ def tests(
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "hits": hits, "sure": sure}
 
     def sharply(number: int) -> float:
-        return sharp_width(tests=number, misses_share=misses_share, **budget).within
+        return accounting.sharp_width(tests=number, misses_share=misses_share, **budget).within
 
     with spinning("looking for the largest number"):
         figures = {
             "sharp": most_kept(sharply, near, hits, MOST_TESTS),
             "laplace": most_kept(lambda n: laplace_width(size, tests=n, sure=sure), near, hits, MOST_TESTS),
             "sparse": most_kept(
-                lambda n: sparse_half_width_up(epsilon=epsilon, tests=n, hits=hits, sure=sure), near, hits, MOST_TESTS
+                lambda n: accounting.sparse_half_width_up(epsilon=epsilon, tests=n, hits=hits, sure=sure),
+                near,
+                hits,
+                MOST_TESTS,
             ),
         }
     (show_json if as_json else show_pairs)(figures)
@@ -158,16 +127,16 @@ def unanimous(
     at = exact(order, "order")
     if at <= 1:
         raise InvalidParameter("order must be greater than 1")
-    count = best_runs(epsilon_per_call, at, unclear, most=most)
-    price, chance = _price(epsilon_per_call, count, at), boundary_chance(unclear, count)
+    count = accounting.best_runs(epsilon_per_call, at, unclear, most=most)
+    price, chance = _price(epsilon_per_call, count, at), accounting.boundary_chance(unclear, count)
     twice = _price(epsilon_per_call, 2, at)
-    paid_twice = None if twice is None else twice * boundary_chance(unclear, 2)
+    paid_twice = None if twice is None else twice * accounting.boundary_chance(unclear, 2)
     figures = {"runs": count, "price": price, "chance": chance, "paid": (price or 0.0) * chance}
     (show_json if as_json else show_pairs)(figures | {"paid_twice": paid_twice})
 
 
 def _price(epsilon: str, count: int, order: Fraction) -> float | None:
-    found = unanimous_price_up(epsilon, count, order)
+    found = accounting.unanimous_price_up(epsilon, count, order)
     return None if found is None else float(found)
 
 
@@ -187,7 +156,7 @@ def interval(
     """Interval and p-value of a count given that it was published; no lower end means it may be a false alarm."""
     try:
         support = _support(above, below)
-        published = Publication(Laplace.for_epsilon(epsilon, sensitivity=1).law(), support)
+        published = accounting.Publication(Laplace.for_epsilon(epsilon, sensitivity=1).law(), support)
         ends, p_value = published.interval(value, confidence), published.p_value(value)
     except InvalidParameter as error:
         raise InvalidParameter(f"{error}; such as: chary {EXAMPLE}") from None
@@ -197,15 +166,15 @@ def interval(
         show_pairs({**_told(ends), "p_value": p_value})
 
 
-def _support(above: int, below: int | None) -> Support:
+def _support(above: int, below: int | None) -> accounting.Support:
     if below is None:
-        return Support.at_least(above)
+        return accounting.Support.at_least(above)
     if below <= above:
         raise InvalidParameter("below must be larger than above: the bar was lowered from there")
-    return Support.between(above, below)
+    return accounting.Support.between(above, below)
 
 
-def _told(ends: Interval) -> dict[str, int | float | str]:
+def _told(ends: accounting.Interval) -> dict[str, int | float | str]:
     """For people: what an end that is missing means."""
     low = "none: it may be a false alarm" if ends.low is None else ends.low
     return {"low": low, "high": "none" if ends.high is None else ends.high}
@@ -222,7 +191,7 @@ def hits(
     as_json: AsJson = False,
 ) -> None:
     """The fewest hits for which charging pays (1 + overhead) hits/q calls: exact tail, two Chernoff bounds."""
-    rate = not_prior_q(moderate_up(epsilon_per_call)) if q is None else q
+    rate = accounting.not_prior_q(moderate_up(epsilon_per_call)) if q is None else q
     _show(hits_needed(overhead=overhead, delta=delta, q=rate)._asdict(), as_json)
 
 
@@ -240,8 +209,8 @@ def top_one(
     twice = 2 * positive(epsilon_per_call, "epsilon_per_call")
     figures = {
         "at_least": one_shot_floor_down(epsilon_per_call=epsilon_per_call, candidates=candidates, delta=delta),
-        "one_hit": exact_total(epsilon_per_call=epsilon_per_call, hits=1, delta=delta),
-        "one_hit_of_twice": exact_total(epsilon_per_call=twice, hits=1, delta=delta),
+        "one_hit": accounting.exact_total(epsilon_per_call=epsilon_per_call, hits=1, delta=delta),
+        "one_hit_of_twice": accounting.exact_total(epsilon_per_call=twice, hits=1, delta=delta),
         "without_delta": float(twice / 2 * whole(candidates, "candidates")),
     }
     _show(figures, as_json)
@@ -259,9 +228,9 @@ def unbiased(
     step = exact(change, "change")
     changes = [k * step for k in range(1, whole(units, "units") + 1)]
     figures = {
-        "variance": variance_down(epsilon=epsilon, changes=changes),
-        "squared_error": loss_down(epsilon=epsilon, changes=changes),
-        "published": published_loss_down(epsilon=epsilon, changes=changes),
+        "variance": accounting.variance_down(epsilon=epsilon, changes=changes),
+        "squared_error": accounting.loss_down(epsilon=epsilon, changes=changes),
+        "published": accounting.published_loss_down(epsilon=epsilon, changes=changes),
     }
     _show(figures, as_json)
 
@@ -279,7 +248,7 @@ def group(
     as_json: AsJson = False,
 ) -> None:
     """Epsilon and delta of neighbours that differ in so many units; delta is rounded up."""
-    total, failure = group_privacy_up(epsilon=epsilon, delta=delta, units=units)
+    total, failure = accounting.group_privacy_up(epsilon=epsilon, delta=delta, units=units)
     (show_json if as_json else show_pairs)({"epsilon": float(total), "delta": float(failure)})
 
 
@@ -290,7 +259,7 @@ def sampler(
     as_json: AsJson = False,
 ) -> None:
     """Delta of a mechanism that is drawn so far from its law; rounded up. The distance of chary's noise is 0."""
-    failure = sampler_delta_up(epsilon=epsilon, delta=delta, distance=distance)
+    failure = accounting.sampler_delta_up(epsilon=epsilon, delta=delta, distance=distance)
     (show_json if as_json else show_pairs)({"delta": float(failure)})
 
 
@@ -343,17 +312,17 @@ def rows(
     as_json: AsJson = False,
 ) -> None:
     """Rows that an accuracy takes: in one run, at the start of a schedule in epochs, of one at every size."""
-    law = Law(power, factor, choices, log_power, base, size_power, size_log)
+    law = schedules.Law(power, factor, choices, log_power, base, size_power, size_log)
     if (epsilon is None) == (rho is None):
         raise InvalidParameter("give one of --epsilon and --rho, as in: chary account rows --accuracy 0.05 --epsilon 1")
     known: dict[str, Any] = {"accuracy": accuracy, "beta": beta}
     figures: dict[str, int] = {}
     with spinning("looking for the sizes"):
         if epsilon is not None:
-            figures["once"] = static_rows(law, epsilon=epsilon, **known)
-        figures["epochs"] = epochs_rows(law, growth=growth, epsilon=epsilon, rho=rho, **known)
+            figures["once"] = schedules.static_rows(law, epsilon=epsilon, **known)
+        figures["epochs"] = schedules.epochs_rows(law, growth=growth, epsilon=epsilon, rho=rho, **known)
         if rho is not None and start is not None:
-            figures["every_size"] = every_rows(law, start=start, exponent=exponent, rho=rho, **known)
+            figures["every_size"] = schedules.every_rows(law, start=start, exponent=exponent, rho=rho, **known)
     _show(figures, as_json)
 
 
@@ -372,10 +341,10 @@ def budget(
     as_json: AsJson = False,
 ) -> None:
     """Epsilon that an accuracy takes at so many rows: in one run, and in a schedule in epochs, for ever."""
-    law = Law(power, factor, choices, base=base)
+    law = schedules.Law(power, factor, choices, base=base)
     with spinning("looking for the sizes"):
-        once = static_epsilon(law, accuracy=accuracy, size=size, beta=beta)
-        epochs = epochs_epsilon(law, accuracy=accuracy, start=size, beta=beta, growth=growth, delta=delta)
+        once = schedules.static_epsilon(law, accuracy=accuracy, size=size, beta=beta)
+        epochs = schedules.epochs_epsilon(law, accuracy=accuracy, start=size, beta=beta, growth=growth, delta=delta)
     _show({"once": once, "epochs": epochs}, as_json)
 
 
@@ -431,7 +400,7 @@ def population(
 ) -> None:
     """The excess risk on the population, from that on the rows at hand."""
     figures = {
-        "population": population_risk_up(
+        "population": schedules.population_risk_up(
             excess=excess, size=size, lam=lam, lipschitz=lipschitz, radius=radius, beta=beta
         )
     }
@@ -442,7 +411,9 @@ def _total(epsilon: str, delta: str) -> dict[str, Any]:
     """The exact form's budget: pure, or the largest rho."""
     if not failing(delta):
         return {"epsilon": epsilon}
-    share = zero_concentrated_rho_down(epsilon=positive(epsilon, "epsilon"), delta=probability(delta, "delta"))
+    share = accounting.zero_concentrated_rho_down(
+        epsilon=positive(epsilon, "epsilon"), delta=probability(delta, "delta")
+    )
     return {"rho": share}
 
 
@@ -471,11 +442,11 @@ def runs(
     """How many runs of any length, each up to a hit, are (epsilon, delta)-DP together; the price of one at an order."""
     noise = {"sensitivity": sensitivity, "threshold_noise": threshold_noise, "query_noise": query_noise}
     placed = {"threshold": threshold, "low": low}
-    figures: dict[str, float | None] = {"runs": runs_within(epsilon, delta, **noise, **placed)}
+    figures: dict[str, float | None] = {"runs": gaussian_runs.runs_within(epsilon, delta, **noise, **placed)}
     if order is not None:
         if exact(order, "order") <= 1:
             raise InvalidParameter("order must be greater than 1, such as --order 20")
-        found = run_moments_up(order, **noise, **placed)
+        found = gaussian_runs.run_moments_up(order, **noise, **placed)
         figures |= dict.fromkeys(("opening", "hit", "whole")) if found is None else found._asdict()
     (show_json if as_json else show_pairs)(figures)
 
@@ -495,9 +466,9 @@ def run_pdp(
     """The epsilon that the loss of one run exceeds with probability at most delta: for any number of tests, and by the
     law of their number (Zhu and Wang)."""
     noise = {"sensitivity": sensitivity, "threshold_noise": threshold_noise, "query_noise": query_noise}
-    figures = {"any_length": run_pdp_epsilon_up(**noise, threshold=threshold, low=low, delta=delta)}
+    figures = {"any_length": gaussian_runs.run_pdp_epsilon_up(**noise, threshold=threshold, low=low, delta=delta)}
     if stopping is not None:
-        figures["by_law"] = stopping_pdp_epsilon(_law(stopping), **noise, delta=delta)
+        figures["by_law"] = gaussian_runs.stopping_pdp_epsilon(_law(stopping), **noise, delta=delta)
     (show_json if as_json else show_pairs)(figures)
 
 
@@ -511,7 +482,7 @@ def run_filter(
     """How many (epsilon, delta)-DP calls the filter of Whitehouse and others admits; their deltas take half of delta,
     its composition the other half, or all if they have none."""
     each, total = exact(delta_per_call, "delta_per_call"), positive(delta, "delta")
-    rule = WhitehouseFilter(epsilon, total / 2 if each else total, total / 2 if each else 0)
+    rule = gaussian_runs.WhitehouseFilter(epsilon, total / 2 if each else total, total / 2 if each else 0)
     calls = rule.times(epsilon_per_call, each)
     figures = {"calls": calls, "plain": int(Fraction(rule.epsilon) / positive(epsilon_per_call, "epsilon_per_call"))}
     (show_json if as_json else show_pairs)(figures)
@@ -571,7 +542,7 @@ def price(
     as_json: AsJson = False,
 ) -> None:
     """Log-moment price of one hit at a Renyi order; null where none exists."""
-    found = hit_price_up(Targeted(epsilon_per_call, q), _order(order))
+    found = accounting.hit_price_up(accounting.Targeted(epsilon_per_call, q), _order(order))
     _show({"price": None if found is None else float(found)}, as_json)
 
 
@@ -595,7 +566,7 @@ def boundary(
     as_json: AsJson = False,
 ) -> None:
     """The boundary wrapper around an epsilon-DP mechanism: its epsilon, the q of the boundary, the price of a hit."""
-    call = BoundaryCall(epsilon_per_call, outcomes)
+    call = accounting.BoundaryCall(epsilon_per_call, outcomes)
     figures: dict[str, float | None] = {"epsilon": float(call.epsilon), "q": float(call.listed[1])}
     if order is not None:
         found = call.hit_price_up(_order(order))

@@ -8,36 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
+from chary import calls
 from chary.accounting import Findings
 from chary.answers import Answer, Table
-from chary.calls import (
-    AgreedWatch,
-    AllAbove,
-    ChosenKey,
-    Classified,
-    Components,
-    Conditional,
-    Coverage,
-    Decided,
-    FirstAbove,
-    NoisyNumbers,
-    NumberOrNothing,
-    QuantileAnswers,
-    RandomizedCounts,
-    RandomizedTable,
-    Ranking,
-    Run,
-    RunningCount,
-    RunningCounts,
-    Selected,
-    SparseTest,
-    SparseWatch,
-    SyntheticDatabase,
-    SyntheticHistogram,
-    Tracked,
-    YesOrNo,
-    Zoned,
-)
 from chary.calls.answers import TestedKeys
 from chary.charts import Chart, check_picture
 from chary.cli.output import errors, is_table
@@ -46,7 +19,7 @@ from chary.errors import InvalidParameter
 
 # Answers as figures: what `--json` prints of each kind of answer, and the tables that people see.
 
-BARE: Final = (ChosenKey, Classified, Decided, YesOrNo, Zoned)
+BARE: Final = (calls.ChosenKey, calls.Classified, calls.Decided, calls.YesOrNo, calls.Zoned)
 # How an answer that is but a value is named.
 NAMES: Final = {
     "between": "zone",
@@ -63,9 +36,9 @@ def figures(answer: Any, kind: str, labels: Sequence[Any] | None = None) -> dict
     says = {"interval_says": answer.interval_says} if isinstance(answer, Answer) else {}
     ends = _ends(answer)
     if isinstance(answer, BARE):
-        short = {"shortfall": answer.shortfall} if isinstance(answer, ChosenKey) else {}
+        short = {"shortfall": answer.shortfall} if isinstance(answer, calls.ChosenKey) else {}
         answer = {NAMES.get(kind, "answer"): plain(answer.value)} | short
-    elif not is_dataclass(answer) and not isinstance(answer, Run):
+    elif not is_dataclass(answer) and not isinstance(answer, calls.Run):
         answer = {"answer": plain(answer)}
     found = told(answer)
     found |= ({} if "low" in found else ends) | says
@@ -93,12 +66,12 @@ def _(answer: dict) -> dict[str, Any]:  # type: ignore[type-arg]
 
 
 @told.register
-def _(run: Run) -> dict[str, Any]:  # type: ignore[type-arg]
+def _(run: calls.Run) -> dict[str, Any]:  # type: ignore[type-arg]
     return {"run": run.call, "kind": run.kind}
 
 
 @told.register
-def _(answer: NoisyNumbers) -> dict[str, Any]:
+def _(answer: calls.NoisyNumbers) -> dict[str, Any]:
     rows = [_bin(key[0]) if isinstance(key[0], Bin) else {"key": plain(key)} for key in answer.keys]
     name = "bins" if rows and "low" in rows[0] else "values"
     ends = ("low", "high") if name == "values" else ("at_least", "at_most")
@@ -109,56 +82,56 @@ def _(answer: NoisyNumbers) -> dict[str, Any]:
 
 
 @told.register
-def _(answer: Conditional) -> dict[str, Any]:
+def _(answer: calls.Conditional) -> dict[str, Any]:
     known = {"above": answer.published, "value": answer.value} | _says(answer.findings)
     return known | {"error_bar": answer.error_bar, "call": answer.held}
 
 
 @told.register
-def _(answer: NumberOrNothing) -> dict[str, Any]:
+def _(answer: calls.NumberOrNothing) -> dict[str, Any]:
     return {"value": answer.value} | _says(answer.findings) | {"error_bar": answer.error_bar, "call": answer.call}
 
 
 @told.register
-def _(answer: Tracked) -> dict[str, Any]:
+def _(answer: calls.Tracked) -> dict[str, Any]:
     low, high = answer.interval or (None, None)
     says = _says(answer.findings) | {"low": low, "high": high}
     return {"value": plain(answer.value), "changed": answer.changed} | says | {"call": answer.call}
 
 
 @told.register(TestedKeys)
-@told.register(SparseWatch)
+@told.register(calls.SparseWatch)
 def _(answer: Any) -> dict[str, Any]:
     known = [{"key": plain(key), "value": value} for key, value in answer.above.items()]
     above = [key | row for key, row in zip(known, _rows(answer.findings), strict=True)] if answer.findings else known
     counts = {"tested": answer.tested, "hits": answer.hits, "untested": len(answer.untested)}
-    left = {"left": answer.hits_left} if isinstance(answer, SparseWatch) else {}
-    left |= {"left": answer.tests_left} if isinstance(answer, AgreedWatch) else {}
+    left = {"left": answer.hits_left} if isinstance(answer, calls.SparseWatch) else {}
+    left |= {"left": answer.tests_left} if isinstance(answer, calls.AgreedWatch) else {}
     rest = {"others_at_most": answer.others_at_most, "error_bar": answer.error_bar}
     return {"above": above, **counts, **left, **rest, "call": answer.call}
 
 
 @told.register
-def _(answer: SparseTest) -> dict[str, Any]:
+def _(answer: calls.SparseTest) -> dict[str, Any]:
     known = {"above": answer.above, "value": answer.value} | _says(answer.findings) | {"left": answer.hits_left}
     return known | {"error_bar": answer.error_bar, "call": answer.call}
 
 
 @told.register
-def _(answer: FirstAbove) -> dict[str, Any]:
+def _(answer: calls.FirstAbove) -> dict[str, Any]:
     counts = {"tested": answer.tested, "untested": len(answer.untested)}
     return {"key": plain(answer.key), **counts, "clipped_to": list(answer.clipped_to), "call": answer.call}
 
 
 @told.register
-def _(answer: AllAbove) -> dict[str, Any]:
+def _(answer: calls.AllAbove) -> dict[str, Any]:
     counts = {"tested": answer.tested, "hits": answer.hits, "untested": len(answer.untested)}
     known = {"clipped_to": list(answer.clipped_to), "call": answer.call}
     return {"above": [{"key": plain(key)} for key in answer.above], **counts, **known}
 
 
 @told.register
-def _(answer: Ranking) -> dict[str, Any]:
+def _(answer: calls.Ranking) -> dict[str, Any]:
     ends = [answer.cells(place) for place in range(len(answer.best))]
     best = [
         {"key": plain(chosen.name), "value": chosen.score, "low": row["low"], "high": row["high"]}
@@ -168,14 +141,14 @@ def _(answer: Ranking) -> dict[str, Any]:
 
 
 @told.register
-def _(answer: Selected) -> dict[str, Any]:
+def _(answer: calls.Selected) -> dict[str, Any]:
     known = [{"key": plain(name), "value": score} for name, score, _ in answer.above]
     above = [key | row for key, row in zip(known, _rows(answer.findings), strict=True)] if answer.findings else known
     return {"above": above, "tested": answer.tested, "untested": len(answer.untested), "call": answer.call}
 
 
 @told.register
-def _(answer: Coverage) -> dict[str, Any]:
+def _(answer: calls.Coverage) -> dict[str, Any]:
     known = [{"key": plain(name), "adds": score} for name, score, _ in answer.chosen]
     chosen = [key | row for key, row in zip(known, _rows(answer.findings), strict=True)]
     counts = {"covered": answer.covered, "tested": len(answer.calls)}
@@ -183,32 +156,32 @@ def _(answer: Coverage) -> dict[str, Any]:
 
 
 @told.register
-def _(answer: QuantileAnswers) -> dict[str, Any]:
+def _(answer: calls.QuantileAnswers) -> dict[str, Any]:
     return {"quantiles": answer.rows(), "estimated": answer.estimated, "call": answer.call}
 
 
 @told.register
-def _(answer: Components) -> dict[str, Any]:
+def _(answer: calls.Components) -> dict[str, Any]:
     rows = [row | way for row, way in zip(answer.rows(), answer.directions, strict=True)]
     return {"components": rows, "means": answer.means, "rows": answer.rows_counted, "call": answer.call}
 
 
 @told.register
-def _(answer: RandomizedCounts) -> dict[str, Any]:
+def _(answer: calls.RandomizedCounts) -> dict[str, Any]:
     share = answer.share if answer.units else None
     return {"ones": answer.ones, "units": answer.units, "share": share, "call": answer.call}
 
 
 @told.register
-def _(answer: RandomizedTable) -> dict[str, Any]:
+def _(answer: calls.RandomizedTable) -> dict[str, Any]:
     rows = [{"key": plain(key), **answer.cells(place)} for place, key in enumerate(answer.keys)]
     return {"values": rows, "units": answer.units, "call": answer.call}
 
 
 @told.register
-def _(answer: RunningCount) -> dict[str, Any]:
+def _(answer: calls.RunningCount) -> dict[str, Any]:
     values: dict[str, Any] = {"value": answer.value}
-    if isinstance(answer, RunningCounts):
+    if isinstance(answer, calls.RunningCounts):
         cells = [{"key": plain(key), **answer.cells(place)} for place, key in enumerate(answer.keys)]
         values = {"values": cells}
     known = {"step": answer.step, "version": answer.version, "size": answer.size}
@@ -216,12 +189,12 @@ def _(answer: RunningCount) -> dict[str, Any]:
 
 
 @told.register
-def _(answer: SyntheticDatabase) -> dict[str, Any]:
+def _(answer: calls.SyntheticDatabase) -> dict[str, Any]:
     return {"rows": answer.table().to_pylist(), "error_bar": answer.error_bar, "call": answer.call}
 
 
 @told.register
-def _(answer: SyntheticHistogram) -> dict[str, Any]:
+def _(answer: calls.SyntheticHistogram) -> dict[str, Any]:
     known = {"size": answer.size, "kept": answer.kept, "error_bar": answer.error_bar, "call": answer.call}
     return {"shares": answer.histogram().tolist(), "rounds": plain(answer.rounds), **known}
 

@@ -15,19 +15,7 @@ from chary.calls import fields as typed
 from chary.calls.call import MEANINGS
 from chary.calls.fields import of_code
 from chary.calls.sharpness import HowSharply
-from chary.cli.commands import (
-    BelowMargin,
-    BudgetOptions,
-    CallOptions,
-    Cut,
-    Listed,
-    NoMissing,
-    QueryOptions,
-    Ranged,
-    SharpOptions,
-    SizeOptions,
-    SourceOptions,
-)
+from chary.cli import commands
 from chary.cli.output import Unsaid
 from chary.cli.session import Opened, keys_of, listed, listed_lines, ranges, universe
 from chary.data.columns import classify
@@ -205,25 +193,25 @@ _PLAIN: Final = [
 _SEVERAL: Final = {
     "below_margin": FieldOption(
         "below_margin",
-        (inspect.Parameter("below_margin", KEYWORD, default=False, annotation=BelowMargin),),
+        (inspect.Parameter("below_margin", KEYWORD, default=False, annotation=commands.BelowMargin),),
         lambda said, _: said["below_margin"] or None,
     ),
     "universe": FieldOption(
         "universe",
         (
-            inspect.Parameter("bins", KEYWORD, default=None, annotation=Cut),
-            inspect.Parameter("values", KEYWORD, default=None, annotation=Listed),
-            inspect.Parameter("no_missing", KEYWORD, default=False, annotation=NoMissing),
+            inspect.Parameter("bins", KEYWORD, default=None, annotation=commands.Cut),
+            inspect.Parameter("values", KEYWORD, default=None, annotation=commands.Listed),
+            inspect.Parameter("no_missing", KEYWORD, default=False, annotation=commands.NoMissing),
         ),
         _cells,
     ),
     "ranges": FieldOption(
         "ranges",
-        (inspect.Parameter("ranges", KEYWORD, default=None, annotation=Ranged),),
+        (inspect.Parameter("ranges", KEYWORD, default=None, annotation=commands.Ranged),),
         lambda said, _: ranges(said["ranges"] or []),
     ),
     "columns": FieldOption(
-        "columns", (inspect.Parameter("values", KEYWORD, default=None, annotation=Listed),), _columns
+        "columns", (inspect.Parameter("values", KEYWORD, default=None, annotation=commands.Listed),), _columns
     ),
 }
 
@@ -252,7 +240,7 @@ WAYS: Final = {
 }
 
 
-def said_ways(said: Typed, size: SizeOptions | None) -> list[str]:
+def said_ways(said: Typed, size: commands.SizeOptions | None) -> list[str]:
     """In which of these ways a command line says it, with its own options and those of the size."""
     options = dict(said) | ({} if size is None else vars(size))
     return [way for way in WAYS if options.get(typed_as(way)) is not None]
@@ -299,10 +287,16 @@ class Form:
     @property
     def groups(self) -> dict[str, type]:
         """The groups of options of its command."""
-        size = SizeOptions if not self.by_hits else SharpOptions if issubclass(self.kind, HowSharply) else CallOptions
-        found: dict[str, type] = {"source": SourceOptions, "budget": BudgetOptions}
+        size = (
+            commands.SizeOptions
+            if not self.by_hits
+            else commands.SharpOptions
+            if issubclass(self.kind, HowSharply)
+            else commands.CallOptions
+        )
+        found: dict[str, type] = {"source": commands.SourceOptions, "budget": commands.BudgetOptions}
         found |= {"size": size} if "epsilon" in self._names else {}
-        return found | ({"query": QueryOptions} if self._question else {})
+        return found | ({"query": commands.QueryOptions} if self._question else {})
 
     @cached_property
     def own(self) -> list[FieldOption]:
@@ -327,9 +321,9 @@ class Form:
         """The options that an earlier run was opened with."""
         return [parameter.name for option in self.own for parameter in option.parameters] + ["epsilon_per_call", "hits"]
 
-    def size(self, given: SizeOptions | None, said: Typed) -> CallOptions:
+    def size(self, given: commands.SizeOptions | None, said: Typed) -> commands.CallOptions:
         """How precise the call is to be, as far as that was said; `Unsaid` or `InvalidParameter` where it must be."""
-        made = CallOptions() if given is None else CallOptions(**vars(given))
+        made = commands.CallOptions() if given is None else commands.CallOptions(**vars(given))
         self._check_said(said)
         check_cost_said(self.name, self.ways, said_ways(said, given))
         return made
@@ -338,7 +332,7 @@ class Form:
         """The fields of the call that its own options state."""
         return {option.field: option.read(said, asked) for option in self.own}
 
-    def call(self, asked: Opened, size: CallOptions, said: Typed, brought: dict[str, Any]) -> Call[Any]:
+    def call(self, asked: Opened, size: commands.CallOptions, said: Typed, brought: dict[str, Any]) -> Call[Any]:
         """The call that the options state; what is brought stands in for what was said."""
         made = self.read(asked, said)
         if self._question:

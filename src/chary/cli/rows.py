@@ -16,25 +16,8 @@ import typer
 
 from chary.answers import Answer, Spending
 from chary.calls import Call, Run
+from chary.cli import commands
 from chary.cli.answers import figures
-from chary.cli.commands import (
-    EMPTY,
-    AsJson,
-    BudgetOptions,
-    CallOptions,
-    CheckedOptions,
-    Found,
-    Hook,
-    QueryOptions,
-    SettingsOptions,
-    Shown,
-    SourceOptions,
-    extras,
-    made,
-    parameters_of,
-    signed,
-    taken,
-)
 from chary.cli.config import KINDS, NAME, TYPED, Settings, check_rows, is_ledger
 from chary.cli.forms import Form, flag, spoken
 from chary.cli.output import Unsaid, console, errors, show_json, show_pairs, show_table, spinning
@@ -54,8 +37,8 @@ from chary.session.opening import usual_name
 #
 # A hook is a generator of what is to be shown. It gets what is stated, and its further parameters are options.
 
-ROWS: Final[dict[str, type]] = {"source": SourceOptions, "budget": BudgetOptions}
-NO_SIZE: Final = CallOptions()
+ROWS: Final[dict[str, type]] = {"source": commands.SourceOptions, "budget": commands.BudgetOptions}
+NO_SIZE: Final = commands.CallOptions()
 
 
 class Stated:
@@ -63,10 +46,10 @@ class Stated:
 
     def __init__(self, groups: dict[str, Any], said: dict[str, Any], settings: Settings, form: Form | None):
         self.said, self.settings, self.form = said, settings, form
-        self.source: SourceOptions = groups["source"]
-        self.query: QueryOptions = groups.get("query", QueryOptions(count=True))
-        self.budget = BudgetOptions(**vars(groups["budget"]))
-        self.given: CallOptions | Any = groups.get("size")
+        self.source: commands.SourceOptions = groups["source"]
+        self.query: commands.QueryOptions = groups.get("query", commands.QueryOptions(count=True))
+        self.budget = commands.BudgetOptions(**vars(groups["budget"]))
+        self.given: commands.CallOptions | Any = groups.get("size")
         self.targets = form is not None and form.by_hits
         self._opened, self._spinner = ExitStack(), ExitStack()
 
@@ -96,7 +79,7 @@ class Stated:
         return None if self.form is None or self.form.earlier is None else self.said[self.form.earlier]
 
     @cached_property
-    def size(self) -> CallOptions:
+    def size(self) -> commands.CallOptions:
         """How precise the call is to be, as far as that was said."""
         if self.form is None:
             return self.given or NO_SIZE
@@ -110,10 +93,10 @@ class Stated:
             raise
 
     @cached_property
-    def words(self) -> QueryOptions:
+    def words(self) -> commands.QueryOptions:
         """The question; a call that asks all by default counts."""
         counts = self.form is not None and self.form.asks_all and not self.query.named
-        return QueryOptions(count=True) if counts else self.query
+        return commands.QueryOptions(count=True) if counts else self.query
 
     @cached_property
     def asked(self) -> Opened:
@@ -186,13 +169,13 @@ def paid_for(answer: Answer | Run[Any, Any]) -> Spending:
     return answer.spent if isinstance(answer, Run) else answer.charged
 
 
-def of_form(form: Form, hook: Hook, told: str | None = None, name: str | None = None) -> Callable[..., None]:
+def of_form(form: Form, hook: commands.Hook, told: str | None = None, name: str | None = None) -> Callable[..., None]:
     """The command of a kind of call: its options are those of the call's fields, and those of the hook."""
     return on_rows(hook, form.groups, name or form.name, told or form.told, form)
 
 
 def on_rows(
-    hook: Hook,
+    hook: commands.Hook,
     groups: Mapping[str, type],
     name: str,
     told: str | None = None,
@@ -204,12 +187,12 @@ def on_rows(
 
     One `of_ledgers` takes a ledger as well where others take rows.
     """
-    extra = extras(hook)
+    extra = commands.extras(hook)
 
-    def act(ctx: typer.Context, values: dict[str, Any]) -> Found:
+    def act(ctx: typer.Context, values: dict[str, Any]) -> commands.Found:
         settings = Settings.of(values, typed(ctx, values))
         values = settings.filled(values)
-        parts = {name: taken(group, values) for name, group in groups.items()}
+        parts = {name: commands.taken(group, values) for name, group in groups.items()}
         options = {parameter.name: values.pop(parameter.name) for parameter in extra}
         try:
             if not (of_ledgers and is_ledger(parts["source"].file)):
@@ -222,9 +205,16 @@ def on_rows(
             error.args = (spoken(str(error), [parameter.name for parameter in ctx.command.params]), *error.args[1:])
             raise
 
-    own = sorted([*(form.parameters if form else ()), *extra], key=lambda parameter: parameter.default is not EMPTY)
-    shared = [parameter for group in groups.values() for parameter in parameters_of(group)]
-    return made(act, [*shared, *own, *parameters_of(SettingsOptions)], name, told or inspect.getdoc(hook) or "")
+    own = sorted(
+        [*(form.parameters if form else ()), *extra], key=lambda parameter: parameter.default is not commands.EMPTY
+    )
+    shared = [parameter for group in groups.values() for parameter in commands.parameters_of(group)]
+    return commands.made(
+        act,
+        [*shared, *own, *commands.parameters_of(commands.SettingsOptions)],
+        name,
+        told or inspect.getdoc(hook) or "",
+    )
 
 
 def typed(ctx: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
@@ -245,7 +235,7 @@ def _check(ctx: typer.Context, **values: Any) -> None:
     """
     as_json = values.pop("as_json")
     settings = Settings.of(values, typed(ctx, values))
-    said = CheckedOptions(**settings.filled(values))
+    said = commands.CheckedOptions(**settings.filled(values))
     with spinning("reading"):
         read: dict[str, Any] = {"infer_types": said.infer_types, "table": said.table}
         found = checked(said.file, columns=declared(said.columns), csv=dialect(said.csv), **read)
@@ -267,13 +257,13 @@ def _show(found: Check) -> None:
 
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
-check = signed(
+check = commands.signed(
     _check,
     [
         inspect.Parameter("ctx", _KEYWORD, annotation=typer.Context),
-        *parameters_of(CheckedOptions),
-        *parameters_of(SettingsOptions),
-        inspect.Parameter("as_json", _KEYWORD, default=False, annotation=AsJson),
+        *commands.parameters_of(commands.CheckedOptions),
+        *commands.parameters_of(commands.SettingsOptions),
+        inspect.Parameter("as_json", _KEYWORD, default=False, annotation=commands.AsJson),
     ],
     "check",
     inspect.getdoc(_check) or "",
@@ -282,7 +272,7 @@ check = signed(
 # `chary config` and `chary init`: what holds for a file and where from, and the chary.toml that says it.
 
 
-def _config(stated: Stated) -> Found:
+def _config(stated: Stated) -> commands.Found:
     """Which options hold for a file, and where each comes from: command line, chary.toml, ledger or default."""
     said = stated.settings.said
     rows = [
@@ -294,10 +284,10 @@ def _config(stated: Stated) -> Found:
     if said.plots is not None:
         rows.append({"option": "plots", "value": str(said.plots), "from": str(said.place)})
     place = None if said.place is None else str(said.place)
-    yield Shown({"file": stated.source.shown, "config": place, "dataset": said.dataset, "options": rows})
+    yield commands.Shown({"file": stated.source.shown, "config": place, "dataset": said.dataset, "options": rows})
 
 
-def _init(stated: Stated) -> Found:
+def _init(stated: Stated) -> commands.Found:
     """Write what is typed here into a chary.toml, so that no later command on the file repeats it.
 
     Example: chary init visits.csv --unit patient_id --columns age=BIGINT --epsilon 1 --delta 1e-6
@@ -319,7 +309,7 @@ def _init(stated: Stated) -> Found:
     before = "\n" if place.exists() else ""
     with place.open("a", encoding="utf-8") as opened:
         opened.write(before + "\n".join(lines) + "\n")
-    yield Shown({"config": NAME, "dataset": name, "file": source.shown, **typed}, show_pairs)
+    yield commands.Shown({"config": NAME, "dataset": name, "file": source.shown, **typed}, show_pairs)
 
 
 def _options(stated: Stated) -> dict[str, Any]:

@@ -13,20 +13,11 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chary import errors
 from chary.calls.call import Call, asked, read
 from chary.client.wire import Refusal, error_of
 from chary.data import Mean, Predicate, Query
 from chary.data.source import RowSource
-from chary.errors import (
-    CharyError,
-    InvalidParameter,
-    InvalidQuery,
-    LedgerError,
-    LedgerLocked,
-    RequestInFlight,
-    SchemaMismatch,
-    quietly,
-)
 
 # Requests to a service: sent again while that is safe; long calls waited for; problems raised as chary's errors.
 
@@ -54,7 +45,7 @@ class Transport:
         client: httpx.Client | None = None,
     ) -> None:
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise InvalidParameter("a token is the text that chary token new has shown")
+            raise errors.InvalidParameter("a token is the text that chary token new has shown")
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._client = client or httpx.Client(base_url=url, timeout=_WAIT + 10, follow_redirects=False)
         self._client.headers.update(headers)
@@ -97,7 +88,7 @@ class Transport:
             if found is not None:
                 return found
             if time.monotonic() > until:
-                raise LedgerLocked("the call was interrupted again and again: ask again under its request key")
+                raise errors.LedgerLocked("the call was interrupted again and again: ask again under its request key")
 
     def close(self) -> None:
         """Close the connection."""
@@ -133,12 +124,14 @@ class Transport:
             try:
                 response = self._client.request(method, path, params=dict(query), headers=dict(headers), **body)
             except httpx.TransportError:
-                error: Exception = LedgerError("the service does not answer; what was asked goes on under its key")
+                error: Exception = errors.LedgerError(
+                    "the service does not answer; what was asked goes on under its key"
+                )
             else:
                 if response.is_success:
                     return _parsed(response)
                 error = error_of(_parsed(response), response.status_code)
-                if response.status_code not in _AGAIN and not isinstance(error, RequestInFlight):
+                if response.status_code not in _AGAIN and not isinstance(error, errors.RequestInFlight):
                     raise error
             if time.monotonic() + pause > until:
                 raise error
@@ -155,7 +148,7 @@ def _parsed(response: httpx.Response) -> Any:
 
 def _key(request: str) -> bytes:
     if not isinstance(request, str) or not request or not request.isprintable():
-        raise InvalidParameter("a request key for a service is a printable text")
+        raise errors.InvalidParameter("a request key for a service is a printable text")
     quoted = request.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{quoted}"'.encode()
 
@@ -169,15 +162,17 @@ def call_said(call: Any) -> dict[str, Any]:
     try:
         body = made.body()
         read(body)
-    except CharyError:
-        raise InvalidQuery(f"a service runs no code of yours, so that this {made.kind} is asked of a session") from None
+    except errors.CharyError:
+        raise errors.InvalidQuery(
+            f"a service runs no code of yours, so that this {made.kind} is asked of a session"
+        ) from None
     return body
 
 
 def words_said(words: Sequence[str], question: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The words of a question to a run, by name."""
     if len(question) > len(words):
-        raise InvalidQuery(f"this run is asked with {', '.join(words) or 'no words'}")
+        raise errors.InvalidQuery(f"this run is asked with {', '.join(words) or 'no words'}")
     return {name: _said(value) for name, value in [*zip(words, question, strict=False), *options.items()]}
 
 
@@ -196,7 +191,7 @@ def _said(value: Any) -> Any:
         return [_said(inner) for inner in value]
     if value is None or isinstance(value, (bool, int, float, str, date)):
         return value
-    raise InvalidQuery("a service runs no code of yours: ask this of a session")
+    raise errors.InvalidQuery("a service runs no code of yours: ask this of a session")
 
 
 # Rows as they are sent: one Arrow stream, or the text of a CSV.
@@ -221,12 +216,14 @@ def sent_rows(rows: Any) -> tuple[bytes, str]:
         return _arrow_stream(_table(rows)), ARROW
     source = RowSource.of(rows)
     if source.kind == "parquet":
-        mismatch = SchemaMismatch("the files cannot be read as Parquet files with the same columns")
+        mismatch = errors.SchemaMismatch("the files cannot be read as Parquet files with the same columns")
         # The names of folders are no columns.
-        read = quietly(lambda: pa.concat_tables([pq.ParquetFile(path).read() for path in source.paths]), mismatch)
+        read = errors.quietly(
+            lambda: pa.concat_tables([pq.ParquetFile(path).read() for path in source.paths]), mismatch
+        )
         return _arrow_stream(read), ARROW
     if source.kind != "csv" or len(source.paths) > 1:
-        raise InvalidParameter("send one CSV at a time, Parquet files, or a frame")
+        raise errors.InvalidParameter("send one CSV at a time, Parquet files, or a frame")
     return _unpacked(source.paths[0]), TSV_TEXT if source.dialect.delimiter == "\t" else CSV_TEXT
 
 
@@ -251,4 +248,4 @@ def _table(rows: Any) -> pa.Table:
         return rows.to_arrow()
     if hasattr(rows, "columns") and hasattr(rows, "to_dict"):
         return pa.Table.from_pandas(rows, preserve_index=False)
-    raise InvalidParameter("send rows of a file, an Arrow table, or a pandas or Polars frame")
+    raise errors.InvalidParameter("send rows of a file, an Arrow table, or a pandas or Polars frame")

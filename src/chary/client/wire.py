@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from chary import calls, errors
 from chary.accounting.findings import Finding, Findings
 from chary.accounting.intervals import Combination, LargestOf, Publication, Silence, Support
 from chary.accounting.menu_curve import MenuCall
@@ -23,77 +24,18 @@ from chary.accounting.sharp_tests import SharpTable, SharpTails, SharpTest
 from chary.accounting.sparse_vector import OneSidedNoise, SparseTails
 from chary.amounts import Amount
 from chary.answers import Known, NoisyNumber, NoisyNumbers, Spending
-from chary.calls.agreed_tests import AgreedTest, AgreedWatch
-from chary.calls.answers import (
-    AboveOrNot,
-    Chosen,
-    ChosenKey,
-    Classified,
-    Conditional,
-    Coverage,
-    Gathered,
-    NumberOrNothing,
-    Outcome,
-    Pair,
-    RaceOutcome,
-    Ranking,
-    Selected,
-    Tracked,
-    WatchResult,
-    YesOrNo,
-)
-from chary.calls.boundaries import Decided, Zoned
-from chary.calls.choices import Agreed, Labelled, Winner
-from chary.calls.compute import Disclosure
-from chary.calls.continual import RunningCount, RunningCounts
-from chary.calls.gaussian_runs import AllAbove, FirstAbove
-from chary.calls.growing_tests import GrowingRound, GrowingTest
-from chary.calls.individual import LivingCount
-from chary.calls.linear import Components, LinearAnswers
-from chary.calls.local_reports import RandomizedCounts, RandomizedTable
-from chary.calls.quantiles import QuantileAnswer, QuantileAnswers
-from chary.calls.releases import MeanNoise, NoisyAnswers, NoisyMean, NoisyMeans
-from chary.calls.schedules import ScheduledRun
-from chary.calls.sketch import DistinctEstimate
-from chary.calls.sparse_vector import SparseTest, SparseWatch
-from chary.calls.synthesis import MeasuredQuery, SyntheticDatabase, SyntheticHistogram
-from chary.calls.thresholds import Tested
-from chary.calls.weights import WeightedAnswer
+from chary.calls.answers import AboveOrNot, Gathered
+from chary.calls.releases import MeanNoise, NoisyMean, NoisyMeans
 from chary.core.plan import Outlook, Within
 from chary.core.quote import Alternative, Quote
 from chary.data import Predicate, Universe
 from chary.data.neighbors import Neighbouring, Relation
 from chary.data.queries.histogram import Bin
 from chary.data.queries.moments import SecondMoments
-from chary.errors import (
-    AlgorithmFailed,
-    BudgetExceeded,
-    CharyError,
-    EngineError,
-    ForkedSession,
-    InvalidInput,
-    InvalidParameter,
-    InvalidQuery,
-    LedgerCorrupted,
-    LedgerError,
-    LedgerLocked,
-    LedgerMismatch,
-    NotPriced,
-    NotWithheld,
-    RequestConflict,
-    RequestInFlight,
-    SchemaMismatch,
-)
 from chary.filters.exact import ExactFilter
 from chary.filters.filter import Budget, PureFilter, RenyiFilter
+from chary.mechanisms import local_reports
 from chary.mechanisms.additive import Gaussian, Laplace
-from chary.mechanisms.local_reports import (
-    KRandomizedResponse,
-    LocalHashing,
-    MemoizedReports,
-    RandomizedResponse,
-    UnaryEncoding,
-)
 from chary.mechanisms.mwem import Exponents
 from chary.mechanisms.workloads import MomentNoise
 from chary.report.content import PublishedValue, ReportedCall, ReportedDataset, SimultaneousHit
@@ -104,16 +46,16 @@ from chary.report.public_report import PublicReport
 MEDIA: Final = "application/problem+json"
 _PREFIX: Final = "urn:chary:problem:"
 # The first that fits; what is not listed is what nobody foresaw.
-_STATUS: Final[tuple[tuple[type[CharyError], int], ...]] = (
-    (NotWithheld, 404),
-    (InvalidInput, 422),
-    (RequestConflict, 422),
-    (RequestInFlight, 409),
-    (BudgetExceeded, 409),
-    (AlgorithmFailed, 422),
-    (LedgerLocked, 503),
-    (LedgerError, 503),
-    (EngineError, 503),
+_STATUS: Final[tuple[tuple[type[errors.CharyError], int], ...]] = (
+    (errors.NotWithheld, 404),
+    (errors.InvalidInput, 422),
+    (errors.RequestConflict, 422),
+    (errors.RequestInFlight, 409),
+    (errors.BudgetExceeded, 409),
+    (errors.AlgorithmFailed, 422),
+    (errors.LedgerLocked, 503),
+    (errors.LedgerError, 503),
+    (errors.EngineError, 503),
 )
 TITLES: Final = {
     400: "The request is malformed",
@@ -134,29 +76,29 @@ TITLES: Final = {
 
 
 # What each error is called on the wire, for ever: clients and dashboards of earlier versions know these words.
-PROBLEMS: Final[Mapping[str, type[CharyError]]] = {
-    "algorithm-failed": AlgorithmFailed,
-    "budget-refused": BudgetExceeded,
-    "chary-error": CharyError,
-    "engine-failure": EngineError,
-    "invalid-input": InvalidInput,
-    "invalid-parameter": InvalidParameter,
-    "invalid-query": InvalidQuery,
-    "ledger-broken": LedgerCorrupted,
-    "ledger-busy": LedgerLocked,
-    "ledger-error": LedgerError,
-    "ledger-mismatch": LedgerMismatch,
-    "no-price": NotPriced,
-    "request-conflict": RequestConflict,
-    "request-in-flight": RequestInFlight,
-    "schema-mismatch": SchemaMismatch,
-    "unknown-held": NotWithheld,
-    "wrong-process": ForkedSession,
+PROBLEMS: Final[Mapping[str, type[errors.CharyError]]] = {
+    "algorithm-failed": errors.AlgorithmFailed,
+    "budget-refused": errors.BudgetExceeded,
+    "chary-error": errors.CharyError,
+    "engine-failure": errors.EngineError,
+    "invalid-input": errors.InvalidInput,
+    "invalid-parameter": errors.InvalidParameter,
+    "invalid-query": errors.InvalidQuery,
+    "ledger-broken": errors.LedgerCorrupted,
+    "ledger-busy": errors.LedgerLocked,
+    "ledger-error": errors.LedgerError,
+    "ledger-mismatch": errors.LedgerMismatch,
+    "no-price": errors.NotPriced,
+    "request-conflict": errors.RequestConflict,
+    "request-in-flight": errors.RequestInFlight,
+    "schema-mismatch": errors.SchemaMismatch,
+    "unknown-held": errors.NotWithheld,
+    "wrong-process": errors.ForkedSession,
 }
 _PROBLEM_OF: Final = {kind: name for name, kind in PROBLEMS.items()}
 
 
-class Refusal(CharyError):  # noqa: N818
+class Refusal(errors.CharyError):
     """A request that is refused before any call is made: a status, and why, in words without data."""
 
     def __init__(self, status: int, detail: str, **headers: str) -> None:
@@ -168,6 +110,7 @@ class Refusal(CharyError):  # noqa: N818
 def problem(error: Exception) -> dict[str, Any]:
     """The problem details of an error. Only errors that chary raises on purpose are told in their own words.
 
+    >>> from chary import InvalidInput
     >>> problem(InvalidInput("epsilon must be greater than 0, got -1"))["detail"]
     'epsilon must be greater than 0, got -1'
     >>> problem(KeyError("a secret"))["detail"]
@@ -175,9 +118,9 @@ def problem(error: Exception) -> dict[str, Any]:
     """
     status = status_of(error)
     told = {"type": _PREFIX + _named(error), "title": TITLES.get(status, "Refused"), "status": status}
-    if not isinstance(error, CharyError):
+    if not isinstance(error, errors.CharyError):
         return told | {"detail": "nothing more is told here; the log of the service has the kind of the error"}
-    figures = error.figures if isinstance(error, BudgetExceeded) else None
+    figures = error.figures if isinstance(error, errors.BudgetExceeded) else None
     about = {} if error.field is None else {"field": error.field}
     return told | {"detail": str(error)} | about | ({} if figures is None else dict(figures))
 
@@ -189,7 +132,7 @@ def status_of(error: Exception) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-def error_of(told: Any, status: int) -> CharyError:
+def error_of(told: Any, status: int) -> errors.CharyError:
     """The error that problem details tell of: of the class that a session would have raised, if it is one of chary's.
 
     >>> error_of({"type": "urn:chary:problem:invalid-query", "detail": "no"}, 422)
@@ -203,7 +146,7 @@ def error_of(told: Any, status: int) -> CharyError:
         return Refusal(status, detail)
     error = kind(detail)
     error.field = known.get("field")
-    if isinstance(error, BudgetExceeded) and "left" in known:
+    if isinstance(error, errors.BudgetExceeded) and "left" in known:
         error.figures = {name: float(known[name]) for name in ("asked", "left", "epsilon") if name in known}
     return error
 
@@ -224,101 +167,101 @@ def _named(error: Exception) -> str:
 
 TAGS: Final[Mapping[str, type[Any]]] = {
     "AboveOrNot": AboveOrNot,
-    "Agreed": Agreed,
-    "AgreedTest": AgreedTest,
-    "AgreedWatch": AgreedWatch,
-    "AllAbove": AllAbove,
+    "Agreed": calls.Agreed,
+    "AgreedTest": calls.AgreedTest,
+    "AgreedWatch": calls.AgreedWatch,
+    "AllAbove": calls.AllAbove,
     "Alternative": Alternative,
     "Amount": Amount,
     "Bin": Bin,
     "Budget": Budget,
-    "CategoryReports": KRandomizedResponse,
-    "Chosen": Chosen,
-    "ChosenKey": ChosenKey,
-    "Classified": Classified,
+    "CategoryReports": local_reports.KRandomizedResponse,
+    "Chosen": calls.Chosen,
+    "ChosenKey": calls.ChosenKey,
+    "Classified": calls.Classified,
     "Combination": Combination,
-    "Components": Components,
-    "Conditional": Conditional,
-    "Coverage": Coverage,
-    "Decided": Decided,
-    "Disclosure": Disclosure,
-    "DistinctEstimate": DistinctEstimate,
+    "Components": calls.Components,
+    "Conditional": calls.Conditional,
+    "Coverage": calls.Coverage,
+    "Decided": calls.Decided,
+    "Disclosure": calls.Disclosure,
+    "DistinctEstimate": calls.DistinctEstimate,
     "ExactFilter": ExactFilter,
     "Exponents": Exponents,
     "Finding": Finding,
     "Findings": Findings,
-    "FirstAbove": FirstAbove,
+    "FirstAbove": calls.FirstAbove,
     "Gathered": Gathered,
     "Gaussian": Gaussian,
     "GaussianLaw": GaussianLaw,
-    "GrowingRound": GrowingRound,
-    "GrowingTest": GrowingTest,
-    "HashedReports": LocalHashing,
+    "GrowingRound": calls.GrowingRound,
+    "GrowingTest": calls.GrowingTest,
+    "HashedReports": local_reports.LocalHashing,
     "Known": Known,
-    "Labelled": Labelled,
+    "Labelled": calls.Labelled,
     "Laplace": Laplace,
     "LaplaceLaw": LaplaceLaw,
     "LargestOf": LargestOf,
-    "LinearAnswers": LinearAnswers,
-    "LivingCount": LivingCount,
+    "LinearAnswers": calls.LinearAnswers,
+    "LivingCount": calls.LivingCount,
     "MeanNoise": MeanNoise,
-    "MeasuredQuery": MeasuredQuery,
+    "MeasuredQuery": calls.MeasuredQuery,
     "MenuCall": MenuCall,
     "MomentNoise": MomentNoise,
     "Neighbouring": Neighbouring,
-    "NoisyAnswers": NoisyAnswers,
+    "NoisyAnswers": calls.NoisyAnswers,
     "NoisyMean": NoisyMean,
     "NoisyMeans": NoisyMeans,
     "NoisyNumber": NoisyNumber,
     "NoisyNumbers": NoisyNumbers,
-    "NumberOrNothing": NumberOrNothing,
-    "OneHotReports": UnaryEncoding,
+    "NumberOrNothing": calls.NumberOrNothing,
+    "OneHotReports": local_reports.UnaryEncoding,
     "OneSidedNoise": OneSidedNoise,
-    "Outcome": Outcome,
+    "Outcome": calls.Outcome,
     "Outlook": Outlook,
-    "Pair": Pair,
+    "Pair": calls.Pair,
     "PublicReport": PublicReport,
     "Publication": Publication,
     "PublishedValue": PublishedValue,
     "PureFilter": PureFilter,
-    "QuantileAnswer": QuantileAnswer,
-    "QuantileAnswers": QuantileAnswers,
+    "QuantileAnswer": calls.QuantileAnswer,
+    "QuantileAnswers": calls.QuantileAnswers,
     "Quote": Quote,
-    "RaceOutcome": RaceOutcome,
-    "RandomizedCounts": RandomizedCounts,
-    "RandomizedResponse": RandomizedResponse,
-    "RandomizedTable": RandomizedTable,
-    "Ranking": Ranking,
+    "RaceOutcome": calls.RaceOutcome,
+    "RandomizedCounts": calls.RandomizedCounts,
+    "RandomizedResponse": local_reports.RandomizedResponse,
+    "RandomizedTable": calls.RandomizedTable,
+    "Ranking": calls.Ranking,
     "Relation": Relation,
     "RenyiFilter": RenyiFilter,
-    "RepeatedReports": MemoizedReports,
+    "RepeatedReports": local_reports.MemoizedReports,
     "ReportedCall": ReportedCall,
     "ReportedDataset": ReportedDataset,
-    "RunningCount": RunningCount,
-    "RunningCounts": RunningCounts,
-    "ScheduledRun": ScheduledRun,
+    "RunningCount": calls.RunningCount,
+    "RunningCounts": calls.RunningCounts,
+    "ScheduledRun": calls.ScheduledRun,
     "SecondMoments": SecondMoments,
-    "Selected": Selected,
+    "Selected": calls.Selected,
     "SharpTable": SharpTable,
     "SharpTails": SharpTails,
     "SharpTest": SharpTest,
     "Silence": Silence,
     "SimultaneousHit": SimultaneousHit,
     "SparseTails": SparseTails,
-    "SparseTest": SparseTest,
-    "SparseWatch": SparseWatch,
+    "SparseTest": calls.SparseTest,
+    "SparseWatch": calls.SparseWatch,
     "Spending": Spending,
     "Support": Support,
-    "SyntheticDatabase": SyntheticDatabase,
-    "SyntheticHistogram": SyntheticHistogram,
-    "Tested": Tested,
-    "Tracked": Tracked,
-    "WatchResult": WatchResult,
-    "WeightedAnswer": WeightedAnswer,
-    "Winner": Winner,
+    "SyntheticDatabase": calls.SyntheticDatabase,
+    "SyntheticHistogram": calls.SyntheticHistogram,
+    "Tested": calls.Tested,
+    "Tracked": calls.Tracked,
+    "WatchResult": calls.WatchResult,
+    "WeightedAnswer": calls.WeightedAnswer,
+    "Winner": calls.Winner,
     "Within": Within,
-    "YesOrNo": YesOrNo,
-    "Zoned": Zoned,
+    "YesOrNo": calls.YesOrNo,
+    "Zoned": calls.Zoned,
 }
 
 # Answers and other public values as JSON from which equal ones are made: types are kept, sessions are not.
@@ -401,7 +344,9 @@ def of_typed(written: Any) -> Any:
     try:
         return _read(written)
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise InvalidParameter("this is no value of chary: do the service and the client have one version?") from None
+        raise errors.InvalidParameter(
+            "this is no value of chary: do the service and the client have one version?"
+        ) from None
 
 
 def _composed(value: Any) -> Any:
@@ -413,7 +358,7 @@ def _composed(value: Any) -> Any:
         return {"dict": [[in_typed(name), in_typed(inner)] for name, inner in value.items()]}
     if isinstance(value, (list, np.ndarray)):
         return {"list": [in_typed(inner) for inner in value]}
-    raise InvalidParameter(f"a {type(value).__name__} is no public value")
+    raise errors.InvalidParameter(f"a {type(value).__name__} is no public value")
 
 
 def _field(value: Any, name: str) -> Any:

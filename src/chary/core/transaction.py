@@ -13,21 +13,12 @@ from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from chary import noise
+from chary import errors, noise
 from chary.amounts import Accounts, Amount
 from chary.answers import Spending, handed_out
 from chary.core.charges import accounts_of, charged_of, refused, remaining
 from chary.core.plan import ENCODER, Data, Interaction, Json, Result
 from chary.data import Reading, Rows, read_one_version
-from chary.errors import (
-    BudgetExceeded,
-    CharyError,
-    ForkedSession,
-    InvalidParameter,
-    LedgerError,
-    NotWithheld,
-    RequestInFlight,
-)
 from chary.filters import Filter, Price
 from chary.interruption import Uninterrupted
 from chary.ledger import CallRecord, Ledger, RequestAnswered, RequestUnanswered, Reservation, SecretMoved, State
@@ -51,7 +42,7 @@ class _Lost:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ForkedSession(
+        raise errors.ForkedSession(
             "this session belongs to the process that opened it, and this is a fork of that: open the same rows with "
             "the same ledger here, which shares the budget"
         )
@@ -172,7 +163,7 @@ class Spine:
             with Uninterrupted() as block:
                 try:
                     running = self._start(interaction, body, request, block)
-                except CharyError:
+                except errors.CharyError:
                     stored = self._stored(interaction, body, request)  # another call under the key was faster
                     if stored is None:
                         raise
@@ -196,7 +187,7 @@ class Spine:
             try:
                 reservation, most = self._reserve(interaction, price, body, request)
                 return _Running(interaction, plans, price, reservation, most)
-            except RequestInFlight:
+            except errors.RequestInFlight:
                 if time.monotonic() >= until:
                     raise
             with block.torn():
@@ -210,7 +201,7 @@ class Spine:
         except BaseException:
             block.hold()
             if not running.touched:
-                with suppress(LedgerError):
+                with suppress(errors.LedgerError):
                     self.ledger.void(running.reservation)
             raise
         finally:
@@ -237,7 +228,7 @@ class Spine:
             try:
                 asked = (interaction.kind, body, worst, request)
                 return self.ledger.reserve(self.dataset, self.analyst, *asked, basic=basic), most
-            except BudgetExceeded:
+            except errors.BudgetExceeded:
                 if most == 1 or not interaction.may_halt(price):
                     break
         raise refused(interaction, self.filter, self.accounts())
@@ -354,8 +345,8 @@ def numbered(spine: Spine, call: int) -> CallRecord:
     """The call of that number, of whatever kind and dataset; `NotWithheld` if there is none."""
     try:
         return spine.ledger.call(whole(call, "call"))
-    except (LedgerError, InvalidParameter):
-        raise NotWithheld("there is no call of that number") from None
+    except (errors.LedgerError, errors.InvalidParameter):
+        raise errors.NotWithheld("there is no call of that number") from None
 
 
 def earlier(spine: Spine, call: int, kind: str, told: str) -> dict[str, Any]:
@@ -365,7 +356,7 @@ def earlier(spine: Spine, call: int, kind: str, told: str) -> dict[str, Any]:
     """
     stored = numbered(spine, call)
     if stored.kind != kind or stored.dataset != spine.dataset:
-        raise NotWithheld(f"call {call} is not {told} of this dataset")
+        raise errors.NotWithheld(f"call {call} is not {told} of this dataset")
     body: dict[str, Any] = json.loads(stored.body)
     return body
 

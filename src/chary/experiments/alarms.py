@@ -12,16 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from chary.accounting import noisy_max_noise, sharp_table, sparse_noise
-from chary.accounting.gaussian_runs import (
-    NOTHING_TOLD,
-    CountedRuns,
-    Losses,
-    Reported,
-    RunNoise,
-    SelfReportingStopping,
-    StoppingRule,
-)
+from chary.accounting import gaussian_runs, noisy_max_noise, sharp_table, sparse_noise
 from chary.accounting.sharp_widths import sharp_width
 from chary.calls.gaussian_runs import RunTerms, Stop, rule_of
 from chary.errors import InvalidParameter
@@ -143,15 +134,15 @@ class GaussianRuns:
         return GaussianThreshold(exact(self.threshold, "threshold") * top, exact(self.noise, "noise") * top)
 
     @cached_property
-    def losses(self) -> Losses:
+    def losses(self) -> gaussian_runs.Losses:
         """The loss of a run by its length, as a session charges it."""
         terms = RunTerms(self.mechanism, Fraction(0), Fraction(self.series.top))
         return terms.losses(Fraction(self.series.moved), len(self.series.values))
 
     @property
-    def terms(self) -> RunNoise:
+    def terms(self) -> gaussian_runs.RunNoise:
         """What prices at a Renyi order follow from."""
-        return RunNoise(self.series.moved, *self.mechanism.scales, Fraction(self.mechanism.threshold))
+        return gaussian_runs.RunNoise(self.series.moved, *self.mechanism.scales, Fraction(self.mechanism.threshold))
 
     def flags(self, source: Source) -> Flags:
         """On which days runs halt if nothing stops them; after each halt the next run begins."""
@@ -179,9 +170,9 @@ class UsedUp:
         return np.where(np.arange(len(flags)) < self.days, flags, False)
 
 
-def stopped(runs: GaussianRuns, flags: Flags, rule: StoppingRule) -> UsedUp:
+def stopped(runs: GaussianRuns, flags: Flags, rule: gaussian_runs.StoppingRule) -> UsedUp:
     """Where the rule stops these runs, before a test or before a run."""
-    told, spent = NOTHING_TOLD, []
+    told, spent = gaussian_runs.NOTHING_TOLD, []
     for above in flags.tolist():
         if not rule.admits(told, runs.losses):
             break
@@ -191,38 +182,40 @@ def stopped(runs: GaussianRuns, flags: Flags, rule: StoppingRule) -> UsedUp:
     return UsedUp(np.array(spent))
 
 
-def _used(runs: GaussianRuns, rule: StoppingRule, last: Reported, told: Reported) -> float:
+def _used(
+    runs: GaussianRuns, rule: gaussian_runs.StoppingRule, last: gaussian_runs.Reported, told: gaussian_runs.Reported
+) -> float:
     """Of runs that are counted the begun ones, of the others what they lost."""
-    if isinstance(rule, CountedRuns):
+    if isinstance(rule, gaussian_runs.CountedRuns):
         return (last.halted + 1) / rule.runs
     return float(told.loss(runs.losses) / EPSILON)
 
 
-def _ruled(stop: Stop, delta: Fraction) -> Callable[[GaussianRuns], StoppingRule]:
+def _ruled(stop: Stop, delta: Fraction) -> Callable[[GaussianRuns], gaussian_runs.StoppingRule]:
     """A rule by its name; of noise that is too small for any run, none."""
 
-    def rule(runs: GaussianRuns) -> StoppingRule:
+    def rule(runs: GaussianRuns) -> gaussian_runs.StoppingRule:
         parts = len(runs.series.values) if stop == "self-reporting" else None
         try:
             return rule_of(stop, EPSILON, delta, parts, runs.terms)
         except InvalidParameter:
-            return CountedRuns(0)
+            return gaussian_runs.CountedRuns(0)
 
     return rule
 
 
-def as_published(runs: GaussianRuns) -> StoppingRule:
+def as_published(runs: GaussianRuns) -> gaussian_runs.StoppingRule:
     """Self-reporting with one delta for all runs, as [GAUSS] Theorem 11 has it; the deltas really add."""
     try:
         rule = rule_of("self-reporting", EPSILON, DELTA, 1, runs.terms)
     except InvalidParameter:
-        return CountedRuns(0)
-    assert isinstance(rule, SelfReportingStopping)
+        return gaussian_runs.CountedRuns(0)
+    assert isinstance(rule, gaussian_runs.SelfReportingStopping)
     return replace(rule, runs=len(runs.series.values))
 
 
 # Pure stopping has no delta; the others keep (1, 1e-6), but for the one as published, whose deltas add to more.
-RULES: Final[dict[str, Callable[[GaussianRuns], StoppingRule]]] = {
+RULES: Final[dict[str, Callable[[GaussianRuns], gaussian_runs.StoppingRule]]] = {
     "pure stopping (ours)": _ruled("pure", Fraction(0)),
     "Renyi price (ours)": _ruled("renyi", DELTA),
     "self-reporting, as published": as_published,

@@ -18,23 +18,9 @@ from typing import Any, Final
 from matplotlib.figure import Figure
 
 from chary.errors import InvalidInput, InvalidParameter
+from chary.experiments import attacks, gaussian_losses
 from chary.experiments.alarms import AlarmSpending, BikeAlarms, LondonAlarms, PeakDays
-from chary.experiments.attacks import (
-    ClassifierAttacks,
-    DifferencingAttack,
-    LinkageAttack,
-    LowBitsAttack,
-    MembershipAttack,
-    ReconstructionAttack,
-)
 from chary.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend
-from chary.experiments.gaussian_losses import (
-    LossByThreshold,
-    MaximumByQueries,
-    MaximumSaved,
-    MonteCarloLosses,
-    SavedByHalting,
-)
 from chary.experiments.schedules import ScheduleStreams
 from chary.experiments.synthesis import SmallTables, WeightsPromises
 from chary.experiments.thresholds import RoundDistances, ThresholdErrors, TotalsByHits
@@ -44,11 +30,11 @@ from chary.plots import styled
 # All experiments by name.
 
 _EVERY: Final[tuple[type[Experiment], ...]] = (
-    SavedByHalting,
-    LossByThreshold,
-    MonteCarloLosses,
-    MaximumByQueries,
-    MaximumSaved,
+    gaussian_losses.SavedByHalting,
+    gaussian_losses.LossByThreshold,
+    gaussian_losses.MonteCarloLosses,
+    gaussian_losses.MaximumByQueries,
+    gaussian_losses.MaximumSaved,
     BikeAlarms,
     LondonAlarms,
     AlarmSpending,
@@ -60,12 +46,12 @@ _EVERY: Final[tuple[type[Experiment], ...]] = (
     WeightsPromises,
     TrainingRisks,
     ThresholdErrors,
-    LinkageAttack,
-    DifferencingAttack,
-    MembershipAttack,
-    ReconstructionAttack,
-    LowBitsAttack,
-    ClassifierAttacks,
+    attacks.LinkageAttack,
+    attacks.DifferencingAttack,
+    attacks.MembershipAttack,
+    attacks.ReconstructionAttack,
+    attacks.LowBitsAttack,
+    attacks.ClassifierAttacks,
 )
 EXPERIMENTS: Final[dict[str, type[Experiment]]] = {each.name: each for each in _EVERY}
 

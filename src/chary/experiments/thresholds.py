@@ -8,21 +8,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from chary.accounting import (
-    Targeted,
-    compose,
-    epsilon_up,
-    error_up,
-    exact_tail_total,
-    exact_total,
-    hit_price_up,
-    one_sided_error_up,
-    one_sided_noise,
-    published_error,
-    published_total,
-    sparse_noise,
-)
-from chary.accounting.charging_curve import not_prior_q
+from chary.accounting import charging_curve, composition, events, hit_prices, sparse_vector
 from chary.accounting.growing_rounds import GrowingRounds, growing_error_up, published_growing_error
 from chary.experiments.experiment import DataFolder, Experiment, Measurements, Row, Settings, Trend, log_ticks
 from chary.mechanisms import Laplace
@@ -50,8 +36,10 @@ def renyi_hits_total(*, epsilon_per_call: str, hits: int) -> float:
     >>> round(renyi_hits_total(epsilon_per_call="0.02", hits=20), 4)
     0.7865
     """
-    prices = [(order, hit_price_up(Targeted(epsilon_per_call), order)) for order in ORDERS]
-    return min(float(epsilon_up(hits * price, order, DELTA)) for order, price in prices if price is not None)
+    prices = [(order, hit_prices.hit_price_up(events.Targeted(epsilon_per_call), order)) for order in ORDERS]
+    return min(
+        float(composition.epsilon_up(hits * price, order, DELTA)) for order, price in prices if price is not None
+    )
 
 
 def simple_total(*, epsilon_per_call: str, hits: int) -> float:
@@ -61,7 +49,7 @@ def simple_total(*, epsilon_per_call: str, hits: int) -> float:
     2.468
     """
     log, size = -math.log(DELTA), float(epsilon_per_call)
-    return size * (hits + log + math.sqrt(log * log + 2 * hits * log)) / not_prior_q(size)
+    return size * (hits + log + math.sqrt(log * log + 2 * hits * log)) / charging_curve.not_prior_q(size)
 
 
 def totals(size: str, hits: int) -> dict[str, float]:
@@ -69,11 +57,11 @@ def totals(size: str, hits: int) -> dict[str, float]:
     asked: dict[str, Any] = {"epsilon_per_call": size, "hits": hits, "delta": DELTA}
     return {
         "simple": simple_total(epsilon_per_call=size, hits=hits),
-        "published": published_total(**asked),
-        "tail": exact_tail_total(**asked),
+        "published": charging_curve.published_total(**asked),
+        "tail": charging_curve.exact_tail_total(**asked),
         "renyi": renyi_hits_total(epsilon_per_call=size, hits=hits),
-        "exact": exact_total(**asked),
-        "plain": compose(epsilon=size, times=hits, delta=DELTA).optimal,
+        "exact": charging_curve.exact_total(**asked),
+        "plain": composition.compose(epsilon=size, times=hits, delta=DELTA).optimal,
     }
 
 
@@ -193,17 +181,17 @@ SURE: Final = "0.95"
 def machine(form: str, hits: int, tests: int) -> Machine:
     """The sparse vector of this form at epsilon 1 for monotone questions of sensitivity 1 (the published form: any)."""
     if form == "one-sided":
-        return OneSidedMachine(one_sided_noise(epsilon=1, hits=hits, tests=tests, monotone=True))
+        return OneSidedMachine(sparse_vector.one_sided_noise(epsilon=1, hits=hits, tests=tests, monotone=True))
     if form == "tuned":
-        return SparseVectorMachine(sparse_noise(epsilon=1, hits=hits, monotone=True), 1)
-    return SparseVectorMachine(sparse_noise(epsilon=1, hits=hits, form="published"), 1)
+        return SparseVectorMachine(sparse_vector.sparse_noise(epsilon=1, hits=hits, monotone=True), 1)
+    return SparseVectorMachine(sparse_vector.sparse_noise(epsilon=1, hits=hits, form="published"), 1)
 
 
 def exact_error(made: Machine, tests: int) -> int:
     """The error that the library tells: an upper bound on what is measured, 95 times in 100."""
     if isinstance(made, OneSidedMachine):
-        return one_sided_error_up(made.sizes, tests=tests, confidence=SURE)
-    return error_up(made.sizes, tests=tests, confidence=SURE)
+        return sparse_vector.one_sided_error_up(made.sizes, tests=tests, confidence=SURE)
+    return sparse_vector.error_up(made.sizes, tests=tests, confidence=SURE)
 
 
 class ThresholdErrors(Experiment):
@@ -236,7 +224,7 @@ class ThresholdErrors(Experiment):
             "exact": exact,
         }
         if settings["form"] == "published":
-            figures["told"] = published_error(epsilon=1, hits=hits, tests=tests, confidence=SURE)
+            figures["told"] = sparse_vector.published_error(epsilon=1, hits=hits, tests=tests, confidence=SURE)
         return [{**settings, **figures}]
 
     def draw(self, found: Measurements, figure: Figure) -> None:

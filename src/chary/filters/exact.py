@@ -13,25 +13,18 @@ from chary.accounting import (
     BestOf,
     BoundaryCall,
     Event,
-    LatticeLaw,
-    MenuCall,
     NarrowChoice,
     Pure,
     StatedLaws,
     Targeted,
     TwiceCall,
     UnanimousCall,
-    capacity_down,
-    choose_order,
-    convex_upper,
-    four_digits_down,
-    hit_price_up,
-    lattice_curves,
-    on_lattice,
-    plan,
-    published_total,
+    calibration,
+    charging_curve,
+    composition,
+    hit_prices,
+    menu_curve,
 )
-from chary.accounting.composition import failing_down
 from chary.accounting.numerics import decimal, float_up, precise
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, NotPriced
@@ -98,9 +91,9 @@ class Listing:
             and all(_is_case(name, most, getattr(asked, name)) for name, most in self._terms().items())
         )
 
-    def laws(self, grain: float) -> list[LatticeLaw]:
+    def laws(self, grain: float) -> list[menu_curve.LatticeLaw]:
         """What the curve of the menu is worked out from."""
-        return on_lattice(self.event.menu_laws(), grain, self.tokens)
+        return menu_curve.on_lattice(self.event.menu_laws(), grain, self.tokens)
 
     def told(self) -> str:
         """The event as it is written."""
@@ -146,7 +139,7 @@ def basic_of(menu: Sequence[Listing]) -> Listing:
 
 
 def _tokens(events: Sequence[Event], epsilon: Fraction, delta: Fraction, scale: Fraction) -> list[int]:
-    prices = _prices(events, choose_order(epsilon, delta))
+    prices = _prices(events, composition.choose_order(epsilon, delta))
     priced = list(zip(prices, events, strict=True))
     calls = [found for found in priced if not isinstance(found[1], BestOf)]
     targets = [found for found in calls if found[1].listed[1] != 1]
@@ -247,13 +240,13 @@ class Unlisted:
         steps = next((steps for steps in _sizes(grain, most) if size <= steps * grain), None)
         return None if steps is None else self._of(steps * grain)
 
-    def calls(self, grain: Fraction, most: Fraction, tokens: int) -> list[MenuCall]:
+    def calls(self, grain: Fraction, most: Fraction, tokens: int) -> list[menu_curve.MenuCall]:
         """All that can be paid with so many tokens, as a menu."""
         found = []
         for steps in _sizes(grain, most):
             if (cost := self._of(steps * grain)) > tokens:
                 break
-            found.append(MenuCall(steps, cost, 1.0))
+            found.append(menu_curve.MenuCall(steps, cost, 1.0))
         return found
 
     def body(self) -> dict[str, Any]:
@@ -279,7 +272,7 @@ def schedules(epsilon: Fraction, delta: Fraction, tokens: int) -> list[Unlisted]
         missing = -decimal(delta).ln()
         less = (missing + (missing * (missing + decimal(epsilon))).sqrt()) / decimal(epsilon)
     orders = [1 + Fraction(math.ceil(100 * less * part), 100 * _ORDERS) for part in range(1, _ORDERS + 1)]
-    capacities = [(capacity_down(epsilon, delta, order), order) for order in orders]
+    capacities = [(composition.capacity_down(epsilon, delta, order), order) for order in orders]
     _, capacity, order = max((kept / (order * (order - 1)), kept, order) for kept, order in capacities)
     rates = [Fraction(math.ceil(10**6 * factor * tokens / capacity), 10**6) for factor in FACTORS]
     return [Unlisted(order, rate) for rate in rates]
@@ -334,7 +327,7 @@ class ExactFilter(Filter):
 
     budget: Budget
     grain: Fraction
-    menu: tuple[MenuCall | Listing, ...] = (MenuCall(1, 1), MenuCall(1, 1, 1.0))
+    menu: tuple[menu_curve.MenuCall | Listing, ...] = (menu_curve.MenuCall(1, 1), menu_curve.MenuCall(1, 1, 1.0))
     tokens: int = field(default=0, compare=False)
     approximate_delta: Fraction = Fraction(0)
     unlisted: Unlisted | None = None
@@ -360,7 +353,7 @@ class ExactFilter(Filter):
         """
         _check_sizes(budget, grain)
         (epsilon, delta), revised = budget.exact, math.ceil(_REVISED * _revision(budget, grain))
-        menu = (MenuCall(1, 1), MenuCall(2, revised), MenuCall(1, 1, 1.0))
+        menu = (menu_curve.MenuCall(1, 1), menu_curve.MenuCall(2, revised), menu_curve.MenuCall(1, 1, 1.0))
         basic = min(LATTICE_TOKENS, cls(budget, grain, approximate_delta=approximate_delta).tokens)
         chain = schedules(epsilon, delta - approximate_delta, basic)
 
@@ -441,7 +434,7 @@ class ExactFilter(Filter):
         size, q = event.listed
         own = [(self._tokens(entry), entry.free_misses) for entry in self._listings if entry.covers(event)]
         for call in self.menu:
-            if isinstance(call, MenuCall) and size is not None and _lists(call, self.grain, size, q):
+            if isinstance(call, menu_curve.MenuCall) and size is not None and _lists(call, self.grain, size, q):
                 own.append((call.tokens, q != 1))
         if size is not None and q == 1 and (not own or min(own)[0] > 1):
             own += [(tokens, False) for tokens in self._beside(size)]
@@ -470,12 +463,12 @@ class ExactFilter(Filter):
     @property
     def sizes(self) -> set[Fraction]:
         """The epsilons of what is on the menu, and of the releases that are sold besides."""
-        own = {call.steps * self.grain for call in self.menu if isinstance(call, MenuCall)}
+        own = {call.steps * self.grain for call in self.menu if isinstance(call, menu_curve.MenuCall)}
         own |= {call.steps * self.grain for call in self._releases}
         return own | {Fraction(entry.event.epsilon) for entry in self._listings if entry.event.epsilon is not None}
 
     @property
-    def _releases(self) -> list[MenuCall]:
+    def _releases(self) -> list[menu_curve.MenuCall]:
         return self._sold.calls(self.grain, self.budget.exact[0], self.tokens) if self._sold else []
 
     @property
@@ -487,7 +480,7 @@ class ExactFilter(Filter):
         largest = [f"releases up to epsilon {plain(self._releases[-1].steps * self.grain)}"] if self._releases else []
         return ", ".join(own + largest)
 
-    def _told(self, call: MenuCall) -> str:
+    def _told(self, call: menu_curve.MenuCall) -> str:
         return f"{'releases' if call.q == 1 else 'targets'} of epsilon {plain(call.steps * self.grain)}"
 
     def coarser(self) -> Self:
@@ -514,8 +507,8 @@ def _revision(budget: Budget, grain: Fraction) -> Fraction:
     epsilon, delta = budget.exact
     # A call of 2 grains g has a price below the order 1 + ln(1 + e^-2g)/2g only, and a moderate one at 9/10 of it.
     from_revision = 1 + Fraction(9, 10) * Fraction(math.log1p(math.exp(-2 * float(grain)))) / (2 * grain)
-    order = min(choose_order(epsilon, delta, grain), from_revision)
-    one, two = (hit_price_up(Targeted(steps * grain), order) for steps in (1, 2))
+    order = min(composition.choose_order(epsilon, delta, grain), from_revision)
+    one, two = (hit_prices.hit_price_up(Targeted(steps * grain), order) for steps in (1, 2))
     if one is None or two is None:
         raise InvalidParameter(f"calls of epsilon {plain(grain)} are too large for {budget}")
     return two / one
@@ -531,7 +524,7 @@ def _check_sizes(budget: Budget, grain: Fraction) -> None:
         )
 
 
-def _lists(call: MenuCall, grain: Fraction, size: Fraction, q: Fraction | None) -> bool:
+def _lists(call: menu_curve.MenuCall, grain: Fraction, size: Fraction, q: Fraction | None) -> bool:
     """Whether it is a case of the menu's call; nothing but 1 is an ordinary release, which is paid hit or miss."""
     if size > call.steps * grain:
         return False
@@ -540,14 +533,14 @@ def _lists(call: MenuCall, grain: Fraction, size: Fraction, q: Fraction | None) 
     return q is not None and float(q) >= float(call.q or 0)
 
 
-def _dearest(menu: Iterable[MenuCall | Listing]) -> int:
+def _dearest(menu: Iterable[menu_curve.MenuCall | Listing]) -> int:
     """The most tokens of a hit where a miss is free."""
     return max(
         (call.tokens for call in menu if (call.free_misses if isinstance(call, Listing) else call.q != 1)), default=1
     )
 
 
-def _lowered(call: MenuCall) -> MenuCall:
+def _lowered(call: menu_curve.MenuCall) -> menu_curve.MenuCall:
     """The call with the least q that its float stands for: a target of a smaller q reveals more."""
     return call if call.q in (None, 1.0) else replace(call, q=math.nextafter(call.q, 0))
 
@@ -555,15 +548,17 @@ def _lowered(call: MenuCall) -> MenuCall:
 def _usual_grain(budget: Budget, menu: Iterable[Listing]) -> Fraction:
     """A fifth of the smallest call, where that is no finer than a lattice may be."""
     sizes = [Fraction(entry.event.epsilon) for entry in menu if entry.event.epsilon is not None]
-    return max(four_digits_down(min(sizes) / _GRAINS), budget.exact[0] / LATTICE_STEPS)
+    return max(calibration.four_digits_down(min(sizes) / _GRAINS), budget.exact[0] / LATTICE_STEPS)
 
 
-def _closed(menu: tuple[MenuCall | Listing, ...]) -> bool:
+def _closed(menu: tuple[menu_curve.MenuCall | Listing, ...]) -> bool:
     """Whether the menu is one NotPrior call, beside which a release of the same size and cost changes nothing."""
-    return set(menu) <= {MenuCall(1, 1), MenuCall(1, 1, 1.0)} and MenuCall(1, 1) in menu
+    return (
+        set(menu) <= {menu_curve.MenuCall(1, 1), menu_curve.MenuCall(1, 1, 1.0)} and menu_curve.MenuCall(1, 1) in menu
+    )
 
 
-Menu = tuple[MenuCall | Listing, ...]
+Menu = tuple[menu_curve.MenuCall | Listing, ...]
 
 
 @lru_cache(maxsize=64)
@@ -571,7 +566,7 @@ def _tokens_that_fit(budget: Budget, grain: Fraction, menu: Menu, sold: Unlisted
     epsilon, delta = budget.exact
     if not _closed(menu) or sold:
         return _menu_tokens(budget, grain, menu, sold)
-    return plan(epsilon=epsilon, delta=delta, epsilon_per_call=grain).hits
+    return charging_curve.plan(epsilon=epsilon, delta=delta, epsilon_per_call=grain).hits
 
 
 def _menu_tokens(budget: Budget, grain: Fraction, menu: Menu, sold: Unlisted | None) -> int:
@@ -621,22 +616,22 @@ def _totals(budget: Budget, grain: Fraction, menu: Menu, sold: Unlisted | None, 
     step, (epsilon, delta) = float_up(grain), budget.exact
     releases = sold.calls(grain, epsilon, tokens) if sold else []
     laws = _laws(menu, step) + releases
-    for curve in lattice_curves(step, laws, max(_reach(budget, step, menu), 2 * math.ceil(epsilon / grain))):
-        yield convex_upper(curve, step, failing_down(delta))
+    for curve in menu_curve.lattice_curves(step, laws, max(_reach(budget, step, menu), 2 * math.ceil(epsilon / grain))):
+        yield composition.convex_upper(curve, step, composition.failing_down(delta))
 
 
-def _laws(menu: Menu, step: float) -> list[MenuCall | LatticeLaw]:
-    found: list[MenuCall | LatticeLaw] = []
+def _laws(menu: Menu, step: float) -> list[menu_curve.MenuCall | menu_curve.LatticeLaw]:
+    found: list[menu_curve.MenuCall | menu_curve.LatticeLaw] = []
     for call in menu:
         found += call.laws(step) if isinstance(call, Listing) else [_lowered(call)]
     return found
 
 
-def _reach(budget: Budget, step: float, menu: Iterable[MenuCall | Listing]) -> int:
+def _reach(budget: Budget, step: float, menu: Iterable[menu_curve.MenuCall | Listing]) -> int:
     """How many grains the lattice has; of larger calls it needs to hold a few beyond the budget."""
     epsilon, delta = budget.exact
     sizes = [float(entry.event.epsilon or 0) for entry in menu if isinstance(entry, Listing)]
     if sizes:
         return math.ceil((3 * float(epsilon) + _BEYOND * max(sizes)) / step)
-    far = min(float(epsilon), published_total(epsilon_per_call=step, hits=LATTICE_TOKENS, delta=delta))
+    far = min(float(epsilon), charging_curve.published_total(epsilon_per_call=step, hits=LATTICE_TOKENS, delta=delta))
     return 3 * math.ceil(far / step) + 300

@@ -13,21 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from chary.accounting import zero_concentrated_rho_down
 from chary.errors import InvalidParameter
+from chary.learning import losses
 from chary.learning.algorithm import LinearAlgorithm
 from chary.learning.classifiers import checked_classes, matrix
 from chary.learning.descent import BallDescent, NoisyDescent
 from chary.learning.features import Column, Feature, clipped, floats, numbered, width
-from chary.learning.losses import (
-    Floats,
-    Hinge,
-    Logistic,
-    Loss,
-    Quantile,
-    SmoothedHinge,
-    SquaredError,
-    SquaredHinge,
-    root_up,
-)
 from chary.learning.optimum import Objective, Problem, audited_optimum, cells, gaussian_cells, grid_for
 from chary.noise import OperatingSystem, Source
 from chary.numbers import Number, failing, positive, probability, whole
@@ -78,17 +68,17 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     @property
     @abstractmethod
-    def loss_function(self) -> Loss:
+    def loss_function(self) -> losses.Loss:
         """The loss, which is public."""
 
     @abstractmethod
-    def targets(self, labels: Any) -> Floats:
+    def targets(self, labels: Any) -> losses.Floats:
         """Labels as targets of the loss, NaN for what is none."""
 
     def problem(self, size: int, features: int) -> Problem:
         """What is public about training on so many rows of so many numbers: bounds, tolerance, sensitivity."""
         radius = positive(self.radius, "radius")
-        row = root_up(radius**2 + 1) if self.fit_intercept else radius
+        row = losses.root_up(radius**2 + 1) if self.fit_intercept else radius
         lam, rows = Fraction(float(positive(self.lam, "lam"))), whole(size, "the number of rows")
         length = positive(self.length, "length") if self.length is not None and self.descends else None
         return Problem(self.loss_function, row * ROUNDING, lam, rows, self._width(features), length)
@@ -118,7 +108,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
             raise InvalidParameter("X must hold finite numbers, and y labels of the declared kind")
         return self.restore(self.trained(rows, targets, self.unsafe_noise or OperatingSystem()))
 
-    def trained(self, rows: Floats, targets: Floats, source: Source) -> Json:
+    def trained(self, rows: losses.Floats, targets: losses.Floats, source: Source) -> Json:
         """What is learnt from rows and targets, in JSON. A row whose target is NaN counts as zeros."""
         problem = self.problem(*rows.shape)
         known = np.isfinite(targets)
@@ -138,11 +128,11 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(self.coef_)
         return self
 
-    def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803
+    def decision_function(self, X: ArrayLike) -> losses.Floats:  # noqa: N803
         """The linear function of each row, clipped like those of training."""
         check_is_fitted(self, "coef_")
         rows = clipped(matrix(X, "X", self.n_features_in_), positive(self.radius, "radius"))
-        found: Floats = rows @ self.coef_ + self.intercept_
+        found: losses.Floats = rows @ self.coef_ + self.intercept_
         return found
 
     def algorithm(
@@ -168,13 +158,13 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
         plain = {name: value if isinstance(value, (bool, int)) else str(value) for name, value in told.items()}
         return {"learner": type(self).__name__} | plain
 
-    def _perturbed(self, problem: Problem, optimum: Floats, source: Source) -> Floats:
+    def _perturbed(self, problem: Problem, optimum: losses.Floats, source: Source) -> losses.Floats:
         rho, center = self.concentrated, [Fraction(weight) for weight in optimum.tolist()]
         if rho is None:
             scale = problem.sensitivity / positive(self.epsilon or 0, "epsilon")
             found = cells(center, scale, grid := grid_for(scale), source)
         else:
-            scale = root_up(problem.sensitivity**2 / (2 * rho))
+            scale = losses.root_up(problem.sensitivity**2 / (2 * rho))
             found = gaussian_cells(center, scale, grid := grid_for(scale), source)
         return np.array([float((cell + Fraction(1, 2)) * grid) for cell in found])
 
@@ -184,7 +174,7 @@ class PrivateLinear(BaseEstimator):  # type: ignore[misc]
             return NoisyDescent(problem, rho, self.steps)
         return BallDescent(problem, rho, self.steps)
 
-    def _inputs(self, rows: Floats) -> Floats:
+    def _inputs(self, rows: losses.Floats) -> losses.Floats:
         short = clipped(rows, positive(self.radius, "radius"))
         return np.column_stack([short, np.ones(len(short))]) if self.fit_intercept else short
 
@@ -229,7 +219,7 @@ class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
     def body(self) -> Json:
         return super().body() | {"classes": list(self.classes)}
 
-    def targets(self, labels: Any) -> Floats:
+    def targets(self, labels: Any) -> losses.Floats:
         """-1 and 1 for the two classes, NaN for other labels."""
         return np.array([np.nan, -1.0, 1.0])[numbered(labels, self.classes)]
 
@@ -241,9 +231,9 @@ class PrivateClassifier(ClassifierMixin, PrivateLinear):  # type: ignore[misc]
 
 # Linear models trained privately, as scikit-learn estimators.
 
-LOSSES: Final[dict[str, type[SmoothedHinge] | type[SquaredHinge]]] = {
-    "smoothed_hinge": SmoothedHinge,
-    "squared_hinge": SquaredHinge,
+LOSSES: Final[dict[str, type[losses.SmoothedHinge] | type[losses.SquaredHinge]]] = {
+    "smoothed_hinge": losses.SmoothedHinge,
+    "squared_hinge": losses.SquaredHinge,
 }
 # Up to here float64 errs by less than `Problem.float_error`: where it could not, no prediction comes near the corner.
 WIDEST: Final = Fraction(1, 2)
@@ -287,10 +277,10 @@ class PrivateLogisticRegression(PrivateClassifier):
         self._checked()
 
     @property
-    def loss_function(self) -> Loss:
-        return Logistic()
+    def loss_function(self) -> losses.Loss:
+        return losses.Logistic()
 
-    def predict_proba(self, X: ArrayLike) -> Floats:  # noqa: N803
+    def predict_proba(self, X: ArrayLike) -> losses.Floats:  # noqa: N803
         """The probability of each of the two classes, for each row."""
         found = self.decision_function(X)
         return np.column_stack([expit(-found), expit(found)])
@@ -341,7 +331,7 @@ class PrivateSVC(PrivateClassifier):
         self._checked()
 
     @property
-    def loss_function(self) -> Loss:
+    def loss_function(self) -> losses.Loss:
         if self.loss not in (*LOSSES, "hinge"):
             told = ", ".join(map(repr, (*LOSSES, "hinge")))
             raise InvalidParameter(f"loss must be one of {told}, got {self.loss!r}")
@@ -351,7 +341,7 @@ class PrivateSVC(PrivateClassifier):
                 '"smoothed_hinge" is rounded off within 1/2'
             )
         if self.smoothing is not None:
-            return Hinge(_smoothing(self.smoothing, WIDEST))
+            return losses.Hinge(_smoothing(self.smoothing, WIDEST))
         return LOSSES[self.loss]()
 
 
@@ -360,14 +350,14 @@ class PrivateRegressor(RegressorMixin, PrivateLinear):  # type: ignore[misc]
 
     label_bound: Number
 
-    def predict(self, X: ArrayLike) -> Floats:  # noqa: N803
+    def predict(self, X: ArrayLike) -> losses.Floats:  # noqa: N803
         """The label of each row, or the quantile of it that was asked for."""
         return self.decision_function(X)
 
-    def targets(self, labels: Any) -> Floats:
+    def targets(self, labels: Any) -> losses.Floats:
         """Numbers, clipped to the bound; NaN for what is none."""
         most = float(positive(self.label_bound, "label_bound"))
-        found: Floats = np.clip(floats(labels), -most, most)
+        found: losses.Floats = np.clip(floats(labels), -most, most)
         return found
 
 
@@ -410,8 +400,8 @@ class PrivateRidge(PrivateRegressor):
         self._checked()
 
     @property
-    def loss_function(self) -> Loss:
-        return SquaredError(positive(self.label_bound, "label_bound"))
+    def loss_function(self) -> losses.Loss:
+        return losses.SquaredError(positive(self.label_bound, "label_bound"))
 
 
 class PrivateQuantileRegressor(PrivateRegressor):
@@ -460,9 +450,9 @@ class PrivateQuantileRegressor(PrivateRegressor):
         self._checked()
 
     @property
-    def loss_function(self) -> Loss:
+    def loss_function(self) -> losses.Loss:
         bound = positive(self.label_bound, "label_bound")
-        return Quantile(probability(self.level, "level"), bound, _smoothing(self.smoothing, bound))
+        return losses.Quantile(probability(self.level, "level"), bound, _smoothing(self.smoothing, bound))
 
 
 def _smoothing(width: Number, most: Fraction) -> Fraction:

@@ -16,20 +16,7 @@ from chary.calls.choices import Option
 from chary.data import Relation
 from chary.errors import InvalidParameter
 from chary.filters import Budget, Filter, PureFilter, RenyiFilter
-from chary.learning.classifiers import (
-    UNLABELLED,
-    Classes,
-    Labels,
-    Model,
-    Points,
-    accepts,
-    checked_classes,
-    choose,
-    encode,
-    learn,
-    matrix,
-    rehearse,
-)
+from chary.learning import classifiers
 from chary.learning.confident_gnmax import ConfidentGnmax, Counts, label_confident
 from chary.learning.pate_labels import LabelReport, Released, Strategy, TeacherVotes, label_accuracy, label_points
 from chary.ledger import Ledger
@@ -133,7 +120,13 @@ class Teachers:
            [0, 5]])
     """
 
-    def __init__(self, models: Sequence[Model], classes: tuple[Hashable, ...], rehearsed: Model, features: int) -> None:
+    def __init__(
+        self,
+        models: Sequence[classifiers.Model],
+        classes: tuple[Hashable, ...],
+        rehearsed: classifiers.Model,
+        features: int,
+    ) -> None:
         self._models = tuple(models)
         self._rehearsed = rehearsed
         self.features = features
@@ -143,7 +136,7 @@ class Teachers:
     def train(
         cls,
         rows: ArrayLike,
-        labels: Labels,
+        labels: classifiers.Labels,
         *,
         estimator: Any,
         classes: Sequence[Hashable],
@@ -168,16 +161,16 @@ class Teachers:
         is raised at all tells of them: training is for whoever holds the rows. `unsafe_noise` voids every guarantee;
         it is for tests.
         """
-        table, declared = matrix(rows, "rows"), checked_classes(classes)
-        choices = encode(labels, declared)
+        table, declared = classifiers.matrix(rows, "rows"), classifiers.checked_classes(classes)
+        choices = classifiers.encode(labels, declared)
         if len(choices) != len(table):
             raise InvalidParameter("rows and labels must be equally many")
         source = unsafe_noise or OperatingSystem()
         shards = _shards(number_units(units, len(table)), whole(teachers, "teachers", least=2), relation, source)
-        rehearsed = rehearse(estimator, table.shape[1], len(declared))
+        rehearsed = classifiers.rehearse(estimator, table.shape[1], len(declared))
         seeds = uniform_integers(source, SEEDS, teachers).tolist()
         work = (
-            delayed(learn)(estimator, table[shard], choices[shard], number % len(declared), seeds[number])
+            delayed(classifiers.learn)(estimator, table[shard], choices[shard], number % len(declared), seeds[number])
             for number, shard in enumerate(shards)
         )
         models = _run(work, teachers, jobs, "training teachers" if progress else None)
@@ -191,17 +184,20 @@ class Teachers:
         Errors: `InvalidParameter` for points that are no table of as many columns as the training rows, or that the
         estimator does not accept (missing values, say).
         """
-        table = matrix(points, "points", self.features)
-        accepts(self._rehearsed, table)
+        table = classifiers.matrix(points, "points", self.features)
+        classifiers.accepts(self._rehearsed, table)
         counts = np.zeros((len(table), len(self.classes)), dtype=np.int64)
         positions = np.arange(len(table))
         for chosen in self._choices(table, jobs, "asking teachers" if progress else None):
             counts[positions, chosen] += 1
         return counts
 
-    def _choices(self, table: Points, jobs: int | None, title: str | None) -> Iterator[NDArray[np.int64]]:
+    def _choices(self, table: classifiers.Points, jobs: int | None, title: str | None) -> Iterator[NDArray[np.int64]]:
         classes = len(self.classes)
-        work = (delayed(choose)(model, table, classes, number % classes) for number, model in enumerate(self._models))
+        work = (
+            delayed(classifiers.choose)(model, table, classes, number % classes)
+            for number, model in enumerate(self._models)
+        )
         return _run(work, len(self), jobs, title)
 
     def __len__(self) -> int:
@@ -248,26 +244,28 @@ class Student:
     ['low', 'high']
     """
 
-    model: Model
-    classes: Classes
+    model: classifiers.Model
+    classes: classifiers.Classes
     features: int
     default: int
 
     def choose(self, points: ArrayLike) -> list[int]:
         """The number of the class that the student predicts, for each point: a prior for the next release."""
-        chosen = choose(self.model, matrix(points, "points", self.features), len(self.classes), self.default)
+        chosen = classifiers.choose(
+            self.model, classifiers.matrix(points, "points", self.features), len(self.classes), self.default
+        )
         return [int(choice) for choice in chosen]
 
     def predict(self, points: ArrayLike) -> list[Hashable]:
         """The class that the student predicts, for each point."""
         return [self.classes[choice] for choice in self.choose(points)]
 
-    def accuracy(self, points: ArrayLike, labels: Labels) -> float:
+    def accuracy(self, points: ArrayLike, labels: classifiers.Labels) -> float:
         """The share of points it labels right. With a private test set this is an exact figure about private rows.
 
         Errors: `InvalidParameter` for labels outside the classes, as many as points, at least one.
         """
-        truth = encode(labels, self.classes)
+        truth = classifiers.encode(labels, self.classes)
         chosen = self.choose(points)
         if len(chosen) != len(truth) or not chosen:
             raise InvalidParameter("points and labels must be equally many, at least one")
@@ -276,7 +274,7 @@ class Student:
 
 def train_student(
     points: ArrayLike,
-    labels: Labels,
+    labels: classifiers.Labels,
     *,
     estimator: Any,
     classes: Sequence[Hashable],
@@ -293,23 +291,23 @@ def train_student(
     Errors: `InvalidParameter` for labels outside the classes, or not as many as points, for an estimator that does not
     work, and for points that it does not accept, such as missing values.
     """
-    declared = checked_classes(classes)
-    table, choices = matrix(points, "points"), encode(labels, declared)
+    declared = classifiers.checked_classes(classes)
+    table, choices = classifiers.matrix(points, "points"), classifiers.encode(labels, declared)
     if len(table) != len(choices):
         raise InvalidParameter("points and labels must be equally many")
-    start = 0 if default is None else int(encode([default], declared)[0])
-    rehearsed = rehearse(estimator, table.shape[1], len(declared))
-    accepts(rehearsed, table)
+    start = 0 if default is None else int(classifiers.encode([default], declared)[0])
+    rehearsed = classifiers.rehearse(estimator, table.shape[1], len(declared))
+    classifiers.accepts(rehearsed, table)
     if unlabelled is not None:
-        more = matrix(unlabelled, "unlabelled", table.shape[1])
-        accepts(rehearsed, more)
-        table, choices = np.vstack([table, more]), np.append(choices, np.full(len(more), UNLABELLED))
-    return Student(learn(estimator, table, choices, start, seed), declared, table.shape[1], start)
+        more = classifiers.matrix(unlabelled, "unlabelled", table.shape[1])
+        classifiers.accepts(rehearsed, more)
+        table, choices = np.vstack([table, more]), np.append(choices, np.full(len(more), classifiers.UNLABELLED))
+    return Student(classifiers.learn(estimator, table, choices, start, seed), declared, table.shape[1], start)
 
 
 # From private rows to a student that may be published, in one call.
 
-Labelled = tuple[ArrayLike, Labels]
+Labelled = tuple[ArrayLike, classifiers.Labels]
 
 
 @dataclass(frozen=True)
@@ -328,7 +326,7 @@ class Learned:
 class Pupil:
     """How a student is made of labels: its estimator, whether it also learns from the points without a label."""
 
-    points: Points
+    points: classifiers.Points
     classes: Sequence[Hashable]
     estimator: Any
     unlabelled: bool = False
@@ -381,8 +379,8 @@ def teach(
     Errors: `InvalidParameter`, nothing charged, for points that the teachers' or the student's estimator does not
     accept, such as missing values, and labels that are none of the classes.
     """
-    table = matrix(points, "points", teachers.features)
-    accepts(rehearse(student, table.shape[1], len(teachers.classes)), table)
+    table = classifiers.matrix(points, "points", teachers.features)
+    classifiers.accepts(classifiers.rehearse(student, table.shape[1], len(teachers.classes)), table)
     pupil = Pupil(table, teachers.classes, student, unlabelled)
     if truth is not None and len(truth) != len(table):
         raise InvalidParameter("truth must hold one label for each point")

@@ -14,20 +14,7 @@ from typing import Any, NamedTuple
 
 from chary.amounts import Amount
 from chary.errors import InvalidParameter, LedgerError, RequestConflict, RequestInFlight
-from chary.ledger.records import (
-    CallRecord,
-    Note,
-    RequestAnswered,
-    State,
-    Terms,
-    canonical,
-    count,
-    label,
-    parsed,
-    parts,
-    text,
-    whole_steps,
-)
+from chary.ledger import records
 
 # Entries of the ledger and the hash chain over them: append-only, one chain for a whole ledger.
 
@@ -182,31 +169,32 @@ def head_of(ledger: Any) -> Head | None:
 
 # Entries before they are sealed: every kind is checked and put together here, for every ledger alike.
 
-_STATES: dict[str, State] = {Kind.SETTLE: State.SETTLED, Kind.VOID: State.VOIDED}
+_STATES: dict[str, records.State] = {Kind.SETTLE: records.State.SETTLED, Kind.VOID: records.State.VOIDED}
 
 
-def opening(number: int, terms: Terms) -> ChainEntry:
+def opening(number: int, terms: records.Terms) -> ChainEntry:
     """The entry that creates a dataset; `terms_of` reads the terms back."""
-    main, delta = parts(terms.capacity, "capacity")
-    body = canonical([terms.fingerprint, terms.conditions])
-    basic = whole_steps(terms.basic, "basic")
+    main, delta = records.parts(terms.capacity, "capacity")
+    body = records.canonical([terms.fingerprint, terms.conditions])
+    basic = records.whole_steps(terms.basic, "basic")
     return ChainEntry(number, Kind.OPEN, terms.name, body=body, main=main, delta=delta, created=now(), basic=basic)
 
 
-def terms_of(entry: ChainEntry) -> Terms:
+def terms_of(entry: ChainEntry) -> records.Terms:
     """The terms an opening entry recorded; a `ValueError` if it does not hold any.
 
+    >>> from chary.ledger import Terms
     >>> terms_of(opening(1, Terms("visits", "ab12", "{}", Amount(9)))).capacity
     Amount(main=9, delta=0)
     """
-    fingerprint, conditions = parsed(entry.body, "body")
-    return Terms(entry.dataset, fingerprint, conditions, Amount(entry.main, entry.delta), entry.basic)
+    fingerprint, conditions = records.parsed(entry.body, "body")
+    return records.Terms(entry.dataset, fingerprint, conditions, Amount(entry.main, entry.delta), entry.basic)
 
 
 def sharing(number: int, dataset: str, analyst: str, cap: Amount, origin: str = "") -> ChainEntry:
     """The entry that caps an analyst."""
-    main, delta = parts(cap, "cap")
-    label(analyst, "analyst"), text(origin, "origin")
+    main, delta = records.parts(cap, "cap")
+    records.label(analyst, "analyst"), records.text(origin, "origin")
     return ChainEntry(number, Kind.SHARE, dataset, analyst, main=main, delta=delta, created=now(), origin=origin)
 
 
@@ -222,9 +210,14 @@ def reserving(
     basic: int = 0,
 ) -> ChainEntry:
     """The entry that charges the worst price of a call, whose number is that of the entry; `basic` as it is counted."""
-    label(analyst, "analyst"), label(kind, "kind"), text(body, "body"), text(origin, "origin")
-    key = None if request is None else label(request, "request")
-    main, delta = parts(worst, "worst")
+    (
+        records.label(analyst, "analyst"),
+        records.label(kind, "kind"),
+        records.text(body, "body"),
+        records.text(origin, "origin"),
+    )
+    key = None if request is None else records.label(request, "request")
+    main, delta = records.parts(worst, "worst")
     return ChainEntry(
         number,
         Kind.RESERVE,
@@ -249,13 +242,15 @@ def reserving(
 
 def settling(number: int, reserved: ChainEntry, price: Amount, hits: int, tests: int, answer: str) -> ChainEntry:
     """The entry that replaces the worst price by the actual one; `InvalidParameter` if that is higher."""
-    main, delta = parts(price, "price")
+    main, delta = records.parts(price, "price")
     if main > reserved.main or delta > reserved.delta:
         raise InvalidParameter("the price of a call must be at most what was reserved for it, in both parts")
     owner = (reserved.dataset, reserved.analyst, reserved.number, reserved.label)
     amounts = (main, delta, reserved.main - main, reserved.delta - delta)
-    counts = (count(hits, "hits"), count(tests, "tests"))
-    return ChainEntry(number, Kind.SETTLE, *owner, "", None, *amounts, *counts, digest(text(answer, "answer")), now())
+    counts = (records.count(hits, "hits"), records.count(tests, "tests"))
+    return ChainEntry(
+        number, Kind.SETTLE, *owner, "", None, *amounts, *counts, digest(records.text(answer, "answer")), now()
+    )
 
 
 def voiding(number: int, reserved: ChainEntry) -> ChainEntry:
@@ -266,27 +261,27 @@ def voiding(number: int, reserved: ChainEntry) -> ChainEntry:
 
 def noting(number: int, dataset: str, kind: str, body: str, origin: str = "") -> ChainEntry:
     """The entry that records something about a dataset."""
-    label(kind, "kind"), text(body, "body"), text(origin, "origin")
+    records.label(kind, "kind"), records.text(body, "body"), records.text(origin, "origin")
     return ChainEntry(number, Kind.NOTE, dataset, label=kind, body=body, created=now(), origin=origin)
 
 
-def note_of(version: int, entry: ChainEntry) -> Note:
+def note_of(version: int, entry: ChainEntry) -> records.Note:
     """The note an entry tells of."""
-    return Note(version, entry.label, entry.body, entry.created, entry.number, entry.origin)
+    return records.Note(version, entry.label, entry.body, entry.created, entry.number, entry.origin)
 
 
-def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None) -> CallRecord:
+def call_of(reserved: ChainEntry, closed: ChainEntry | None, answer: str | None) -> records.CallRecord:
     """The call two entries and an answer tell of."""
     owner = (reserved.number, reserved.dataset, reserved.analyst, reserved.label, reserved.body, reserved.request)
     worst = Amount(reserved.main, reserved.delta)
     if closed is None:
         origin, basic = reserved.origin, reserved.basic
-        return CallRecord(*owner, State.RESERVED, worst, reserved.created, origin=origin, basic=basic)
+        return records.CallRecord(*owner, records.State.RESERVED, worst, reserved.created, origin=origin, basic=basic)
     if closed.kind == Kind.VOID:
         ended, origin = closed.created, reserved.origin
-        return CallRecord(*owner, State.VOIDED, worst, reserved.created, settled=ended, origin=origin)
+        return records.CallRecord(*owner, records.State.VOIDED, worst, reserved.created, settled=ended, origin=origin)
     outcome = (Amount(closed.main, closed.delta), closed.hits, closed.tests, answer, closed.created, reserved.origin)
-    return CallRecord(*owner, State.SETTLED, worst, reserved.created, *outcome, reserved.basic)
+    return records.CallRecord(*owner, records.State.SETTLED, worst, reserved.created, *outcome, reserved.basic)
 
 
 def same_question(held: ChainEntry, kind: str, body: str) -> None:
@@ -295,9 +290,9 @@ def same_question(held: ChainEntry, kind: str, body: str) -> None:
         raise RequestConflict("this request key was used before with another question")
 
 
-def answered() -> RequestAnswered:
+def answered() -> records.RequestAnswered:
     """The error for reserving under a key whose answer can be had already."""
-    return RequestAnswered("this request was answered meanwhile: replay it")
+    return records.RequestAnswered("this request was answered meanwhile: replay it")
 
 
 def in_flight() -> RequestInFlight:

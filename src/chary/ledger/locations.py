@@ -14,25 +14,7 @@ from chary.ledger.entries import Head
 from chary.ledger.ledger import Progress, Transactions, Upkeep
 from chary.ledger.postgresql.connection import Address, is_address
 from chary.ledger.records import Verification
-from chary.ledger.sql.schema import (
-    ARRIVING,
-    DEPARTED,
-    FORMAT,
-    activate,
-    analysts,
-    answers,
-    arrive,
-    calls,
-    chain,
-    chargeable,
-    datasets,
-    depart,
-    entries,
-    format_of,
-    place_of,
-    secrets,
-    tallies,
-)
+from chary.ledger.sql import schema
 from chary.ledger.sqlite.files import create, engine_of
 from chary.ledger.sqlite.store import SqliteUpkeep, SqlLedger, Store, file_of, lay_out
 from chary.ledger.verification import audit
@@ -104,7 +86,15 @@ def _driver() -> None:
 # A ledger's rows written elsewhere: as a backup, or because the ledger moves.
 
 # Parents first: others refer to them.
-_TABLES = (entries, datasets, analysts, tallies, calls, answers, secrets)
+_TABLES = (
+    schema.entries,
+    schema.datasets,
+    schema.analysts,
+    schema.tallies,
+    schema.calls,
+    schema.answers,
+    schema.secrets,
+)
 _ROWS = 2_000
 _TIMEOUT = 30.0
 
@@ -135,7 +125,7 @@ def write_rows(old: Connection, new: Connection, head: Head) -> None:
     """Every row into an empty ledger, whose head it then has."""
     for table in _TABLES:
         _rows(old, new, table)
-    new.execute(update(chain).values(format=format_of(new), entries=head.entries, head=head.hash))
+    new.execute(update(schema.chain).values(format=schema.format_of(new), entries=head.entries, head=head.hash))
 
 
 def require(verdict: Verification, otherwise: str) -> None:
@@ -147,7 +137,7 @@ def require(verdict: Verification, otherwise: str) -> None:
 def _fill(new: Path, store: Transactions, upkeep: Upkeep) -> None:
     lay_out(new, _TIMEOUT)
     with store.copied() as old, closing(engine_of(new, _TIMEOUT).connect()) as copy, copy.begin():
-        chargeable(old, old.execute(select(chain.c.format)).scalar_one())
+        schema.chargeable(old, old.execute(select(schema.chain.c.format)).scalar_one())
         # The copy gets a seal of its own, by which secrets that are gone would not be missed.
         if not upkeep.sealed(old):
             raise LedgerCorrupted("the secrets and the chain are of different moments, so there is no copy")
@@ -199,7 +189,7 @@ def move(
             head = leaving.bookmark.read(old)
             if _vacant(arriving, head):
                 _copy(old, arriving, upkeep, head, progress)
-            depart(old, shown(target), head)
+            schema.depart(old, shown(target), head)
         _activate(arriving, head)
     return head
 
@@ -207,9 +197,9 @@ def move(
 def _finished(source: str | Path, target: str | Path) -> Head | None:
     """Finish a move whose source was marked already; None if it was not."""
     with closing(bare(source)[0]) as store, store.reading() as connection:
-        if connection.execute(select(chain.c.format)).scalar_one() != DEPARTED:
+        if connection.execute(select(schema.chain.c.format)).scalar_one() != schema.DEPARTED:
             return None
-        place, head = place_of(connection)
+        place, head = schema.place_of(connection)
     if place != shown(target):
         raise InvalidParameter(f"the ledger was moved to {place}")
     if not ledger_exists(target):
@@ -222,14 +212,16 @@ def _finished(source: str | Path, target: str | Path) -> Head | None:
 def _vacant(arriving: Transactions, head: Head) -> bool:
     """Whether the target is empty, rather than the copy of an earlier attempt that was cut off."""
     with arriving.reading() as connection:
-        format, at = connection.execute(select(chain.c.format)).scalar_one(), arriving.bookmark.read(connection)
-    if (format, at) not in ((FORMAT, Head()), (ARRIVING, head)):
+        format, at = connection.execute(select(schema.chain.c.format)).scalar_one(), arriving.bookmark.read(connection)
+    if (format, at) not in ((schema.FORMAT, Head()), (schema.ARRIVING, head)):
         raise InvalidParameter("there is something at the target already: a ledger moves to a new place")
-    return bool(format == FORMAT)
+    return bool(format == schema.FORMAT)
 
 
 def _check_open(connection: Connection, allowed: bool) -> None:
-    count = connection.execute(select(func.count()).select_from(calls).where(calls.c.state == "reserved")).scalar_one()
+    count = connection.execute(
+        select(func.count()).select_from(schema.calls).where(schema.calls.c.state == "reserved")
+    ).scalar_one()
     if count and not allowed:
         raise LedgerError(
             f"{count} calls are reserved and not settled: wait for them, or say that they stay charged for ever"
@@ -241,7 +233,7 @@ def _copy(old: Connection, arriving: Transactions, upkeep: Upkeep, head: Head, p
     with arriving.writing() as new:
         write_rows(old, new, head)
         require(audit(upkeep, new, progress), "the copy does not verify, so the ledger stays")
-        arrive(new)
+        schema.arrive(new)
 
 
 def _activate(store: Transactions, head: Head) -> None:
@@ -249,4 +241,4 @@ def _activate(store: Transactions, head: Head) -> None:
     with store.writing() as connection:
         if not holds(connection, head):
             raise LedgerCorrupted("what is at the target is not the ledger that moved there, or an older copy of it")
-        activate(connection)
+        schema.activate(connection)

@@ -11,26 +11,11 @@ from itertools import islice
 
 from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerError
-from chary.ledger import entries
+from chary.ledger import entries, records
 from chary.ledger.accounts import Account, Books, Purse, fitting_share
 from chary.ledger.claims import Claim
 from chary.ledger.entries import ChainEntry, Kind, chained
 from chary.ledger.ledger import Progress
-from chary.ledger.records import (
-    Balance,
-    CallRecord,
-    Note,
-    Reservation,
-    Tally,
-    Terms,
-    Verification,
-    agree,
-    count,
-    label,
-    masked,
-    still,
-    unchanged,
-)
 from chary.ledger.verification import audited
 
 
@@ -40,6 +25,7 @@ class MemoryLedger:
     Safe to share between threads. It refuses to charge in a forked child, where it would be a copy with a
     budget of its own.
 
+    >>> from chary.ledger import Terms
     >>> ledger = MemoryLedger()
     >>> ledger.open(Terms("visits", "ab12", "{}", Amount(10)))
     >>> call = ledger.reserve("visits", "ann", "count", '{"where":"age > 65"}', Amount(4))
@@ -63,13 +49,13 @@ class MemoryLedger:
     def __repr__(self) -> str:
         return f"MemoryLedger({len(self._entries)} entries)"
 
-    def open(self, terms: Terms) -> None:
+    def open(self, terms: records.Terms) -> None:
         """Create the dataset or check its terms."""
         with self._lock:
             self._alive()
             held = self._books.accounts.get(terms.name)
             if held:
-                agree(held.terms, terms)
+                records.agree(held.terms, terms)
             else:
                 self._append(entries.opening(self._next(), terms))
 
@@ -91,7 +77,7 @@ class MemoryLedger:
         request: str | None = None,
         origin: str = "",
         basic: int = LIMIT,
-    ) -> Reservation:
+    ) -> records.Reservation:
         """Charge the worst price before any data are touched."""
         with self._lock:
             account = self._account(dataset)
@@ -102,11 +88,11 @@ class MemoryLedger:
             account.purse.admit(worst, "dataset", own.asks(adds))
             own.admit(worst, "analyst")
             self._append(entry)
-            return Reservation(entry.number, None if request is None else self._claimed(entry, request))
+            return records.Reservation(entry.number, None if request is None else self._claimed(entry, request))
 
     def settle(
         self,
-        reservation: Reservation,
+        reservation: records.Reservation,
         price: Amount,
         hits: int,
         tests: int,
@@ -122,10 +108,10 @@ class MemoryLedger:
             rivals = self._asked(reserved.dataset, reserved.analyst, reserved.request)
             if any(each.number in self._closings for each in rivals):
                 raise entries.answered()
-            still(seen or {}, self._secrets.get)
-            changes = {reserved.number: masked(secret, "secret")}
+            records.still(seen or {}, self._secrets.get)
+            changes = {reserved.number: records.masked(secret, "secret")}
             for call, new in (secrets or {}).items():
-                masked(new, "secret")
+                records.masked(new, "secret")
                 if self._settled(call, reserved.dataset) in self._secrets:
                     changes[call] = new
             self._append(entry)
@@ -133,7 +119,7 @@ class MemoryLedger:
             self._answers[reserved.number] = answer
             self._keep(changes)
 
-    def void(self, reservation: Reservation) -> None:
+    def void(self, reservation: records.Reservation) -> None:
         """Give the whole reservation back."""
         with self._lock:
             reserved = self._reserved(reservation.call)
@@ -144,34 +130,34 @@ class MemoryLedger:
     def note(self, dataset: str, kind: str, body: str, after: int | None = None, origin: str = "") -> int:
         """Record something about the dataset and raise its version."""
         with self._lock:
-            unchanged(self._account(dataset).version, after)
+            records.unchanged(self._account(dataset).version, after)
             self._append(entries.noting(self._next(), dataset, kind, body, origin))
             return self._account(dataset).version
 
-    def notes(self, dataset: str) -> list[Note]:
+    def notes(self, dataset: str) -> list[records.Note]:
         """Everything recorded about the dataset."""
         with self._lock:
             self._account(dataset)
             noted = [entry for entry in self._entries if entry.kind == Kind.NOTE and entry.dataset == dataset]
             return [entries.note_of(version, entry) for version, entry in enumerate(noted, 1)]
 
-    def last_note(self, dataset: str) -> Note | None:
+    def last_note(self, dataset: str) -> records.Note | None:
         """What was recorded last about the dataset."""
         held = self.notes(dataset)
         return held[-1] if held else None
 
-    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> CallRecord | None:
+    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> records.CallRecord | None:
         """The call first settled under this key."""
         with self._lock:
             self._account(dataset)
-            label(analyst, "analyst"), label(request, "request")
+            records.label(analyst, "analyst"), records.label(request, "request")
             held = self._asked(dataset, analyst, request)
             for entry in held:
                 entries.same_question(entry, kind, body)
             settled = [entry.number for entry in held if entry.number in self._closings]
             return self._call(min(settled, key=lambda call: self._closings[call].number)) if settled else None
 
-    def last_settled(self, dataset: str, kind: str, body: str) -> CallRecord | None:
+    def last_settled(self, dataset: str, kind: str, body: str) -> records.CallRecord | None:
         """The latest call that was settled for this question."""
         with self._lock:
             self._account(dataset)
@@ -181,12 +167,12 @@ class MemoryLedger:
                     return self._call(entry.number)
             return None
 
-    def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
+    def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
         """What an analyst's calls were charged whose request keys begin with these words."""
         with self._lock:
             whole = self._account(dataset).purse.basic
-            label(keys, "request")
-            purse, whose, added = Purse(), (Kind.RESERVE, dataset, label(analyst, "analyst")), 0
+            records.label(keys, "request")
+            purse, whose, added = Purse(), (Kind.RESERVE, dataset, records.label(analyst, "analyst")), 0
             for entry in self._entries:
                 if (entry.kind, entry.dataset, entry.analyst) == whose and (entry.request or "").startswith(keys):
                     purse.charge(entry)
@@ -202,17 +188,17 @@ class MemoryLedger:
         with self._lock:
             return self._secrets.get(self._call(call).number)
 
-    def balance(self, dataset: str) -> Balance:
+    def balance(self, dataset: str) -> records.Balance:
         """What is spent of the dataset's capacity."""
         with self._lock:
             return self._account(dataset).purse.balance()
 
-    def analyst_balance(self, dataset: str, analyst: str) -> Balance:
+    def analyst_balance(self, dataset: str, analyst: str) -> records.Balance:
         """What one analyst has spent."""
         with self._lock:
-            return self._account(dataset).analyst(label(analyst, "analyst")).balance()
+            return self._account(dataset).analyst(records.label(analyst, "analyst")).balance()
 
-    def tally(self, dataset: str) -> dict[str, Tally]:
+    def tally(self, dataset: str) -> dict[str, records.Tally]:
         """Sums over the settled calls by kind of call."""
         with self._lock:
             return {kind: each.tally() for kind, each in sorted(self._account(dataset).tallies.items())}
@@ -222,7 +208,7 @@ class MemoryLedger:
         with self._lock:
             return self._account(dataset).version
 
-    def call(self, number: int) -> CallRecord:
+    def call(self, number: int) -> records.CallRecord:
         """One call."""
         with self._lock:
             return self._call(number)
@@ -238,7 +224,7 @@ class MemoryLedger:
         kinds: Collection[str] | None = None,
         keys: str | None = None,
         newest: bool = False,
-    ) -> Iterator[CallRecord]:
+    ) -> Iterator[records.CallRecord]:
         """The dataset's calls that are looked for."""
 
         def fits(entry: ChainEntry) -> bool:
@@ -248,7 +234,7 @@ class MemoryLedger:
 
         with self._lock:
             self._account(dataset)
-            most = None if limit is None else count(limit, "limit")
+            most = None if limit is None else records.count(limit, "limit")
             end = len(self._entries) if before is None else min(len(self._entries), max(before - 1, 0))
             numbers = range(max(after, 0), end)
             entries = (self._entries[place] for place in (reversed(numbers) if newest else numbers))
@@ -260,7 +246,7 @@ class MemoryLedger:
         with self._lock:
             return sorted(self._account(dataset).analysts)
 
-    def datasets(self) -> list[Terms]:
+    def datasets(self) -> list[records.Terms]:
         """The terms of every dataset."""
         with self._lock:
             self._alive()
@@ -272,7 +258,7 @@ class MemoryLedger:
             self._account(dataset)
             return iter([line for line in chained(self._entries, self._answers) if line["dataset"] == dataset])
 
-    def verify(self, progress: Progress | None = None) -> Verification:
+    def verify(self, progress: Progress | None = None) -> records.Verification:
         """Recompute every total and answer hash."""
         with self._lock:
             self._alive()
@@ -296,7 +282,7 @@ class MemoryLedger:
         self._alive()
         account = self._books.accounts.get(dataset)
         if account is None:
-            raise entries.not_held(label(dataset, "dataset"))
+            raise entries.not_held(records.label(dataset, "dataset"))
         return account
 
     def _next(self) -> int:
@@ -343,7 +329,7 @@ class MemoryLedger:
             raise entries.not_settled(call)
         return call
 
-    def _call(self, number: int) -> CallRecord:
+    def _call(self, number: int) -> records.CallRecord:
         self._alive()
         reserved = self._entries[number - 1] if 0 < number <= len(self._entries) else None
         if reserved is None or reserved.kind != Kind.RESERVE:

@@ -15,18 +15,7 @@ from chary.ledger.accounts import Account, Books
 from chary.ledger.entries import GENESIS, ChainEntry, Kind, digest, seal
 from chary.ledger.ledger import Progress, Upkeep
 from chary.ledger.records import State, Verification
-from chary.ledger.sql.schema import (
-    analysts,
-    answers,
-    calls,
-    chain,
-    chargeable,
-    datasets,
-    entries,
-    entry_columns,
-    format_of,
-    tallies,
-)
+from chary.ledger.sql import schema
 from chary.ledger.sql.transaction import account_of, count_of, entry_of, purse_of
 
 # The recomputation of a ledger from its entries: every hash, every rule and every running total.
@@ -145,49 +134,57 @@ def _halves(column: Any, name: str) -> list[Any]:
 
 
 def _net(stated: Any, back: Any) -> Any:
-    return case((entries.c.kind == "reserve", stated), else_=0) - back
+    return case((schema.entries.c.kind == "reserve", stated), else_=0) - back
 
 
 _sums_of_entries = select(
     func.count(),
-    func.coalesce(func.max(entries.c.number), 0),
-    *_halves(_net(entries.c.main, entries.c.back_main), "main"),
-    *_halves(_net(entries.c.delta, entries.c.back_delta), "delta"),
-).select_from(entries)
+    func.coalesce(func.max(schema.entries.c.number), 0),
+    *_halves(_net(schema.entries.c.main, schema.entries.c.back_main), "main"),
+    *_halves(_net(schema.entries.c.delta, schema.entries.c.back_delta), "delta"),
+).select_from(schema.entries)
 _sums_of_calls = select(
-    calls.c.dataset, calls.c.analyst, calls.c.state, func.sum(calls.c.charged_main), func.sum(calls.c.charged_delta)
-).group_by(calls.c.dataset, calls.c.analyst, calls.c.state)
+    schema.calls.c.dataset,
+    schema.calls.c.analyst,
+    schema.calls.c.state,
+    func.sum(schema.calls.c.charged_main),
+    func.sum(schema.calls.c.charged_delta),
+).group_by(schema.calls.c.dataset, schema.calls.c.analyst, schema.calls.c.state)
 _totals_of_analysts = select(
-    analysts.c.dataset,
-    analysts.c.analyst,
-    analysts.c.spent_main,
-    analysts.c.spent_delta,
-    analysts.c.open_main,
-    analysts.c.open_delta,
+    schema.analysts.c.dataset,
+    schema.analysts.c.analyst,
+    schema.analysts.c.spent_main,
+    schema.analysts.c.spent_delta,
+    schema.analysts.c.open_main,
+    schema.analysts.c.open_delta,
 )
 _totals_of_datasets = select(
-    datasets.c.name, datasets.c.spent_main, datasets.c.spent_delta, datasets.c.open_main, datasets.c.open_delta
+    schema.datasets.c.name,
+    schema.datasets.c.spent_main,
+    schema.datasets.c.spent_delta,
+    schema.datasets.c.open_main,
+    schema.datasets.c.open_delta,
 )
 _added = (
-    select(entries.c.dataset, *_halves(entries.c.basic, "basic"))
-    .where(entries.c.kind == "reserve", entries.c.basic > 0)
-    .group_by(entries.c.dataset)
+    select(schema.entries.c.dataset, *_halves(schema.entries.c.basic, "basic"))
+    .where(schema.entries.c.kind == "reserve", schema.entries.c.basic > 0)
+    .group_by(schema.entries.c.dataset)
 )
 _given_back = (
-    select(entries.c.dataset, *_halves(entries.c.basic, "basic"))
-    .join(calls, calls.c.number == entries.c.number)
-    .where(calls.c.state == "voided", entries.c.basic > 0)
-    .group_by(entries.c.dataset)
+    select(schema.entries.c.dataset, *_halves(schema.entries.c.basic, "basic"))
+    .join(schema.calls, schema.calls.c.number == schema.entries.c.number)
+    .where(schema.calls.c.state == "voided", schema.entries.c.basic > 0)
+    .group_by(schema.entries.c.dataset)
 )
 _accounts_of_datasets = select(
-    datasets.c.name,
-    datasets.c.capacity_main,
-    datasets.c.spent_main,
-    datasets.c.capacity_basic,
-    datasets.c.spent_basic,
-    datasets.c.alone,
+    schema.datasets.c.name,
+    schema.datasets.c.capacity_main,
+    schema.datasets.c.spent_main,
+    schema.datasets.c.capacity_basic,
+    schema.datasets.c.spent_basic,
+    schema.datasets.c.alone,
 )
-_tail = select(*entry_columns, entries.c.hash).order_by(entries.c.number.desc()).limit(TAIL + 1)
+_tail = select(*schema.entry_columns, schema.entries.c.hash).order_by(schema.entries.c.number.desc()).limit(TAIL + 1)
 
 # What reading rows raises whose bytes were changed: the engine notices, or a number is suddenly a text.
 UNREADABLE = (DatabaseError, sqlite3.Error, TypeError, ValueError, LookupError, ArithmeticError, AttributeError)
@@ -202,10 +199,12 @@ def check(upkeep: Upkeep, connection: Connection) -> None:
     Another format raises `LedgerError`. A change further back that leaves all sums alone is found by `verify`.
     """
     try:
-        head = connection.execute(select(chain.c.format, chain.c.entries, chain.c.head)).one_or_none()
+        head = connection.execute(
+            select(schema.chain.c.format, schema.chain.c.entries, schema.chain.c.head)
+        ).one_or_none()
         if head is None:
             raise LedgerCorrupted("the head of the chain is missing")
-        chargeable(connection, head.format)
+        schema.chargeable(connection, head.format)
         _check_entries(connection, head.entries)
         _check_calls(connection)
         _check_accounts(connection)
@@ -294,15 +293,15 @@ def _same(sums: Totals, recorded: Totals, whose: str) -> None:
 # The full verification of a ledger in SQL: streams the entries and compares every derived row with them.
 
 _page = (
-    select(*entry_columns, entries.c.hash)
-    .where(entries.c.number > bindparam("after"))
-    .order_by(entries.c.number)
+    select(*schema.entry_columns, schema.entries.c.hash)
+    .where(schema.entries.c.number > bindparam("after"))
+    .order_by(schema.entries.c.number)
     .limit(STEP)
 )
 _calls = (
-    select(calls, answers.c.answer)
-    .outerjoin(answers, answers.c.call == calls.c.number)
-    .where(calls.c.number.in_(bindparam("numbers", expanding=True)))
+    select(schema.calls, schema.answers.c.answer)
+    .outerjoin(schema.answers, schema.answers.c.call == schema.calls.c.number)
+    .where(schema.calls.c.number.in_(bindparam("numbers", expanding=True)))
 )
 
 Expected = dict[int, tuple[ChainEntry, ChainEntry | None]]
@@ -326,7 +325,7 @@ def audit(upkeep: Upkeep, connection: Connection, progress: Progress | None) -> 
 
 
 def _follow(upkeep: Upkeep, connection: Connection, found: Audit, progress: Progress | None) -> None:
-    total = connection.execute(select(func.count()).select_from(entries)).scalar_one()
+    total = connection.execute(select(func.count()).select_from(schema.entries)).scalar_one()
     reserved, settled = 0, 0
     for page in _pages(connection):
         closed = _read(found, page)
@@ -394,11 +393,12 @@ def _derived(reserved: ChainEntry, closed: ChainEntry | None) -> tuple[object, .
 
 
 def _compare_rest(connection: Connection, found: Audit, reserved: int, settled: int) -> None:
-    head = connection.execute(select(chain)).all()
+    head = connection.execute(select(schema.chain)).all()
     found.expect(
-        head == [(1, format_of(connection), found.number, found.hash)], "the recorded head is not the end of the chain"
+        head == [(1, schema.format_of(connection), found.number, found.hash)],
+        "the recorded head is not the end of the chain",
     )
-    for table, expected in ((calls, reserved), (answers, settled)):
+    for table, expected in ((schema.calls, reserved), (schema.answers, settled)):
         count = connection.execute(select(func.count()).select_from(table)).scalar_one()
         found.expect(count == expected, f"there are {count} {table.name} where the entries say {expected}")
     found.compare(_accounts(connection, found))
@@ -413,17 +413,17 @@ def _compare_secrets(upkeep: Upkeep, connection: Connection, found: Audit) -> No
 def _accounts(connection: Connection, found: Audit) -> dict[str, Account]:
     """The stored totals; what cannot be read is reported and left out."""
     accounts: dict[str, Account] = {}
-    for row in connection.execute(select(datasets)):
+    for row in connection.execute(select(schema.datasets)):
         try:
             accounts[row.name] = account_of(row)
         except (LedgerCorrupted, ValueError):
             found.report(f"dataset {row.name!r}: its row is damaged")
-    for row in connection.execute(select(analysts)):
+    for row in connection.execute(select(schema.analysts)):
         try:
             accounts[row.dataset].analysts[row.analyst] = purse_of(row)
         except (KeyError, LedgerCorrupted, ValueError):
             found.report(f"analyst {row.analyst!r} of dataset {row.dataset!r}: the row is damaged or astray")
-    for row in connection.execute(select(tallies)):
+    for row in connection.execute(select(schema.tallies)):
         try:
             accounts[row.dataset].tallies[row.kind] = count_of(row)
         except (KeyError, LedgerCorrupted, ValueError):

@@ -12,19 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting import Event, Joint, laplace_deviation
-from chary.accounting.continual import (
-    Beyond,
-    PrefixTree,
-    best_tree,
-    error_up,
-    gaussian_beyond,
-    laplace_beyond,
-    normal_beyond,
-    root_deviations,
-    root_length,
-    root_weights,
-)
+from chary.accounting import Event, Joint, continual, laplace_deviation
 from chary.errors import InvalidParameter
 from chary.mechanisms.additive import SMALL, Gaussian, Integers, Laplace, padded, unpadded
 from chary.noise import Source, add
@@ -68,16 +56,16 @@ class Continual(ABC):
         """The standard deviation of a count at this step, at most."""
 
     @abstractmethod
-    def chance_beyond(self, step: int) -> Beyond:
+    def chance_beyond(self, step: int) -> continual.Beyond:
         """The probability that a count at this step is off by more than so many rows."""
 
     @abstractmethod
-    def chances_beyond(self) -> Sequence[tuple[Beyond, int]]:
+    def chances_beyond(self) -> Sequence[tuple[continual.Beyond, int]]:
         """The different laws of `chance_beyond`, and at how many steps there is each."""
 
     def error_bar(self, step: int, confidence: Number = 0.95) -> int:
         """How far a count at this step may be off, with this probability."""
-        return error_up(self.chance_beyond(step), confidence=confidence)
+        return continual.error_up(self.chance_beyond(step), confidence=confidence)
 
     def worst_error(self, confidence: Number = 0.95) -> int:
         """How far any count may be off at any step, with this probability: the chances of all are added."""
@@ -86,7 +74,7 @@ class Continual(ABC):
         def beyond(rows: int) -> float:
             return self.keys * sum(steps * chance(rows) for chance, steps in chances)
 
-        return error_up(beyond, confidence=confidence)
+        return continual.error_up(beyond, confidence=confidence)
 
     def known(self, step: int) -> int:
         """The step, if there is one of that number."""
@@ -120,7 +108,7 @@ class BinaryTree(Continual):
 
     steps: int
     noise: Laplace | Gaussian
-    tree: PrefixTree
+    tree: continual.PrefixTree
     keys: int = 1
     l1: int = 1
     largest: int = 1
@@ -133,14 +121,14 @@ class BinaryTree(Continual):
     @classmethod
     def for_epsilon(cls, epsilon: Number, *, steps: int, keys: int = 1, l1: int = 1, largest: int = 1) -> "BinaryTree":
         """Laplace noise that is epsilon-DP for all steps together."""
-        tree = best_tree(steps, power=2)
+        tree = continual.best_tree(steps, power=2)
         noise = Laplace.for_epsilon(epsilon, sensitivity=1, times=tree.reach * l1)
         return cls(steps, noise, tree, keys, l1, largest)
 
     @classmethod
     def for_rho(cls, rho: Number, *, steps: int, keys: int = 1, l1: int = 1, largest: int = 1) -> "BinaryTree":
         """Gaussian noise that is rho-zCDP for all steps together."""
-        tree = best_tree(steps, power=1)
+        tree = continual.best_tree(steps, power=1)
         noise = Gaussian.for_rho(rho, l2_squared=tree.reach * l1 * largest)
         return cls(steps, noise, tree, keys, l1, largest)
 
@@ -171,17 +159,17 @@ class BinaryTree(Continual):
     def deviation(self, step: int) -> float:
         return self._single * math.sqrt(self.tree.height(self.known(step)))
 
-    def chance_beyond(self, step: int) -> Beyond:
+    def chance_beyond(self, step: int) -> continual.Beyond:
         return self._sum(self.tree.height(self.known(step)))
 
-    def chances_beyond(self) -> Sequence[tuple[Beyond, int]]:
+    def chances_beyond(self) -> Sequence[tuple[continual.Beyond, int]]:
         heights, steps = np.unique(self.tree.heights(), return_counts=True)
         return [(self._sum(height), often) for height, often in zip(heights.tolist(), steps.tolist(), strict=True)]
 
-    def _sum(self, height: int) -> Beyond:
+    def _sum(self, height: int) -> continual.Beyond:
         if isinstance(self.noise, Laplace):
-            return laplace_beyond(self.noise.scale, height)
-        return gaussian_beyond(self.noise.sigma_squared, height)
+            return continual.laplace_beyond(self.noise.scale, height)
+        return continual.gaussian_beyond(self.noise.sigma_squared, height)
 
     @property
     def _single(self) -> float:
@@ -230,10 +218,12 @@ class RootFactorisation(Continual):
     @classmethod
     def for_rho(cls, rho: Number, *, steps: int, keys: int = 1, l1: int = 1, largest: int = 1) -> "RootFactorisation":
         """Noise that is rho-zCDP for all steps together."""
-        return cls(steps, Gaussian.for_rho(rho, l2_squared=root_length(steps) * l1 * largest), keys, l1, largest)
+        return cls(
+            steps, Gaussian.for_rho(rho, l2_squared=continual.root_length(steps) * l1 * largest), keys, l1, largest
+        )
 
     def event(self) -> Event:
-        return replace(self.noise, l2_squared=root_length(self.steps) * self.l1 * self.largest).event()
+        return replace(self.noise, l2_squared=continual.root_length(self.steps) * self.l1 * self.largest).event()
 
     def start(self) -> bytes:
         return b""
@@ -241,7 +231,7 @@ class RootFactorisation(Continual):
     def tell(self, step: int, state: bytes, counts: Integers, source: Source) -> tuple[list[int], bytes]:
         increments, solved = self._loaded(self.known(step) - 1, state)
         increments = np.vstack([increments, counts.astype(np.int64) - increments.sum(axis=0)])
-        weights = root_weights(self.steps)[step - 1 :: -1]
+        weights = continual.root_weights(self.steps)[step - 1 :: -1]
         # From here on all is a function of the noisy sums: floats may round, and tell nothing more of the data.
         noisy = add(_sums(weights, increments), self.noise.draw(source, self.keys))
         rest = noisy.astype(np.float64) - weights[:-1].astype(np.float64) @ solved
@@ -252,15 +242,15 @@ class RootFactorisation(Continual):
     def deviation(self, step: int) -> float:
         return float(self._deviations[self.known(step) - 1])
 
-    def chance_beyond(self, step: int) -> Beyond:
-        return normal_beyond(self.deviation(step))
+    def chance_beyond(self, step: int) -> continual.Beyond:
+        return continual.normal_beyond(self.deviation(step))
 
-    def chances_beyond(self) -> Sequence[tuple[Beyond, int]]:
-        return [(normal_beyond(self._deviations), 1)]
+    def chances_beyond(self) -> Sequence[tuple[continual.Beyond, int]]:
+        return [(continual.normal_beyond(self._deviations), 1)]
 
     @cached_property
     def _deviations(self) -> NDArray[np.float64]:
-        return np.asarray(root_deviations(self.steps) * math.sqrt(self.noise.sigma_squared))
+        return np.asarray(continual.root_deviations(self.steps) * math.sqrt(self.noise.sigma_squared))
 
     def _loaded(self, steps: int, state: bytes) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         shape, middle = (steps, self.keys), len(state) // 2

@@ -12,15 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chary import noise
-from chary.accounting import Pure, share_interval
-from chary.accounting.local_reports import (
-    Channel,
-    best_groups,
-    category_channel,
-    hashed_channel,
-    optimised_channel,
-    symmetric_channel,
-)
+from chary.accounting import Pure, local_reports, share_interval
 from chary.accounting.numerics import float_up
 from chary.errors import InvalidParameter
 from chary.numbers import Number, plain, positive, probability, whole
@@ -70,7 +62,12 @@ class LocalEstimate:
 
 
 def estimate(
-    values: Sequence[Hashable], channel: Channel, counts: Sequence[int], people: int, confidence: Number, about: About
+    values: Sequence[Hashable],
+    channel: local_reports.Channel,
+    counts: Sequence[int],
+    people: int,
+    confidence: Number,
+    about: About,
 ) -> LocalEstimate:
     """The shares of all values, from how many of the reports speak for each.
 
@@ -122,7 +119,7 @@ class LocalReports(ABC):
 
     @property
     @abstractmethod
-    def channel(self) -> Channel:
+    def channel(self) -> local_reports.Channel:
         """With what chances a report speaks for the value that is held, and for any other."""
 
     @abstractmethod
@@ -196,8 +193,8 @@ class KRandomizedResponse(LocalReports):
     """
 
     @property
-    def channel(self) -> Channel:
-        return category_channel(len(self.values), self.epsilon)
+    def channel(self) -> local_reports.Channel:
+        return local_reports.category_channel(len(self.values), self.epsilon)
 
     def randomized(self, places: Integers, source: noise.Source) -> NDArray[Any]:
         others = len(self.values) - 1
@@ -239,11 +236,11 @@ class LocalHashing(LocalReports):
     @cached_property
     def groups(self) -> int:
         """How many groups there are: the best prime number for this epsilon."""
-        return best_groups(self.epsilon)
+        return local_reports.best_groups(self.epsilon)
 
     @property
-    def channel(self) -> Channel:
-        return hashed_channel(self.groups, self.epsilon)
+    def channel(self) -> local_reports.Channel:
+        return local_reports.hashed_channel(self.groups, self.epsilon)
 
     def randomized(self, places: Integers, source: noise.Source) -> NDArray[Any]:
         width = self._digits.shape[1]
@@ -296,8 +293,12 @@ class UnaryEncoding(LocalReports):
     optimised: bool = True
 
     @property
-    def channel(self) -> Channel:
-        return optimised_channel(self.epsilon) if self.optimised else symmetric_channel(self.epsilon)
+    def channel(self) -> local_reports.Channel:
+        return (
+            local_reports.optimised_channel(self.epsilon)
+            if self.optimised
+            else local_reports.symmetric_channel(self.epsilon)
+        )
 
     @property
     def chances(self) -> tuple[noise.Enclosure, noise.Enclosure]:
@@ -391,12 +392,12 @@ class MemoizedReports(LocalReports):
         return cls(values, epsilon, instant=instant)
 
     @property
-    def channel(self) -> Channel:
+    def channel(self) -> local_reports.Channel:
         """That of one report of every person; a further one of the same people tells nothing of the permanent bits'
         own error."""
         permanent, instant = self._flips
         flip = permanent * (1 - instant) + instant * (1 - permanent)
-        return Channel(1 - flip, flip)
+        return local_reports.Channel(1 - flip, flip)
 
     def randomized(self, places: Integers, source: noise.Source) -> NDArray[Any]:
         return self._once_more(self.permanent.randomized(places, source), source)
@@ -555,7 +556,7 @@ class RandomizedResponse:
         level, lie = probability(confidence, "confidence"), self.lie_chance
         share = (ones / units - lie) / (1 - 2 * lie)
         if about == "population":
-            channel = Channel(1 - lie, lie)
+            channel = local_reports.Channel(1 - lie, lie)
             spread = math.sqrt(channel.drawn_variance(min(1.0, max(0.0, share))) / units)
             return ShareEstimate(units, share, spread, *channel.population(ones, units, 1 - level), float(level))
         low, high = share_interval(ones, units, lie=lie, beta=1 - level)

@@ -190,7 +190,7 @@ def test_bad_calls_are_refused_before_anything_is_read_or_recorded(rows, options
 
 
 def test_too_many_queries_are_refused(rows, monkeypatch):
-    monkeypatch.setattr("chary.calls.synthesis.MOST_QUERIES", 5)
+    monkeypatch.setattr("chary.data.universe.counts.MOST_QUERIES", 5)
     with pytest.raises(InvalidQuery, match="1 to 5"):
         made(rows())
 

@@ -6,28 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from chary import calls
 from chary.audit.cases.tests import even
 from chary.audit.transcripts import OpenedUnder, Script, Tables, WorstCase, renyi
-from chary.calls import (
-    MWEM,
-    Agreement,
-    Algorithm,
-    Choose,
-    ClearLabel,
-    Cover,
-    ExponentialMechanism,
-    Greedy,
-    InverseSensitivityMechanism,
-    Label,
-    Majority,
-    MostCommon,
-    NoisyMax,
-    Reselect,
-    ScoreFunction,
-    Select,
-    SmallDatabase,
-    TopK,
-)
 from chary.data import Rows, Votes, count
 from chary.filters import Budget
 from chary.session import Session
@@ -67,36 +48,40 @@ def votes(here: list[int], there: list[int]) -> Callable[[], tuple[Rows, Rows]]:
 FEW, CLOSE = votes([0, 12], [1, 11]), votes([6, 0], [5, 1])
 
 
-def small_database(k: int) -> SmallDatabase:
+def small_database(k: int) -> calls.SmallDatabase:
     """One row that is in the cell which is asked for, or in one of more others: the choice moves to where it is not."""
-    return SmallDatabase(**UNIVERSE, queries=[IN_A], epsilon=k, rows=1, measure="databases")
+    return calls.SmallDatabase(**UNIVERSE, queries=[IN_A], epsilon=k, rows=1, measure="databases")
 
 
 CHOICES = [
-    WorstCase("choose", lambda k: Choose(KEYED, epsilon=k), MOVED.opened),
+    WorstCase("choose", lambda k: calls.Choose(KEYED, epsilon=k), MOVED.opened),
     WorstCase(
-        "choose by the exponential mechanism", lambda k: Choose(KEYED, epsilon=k, by="exponential"), SELDOM.opened
+        "choose by the exponential mechanism", lambda k: calls.Choose(KEYED, epsilon=k, by="exponential"), SELDOM.opened
     ),
-    WorstCase("most_common", lambda k: MostCommon("place", among=PLACES, epsilon=k), MOVED.opened),
-    WorstCase("majority", lambda k: Majority("place = 'a'", epsilon=k), MOVED.opened),
-    WorstCase("top", lambda k: TopK(KEYED, k=1, epsilon=k), MOVED.opened),
-    WorstCase("select", lambda k: Select(["place = 'a'", "place = 'b'"], above=2, epsilon=k), MOVED.opened),
+    WorstCase("most_common", lambda k: calls.MostCommon("place", among=PLACES, epsilon=k), MOVED.opened),
+    WorstCase("majority", lambda k: calls.Majority("place = 'a'", epsilon=k), MOVED.opened),
+    WorstCase("top", lambda k: calls.TopK(KEYED, k=1, epsilon=k), MOVED.opened),
+    WorstCase("select", lambda k: calls.Select(["place = 'a'", "place = 'b'"], above=2, epsilon=k), MOVED.opened),
     WorstCase(
-        "select by draws: a hit", lambda k: Select(["place = 'a'"], above=2, hits=4), ADDED.opened, renyi(), priced=True
+        "select by draws: a hit",
+        lambda k: calls.Select(["place = 'a'"], above=2, hits=4),
+        ADDED.opened,
+        renyi(),
+        priced=True,
     ),
-    WorstCase("cover", lambda k: Cover(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1), ADDED.opened),
+    WorstCase("cover", lambda k: calls.Cover(["place = 'a'", "place = 'b'"], above=2, epsilon=k, k=1), ADDED.opened),
     WorstCase(
         "noisy_max_gaussian",
-        lambda k: NoisyMax(KEYED, low=0, high=1, epsilon=k),
+        lambda k: calls.NoisyMax(KEYED, low=0, high=1, epsilon=k),
         FARTHEST.opened,
         transcripts=4000,
     ),
-    WorstCase("label", lambda k: Label(0, epsilon=k), FEW),
-    WorstCase("label of a guess", lambda k: Label(0, guess="yes", epsilon=k), FEW),
-    WorstCase("label_clear", lambda k: ClearLabel(0, epsilon=k), FEW),
-    WorstCase("agreement", lambda k: Agreement(0, above=6, expect="low", epsilon=k), CLOSE),
+    WorstCase("label", lambda k: calls.Label(0, epsilon=k), FEW),
+    WorstCase("label of a guess", lambda k: calls.Label(0, guess="yes", epsilon=k), FEW),
+    WorstCase("label_clear", lambda k: calls.ClearLabel(0, epsilon=k), FEW),
+    WorstCase("agreement", lambda k: calls.Agreement(0, above=6, expect="low", epsilon=k), CLOSE),
     WorstCase("small_database", small_database, CELL.opened),
-    WorstCase("mwem", lambda k: MWEM(**UNIVERSE, queries=[IN_A, IN_B], rounds=1, epsilon=k), EVEN.opened),
+    WorstCase("mwem", lambda k: calls.MWEM(**UNIVERSE, queries=[IN_A, IN_B], rounds=1, epsilon=k), EVEN.opened),
 ]
 
 # Worst-case neighbours of choices among candidates that callers bring, by scores, distances or private algorithms.
@@ -125,39 +110,39 @@ def from_few(rows: Any, candidates: Sequence[Any]) -> list[int]:
     return [max(0, candidate - rows.num_rows) for candidate in candidates]
 
 
-def by_scores(k: int) -> ExponentialMechanism:
+def by_scores(k: int) -> calls.ExponentialMechanism:
     """Scores of the caller's own, of which chary knows the sensitivity alone."""
-    return ExponentialMechanism(PLACES, ScoreFunction("places", in_places), sensitivity=1, epsilon=k)
+    return calls.ExponentialMechanism(PLACES, calls.ScoreFunction("places", in_places), sensitivity=1, epsilon=k)
 
 
-def by_counts(k: int) -> ExponentialMechanism:
+def by_counts(k: int) -> calls.ExponentialMechanism:
     """Scores that chary counts, so that it knows that they move in one direction."""
-    return ExponentialMechanism(PLACES, [count(condition) for condition in CONDITIONS], epsilon=k)
+    return calls.ExponentialMechanism(PLACES, [count(condition) for condition in CONDITIONS], epsilon=k)
 
 
-def by_distances(k: int) -> InverseSensitivityMechanism:
+def by_distances(k: int) -> calls.InverseSensitivityMechanism:
     """Distances of the caller's own, which move in one direction."""
-    return InverseSensitivityMechanism([0, 8], ScoreFunction("few", from_few), monotone=True, epsilon=k)
+    return calls.InverseSensitivityMechanism([0, 8], calls.ScoreFunction("few", from_few), monotone=True, epsilon=k)
 
 
-def one_bit(k: int, name: str, scores: tuple[int, int]) -> Algorithm:
+def one_bit(k: int, name: str, scores: tuple[int, int]) -> calls.Algorithm:
     """Whether the number of rows is odd, by randomized response, as a score: the first or the second."""
     told = even(k)
 
     def run(rows: Any, source: Any, chosen: Sequence[Any] = ()) -> list[Any]:
         return [scores[told.run(rows, source) == "even"], "solution"]
 
-    return Algorithm(name, run, Fraction(k))
+    return calls.Algorithm(name, run, Fraction(k))
 
 
-def bits(k: int, *scores: tuple[int, int]) -> list[Algorithm]:
+def bits(k: int, *scores: tuple[int, int]) -> list[calls.Algorithm]:
     """Two of them tell two different bits of noise, and one unit changes both."""
     return [one_bit(k, name, scores[place % len(scores)]) for place, name in enumerate(["first", "second"])]
 
 
 def in_turn(k: int) -> Script:
     """Which of two were chosen, one after the other, each as often as one unit tells."""
-    asked = Greedy(bits(k, (2, 1)), above=2)
+    asked = calls.Greedy(bits(k, (2, 1)), above=2)
 
     def script(session: Session) -> Any:
         found = session.ask(asked)
@@ -168,7 +153,7 @@ def in_turn(k: int) -> Script:
 
 def by_the_best(k: int) -> Script:
     """The better of two; where it has the lower score, so has the other."""
-    asked = Greedy(bits(k, (1, 2)), above=1, k=1, by="best")
+    asked = calls.Greedy(bits(k, (1, 2)), above=1, k=1, by="best")
 
     def script(session: Session) -> Any:
         return [[chosen.name, chosen.score] for chosen in session.ask(asked).above]
@@ -178,11 +163,11 @@ def by_the_best(k: int) -> Script:
 
 def reselected(k: int) -> Script:
     """Scores that were published, and of the others those that were once the bar was lowered."""
-    asked = Select(bits(k, (2, 1)), above=2, room=64)
+    asked = calls.Select(bits(k, (2, 1)), above=2, room=64)
 
     def script(session: Session) -> Any:
         first = session.ask(asked)
-        second = session.ask(Reselect(first.call, above=1))
+        second = session.ask(calls.Reselect(first.call, above=1))
         return [len(first.above), len(second.above), *(chosen.name for chosen in first.above)]
 
     return script
@@ -198,7 +183,7 @@ CANDIDATES = [
     WorstCase("exponential_mechanism of a function", by_scores, REPLACED.opened),
     WorstCase(
         "inverse_sensitivity",
-        lambda k: InverseSensitivityMechanism([0, 14], count(), epsilon=k),
+        lambda k: calls.InverseSensitivityMechanism([0, 14], count(), epsilon=k),
         TWO_OR_ONE.opened,
     ),
     WorstCase("inverse_sensitivity of a function", by_distances, TWO_OR_ONE.opened),

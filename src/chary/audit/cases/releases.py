@@ -2,21 +2,8 @@
 
 from typing import Any, Literal
 
+from chary import calls
 from chary.audit.transcripts import Tables, WorstCase, renyi
-from chary.calls import (
-    Histogram,
-    Marginal,
-    MatrixMechanism,
-    Mode,
-    PrincipalComponents,
-    Proportion,
-    Quantile,
-    Quantiles,
-    Randomized,
-    RandomizedValues,
-    Release,
-    ReleaseAll,
-)
 from chary.data import count
 
 # Worst-case neighbours of calls that tell numbers.
@@ -48,21 +35,21 @@ ONE_BIT = Tables({"unit": [1], "place": ["a"]}, {"unit": [1], "place": ["b"]}, r
 KEYED = count().by("place", PLACES, keep_per_unit=3)
 
 NUMBERS = [
-    WorstCase("release", lambda k: Release(count(), epsilon=k), ONE_MORE.opened),
-    WorstCase("release of keys", lambda k: Release(KEYED, rho=f"{k * k / 2}"), EVERYWHERE.opened, renyi(2)),
-    WorstCase("release by delta", lambda k: Release(count(), epsilon=k, delta="0.05"), ONE_MORE.opened, renyi(2)),
-    WorstCase("histogram", lambda k: Histogram("age", bins=[0, 4, 9], epsilon=k, keep_per_unit=1), OLDER.opened),
-    WorstCase("marginal", lambda k: Marginal({"place": PLACES}, epsilon=k, keep_per_unit=1), MOVED.opened),
-    WorstCase("quantile", lambda k: Quantile("age", 0.5, **AGES, epsilon=k), MEDIAN.opened),
+    WorstCase("release", lambda k: calls.Release(count(), epsilon=k), ONE_MORE.opened),
+    WorstCase("release of keys", lambda k: calls.Release(KEYED, rho=f"{k * k / 2}"), EVERYWHERE.opened, renyi(2)),
+    WorstCase("release by delta", lambda k: calls.Release(count(), epsilon=k, delta="0.05"), ONE_MORE.opened, renyi(2)),
+    WorstCase("histogram", lambda k: calls.Histogram("age", bins=[0, 4, 9], epsilon=k, keep_per_unit=1), OLDER.opened),
+    WorstCase("marginal", lambda k: calls.Marginal({"place": PLACES}, epsilon=k, keep_per_unit=1), MOVED.opened),
+    WorstCase("quantile", lambda k: calls.Quantile("age", 0.5, **AGES, epsilon=k), MEDIAN.opened),
     WorstCase(
         "quantiles",
-        lambda k: Quantiles("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), rows_per_unit=1, epsilon=3 * k),
+        lambda k: calls.Quantiles("age", [0.25, 0.5], bounds=(0, 2 * HALF_WAY), rows_per_unit=1, epsilon=3 * k),
         LOWER.opened,
         seen=lambda told: [place > HALF_WAY for place in told["places"]],
     ),
-    WorstCase("mode", lambda k: Mode(count().by("place", PLACES[:2], keep_per_unit=1), epsilon=k), MOVED.opened),
-    WorstCase("fraction", lambda k: Proportion("place = 'a'", epsilon=k), MOVED.opened),
-    WorstCase("randomized", lambda k: Randomized("place = 'a'", epsilon=k), ONE_BIT.opened),
+    WorstCase("mode", lambda k: calls.Mode(count().by("place", PLACES[:2], keep_per_unit=1), epsilon=k), MOVED.opened),
+    WorstCase("fraction", lambda k: calls.Proportion("place = 'a'", epsilon=k), MOVED.opened),
+    WorstCase("randomized", lambda k: calls.Randomized("place = 'a'", epsilon=k), ONE_BIT.opened),
 ]
 
 # Worst-case neighbours of many numbers that are told together, and of the reports of every unit.
@@ -85,32 +72,32 @@ COMPONENTS: dict[str, Any] = {"fineness": 10, "rows_per_unit": 1}
 OF_ESTIMATES = 8000
 
 
-def measured(k: int) -> MatrixMechanism:
+def measured(k: int) -> calls.MatrixMechanism:
     """Cells, pairs of cells and all of them, of which one unit moves one each."""
     cells = count().by("place", CELLS, keep_per_unit=1)
-    return MatrixMechanism(cells, "ranges", epsilon=k, strategy="hierarchy of 2")
+    return calls.MatrixMechanism(cells, "ranges", epsilon=k, strategy="hierarchy of 2")
 
 
-def marginals(**size: Any) -> MatrixMechanism:
+def marginals(**size: Any) -> calls.MatrixMechanism:
     """Marginals of a grid, each of which one unit moves in one number."""
-    return MatrixMechanism(GRID, [["place"], ["half"], []], strategy="marginals", **size)
+    return calls.MatrixMechanism(GRID, [["place"], ["half"], []], strategy="marginals", **size)
 
 
-def components(*columns: str, **size: Any) -> PrincipalComponents:
+def components(*columns: str, **size: Any) -> calls.PrincipalComponents:
     """Moments of which a row at its upper bounds moves all as far as it can."""
-    return PrincipalComponents(dict.fromkeys(columns, (-1, 1)), **COMPONENTS, **size)
+    return calls.PrincipalComponents(dict.fromkeys(columns, (-1, 1)), **COMPONENTS, **size)
 
 
-def reported(k: int, form: Literal["category", "optimised", "symmetric"]) -> RandomizedValues:
+def reported(k: int, form: Literal["category", "optimised", "symmetric"]) -> calls.RandomizedValues:
     """The report of one unit."""
-    return RandomizedValues("place", among=TWO_PLACES, epsilon=k, form=form)
+    return calls.RandomizedValues("place", among=TWO_PLACES, epsilon=k, form=form)
 
 
 IN_EACH = [count(condition) for condition in CONDITIONS]
 SUMS = [
-    WorstCase("release_all", lambda k: ReleaseAll(IN_EACH, epsilon=k), BOTH.opened),
-    WorstCase("release_all of groups", lambda k: ReleaseAll([*IN_EACH, count()], epsilon=k), GROUPS.opened),
-    WorstCase("release_all by rho", lambda k: ReleaseAll(IN_EACH, rho=f"{k * k / 2}"), BOTH.opened, renyi(2)),
+    WorstCase("release_all", lambda k: calls.ReleaseAll(IN_EACH, epsilon=k), BOTH.opened),
+    WorstCase("release_all of groups", lambda k: calls.ReleaseAll([*IN_EACH, count()], epsilon=k), GROUPS.opened),
+    WorstCase("release_all by rho", lambda k: calls.ReleaseAll(IN_EACH, rho=f"{k * k / 2}"), BOTH.opened, renyi(2)),
     WorstCase("matrix_mechanism", measured, ONE_CELL.opened, transcripts=OF_ESTIMATES),
     WorstCase(
         "matrix_mechanism of marginals", lambda k: marginals(epsilon=k), ONE_CELL.opened, transcripts=OF_ESTIMATES

@@ -9,24 +9,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from chary import calls
 from chary.accounting.schedules import Law
 from chary.audit.cases.tests import even
 from chary.audit.enumeration import Enumeration
 from chary.audit.enumeration import Law as Outcomes
 from chary.audit.transcripts import Begun, Chained, OpenedUnder, Script, Step, Tables, WorstCase, renyi
-from chary.calls import (
-    PMW,
-    BlackBox,
-    ContinualCount,
-    DistinctSketch,
-    GaussianAboveThreshold,
-    GrowingTests,
-    IndividualTests,
-    MultiTarget,
-    Rerun,
-    SelfReporting,
-)
-from chary.calls.releases import AskRelease, Release
+from chary.calls.releases import AskRelease
 from chary.calls.run import Kept
 from chary.calls.sketch import Line
 from chary.core.plan import Interaction
@@ -73,7 +62,7 @@ HIT_NOISE = 0.85
 
 def growing_sparse(k: int) -> Chained:
     """In which of some questions a round ended."""
-    opening = GrowingTests(above="0.5", epsilon=k, rounds=1)
+    opening = calls.GrowingTests(above="0.5", epsilon=k, rounds=1)
     asked = [partial(_asked, query) for query in [A] * KEYS + [B] * KEYS]
     return Chained(opening, (lambda run: run.question(), *asked))
 
@@ -86,7 +75,7 @@ def _asked(query: Any, run: Kept[Any, Any]) -> Interaction:
 def above_threshold(k: int) -> Script:
     """At which key it halted, if the budget paid for so many: one unit moves all that did not hit down, and what hit
     up, from bound to bound."""
-    opening = GaussianAboveThreshold(threshold=1, threshold_noise=f"{RUN_NOISE / k}", low=0, high=1)
+    opening = calls.GaussianAboveThreshold(threshold=1, threshold_noise=f"{RUN_NOISE / k}", low=0, high=1)
     asked = halved(HALTING)
 
     def script(session: Session) -> Any:
@@ -101,7 +90,7 @@ def once(opening: Any, *question: Any, **options: Any) -> Chained:
     return Chained(opening, (lambda run: run.question(*question, **options),))
 
 
-class HowMany(BlackBox):
+class HowMany(calls.BlackBox):
     """How many rows are in the first place, with Laplace noise."""
 
     @property
@@ -109,29 +98,29 @@ class HowMany(BlackBox):
         return Law(1, 1)
 
     def interaction(self, epsilon: Fraction, neighbouring: Neighbouring) -> Interaction:
-        return AskRelease(Release(A, epsilon=epsilon), neighbouring)
+        return AskRelease(calls.Release(A, epsilon=epsilon), neighbouring)
 
 
 def scheduled(k: int) -> Chained:
     """The first run of a schedule."""
-    return once(Rerun(HowMany(), epsilon=k, beta="0.05", growth=9))
+    return once(calls.Rerun(HowMany(), epsilon=k, beta="0.05", growth=9))
 
 
 def continual(steps: int, **size: Any) -> Chained:
     """All steps of a continual count, of rows that all came before the first."""
-    return Chained(ContinualCount("place = 'a'", steps=steps, **size), (lambda run: run.question(),) * steps)
+    return Chained(calls.ContinualCount("place = 'a'", steps=steps, **size), (lambda run: run.question(),) * steps)
 
 
 def individual(k: int) -> Chained:
     """Answers of a stream, beyond the hits that one unit pays for."""
-    opening = IndividualTests(hits=2, epsilon=Fraction(k, 2))
+    opening = calls.IndividualTests(hits=2, epsilon=Fraction(k, 2))
     return Chained(opening, (lambda run: run.question(count(), above=6),) * ASKED)
 
 
 def self_reporting(k: int) -> Script:
     """Two tests whose values one unit moves from one bound to the other, the bar half way between."""
     bounds: dict[str, Any] = {"threshold": "0.5", "low": 0, "high": 1, "sensitivity": 1}
-    opening = SelfReporting(**bounds, threshold_noise=f"{HIT_NOISE / k}", epsilon=k)
+    opening = calls.SelfReporting(**bounds, threshold_noise=f"{HIT_NOISE / k}", epsilon=k)
     query = count().by("place", PLACES, keep_per_unit=2)
 
     def script(session: Session) -> Any:
@@ -149,7 +138,7 @@ def pure(k: int) -> OpenedUnder:
 def race(k: int) -> Chained:
     """Bits that are hit for one target or for the other, so that each counter rises now and then."""
     priors = {"odd": "odd", "even": "even"}
-    return Chained(MultiTarget(list(priors)), (lambda run: run.question(even(k, 4), priors=priors),) * ASKED)
+    return Chained(calls.MultiTarget(list(priors)), (lambda run: run.question(even(k, 4), priors=priors),) * ASKED)
 
 
 RUNS = [
@@ -161,7 +150,7 @@ RUNS = [
         lambda k: OpenedUnder(Budget(2 * k)),
         whole=True,
     ),
-    WorstCase("multiplicative_weights_ask", lambda k: once(PMW(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
+    WorstCase("multiplicative_weights_ask", lambda k: once(calls.PMW(**UNIVERSE, epsilon=k), IN_A), ROWS.opened),
     WorstCase("scheduled_run", scheduled, ROWS.opened),
     WorstCase("continual_step", lambda k: continual(3, epsilon=k), ROWS.opened),
     WorstCase("continual_step by the root", lambda k: continual(3, rho=f"{k * k / 4}"), ROWS.opened, renyi(2)),
@@ -234,7 +223,7 @@ def _key_of(value: int) -> tuple[Words, int]:
 
 def sketched(k: int) -> Chained:
     """An estimate of nobody or of one unit, whatever it is."""
-    opening = DistinctSketch(epsilon=EPSILON * k, registers=REGISTERS)
+    opening = calls.DistinctSketch(epsilon=EPSILON * k, registers=REGISTERS)
     return Chained(opening, (lambda run: run.question(),))
 
 

@@ -6,28 +6,9 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
 
+from chary import calls
 from chary.accounting import one_sided_noise
 from chary.audit.transcripts import Chained, Script, Tables, WorstCase, renyi
-from chary.calls import (
-    Algorithm,
-    Between,
-    Boundary,
-    Classify,
-    Decide,
-    Extend,
-    OnChange,
-    PrepaidPMW,
-    PrepaidTests,
-    PublishIf,
-    ReleaseIf,
-    Revise,
-    RunAlgorithm,
-    SparseVector,
-    ThresholdTest,
-    Twice,
-    Watch,
-    When,
-)
 from chary.calls.run import Kept
 from chary.core.plan import Interaction
 from chary.data import count
@@ -53,17 +34,17 @@ SINGLE = count().by("place", PLACES, keep_per_unit=1)
 FAR = 10**6
 
 
-def noisy_size(epsilon: Fraction | int) -> Algorithm:
+def noisy_size(epsilon: Fraction | int) -> calls.Algorithm:
     """An algorithm of somebody's own: how many rows there are, with noise."""
 
     def run(rows: Any, source: Any) -> int:
         size: int = rows.num_rows
         return size + int(discrete_laplace(source, 1 / Fraction(epsilon), 1)[0])
 
-    return Algorithm("size", run, epsilon=epsilon)
+    return calls.Algorithm("size", run, epsilon=epsilon)
 
 
-def even(k: int, parts: int = 1) -> Algorithm:
+def even(k: int, parts: int = 1) -> calls.Algorithm:
     """Whether the number of rows is even, by randomized response of an epsilon of k/parts, and that law."""
     odds = LIKELIER[parts] ** k
     likely = odds / (1 + odds)
@@ -74,7 +55,7 @@ def even(k: int, parts: int = 1) -> Algorithm:
     def run(rows: Any, source: Any) -> str:
         return "odd" if int(source.words(1, 64)[0]) < law(rows)[0] * 2**64 else "even"
 
-    return Algorithm("even", run, Fraction(k, parts), outcomes=["odd", "even"], probabilities=law)
+    return calls.Algorithm("even", run, Fraction(k, parts), outcomes=["odd", "even"], probabilities=law)
 
 
 # Just below e and its fourth root.
@@ -92,7 +73,7 @@ def revised(k: int) -> Script:
         held = session.release_if(count(), above=7, epsilon=k)
         if held.value is not None:
             return [0, held.value]
-        return [1, session.ask(Revise(held.held, above=3)).value]
+        return [1, session.ask(calls.Revise(held.held, above=3)).value]
 
     return script
 
@@ -101,10 +82,10 @@ def extended(k: int) -> Script:
     """An outcome that was held back, and is told where a wider condition holds."""
 
     def script(session: Session) -> Any:
-        held = session.ask(PublishIf(noisy_size(k), when=When("seven", lambda size: size >= 7)))
+        held = session.ask(calls.PublishIf(noisy_size(k), when=calls.When("seven", lambda size: size >= 7)))
         if held.hit:
             return [0, held.value]
-        return [1, session.ask(Extend(held.held, when=When("three", lambda size: size >= 3))).value]
+        return [1, session.ask(calls.Extend(held.held, when=calls.When("three", lambda size: size >= 3))).value]
 
     return script
 
@@ -119,44 +100,64 @@ def until_refused(ask: Callable[[], Any], most: int) -> list[Any]:
 
 def agreed(keyed: bool) -> Chained:
     """Tests that were agreed on, each of a value half way."""
-    opening = PrepaidTests(tests=AGREED, hits=4)
+    opening = calls.PrepaidTests(tests=AGREED, hits=4)
     if keyed:
         return Chained(opening, (lambda run: run.question(KEYED, above=2),) * (AGREED // 2))
     return Chained(opening, (lambda run: run.question(count(), above=6),) * AGREED)
 
 
 THRESHOLDS = [
-    WorstCase("test", lambda k: ThresholdTest(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase("test", lambda k: calls.ThresholdTest(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase(
-        "test: a hit", lambda k: ThresholdTest(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
+        "test: a hit",
+        lambda k: calls.ThresholdTest(count(), above=6, epsilon=k / 4),
+        COUNTED.opened,
+        SMALL,
+        priced=True,
     ),
     WorstCase(
-        "sharp test: a hit", lambda k: ThresholdTest(count(), above=6, hits=4), COUNTED.opened, renyi(), priced=True
+        "sharp test: a hit",
+        lambda k: calls.ThresholdTest(count(), above=6, hits=4),
+        COUNTED.opened,
+        renyi(),
+        priced=True,
     ),
-    WorstCase("release_if", lambda k: ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase("release_if", lambda k: calls.ReleaseIf(count(), above=6, epsilon=k), COUNTED.opened),
     WorstCase("revise", revised, COUNTED.opened),
-    WorstCase("watch", lambda k: Watch(KEYED, above=2, epsilon=k), BOTH.opened),
-    WorstCase("call", lambda k: RunAlgorithm(noisy_size(k), prior=5), COUNTED.opened),
-    WorstCase("call_twice", lambda k: Twice(noisy_size(k)), COUNTED.opened),
-    WorstCase("boundary", lambda k: Boundary(even(k)), COUNTED.opened),
-    WorstCase("boundary: a hit", lambda k: Boundary(even(k, 4)), COUNTED.opened, SMALL, priced=True),
-    WorstCase("boundary of runs", lambda k: Boundary(even(k), runs=2), COUNTED.opened),
-    WorstCase("publish_if", lambda k: PublishIf(noisy_size(k), when=When("six", lambda s: s >= 6)), COUNTED.opened),
+    WorstCase("watch", lambda k: calls.Watch(KEYED, above=2, epsilon=k), BOTH.opened),
+    WorstCase("call", lambda k: calls.RunAlgorithm(noisy_size(k), prior=5), COUNTED.opened),
+    WorstCase("call_twice", lambda k: calls.Twice(noisy_size(k)), COUNTED.opened),
+    WorstCase("boundary", lambda k: calls.Boundary(even(k)), COUNTED.opened),
+    WorstCase("boundary: a hit", lambda k: calls.Boundary(even(k, 4)), COUNTED.opened, SMALL, priced=True),
+    WorstCase("boundary of runs", lambda k: calls.Boundary(even(k), runs=2), COUNTED.opened),
+    WorstCase(
+        "publish_if", lambda k: calls.PublishIf(noisy_size(k), when=calls.When("six", lambda s: s >= 6)), COUNTED.opened
+    ),
     WorstCase("extend", extended, COUNTED.opened),
-    WorstCase("track", lambda k: OnChange(count(), step=2, epsilon=k), COUNTED.opened),
-    WorstCase("between", lambda k: Between(count(), **ZONES, epsilon=k), COUNTED.opened),
-    WorstCase("between: a hit", lambda k: Between(count(), **ZONES, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
-    WorstCase("decide", lambda k: Decide(count(), above=6, epsilon=k), COUNTED.opened),
-    WorstCase("decide: a hit", lambda k: Decide(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True),
-    WorstCase("classify", lambda k: Classify(SINGLE, epsilon=k), SELDOM.opened),
-    WorstCase("classify: a hit", lambda k: Classify(SINGLE, epsilon=k / 4), SELDOM.opened, SMALL, priced=True),
+    WorstCase("track", lambda k: calls.OnChange(count(), step=2, epsilon=k), COUNTED.opened),
+    WorstCase("between", lambda k: calls.Between(count(), **ZONES, epsilon=k), COUNTED.opened),
     WorstCase(
-        "between by draws: a hit", lambda k: Between(count(), **ZONES, hits=4), COUNTED.opened, renyi(), priced=True
+        "between: a hit", lambda k: calls.Between(count(), **ZONES, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
+    ),
+    WorstCase("decide", lambda k: calls.Decide(count(), above=6, epsilon=k), COUNTED.opened),
+    WorstCase(
+        "decide: a hit", lambda k: calls.Decide(count(), above=6, epsilon=k / 4), COUNTED.opened, SMALL, priced=True
+    ),
+    WorstCase("classify", lambda k: calls.Classify(SINGLE, epsilon=k), SELDOM.opened),
+    WorstCase("classify: a hit", lambda k: calls.Classify(SINGLE, epsilon=k / 4), SELDOM.opened, SMALL, priced=True),
+    WorstCase(
+        "between by draws: a hit",
+        lambda k: calls.Between(count(), **ZONES, hits=4),
+        COUNTED.opened,
+        renyi(),
+        priced=True,
     ),
     WorstCase(
-        "decide by draws: a hit", lambda k: Decide(count(), above=5, hits=4), COUNTED.opened, renyi(), priced=True
+        "decide by draws: a hit", lambda k: calls.Decide(count(), above=5, hits=4), COUNTED.opened, renyi(), priced=True
     ),
-    WorstCase("classify by draws: a hit", lambda k: Classify(SINGLE, hits=4), LONGER.opened, renyi(), priced=True),
+    WorstCase(
+        "classify by draws: a hit", lambda k: calls.Classify(SINGLE, hits=4), LONGER.opened, renyi(), priced=True
+    ),
     WorstCase("agreed_test", lambda k: agreed(False), COUNTED.opened, renyi(), priced=True),
     WorstCase("agreed_watch", lambda k: agreed(True), BOTH.opened, renyi(), priced=True),
 ]
@@ -191,7 +192,7 @@ TIPPED = Tables(
 def sparse(k: int, form: Literal["tuned", "published"], **options: Any) -> Chained:
     """Which of some keys is above, where one unit moves the first ones up and the last one down: that they miss and it
     hits is what uses up the noise of the threshold and that of a test."""
-    opening = SparseVector(above=AT, hits=1, epsilon=2 * k, form=form, **options)
+    opening = calls.SparseVector(above=AT, hits=1, epsilon=2 * k, form=form, **options)
     return Chained(opening, (lambda run: run.question(CROSSED_KEYS),))
 
 
@@ -205,7 +206,7 @@ def one_sided(k: int, *, values: bool = False) -> Chained:
     """Which of two keys is above with one-sided noise, the bar lowered to where both are: that the first is not and the
     second is takes all of epsilon, since geometric noise has the same ratio everywhere."""
     lifted = one_sided_noise(epsilon=k, hits=1, tests=2, values=values).shift
-    opening = SparseVector(above=-lifted, hits=1, epsilon=k, tests=2, values=values)
+    opening = calls.SparseVector(above=-lifted, hits=1, epsilon=k, tests=2, values=values)
     return Chained(opening, (lambda run: run.question(PAIRED),))
 
 
@@ -213,7 +214,7 @@ def sparse_weights(k: int) -> Chained:
     """One round, which says how much it may spend of a budget that is kept for rounds of more rows: of the first
     questions the count comes up beyond the most that is easy, of the last it comes down to it."""
     asked = [partial(_weighed, place) for place in ["a"] * MISSED + ["c"]]
-    return Chained(PrepaidPMW(**WIDE, epsilon=18 * k, rounds=1), tuple(asked))
+    return Chained(calls.PrepaidPMW(**WIDE, epsilon=18 * k, rounds=1), tuple(asked))
 
 
 def _weighed(place: str, run: Kept[Any, Any]) -> Interaction:

@@ -10,25 +10,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from chary.data.columns import Schema
-from chary.data.predicates.conditions import (
-    MIRRORED,
-    Compare,
-    Condition,
-    Every,
-    Holds,
-    IsNull,
-    Like,
-    Name,
-    Not,
-    OneOf,
-    Scalar,
-    Scope,
-    Some,
-    no_such,
-    read_date,
-    read_timestamp,
-    show,
-)
+from chary.data.predicates import conditions
 from chary.errors import InvalidQuery
 
 # The predicate language: a safe, total subset of SQL conditions.
@@ -56,7 +38,7 @@ class Predicate:
     'age >= 65 AND NOT (smoker)'
     """
 
-    condition: Condition
+    condition: conditions.Condition
 
     @classmethod
     def parse(cls, text: str) -> "Predicate":
@@ -87,7 +69,7 @@ class Predicate:
         LIKE: of text, pattern, and whether to fold. `InvalidQuery` when a column is missing or is met by something of
         another class.
         """
-        return self.condition.compile(Scope(table, schema, like))
+        return self.condition.compile(conditions.Scope(table, schema, like))
 
     def __str__(self) -> str:
         return self.text
@@ -110,7 +92,7 @@ _SIGNS: dict[type[exp.Expr], str] = {
 }
 
 
-def parse(text: str) -> Condition:
+def parse(text: str) -> conditions.Condition:
     """The condition a text means; anything outside the subset raises `InvalidQuery`."""
     if not isinstance(text, str):
         raise InvalidQuery(f"a predicate is a text, not {type(text).__name__}; {_EXAMPLE}")
@@ -118,7 +100,7 @@ def parse(text: str) -> Condition:
 
 
 @lru_cache(maxsize=_KEPT)
-def _read(text: str) -> Condition:
+def _read(text: str) -> conditions.Condition:
     if len(text) > LONGEST:
         raise InvalidQuery(f"a predicate may be at most {LONGEST} characters long, got {len(text)}")
     if any("\ud800" <= letter <= "\udfff" or letter == "\0" for letter in text):
@@ -170,7 +152,7 @@ def _only(node: exp.Expr, *names: str) -> None:
         raise _refused(f"this form of {_word(node)}")
 
 
-def _condition(node: exp.Expr) -> Condition:
+def _condition(node: exp.Expr) -> conditions.Condition:
     reader = _READERS.get(type(node))
     if reader is not None:
         return reader(node)
@@ -206,7 +188,7 @@ def _column(node: exp.Expr) -> str:
     return str(node.this.this)
 
 
-def _chain(node: exp.Expr) -> tuple[Condition, ...]:
+def _chain(node: exp.Expr) -> tuple[conditions.Condition, ...]:
     parts, kind = [], type(node)
     while type(node) is kind:
         _only(node, "this", "expression")
@@ -215,58 +197,58 @@ def _chain(node: exp.Expr) -> tuple[Condition, ...]:
     return (_condition(node), *reversed(parts))
 
 
-def _comparison(node: exp.Expr) -> Condition:
+def _comparison(node: exp.Expr) -> conditions.Condition:
     _only(node, "this", "expression")
     left, right, sign = node.this, node.expression, _SIGNS[type(node)]
     if isinstance(left, exp.Column):
-        other = Name(_column(right)) if isinstance(right, exp.Column) else _literal(right)
-        return Compare(_column(left), sign, other)
+        other = conditions.Name(_column(right)) if isinstance(right, exp.Column) else _literal(right)
+        return conditions.Compare(_column(left), sign, other)
     if not isinstance(right, exp.Column):
         _literal(left)
         raise InvalidQuery(f"a comparison needs a column; {_EXAMPLE}")
-    return Compare(_column(right), MIRRORED[sign], _literal(left))
+    return conditions.Compare(_column(right), conditions.MIRRORED[sign], _literal(left))
 
 
-def _in(node: exp.Expr) -> Condition:
+def _in(node: exp.Expr) -> conditions.Condition:
     if node.args.get("query"):
         raise _refused("a subquery")
     _only(node, "this", "expressions")
     if not node.expressions:
         raise InvalidQuery("IN needs at least one literal, such as plan IN ('a', 'b')")
-    return OneOf(_column(node.this), tuple(_literal(value) for value in node.expressions))
+    return conditions.OneOf(_column(node.this), tuple(_literal(value) for value in node.expressions))
 
 
-def _between(node: exp.Expr) -> Condition:
+def _between(node: exp.Expr) -> conditions.Condition:
     _only(node, "this", "low", "high")
     column = _column(node.this)
     low, high = _literal(node.args["low"]), _literal(node.args["high"])
-    return Every((Compare(column, ">=", low), Compare(column, "<=", high)))
+    return conditions.Every((conditions.Compare(column, ">=", low), conditions.Compare(column, "<=", high)))
 
 
-def _is(node: exp.Expr) -> Condition:
+def _is(node: exp.Expr) -> conditions.Condition:
     _only(node, "this", "expression")
     if not isinstance(node.expression, exp.Null):
         raise InvalidQuery("IS is supported with NULL only, such as city IS NOT NULL")
-    return IsNull(_column(node.this))
+    return conditions.IsNull(_column(node.this))
 
 
-def _like(node: exp.Expr) -> Condition:
+def _like(node: exp.Expr) -> conditions.Condition:
     _only(node, "this", "expression", "negate")
     pattern = _literal(node.expression)
     if not isinstance(pattern, str):
         raise InvalidQuery("LIKE needs a string literal, such as name LIKE 'A%'")
-    like = Like(_column(node.this), pattern, isinstance(node, exp.ILike))
-    return Not(like) if node.args.get("negate") else like
+    like = conditions.Like(_column(node.this), pattern, isinstance(node, exp.ILike))
+    return conditions.Not(like) if node.args.get("negate") else like
 
 
-def _single(node: exp.Expr) -> Condition:
+def _single(node: exp.Expr) -> conditions.Condition:
     _only(node, "this")
-    return _condition(node.this) if isinstance(node, exp.Paren) else Not(_condition(node.this))
+    return _condition(node.this) if isinstance(node, exp.Paren) else conditions.Not(_condition(node.this))
 
 
-_READERS: dict[type[exp.Expr], Callable[[Any], Condition]] = {
-    exp.And: lambda node: Every(_chain(node)),
-    exp.Or: lambda node: Some(_chain(node)),
+_READERS: dict[type[exp.Expr], Callable[[Any], conditions.Condition]] = {
+    exp.And: lambda node: conditions.Every(_chain(node)),
+    exp.Or: lambda node: conditions.Some(_chain(node)),
     exp.Not: _single,
     exp.Paren: _single,
     exp.In: _in,
@@ -274,12 +256,12 @@ _READERS: dict[type[exp.Expr], Callable[[Any], Condition]] = {
     exp.Is: _is,
     exp.Like: _like,
     exp.ILike: _like,
-    exp.Column: lambda node: Holds(_column(node)),
+    exp.Column: lambda node: conditions.Holds(_column(node)),
     **dict.fromkeys(_SIGNS, _comparison),
 }
 
 
-def _literal(node: exp.Expr) -> Scalar:
+def _literal(node: exp.Expr) -> conditions.Scalar:
     if isinstance(node, exp.Null):
         raise InvalidQuery("a comparison with NULL is never true; write IS NULL or IS NOT NULL")
     if isinstance(node, exp.Boolean):
@@ -303,14 +285,18 @@ def _number(text: str) -> int | float:
     return number  # type: ignore[no-any-return]
 
 
-def _dated(node: exp.Cast) -> Scalar:
+def _dated(node: exp.Cast) -> conditions.Scalar:
     text = str(node.this.this)
-    readers = {exp.DType.DATE: read_date, exp.DType.TIMESTAMP: read_timestamp, exp.DType.TIMESTAMPNTZ: read_timestamp}
+    readers = {
+        exp.DType.DATE: conditions.read_date,
+        exp.DType.TIMESTAMP: conditions.read_timestamp,
+        exp.DType.TIMESTAMPNTZ: conditions.read_timestamp,
+    }
     reader = readers.get(node.to.this)
     if reader is None or not node.this.is_string:
         raise _refused("a cast")
     moment = reader(text)
     if moment is None:
-        other = f"{show(text)} is no date; write DATE '2013-01-31' or TIMESTAMP '2013-01-31 12:00:00'"
-        raise InvalidQuery(no_such(text) or other)
+        other = f"{conditions.show(text)} is no date; write DATE '2013-01-31' or TIMESTAMP '2013-01-31 12:00:00'"
+        raise InvalidQuery(conditions.no_such(text) or other)
     return moment

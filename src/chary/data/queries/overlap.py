@@ -14,20 +14,7 @@ from numpy.typing import NDArray
 
 from chary.data.columns import Schema, TypeClass, classify
 from chary.data.neighbors import Neighbouring, Relation
-from chary.data.predicates.conditions import (
-    OPERATORS,
-    Compare,
-    Condition,
-    Every,
-    Holds,
-    IsNull,
-    Name,
-    Not,
-    OneOf,
-    Some,
-    read_date,
-    read_timestamp,
-)
+from chary.data.predicates import conditions as predicates
 from chary.data.predicates.predicate import Predicate
 from chary.data.queries.histogram import Binned
 from chary.data.queries.query import Query
@@ -75,7 +62,7 @@ class _Kinds:
     """All combinations of what a row can be: an axis for each column, with the values that are named and the gaps
     between them, and one for each comparison that is not understood, which may be true, false or unknown."""
 
-    def __init__(self, atoms: Sequence[Condition], schema: Schema) -> None:
+    def __init__(self, atoms: Sequence[predicates.Condition], schema: Schema) -> None:
         self._schema = schema
         self._values = {name: _values(name, atoms, schema) for name in dict.fromkeys(map(_column, atoms)) if name}
         known = [name for name, values in self._values.items() if values is not None]
@@ -91,26 +78,26 @@ class _Kinds:
         self._places[what] = len(self.shape)
         self.shape += (pieces,)
 
-    def truth(self, condition: Condition) -> _Truth:
+    def truth(self, condition: predicates.Condition) -> _Truth:
         """By three-valued logic."""
         match condition:
-            case Not(condition=inner):
+            case predicates.Not(condition=inner):
                 return _Truth(*reversed(self.truth(inner)))
-            case Every(conditions=parts):
+            case predicates.Every(conditions=parts):
                 true, false = zip(*map(self.truth, parts), strict=True)
                 return _Truth(_all(true), _any(false))
-            case Some(conditions=parts):
+            case predicates.Some(conditions=parts):
                 true, false = zip(*map(self.truth, parts), strict=True)
                 return _Truth(_any(true), _all(false))
         return self._atom(condition)
 
-    def _atom(self, atom: Condition) -> _Truth:
+    def _atom(self, atom: predicates.Condition) -> _Truth:
         name = _column(atom)
         if name is None or name not in self._places:
             return self._along(atom, np.array([True, False, False]), np.array([False, True, False]))
         values, read = self._values[name] or [], _READ.get(classify(self._schema, name), _unread)
         met = _met(atom, [values.index(read(value)) for value in _named(atom)], len(values))
-        known = np.append(np.ones(len(met) - 1, dtype=bool), isinstance(atom, IsNull))
+        known = np.append(np.ones(len(met) - 1, dtype=bool), isinstance(atom, predicates.IsNull))
         return self._along(name, met, ~met & known)
 
     def _along(self, what: Any, true: Flags, false: Flags) -> _Truth:
@@ -119,48 +106,50 @@ class _Kinds:
         return _Truth(true.reshape(shape), false.reshape(shape))
 
 
-def _met(atom: Condition, named: Sequence[int], values: int) -> Flags:
+def _met(atom: predicates.Condition, named: Sequence[int], values: int) -> Flags:
     """Along the pieces of a column: below the first value, that value, between it and the second, ..., NULL."""
     pieces, places = np.arange(2 * values + 1), [2 * number + 1 for number in named]
     met = np.isin(pieces, places)
-    if isinstance(atom, Compare):
-        met = OPERATORS[atom.sign](pieces, places[0])
-    return np.append(met, isinstance(atom, IsNull))
+    if isinstance(atom, predicates.Compare):
+        met = predicates.OPERATORS[atom.sign](pieces, places[0])
+    return np.append(met, isinstance(atom, predicates.IsNull))
 
 
-def _values(name: str, atoms: Sequence[Condition], schema: Schema) -> list[Any] | None:
+def _values(name: str, atoms: Sequence[predicates.Condition], schema: Schema) -> list[Any] | None:
     """The values that are named of a column, ascending; None where a comparison with it is not understood."""
     kind, own = classify(schema, name), [atom for atom in atoms if _column(atom) == name]
     ordered = kind not in (TypeClass.STRING, TypeClass.BOOLEAN)
     read = [_READ.get(kind, _unread)(value) for atom in own for value in _named(atom)]
-    if None in read or any(isinstance(atom, Compare) and not ordered and atom.sign not in _EQUAL for atom in own):
+    if None in read or any(
+        isinstance(atom, predicates.Compare) and not ordered and atom.sign not in _EQUAL for atom in own
+    ):
         return None
     return sorted(set(read))
 
 
-def _named(atom: Condition) -> tuple[Any, ...]:
+def _named(atom: predicates.Condition) -> tuple[Any, ...]:
     match atom:
-        case Compare(other=other):
+        case predicates.Compare(other=other):
             return (other,)
-        case OneOf(values=values):
+        case predicates.OneOf(values=values):
             return values
-        case Holds():
+        case predicates.Holds():
             return (True,)
     return ()
 
 
-def _column(atom: Condition) -> str | None:
+def _column(atom: predicates.Condition) -> str | None:
     """The column that is compared with values; None for two columns, and LIKE."""
-    if isinstance(atom, (OneOf, IsNull, Holds)):
+    if isinstance(atom, (predicates.OneOf, predicates.IsNull, predicates.Holds)):
         return atom.column
-    return atom.column if isinstance(atom, Compare) and not isinstance(atom.other, Name) else None
+    return atom.column if isinstance(atom, predicates.Compare) and not isinstance(atom.other, predicates.Name) else None
 
 
-def _atoms(condition: Condition) -> Iterator[Condition]:
+def _atoms(condition: predicates.Condition) -> Iterator[predicates.Condition]:
     match condition:
-        case Not(condition=inner):
+        case predicates.Not(condition=inner):
             yield from _atoms(inner)
-        case Every(conditions=parts) | Some(conditions=parts):
+        case predicates.Every(conditions=parts) | predicates.Some(conditions=parts):
             for part in parts:
                 yield from _atoms(part)
         case _:
@@ -183,7 +172,7 @@ def _number(value: Any) -> float | None:
 
 def _moment(value: Any) -> datetime | None:
     if isinstance(value, str):
-        return read_timestamp(value)
+        return predicates.read_timestamp(value)
     if type(value) is date:
         return datetime(value.year, value.month, value.day)
     return value if isinstance(value, datetime) and value.tzinfo is None else None
@@ -191,7 +180,7 @@ def _moment(value: Any) -> datetime | None:
 
 def _day(value: Any) -> date | None:
     if isinstance(value, str):
-        return read_date(value)
+        return predicates.read_date(value)
     return value if type(value) is date else None
 
 

@@ -9,22 +9,10 @@ from typing import Final, cast
 
 from chary.amounts import LIMIT, Amount
 from chary.errors import LedgerCorrupted
+from chary.ledger import records
 from chary.ledger.accounts import fitting_share
 from chary.ledger.entries import Head, noting, opening, reserving, settling, sharing, voiding
 from chary.ledger.ledger import Holder, Progress, Transactions, Upkeep
-from chary.ledger.records import (
-    Balance,
-    CallRecord,
-    Note,
-    Reservation,
-    Tally,
-    Terms,
-    Verification,
-    agree,
-    count,
-    masked,
-    unchanged,
-)
 from chary.ledger.sql import transaction as sql
 from chary.ledger.verification import audit
 from chary.ledger.witness import Witness, holds
@@ -44,12 +32,12 @@ class KeptLedger:
         self._claims = claims
         self._upkeep = upkeep
 
-    def open(self, terms: Terms) -> None:
+    def open(self, terms: records.Terms) -> None:
         """Create the dataset or check its terms."""
         with self._store.writing() as connection:
             held = {each.name: each for each in sql.terms(connection)}.get(terms.name)
             if held:
-                agree(held, terms)
+                records.agree(held, terms)
             else:
                 at = self._store.bookmark.read(connection)
                 self._upkeep.post(connection, at.hash, opening(at.entries + 1, terms))
@@ -72,7 +60,7 @@ class KeptLedger:
         request: str | None = None,
         origin: str = "",
         basic: int = LIMIT,
-    ) -> Reservation:
+    ) -> records.Reservation:
         """Charge the worst price before any data are touched."""
         with ExitStack() as undo:
             with self._store.writing() as connection:
@@ -84,14 +72,14 @@ class KeptLedger:
                 at.analyst.admit(worst, "analyst")
                 sealed = self._upkeep.post(connection, at.head, entry, known=at.known)
                 # Claimed before the commit: nobody ever sees the key without its claim. A failed commit leaves it.
-                made = Reservation(entry.number, None if request is None else self._claims.take(sealed))
+                made = records.Reservation(entry.number, None if request is None else self._claims.take(sealed))
                 undo.callback(made.leave)
             undo.pop_all()
         return made
 
     def settle(
         self,
-        reservation: Reservation,
+        reservation: records.Reservation,
         price: Amount,
         hits: int,
         tests: int,
@@ -104,7 +92,7 @@ class KeptLedger:
         with self._store.writing() as connection:
             number, head, held = sql.reserved(connection, reservation.call)
             entry = settling(number + 1, held, price, hits, tests, answer)
-            masked(secret, "secret")
+            records.masked(secret, "secret")
             sql.unanswered(connection, held)
             sql.unmoved(self._upkeep, connection, seen or {})
             changes = sql.changes_of(connection, secrets or {}, seen or {}, held.dataset)
@@ -113,7 +101,7 @@ class KeptLedger:
             if secret is not None:
                 self._upkeep.add_secret(connection, held.number, secret)
 
-    def void(self, reservation: Reservation) -> None:
+    def void(self, reservation: records.Reservation) -> None:
         """Give the whole reservation back."""
         with self._store.writing() as connection:
             number, head, held = sql.reserved(connection, reservation.call)
@@ -123,33 +111,33 @@ class KeptLedger:
         """Record something about the dataset and raise its version."""
         with self._store.writing() as connection:
             version = sql.account(connection, dataset).version
-            unchanged(version, after)
+            records.unchanged(version, after)
             number, head = self._store.bookmark.read(connection)
             self._upkeep.post(connection, head, noting(number + 1, dataset, kind, body, origin))
             return version + 1
 
-    def notes(self, dataset: str) -> list[Note]:
+    def notes(self, dataset: str) -> list[records.Note]:
         """Everything recorded about the dataset."""
         with self._store.reading() as connection:
             return sql.notes(connection, dataset)
 
-    def last_note(self, dataset: str) -> Note | None:
+    def last_note(self, dataset: str) -> records.Note | None:
         """What was recorded last about the dataset."""
         with self._store.reading() as connection:
             return sql.last_note(connection, dataset)
 
-    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> CallRecord | None:
+    def replay(self, dataset: str, analyst: str, request: str, kind: str, body: str) -> records.CallRecord | None:
         """The call first settled under this key, once the witness knows it: whoever settled it may have died before."""
         key = {"dataset": dataset, "analyst": analyst, "request": request}
         with self._store.witnessed() as connection:
             return sql.replay(connection, key, kind, body)
 
-    def last_settled(self, dataset: str, kind: str, body: str) -> CallRecord | None:
+    def last_settled(self, dataset: str, kind: str, body: str) -> records.CallRecord | None:
         """The latest call that was settled for this question."""
         with self._store.reading() as connection:
             return sql.last_settled(connection, dataset, kind, body)
 
-    def charged_under(self, dataset: str, analyst: str, keys: str) -> Balance:
+    def charged_under(self, dataset: str, analyst: str, keys: str) -> records.Balance:
         """What an analyst's calls were charged whose request keys begin with these words."""
         with self._store.reading() as connection:
             return sql.charged_under(connection, dataset, analyst, keys)
@@ -159,17 +147,17 @@ class KeptLedger:
         with self._store.reading() as connection:
             return sql.secret(self._upkeep, connection, call)
 
-    def balance(self, dataset: str) -> Balance:
+    def balance(self, dataset: str) -> records.Balance:
         """What is spent of the dataset's capacity."""
         with self._store.reading() as connection:
             return sql.account(connection, dataset).purse.balance()
 
-    def analyst_balance(self, dataset: str, analyst: str) -> Balance:
+    def analyst_balance(self, dataset: str, analyst: str) -> records.Balance:
         """What one analyst has spent."""
         with self._store.reading() as connection:
             return sql.analyst(connection, dataset, analyst).balance()
 
-    def tally(self, dataset: str) -> dict[str, Tally]:
+    def tally(self, dataset: str) -> dict[str, records.Tally]:
         """Sums over the settled calls by kind of call."""
         with self._store.reading() as connection:
             return sql.tally(connection, dataset)
@@ -179,7 +167,7 @@ class KeptLedger:
         with self._store.reading() as connection:
             return sql.account(connection, dataset).version
 
-    def call(self, number: int) -> CallRecord:
+    def call(self, number: int) -> records.CallRecord:
         """One call."""
         with self._store.reading() as connection:
             return sql.call(connection, number)
@@ -195,9 +183,9 @@ class KeptLedger:
         kinds: Collection[str] | None = None,
         keys: str | None = None,
         newest: bool = False,
-    ) -> Iterator[CallRecord]:
+    ) -> Iterator[records.CallRecord]:
         """The dataset's calls that are looked for, read page by page."""
-        left = limit if limit is None else count(limit, "limit")
+        left = limit if limit is None else records.count(limit, "limit")
         named = None if kinds is None else tuple(sorted(kinds))
         wanted = sql.Wanted(dataset, after, _END if before is None else before, analyst, named, keys, newest)
         while True:
@@ -216,7 +204,7 @@ class KeptLedger:
         with self._store.reading() as connection:
             return sql.analysts_of(connection, dataset)
 
-    def datasets(self) -> list[Terms]:
+    def datasets(self) -> list[records.Terms]:
         """The terms of every dataset."""
         with self._store.reading() as connection:
             return sql.terms(connection)
@@ -232,13 +220,13 @@ class KeptLedger:
                 return
             after = cast("int", lines[-1]["number"])
 
-    def verify(self, progress: Progress | None = None) -> Verification:
+    def verify(self, progress: Progress | None = None) -> records.Verification:
         """Recompute everything, on a copy: charging goes on meanwhile. Damage of any kind is listed, not raised."""
         try:
             with self._store.copied() as connection:
                 return audit(self._upkeep, connection, progress)
         except LedgerCorrupted as error:
-            return Verification(0, [str(error)])
+            return records.Verification(0, [str(error)])
 
     def head(self) -> Head:
         """How many entries there are and the hash of the last: keep it elsewhere, and an old copy can be told."""

@@ -12,33 +12,21 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Table, and_, bind
 
 from chary.amounts import Amount
 from chary.errors import LedgerCorrupted
+from chary.ledger import entries
 from chary.ledger.accounts import Account, CallCount, Purse
-from chary.ledger.entries import (
-    GENESIS,
-    ChainEntry,
-    Kind,
-    call_of,
-    exported,
-    in_flight,
-    not_held,
-    not_open,
-    not_settled,
-    note_of,
-    same_question,
-)
-from chary.ledger.entries import answered as answered_before
 from chary.ledger.ledger import Upkeep
 from chary.ledger.records import Balance, CallRecord, Note, State, Tally, Terms, label, masked, still
 from chary.ledger.sql import schema
-from chary.ledger.sql.schema import NOTED, RESERVED, analysts, answers, calls, datasets, entries, tallies
 
 # What each writing transaction looks at and decides, between its beginning and its commit.
 
 # A call may have a request key or none.
-_KEYED: Final = tuple(int if isinstance(value, int) else str for value in ChainEntry(0, "", "", request=""))
+_KEYED: Final = tuple(int if isinstance(value, int) else str for value in entries.ChainEntry(0, "", "", request=""))
 _TYPES: Final = (
     _KEYED,
-    tuple(type(None) if name == "request" else kind for name, kind in zip(ChainEntry._fields, _KEYED, strict=True)),
+    tuple(
+        type(None) if name == "request" else kind for name, kind in zip(entries.ChainEntry._fields, _KEYED, strict=True)
+    ),
 )
 
 
@@ -63,7 +51,7 @@ def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
     names = {"dataset": label(dataset, "dataset"), "analyst": label(analyst, "analyst")}
     row = connection.execute(schema.read_standing, names).one_or_none()
     if row is None:
-        raise not_held(dataset)
+        raise entries.not_held(dataset)
     whole_numbers([row.head_number, *row[2:11]], f"dataset {dataset!r}")
     if row.analyst is not None:
         whole_numbers([*(cap for cap in row[12:14] if cap is not None), *row[14:18]], f"analyst {analyst!r}")
@@ -72,7 +60,7 @@ def standing(connection: Connection, dataset: str, analyst: str) -> Standing:
     return Standing(row.head_number, row.head, capacity, Purse(capacity, *row[4:11]), purse, known)
 
 
-def unclaimed(connection: Connection, entry: ChainEntry, held: Callable[[str], bool]) -> None:
+def unclaimed(connection: Connection, entry: entries.ChainEntry, held: Callable[[str], bool]) -> None:
     """Raise why the entry's request key cannot be used now, if it cannot; `held` tells whether a call is being run."""
     if entry.request is None:
         return
@@ -80,29 +68,29 @@ def unclaimed(connection: Connection, entry: ChainEntry, held: Callable[[str], b
     first = connection.execute(schema.read_asked, key).one_or_none()
     if first is None:
         return
-    same_question(entry_of(first), entry.label, entry.body)
+    entries.same_question(entry_of(first), entry.label, entry.body)
     if first.state == State.SETTLED:
-        raise answered_before()
+        raise entries.answered()
     if any(held(sealed) for sealed in connection.execute(schema.read_unanswered, key).scalars()):
-        raise in_flight()
+        raise entries.in_flight()
 
 
-def reserved(connection: Connection, call: int) -> tuple[int, str, ChainEntry]:
+def reserved(connection: Connection, call: int) -> tuple[int, str, entries.ChainEntry]:
     """The head of the chain and the reserve entry of an open call."""
     row = connection.execute(schema.read_reserved, {"call": call}).one_or_none()
     if row is None or row.state != State.RESERVED:
-        raise not_open(call, row and (Kind.SETTLE if row.state == State.SETTLED else Kind.VOID))
+        raise entries.not_open(call, row and (entries.Kind.SETTLE if row.state == State.SETTLED else entries.Kind.VOID))
     return row.head_number, row.head, entry_of(row)
 
 
-def unanswered(connection: Connection, held: ChainEntry) -> None:
+def unanswered(connection: Connection, held: entries.ChainEntry) -> None:
     """Raise `RequestAnswered` if another call under the request key of this one was settled meanwhile.
 
     Whoever lost the claim on the key while the call ran (see `Claims`) must not answer it a second time.
     """
     key = {"dataset": held.dataset, "analyst": held.analyst, "request": held.request}
     if held.request is not None and connection.execute(schema.read_key_settled, key).one_or_none() is not None:
-        raise answered_before()
+        raise entries.answered()
 
 
 def unmoved(upkeep: Upkeep, connection: Connection, seen: Mapping[int, bytes | None]) -> None:
@@ -120,7 +108,7 @@ def changes_of(
     """
     for call, secret in changes.items():
         if connection.execute(schema.read_settled, {"call": call}).scalar_one_or_none() != dataset:
-            raise not_settled(call)
+            raise entries.not_settled(call)
         masked(secret, "secret")
     return {call: new for call, new in changes.items() if new is None or seen.get(call) != new}
 
@@ -137,10 +125,10 @@ def cap_of(row: Any) -> Amount | None:
     return None if row.cap_main is row.cap_delta is None else Amount(row.cap_main, row.cap_delta)
 
 
-def entry_of(row: Sequence[Any]) -> ChainEntry:
+def entry_of(row: Sequence[Any]) -> entries.ChainEntry:
     """The entry whose fields come first in a row; `LedgerCorrupted` where one of them is of another type than was
     written, as after damage of a file."""
-    entry = ChainEntry(*row[: len(ChainEntry._fields)])
+    entry = entries.ChainEntry(*row[: len(entries.ChainEntry._fields)])
     if tuple(map(type, entry)) not in _TYPES:
         raise LedgerCorrupted(f"entry {entry.number}: a field of it is no text or no number any more")
     return entry
@@ -165,62 +153,71 @@ PAGE = 500
 AnyRow = Row[*tuple[Any, ...]]
 # No text has it, and none that has another letter in its place comes behind it.
 _LAST = "\U0010ffff"
-_WIDTH = len(ChainEntry._fields)
+_WIDTH = len(entries.ChainEntry._fields)
 
-_closing = entries.alias("closing_entry")
+_closing = schema.entries.alias("closing_entry")
 _whole_call = (
-    select(*schema.entry_columns, *[_closing.c[name] for name in ChainEntry._fields], answers.c.answer)
-    .select_from(calls)
-    .join(entries, entries.c.number == calls.c.number)
-    .outerjoin(_closing, _closing.c.number == calls.c.closing)
-    .outerjoin(answers, answers.c.call == calls.c.number)
+    select(*schema.entry_columns, *[_closing.c[name] for name in entries.ChainEntry._fields], schema.answers.c.answer)
+    .select_from(schema.calls)
+    .join(schema.entries, schema.entries.c.number == schema.calls.c.number)
+    .outerjoin(_closing, _closing.c.number == schema.calls.c.closing)
+    .outerjoin(schema.answers, schema.answers.c.call == schema.calls.c.number)
 )
-_one_call = _whole_call.where(calls.c.number == bindparam("call"))
+_one_call = _whole_call.where(schema.calls.c.number == bindparam("call"))
 _last_settled = (
     _whole_call.where(
-        calls.c.dataset == bindparam("dataset"),
-        calls.c.state == "settled",
-        entries.c.label == bindparam("kind"),
-        entries.c.body == bindparam("body"),
+        schema.calls.c.dataset == bindparam("dataset"),
+        schema.calls.c.state == "settled",
+        schema.entries.c.label == bindparam("kind"),
+        schema.entries.c.body == bindparam("body"),
     )
-    .order_by(calls.c.number.desc())
+    .order_by(schema.calls.c.number.desc())
     .limit(1)
 )
 # A range of the index of keys, whose texts are compared by their bytes.
 _charged_under = (
-    select(calls.c.state, *map(func.sum, (calls.c.charged_main, calls.c.charged_delta, entries.c.basic)))
-    .select_from(calls)
-    .join(entries, entries.c.number == calls.c.number)
-    .where(
-        calls.c.dataset == bindparam("dataset"),
-        calls.c.analyst == bindparam("analyst"),
-        calls.c.request >= bindparam("keys"),
-        calls.c.request < bindparam("behind"),
+    select(
+        schema.calls.c.state,
+        *map(func.sum, (schema.calls.c.charged_main, schema.calls.c.charged_delta, schema.entries.c.basic)),
     )
-    .group_by(calls.c.state)
+    .select_from(schema.calls)
+    .join(schema.entries, schema.entries.c.number == schema.calls.c.number)
+    .where(
+        schema.calls.c.dataset == bindparam("dataset"),
+        schema.calls.c.analyst == bindparam("analyst"),
+        schema.calls.c.request >= bindparam("keys"),
+        schema.calls.c.request < bindparam("behind"),
+    )
+    .group_by(schema.calls.c.state)
 )
-_before = entries.alias("before")
+_before = schema.entries.alias("before")
 _page_of_entries = (
-    select(*schema.entry_columns, entries.c.hash, _before.c.hash.label("previous"), answers.c.answer)
-    .select_from(entries)
-    .outerjoin(_before, _before.c.number == entries.c.number - 1)
-    .outerjoin(answers, and_(answers.c.call == entries.c.call, entries.c.kind == "settle"))
-    .where(entries.c.number > bindparam("after"), entries.c.dataset == bindparam("dataset"))
-    .order_by(entries.c.number)
+    select(*schema.entry_columns, schema.entries.c.hash, _before.c.hash.label("previous"), schema.answers.c.answer)
+    .select_from(schema.entries)
+    .outerjoin(_before, _before.c.number == schema.entries.c.number - 1)
+    .outerjoin(schema.answers, and_(schema.answers.c.call == schema.entries.c.call, schema.entries.c.kind == "settle"))
+    .where(schema.entries.c.number > bindparam("after"), schema.entries.c.dataset == bindparam("dataset"))
+    .order_by(schema.entries.c.number)
     .limit(bindparam("limit"))
 )
-_one_dataset = select(datasets).where(datasets.c.name == bindparam("dataset"))
-_one_analyst = select(analysts).where(
-    analysts.c.dataset == bindparam("dataset"), analysts.c.analyst == bindparam("analyst")
+_one_dataset = select(schema.datasets).where(schema.datasets.c.name == bindparam("dataset"))
+_one_analyst = select(schema.analysts).where(
+    schema.analysts.c.dataset == bindparam("dataset"), schema.analysts.c.analyst == bindparam("analyst")
 )
-_analysts_of = select(analysts.c.analyst).where(analysts.c.dataset == bindparam("dataset")).order_by(analysts.c.analyst)
-_tallies = select(tallies).where(tallies.c.dataset == bindparam("dataset")).order_by(tallies.c.kind)
+_analysts_of = (
+    select(schema.analysts.c.analyst)
+    .where(schema.analysts.c.dataset == bindparam("dataset"))
+    .order_by(schema.analysts.c.analyst)
+)
+_tallies = (
+    select(schema.tallies).where(schema.tallies.c.dataset == bindparam("dataset")).order_by(schema.tallies.c.kind)
+)
 _noted = (
     select(*schema.entry_columns)
-    .where(entries.c.kind == NOTED, entries.c.dataset == bindparam("dataset"))
-    .order_by(entries.c.number)
+    .where(schema.entries.c.kind == schema.NOTED, schema.entries.c.dataset == bindparam("dataset"))
+    .order_by(schema.entries.c.number)
 )
-_last_noted = _noted.order_by(None).order_by(entries.c.number.desc()).limit(1)
+_last_noted = _noted.order_by(None).order_by(schema.entries.c.number.desc()).limit(1)
 
 
 class Wanted(NamedTuple):
@@ -240,22 +237,26 @@ def _page_of_calls(analyst: bool, kinds: bool, keys: bool, newest: bool) -> Sele
     """One statement for each shape, so that each is compiled once."""
     # Of kinds the other index says it all: were it said twice, the engine might take this one and look at every call.
     found: list[ColumnElement[bool]]
-    found = [calls.c.number.in_(_of_kinds(analyst, keys, newest))] if kinds else [*_range(calls)]
+    found = [schema.calls.c.number.in_(_of_kinds(analyst, keys, newest))] if kinds else [*_range(schema.calls)]
     if analyst and not kinds:
-        found.append(calls.c.analyst == bindparam("analyst"))
+        found.append(schema.calls.c.analyst == bindparam("analyst"))
     if keys:
-        found += [calls.c.request >= bindparam("keys"), calls.c.request < bindparam("behind")]
-    order = calls.c.number.desc() if newest else calls.c.number
+        found += [schema.calls.c.request >= bindparam("keys"), schema.calls.c.request < bindparam("behind")]
+    order = schema.calls.c.number.desc() if newest else schema.calls.c.number
     return _whole_call.where(*found).order_by(order).limit(bindparam("limit"))
 
 
 def _of_kinds(analyst: bool, keys: bool, newest: bool) -> Select[Any]:
     """The numbers of calls of some kinds, from the index that holds all it takes."""
-    found = [*_range(entries), entries.c.kind == RESERVED, entries.c.label.in_(bindparam("kinds", expanding=True))]
+    found = [
+        *_range(schema.entries),
+        schema.entries.c.kind == schema.RESERVED,
+        schema.entries.c.label.in_(bindparam("kinds", expanding=True)),
+    ]
     if analyst:
-        found.append(entries.c.analyst == bindparam("analyst"))
-    numbers = select(entries.c.number).where(*found)
-    order = entries.c.number.desc() if newest else entries.c.number
+        found.append(schema.entries.c.analyst == bindparam("analyst"))
+    numbers = select(schema.entries.c.number).where(*found)
+    order = schema.entries.c.number.desc() if newest else schema.entries.c.number
     return numbers if keys else numbers.order_by(order).limit(bindparam("limit"))
 
 
@@ -268,7 +269,7 @@ def account(connection: Connection, dataset: str) -> Account:
     """A dataset's terms, totals and version, without analysts and tallies."""
     row = connection.execute(_one_dataset, {"dataset": label(dataset, "dataset")}).one_or_none()
     if row is None:
-        raise not_held(dataset)
+        raise entries.not_held(dataset)
     return account_of(row)
 
 
@@ -310,14 +311,16 @@ def tally(connection: Connection, dataset: str) -> dict[str, Tally]:
 
 def terms(connection: Connection) -> list[Terms]:
     """The terms of all datasets, by name."""
-    return [account_of(row).terms for row in connection.execute(select(datasets).order_by(datasets.c.name))]
+    return [
+        account_of(row).terms for row in connection.execute(select(schema.datasets).order_by(schema.datasets.c.name))
+    ]
 
 
 def notes(connection: Connection, dataset: str) -> list[Note]:
     """Everything recorded about a dataset."""
     account(connection, dataset)
     rows = connection.execute(_noted, {"dataset": dataset})
-    return [note_of(version, entry_of(row)) for version, row in enumerate(rows, 1)]
+    return [entries.note_of(version, entry_of(row)) for version, row in enumerate(rows, 1)]
 
 
 def last_note(connection: Connection, dataset: str) -> Note | None:
@@ -328,14 +331,14 @@ def last_note(connection: Connection, dataset: str) -> Note | None:
     row = connection.execute(_last_noted, {"dataset": dataset}).one_or_none()
     if row is None:
         raise LedgerCorrupted("the notes of the dataset are missing")
-    return note_of(version, entry_of(row))
+    return entries.note_of(version, entry_of(row))
 
 
 def call(connection: Connection, number: int) -> CallRecord:
     """One call."""
     row = connection.execute(_one_call, {"call": number}).one_or_none()
     if row is None:
-        raise not_open(number, None)
+        raise entries.not_open(number, None)
     return _call_of(row)
 
 
@@ -362,8 +365,8 @@ def lines(connection: Connection, dataset: str, after: int) -> list[dict[str, ob
 
 
 def _line(row: AnyRow) -> dict[str, object]:
-    texts([row.hash, row.previous or GENESIS, row.answer or ""], f"entry {row.number}")
-    return exported(entry_of(row), row.previous or GENESIS, row.hash, row.answer)
+    texts([row.hash, row.previous or entries.GENESIS, row.answer or ""], f"entry {row.number}")
+    return entries.exported(entry_of(row), row.previous or entries.GENESIS, row.hash, row.answer)
 
 
 def replay(connection: Connection, key: dict[str, str], kind: str, body: str) -> CallRecord | None:
@@ -373,7 +376,7 @@ def replay(connection: Connection, key: dict[str, str], kind: str, body: str) ->
     held = connection.execute(schema.read_asked, key).one_or_none()
     if held is None:
         return None
-    same_question(entry_of(held), kind, body)
+    entries.same_question(entry_of(held), kind, body)
     return call(connection, held.number) if held.state == State.SETTLED else None
 
 
@@ -411,7 +414,7 @@ def secret(upkeep: Upkeep, connection: Connection, number: int) -> bytes | None:
 def _call_of(row: Sequence[Any]) -> CallRecord:
     reserved, closed = entry_of(row), None if row[_WIDTH] is None else entry_of(row[_WIDTH : 2 * _WIDTH])
     answer = row[2 * _WIDTH]
-    found = call_of(reserved, closed, answer if isinstance(answer, str) else None)
+    found = entries.call_of(reserved, closed, answer if isinstance(answer, str) else None)
     # One damaged answer hides no other call.
     right = isinstance(answer, str) == (found.state == State.SETTLED) and (answer is None or isinstance(answer, str))
     return found if right else replace(found, damage="its answer is damaged or missing")

@@ -23,20 +23,6 @@ from chary.ledger.ledger import Kept, Upkeep
 from chary.ledger.records import State
 from chary.ledger.sql import schema
 from chary.ledger.sql.ledger import KeptLedger
-from chary.ledger.sql.schema import (
-    ADDED,
-    BASIC,
-    FORMAT,
-    TWO_ACCOUNTS,
-    calls,
-    chain,
-    datasets,
-    entries,
-    imprint,
-    metadata,
-    seals,
-    secrets,
-)
 from chary.ledger.sql.transaction import secret_digest
 from chary.ledger.sqlite import files
 from chary.ledger.sqlite.files import Inode, engine_of, forget_inherited, translated
@@ -45,35 +31,38 @@ from chary.ledger.witness import Bookmark, check_apart, raw
 # Which file a ledger is kept in, and what a new one holds.
 
 SEAL = select(
-    chain.c.id,
-    chain.c.entries,
-    select(func.coalesce(func.sum(text(imprint("digest"))), 0)).select_from(secrets).scalar_subquery().label("secrets"),
+    schema.chain.c.id,
+    schema.chain.c.entries,
+    select(func.coalesce(func.sum(text(schema.imprint("digest"))), 0))
+    .select_from(schema.secrets)
+    .scalar_subquery()
+    .label("secrets"),
 )
 
 
 def lay_out(path: Path, timeout: float) -> None:
     """Write a ledger without entries into an empty file."""
     with closing(engine_of(path, timeout).connect()) as connection, connection.begin():
-        metadata.create_all(connection, checkfirst=False)
-        connection.execute(chain.insert(), {"id": 1, "format": FORMAT, "entries": 0, "head": GENESIS})
-        connection.execute(seals.insert(), {"id": 1, "entries": 0, "secrets": 0})
+        schema.metadata.create_all(connection, checkfirst=False)
+        connection.execute(schema.chain.insert(), {"id": 1, "format": schema.FORMAT, "entries": 0, "head": GENESIS})
+        connection.execute(schema.seals.insert(), {"id": 1, "entries": 0, "secrets": 0})
 
 
 def sealed(connection: Connection) -> bool:
     """Whether the ledger has its seal; those of earlier versions have none."""
-    return inspect(connection).has_table(seals.name)
+    return inspect(connection).has_table(schema.seals.name)
 
 
 def add_seal(connection: Connection) -> None:
     """Seal the ledger of an earlier version as it is, unless another process has just done so."""
     if not sealed(connection):
-        metadata.create_all(connection, tables=[seals], checkfirst=False)
-        connection.execute(seals.insert().from_select(["id", "entries", "secrets"], SEAL))
+        schema.metadata.create_all(connection, tables=[schema.seals], checkfirst=False)
+        connection.execute(schema.seals.insert().from_select(["id", "entries", "secrets"], SEAL))
 
 
 def lacking(connection: Connection) -> list[tuple[str, str]]:
     """The columns, by table, that ledgers of earlier versions have not."""
-    later = [(entries, "origin"), (entries, "basic"), *((datasets, name) for name in BASIC)]
+    later = [(schema.entries, "origin"), (schema.entries, "basic"), *((schema.datasets, name) for name in schema.BASIC)]
     held = {table: {each["name"] for each in inspect(connection).get_columns(table.name)} for table, _ in later}
     return [(table.name, name) for table, name in later if name not in held[table]]
 
@@ -89,13 +78,13 @@ def add_lacking(connection: Connection) -> None:
 def indexed(connection: Connection) -> bool:
     """Whether the ledger has all indexes of this version."""
     known = inspect(connection)
-    held = {each["name"] for table in (calls, entries) for each in known.get_indexes(table.name)}
-    return all(index.name in held for index in ADDED)
+    held = {each["name"] for table in (schema.calls, schema.entries) for each in known.get_indexes(table.name)}
+    return all(index.name in held for index in schema.ADDED)
 
 
 def add_indexes(connection: Connection) -> None:
     """Make the indexes that earlier versions did not, unless another process has just done so."""
-    for index in ADDED:
+    for index in schema.ADDED:
         index.create(connection, checkfirst=True)
 
 
@@ -293,8 +282,10 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 # What a writing transaction does on SQLite besides the entry itself, statement by statement.
 
 _NO_TOTALS = {"spent_main": 0, "spent_delta": 0, "open_main": 0, "open_delta": 0}
-_secrets = select(secrets, calls.c.state).outerjoin(calls, calls.c.number == secrets.c.call)
-_one_secret = select(secrets.c.secret, secrets.c.digest).where(secrets.c.call == schema.of_call)
+_secrets = select(schema.secrets, schema.calls.c.state).outerjoin(
+    schema.calls, schema.calls.c.number == schema.secrets.c.call
+)
+_one_secret = select(schema.secrets.c.secret, schema.secrets.c.digest).where(schema.secrets.c.call == schema.of_call)
 
 
 class SqliteUpkeep:
@@ -347,7 +338,7 @@ class SqliteUpkeep:
 
     def sealed(self, connection: Connection) -> bool:
         """Whether the seal is right."""
-        return bool(connection.execute(select(seals)).all() == connection.execute(SEAL).all())
+        return bool(connection.execute(select(schema.seals)).all() == connection.execute(SEAL).all())
 
     def changed_secrets(self, connection: Connection) -> Iterator[int]:
         """The calls whose secret was changed."""
@@ -373,7 +364,7 @@ def _open(connection: Connection, entry: ChainEntry) -> None:
     basic = {"capacity_basic": terms.basic, "spent_basic": 0, "alone": 0}
     connection.execute(schema.add_dataset, {**named, **capacity, **_NO_TOTALS, "version": 0, **basic})
     if terms.basic:
-        connection.execute(schema.set_format, {"new_format": TWO_ACCOUNTS})
+        connection.execute(schema.set_format, {"new_format": schema.TWO_ACCOUNTS})
 
 
 def _share(connection: Connection, entry: ChainEntry) -> None:

@@ -14,26 +14,14 @@ from chary.service.api.calls import in_json_body
 from chary.service.core.alerts import ACTIVE, ENDED, LONGEST_CRONTAB, PAUSED, StandingQuestion, named, state_of
 from chary.service.core.requests import Wish
 from chary.service.core.scheduler import quote_of
-from chary.service.http.admission import (
-    After,
-    Asking,
-    Followed,
-    Limit,
-    On,
-    header,
-    key_header,
-    looks,
-    paged,
-    request_key,
-    strict_body,
-)
+from chary.service.http import admission
 from chary.service.http.json import check_fields
 from chary.service.state import Service, Shared
 from chary.session import Quote
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["standing"])
-Stander = Annotated[Asking, Depends(On("stand"))]
-Historian = Annotated[Asking, Depends(On("history"))]
+Stander = Annotated[admission.Asking, Depends(admission.On("stand"))]
+Historian = Annotated[admission.Asking, Depends(admission.On("history"))]
 Name = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 LOOK_EVERY: Final = 0.5
 _KNOWN: Final = frozenset({"call", "run", "question", "every", "share", "tell", "webhook"})
@@ -65,24 +53,26 @@ _STATE: Final = {
 
 @router.post("/standing", status_code=201, openapi_extra=in_json_body(_BODY))
 async def stand(
-    request: Request, on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared
+    request: Request, on: Stander, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared
 ) -> JSONResponse:
     """Ask something at every append, or at a time, once about every version of the rows, within a share of the budget.
 
     It is checked as if it were asked now, and not asked before there is a version that is new. Under an
     `Idempotency-Key` that came before nothing is made: the answer is what stands under it.
     """
-    key = request_key(request)
+    key = admission.request_key(request)
     found = await stood(service, on, body, key)
-    return JSONResponse(found.as_dict(), 201, {"Idempotency-Key": key_header(key)})
+    return JSONResponse(found.as_dict(), 201, {"Idempotency-Key": admission.key_header(key)})
 
 
 @router.get("/standing")
-def standing(request: Request, on: Historian, service: Shared, after: After = 0, limit: Limit = 100) -> JSONResponse:
+def standing(
+    request: Request, on: Historian, service: Shared, after: admission.After = 0, limit: admission.Limit = 100
+) -> JSONResponse:
     """The standing questions that are shown to this token, oldest first, with what they cost so far; after so many."""
     found = standing_shown(service, on, after, limit + 1)
     last = after + limit if len(found) > limit else None
-    return paged(request, [each.as_dict() for each in found[:limit]], last)
+    return admission.paged(request, [each.as_dict() for each in found[:limit]], last)
 
 
 @router.put(
@@ -90,7 +80,7 @@ def standing(request: Request, on: Historian, service: Shared, after: After = 0,
     openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": _STATE}}}},
 )
 def turn(
-    name: Name, on: Stander, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared
+    name: Name, on: Stander, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared
 ) -> JSONResponse:
     """Pause a standing question of one's own, or let it go on: `{"state": "paused"}`, `{"state": "active"}`."""
     told = 'what becomes of a standing question is said as {"state": "paused"}'
@@ -110,31 +100,33 @@ def end(name: Name, on: Stander, service: Shared) -> JSONResponse:
 
 
 @router.get("/feed")
-def feed(request: Request, on: Historian, service: Shared, after: After = 0, limit: Limit = 100) -> JSONResponse:
+def feed(
+    request: Request, on: Historian, service: Shared, after: admission.After = 0, limit: admission.Limit = 100
+) -> JSONResponse:
     """What standing questions found, oldest first: which call has the answer, never the answer itself."""
     found = service.standing.feed.since(on.served.name, after, limit, analyst=_alone(on))
     last = found[-1]["number"] if len(found) == limit else None
-    return paged(request, found, last)
+    return admission.paged(request, found, last)
 
 
 def _begin(request: Request) -> int:
     """Where a stream goes on: after the last event that was heard."""
-    said = header(request, "last-event-id")
+    said = admission.header(request, "last-event-id")
     return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
 
 
 @router.get("/feed/events", response_class=EventSourceResponse)
 async def feed_events(
-    on: Historian, service: Shared, after: Annotated[int, Depends(_begin)], _: Followed
+    on: Historian, service: Shared, after: Annotated[int, Depends(_begin)], _: admission.Followed
 ) -> AsyncIterator[ServerSentEvent]:
     """The feed as it grows; `Last-Event-ID` goes on where one stopped."""
-    async for _ in looks(service, on.who.token, LOOK_EVERY):
+    async for _ in admission.looks(service, on.who.token, LOOK_EVERY):
         for each in await asyncio.to_thread(service.standing.feed.since, on.served.name, after, analyst=_alone(on)):
             after = each["number"]
             yield ServerSentEvent(event=each["kind"], id=str(after), data=each)
 
 
-async def stood(service: Service, on: Asking, body: dict[str, Any], key: str) -> StandingQuestion:
+async def stood(service: Service, on: admission.Asking, body: dict[str, Any], key: str) -> StandingQuestion:
     """A new standing question, as a body says it, in the trail; or the one that stands under the key.
 
     What it would cost is a calculation, which may be cut off; what is written down then is not.
@@ -150,7 +142,7 @@ async def stood(service: Service, on: Asking, body: dict[str, Any], key: str) ->
     return await asyncio.to_thread(_stood, service, on, wish, quoted, said)
 
 
-def _stood(service: Service, on: Asking, wish: Wish, quoted: Quote, said: dict[str, Any]) -> StandingQuestion:
+def _stood(service: Service, on: admission.Asking, wish: Wish, quoted: Quote, said: dict[str, Any]) -> StandingQuestion:
     if not isinstance(said["every"], str) or not (said["webhook"] is None or isinstance(said["webhook"], str)):
         raise InvalidParameter('every is "append" or a crontab, webhook the name of one in the chary.toml')
     if said["webhook"] is not None and not service.webhooks.known(said["webhook"]):
@@ -160,14 +152,14 @@ def _stood(service: Service, on: Asking, wish: Wish, quoted: Quote, said: dict[s
     return service.standing.stand(on.served, on.who, wish, quoted, **said)
 
 
-def turned(service: Service, on: Asking, name: str, state: str) -> StandingQuestion:
+def turned(service: Service, on: admission.Asking, name: str, state: str) -> StandingQuestion:
     """A standing question of one's own, paused, going on or ended from now on; in the trail."""
     own_standing(service, on, name)
     service.trail.add(on.who, on.served.name, "stand", {state_of(state): name}, None)
     return service.standing.book.turn(name, state)
 
 
-def own_standing(service: Service, on: Asking, name: str) -> StandingQuestion:
+def own_standing(service: Service, on: admission.Asking, name: str) -> StandingQuestion:
     """The standing question of that name, if it is of one's own; for others it is not there."""
     found = service.standing.book.named(name)
     if found is None or (found.dataset, found.analyst) != (on.served.name, on.who.analyst):
@@ -175,12 +167,14 @@ def own_standing(service: Service, on: Asking, name: str) -> StandingQuestion:
     return found
 
 
-def standing_shown(service: Service, on: Asking, after: int = 0, limit: int | None = None) -> list[StandingQuestion]:
+def standing_shown(
+    service: Service, on: admission.Asking, after: int = 0, limit: int | None = None
+) -> list[StandingQuestion]:
     """The standing questions that are shown to somebody, oldest first; after so many, so many."""
     return service.standing.book.all(on.served.name, analyst=_alone(on), after=after, limit=limit)
 
 
-def _alone(on: Asking) -> str | None:
+def _alone(on: admission.Asking) -> str | None:
     """Whose news alone are shown; None for those of all. What is not shown is not counted in pages either."""
     return None if on.served.shared or on.who.custodian else on.who.analyst
 

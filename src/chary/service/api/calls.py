@@ -14,41 +14,17 @@ from chary.calls.run import run_kinds
 from chary.core.transaction import openings
 from chary.errors import InvalidParameter
 from chary.service.auth.tokens import Principal
+from chary.service.core import requests
 from chary.service.core.jobs import Job, JobState
-from chary.service.core.requests import (
-    Wish,
-    calls_schema,
-    run_shown,
-    shown_call,
-    told_quote,
-    told_result,
-    told_run,
-    words_of,
-)
-from chary.service.http.admission import (
-    After,
-    Asking,
-    Followed,
-    Limit,
-    May,
-    Number,
-    On,
-    Typed,
-    header,
-    key_header,
-    looks,
-    paged,
-    request_key,
-    strict_body,
-)
+from chary.service.http import admission
 from chary.service.http.json import check_fields
 from chary.service.state import Service, Shared
 
 # Routes of calls, quotes and runs.
 
 router = APIRouter(prefix="/v1/datasets/{dataset}", tags=["calls"])
-Body = Annotated[dict[str, Any], Depends(strict_body)]
-Asker = Annotated[Asking, Depends(On("ask"))]
+Body = Annotated[dict[str, Any], Depends(admission.strict_body)]
+Asker = Annotated[admission.Asking, Depends(admission.On("ask"))]
 _LONGEST_WAIT: Final = 60
 _TERMS: Final = ("distance", "tests", "truth", "hits", "confidence")
 
@@ -58,8 +34,8 @@ def in_json_body(schema: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-_CALL: Final = calls_schema(openings=False)
-_OPENING: Final = calls_schema(openings=True)
+_CALL: Final = requests.calls_schema(openings=False)
+_OPENING: Final = requests.calls_schema(openings=True)
 _WORDS: Final = {"type": "object", "description": "The words of a question to the run, such as query and above."}
 _QUOTED: Final = {
     "type": "object",
@@ -74,46 +50,48 @@ _QUOTED: Final = {
 
 
 @router.post("/calls", openapi_extra=in_json_body(_CALL))
-async def ask(request: Request, on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+async def ask(request: Request, on: Asker, body: Body, service: Shared, typed: admission.Typed = False) -> JSONResponse:
     """Ask a call. Under an `Idempotency-Key` that came before, the stored answer, for free.
 
     What takes longer than a second, or than `Prefer: wait=N` says, answers with status 202 and becomes a job.
     """
-    return await answered(request, service, on, Wish("ask", body), typed)
+    return await answered(request, service, on, requests.Wish("ask", body), typed)
 
 
 @router.post("/runs", openapi_extra=in_json_body(_OPENING))
-async def start(request: Request, on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+async def start(
+    request: Request, on: Asker, body: Body, service: Shared, typed: admission.Typed = False
+) -> JSONResponse:
     """Open a run: what stays open and is asked again and again."""
-    return await answered(request, service, on, Wish("start", body), typed)
+    return await answered(request, service, on, requests.Wish("start", body), typed)
 
 
 @router.post("/runs/{number}/questions", openapi_extra=in_json_body(_WORDS))
 async def question(
-    request: Request, on: Asker, number: Number, body: Body, service: Shared, typed: Typed = False
+    request: Request, on: Asker, number: admission.Number, body: Body, service: Shared, typed: admission.Typed = False
 ) -> JSONResponse:
     """Ask a run; its `words` say how."""
-    return await answered(request, service, on, Wish("question", body, number), typed)
+    return await answered(request, service, on, requests.Wish("question", body, number), typed)
 
 
 @router.get("/runs")
-def runs(request: Request, on: Asker, after: After = 0, limit: Limit = 100) -> JSONResponse:
+def runs(request: Request, on: Asker, after: admission.After = 0, limit: admission.Limit = 100) -> JSONResponse:
     """The runs that can be asked, oldest first."""
     spine, analyst = on.served.session.spine, on.served.shown_of(on.who)
     found = list(islice(openings(spine, *run_kinds(), analyst=analyst, after=after), limit + 1))
     last = found[limit - 1].number if len(found) > limit else None
-    return paged(request, [{"run": run.number, "kind": run.kind} for run in found[:limit]], last)
+    return admission.paged(request, [{"run": run.number, "kind": run.kind} for run in found[:limit]], last)
 
 
 @router.get("/runs/{number}")
-def run(on: Asker, number: Number, typed: Typed = False) -> JSONResponse:
+def run(on: Asker, number: admission.Number, typed: admission.Typed = False) -> JSONResponse:
     """A run: how it is asked and what is public of it."""
     session = on.served.asked_by(on.who.analyst)
-    return JSONResponse(told_run(run_shown(on.served, on.who, session, number), session, typed=typed))
+    return JSONResponse(requests.told_run(requests.run_shown(on.served, on.who, session, number), session, typed=typed))
 
 
 @router.post("/quotes", openapi_extra=in_json_body(_QUOTED))
-async def quote(on: Asker, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+async def quote(on: Asker, body: Body, service: Shared, typed: admission.Typed = False) -> JSONResponse:
     """What a call would cost and how accurate it would be; nothing is charged, read or written.
 
     What takes longer than `quote-seconds` to work out is a problem with status 503.
@@ -122,28 +100,34 @@ async def quote(on: Asker, body: Body, service: Shared, typed: Typed = False) ->
 
     def told() -> JSONResponse:
         session = on.served.asked_by(on.who.analyst)
-        found = session.quote(shown_call(on.served, on.who, session, call), **terms)
-        return JSONResponse(told_quote(found, alternatives=alternatives, typed=typed))
+        found = session.quote(requests.shown_call(on.served, on.who, session, call), **terms)
+        return JSONResponse(requests.told_quote(found, alternatives=alternatives, typed=typed))
 
     return await service.calculations.of(on.who.analyst, told)
 
 
 @router.post("/runs/{number}/quotes", openapi_extra=in_json_body(_WORDS))
-async def quote_question(on: Asker, number: Number, body: Body, service: Shared, typed: Typed = False) -> JSONResponse:
+async def quote_question(
+    on: Asker, number: admission.Number, body: Body, service: Shared, typed: admission.Typed = False
+) -> JSONResponse:
     """What a question to a run would cost now."""
 
     def told() -> JSONResponse:
-        asked = run_shown(on.served, on.who, on.served.asked_by(on.who.analyst), number)
-        return JSONResponse(told_quote(asked.quote(**words_of(asked, body)), alternatives=False, typed=typed))
+        asked = requests.run_shown(on.served, on.who, on.served.asked_by(on.who.analyst), number)
+        return JSONResponse(
+            requests.told_quote(asked.quote(**requests.words_of(asked, body)), alternatives=False, typed=typed)
+        )
 
     return await service.calculations.of(on.who.analyst, told)
 
 
-async def answered(request: Request, service: Service, on: Asking, wish: Wish, typed: bool) -> JSONResponse:
+async def answered(
+    request: Request, service: Service, on: admission.Asking, wish: requests.Wish, typed: bool
+) -> JSONResponse:
     """Do what was asked, after it is in the trail; a job where it takes longer than its asker waits."""
-    key, patience = request_key(request), _patience(request, service)
+    key, patience = admission.request_key(request), _patience(request, service)
     job = await begun(service, on, wish, key)
-    headers = {"Idempotency-Key": key_header(key)}
+    headers = {"Idempotency-Key": admission.key_header(key)}
     if not await service.jobs.settled(job, patience):
         place = f"/v1/jobs/{job.name}"
         told = {"job": job.name, "state": "running", "step": job.step, "events": f"{place}/events"}
@@ -151,7 +135,7 @@ async def answered(request: Request, service: Service, on: Asking, wish: Wish, t
     return JSONResponse(await asyncio.to_thread(_told, job, typed), headers=headers)
 
 
-async def begun(service: Service, on: Asking, wish: Wish, key: str) -> Job:
+async def begun(service: Service, on: admission.Asking, wish: requests.Wish, key: str) -> Job:
     """Begin what was asked, after it is in the trail."""
     await asyncio.to_thread(service.trail.add, on.who, on.served.name, wish.action, wish.written(), key)
     service.figures.calls.labels(on.served.name, wish.kind).inc()
@@ -160,12 +144,12 @@ async def begun(service: Service, on: Asking, wish: Wish, key: str) -> Job:
 
 def _told(job: Job, typed: bool) -> dict[str, Any]:
     found = job.future.result()
-    return told_result(found, job.served.asked_by(job.who.analyst), typed=typed)
+    return requests.told_result(found, job.served.asked_by(job.who.analyst), typed=typed)
 
 
 def _patience(request: Request, service: Service) -> float:
     """How long somebody waits for an answer, in seconds: `Prefer` says (RFC 7240)."""
-    said = header(request, "prefer").lower()
+    said = admission.header(request, "prefer").lower()
     waits = re.search(r"(?:^|[,\s])wait=(\d{1,4})(?:$|[,\s])", said)
     if waits:
         return float(min(int(waits[1]), _LONGEST_WAIT))
@@ -185,22 +169,22 @@ def _quoted(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]
 # Routes of jobs.
 
 job_router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-JobAsker = Annotated[Principal, Depends(May("ask"))]
+JobAsker = Annotated[Principal, Depends(admission.May("ask"))]
 Name = Annotated[str, Path(pattern="^[0-9a-f]{16}$")]
 LOOK_EVERY: Final = 0.25
 
 
 @job_router.get("/{job}")
-def job(job: Name, who: JobAsker, service: Shared, typed: Typed = False) -> JSONResponse:
+def job(job: Name, who: JobAsker, service: Shared, typed: admission.Typed = False) -> JSONResponse:
     """How far a call is; its answer, or its problem, once it ended. Nothing is asked from here: a call that was
     interrupted, or whose answer the ledger does not have, is asked again under its key."""
     state, found = job_found(job, who, service)
     told: dict[str, Any] = {"job": state.name, "state": state.state, "step": state.step, "dataset": state.dataset}
     if state.state == "done":
         session = service.datasets.for_(who, state.dataset).asked_by(who.analyst)
-        told["result"] = told_result(found, session, typed=typed)
+        told["result"] = requests.told_result(found, session, typed=typed)
     told |= {} if state.problem is None else {"problem": state.problem}
-    return JSONResponse(told, headers={"Idempotency-Key": key_header(state.request)})
+    return JSONResponse(told, headers={"Idempotency-Key": admission.key_header(state.request)})
 
 
 def job_found(job: str, who: Principal, service: Service) -> tuple[JobState, Any]:
@@ -215,11 +199,11 @@ def _state(job: Name, who: JobAsker, service: Shared) -> JobState:
 
 @job_router.get("/{job}/events", response_class=EventSourceResponse)
 async def job_events(
-    first: Annotated[JobState, Depends(_state)], who: JobAsker, service: Shared, _: Followed
+    first: Annotated[JobState, Depends(_state)], who: JobAsker, service: Shared, _: admission.Followed
 ) -> AsyncIterator[ServerSentEvent]:
     """The steps of a call as they are reached: `step` events, then one named `done`, `failed` or `interrupted`."""
     told = ""
-    async for _ in looks(service, who.token, LOOK_EVERY):
+    async for _ in admission.looks(service, who.token, LOOK_EVERY):
         state, _found = await asyncio.to_thread(job_found, first.name, who, service)
         if state.state != "running":
             yield ServerSentEvent(event=state.state, data={"job": state.name, "problem": state.problem})

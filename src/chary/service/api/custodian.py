@@ -25,20 +25,7 @@ from chary.ledger.entries import head_of, now
 from chary.report.public_report import PublicReport, report
 from chary.service.auth.tokens import Principal, TokenRecord
 from chary.service.core.datasets import ReportInPages, rows_of
-from chary.service.http.admission import (
-    JSON,
-    After,
-    Asking,
-    Limit,
-    May,
-    On,
-    header,
-    media_of,
-    paged,
-    read_body,
-    request_key,
-    strict_body,
-)
+from chary.service.http import admission
 from chary.service.http.json import check_fields, finite, parsed_body
 from chary.service.state import Service, Shared
 from chary.service.store.tables import PUBLISHED
@@ -127,7 +114,9 @@ _ROWS: Final = {
     "requestBody": {
         "required": True,
         "content": {
-            JSON: {"schema": {"type": "object", "required": ["rows"], "properties": {"rows": {"type": "array"}}}},
+            admission.JSON: {
+                "schema": {"type": "object", "required": ["rows"], "properties": {"rows": {"type": "array"}}}
+            },
             ARROW: {"schema": {"type": "string", "format": "binary"}},
             CSV_TEXT: {"schema": {"type": "string"}},
             TSV_TEXT: {"schema": {"type": "string"}},
@@ -137,22 +126,24 @@ _ROWS: Final = {
 
 
 @router.post("/appends", openapi_extra=_ROWS)
-async def append(request: Request, on: Annotated[Asking, Depends(On("append"))], service: Shared) -> JSONResponse:
+async def append(
+    request: Request, on: Annotated[admission.Asking, Depends(admission.On("append"))], service: Shared
+) -> JSONResponse:
     """Add a batch of rows; its version. Under an `Idempotency-Key` that came before, nothing is added.
 
     Several processes share the rows of a server's table. Of everything else each has rows of its own, so that none
     takes any.
     """
-    media = media_of(request, [JSON, ARROW, CSV_TEXT, TSV_TEXT])
-    raw, key = await read_body(request, service.config.service.rows_bytes), request_key(request)
+    media = admission.media_of(request, [admission.JSON, ARROW, CSV_TEXT, TSV_TEXT])
+    raw, key = await admission.read_body(request, service.config.service.rows_bytes), admission.request_key(request)
     return JSONResponse({"version": await appended(service, on, media, raw, key)})
 
 
 @router.put("/shares/{analyst}")
 def share(
     analyst: str,
-    on: Annotated[Asking, Depends(On("cap"))],
-    body: Annotated[dict[str, Any], Depends(strict_body)],
+    on: Annotated[admission.Asking, Depends(admission.On("cap"))],
+    body: Annotated[dict[str, Any], Depends(admission.strict_body)],
     service: Shared,
 ) -> JSONResponse:
     """Cap an analyst at a share of the budget, such as `{"share": "0.5"}`; it may be changed at any time."""
@@ -166,7 +157,10 @@ def share(
 
 @router.get("/report/draft")
 def draft(
-    request: Request, on: Annotated[Asking, Depends(On("publish"))], service: Shared, form: Form = "json"
+    request: Request,
+    on: Annotated[admission.Asking, Depends(admission.On("publish"))],
+    service: Shared,
+    form: Form = "json",
 ) -> Response:
     """What would be published now."""
     head = head_of(on.served.session.spine.ledger)
@@ -178,7 +172,7 @@ def draft(
 
 
 @router.post("/report", status_code=201)
-def publish(on: Annotated[Asking, Depends(On("publish"))], service: Shared) -> JSONResponse:
+def publish(on: Annotated[admission.Asking, Depends(admission.On("publish"))], service: Shared) -> JSONResponse:
     """Publish the report of now: from then on, whoever has a token for the dataset may read it."""
     made = published_now(service, on)
     return JSONResponse({"made": made.made, "head": made.head}, 201)
@@ -186,20 +180,23 @@ def publish(on: Annotated[Asking, Depends(On("publish"))], service: Shared) -> J
 
 @router.get("/report")
 def published(
-    request: Request, on: Annotated[Asking, Depends(On("look"))], service: Shared, form: Form = "json"
+    request: Request,
+    on: Annotated[admission.Asking, Depends(admission.On("look"))],
+    service: Shared,
+    form: Form = "json",
 ) -> Response:
     """The report that was published last."""
     return published_text(request, on, service, form)
 
 
-def published_text(request: Request, on: Asking, service: Service, form: str) -> Response:
+def published_text(request: Request, on: admission.Asking, service: Service, form: str) -> Response:
     """The report that was published last in one of its forms; each is made once."""
     number = _last_number(service, on)
     text = service.reports.text((on.served.name, str(number), form), lambda: _written(_numbered(service, number), form))
     return _sent(request, text, form)
 
 
-async def appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
+async def appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> int:
     """Add the rows of a body, and let what stands be asked about them; their version. In the trail.
 
     Errors: `Refusal` with status 409 where several processes share no rows; those of `Session.append`.
@@ -212,7 +209,7 @@ async def appended(service: Service, on: Asking, media: str, raw: bytes, key: st
     return version
 
 
-def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) -> int:
+def _appended(service: Service, on: admission.Asking, media: str, raw: bytes, key: str) -> int:
     with brought_rows(media, raw, on.served.session.schema) as rows:
         # How many rows came may be secret, so the trail says that some came, and under which key.
         service.trail.add(on.who, on.served.name, "append", {}, key)
@@ -220,13 +217,13 @@ def _appended(service: Service, on: Asking, media: str, raw: bytes, key: str) ->
             return on.served.acting(on.who).append(rows, request=key)
 
 
-def capped(service: Service, on: Asking, analyst: str, share: Any) -> None:
+def capped(service: Service, on: admission.Asking, analyst: str, share: Any) -> None:
     """Cap an analyst at a share of the budget; in the trail."""
     service.trail.add(on.who, on.served.name, "cap", {"analyst": analyst, "share": str(share)}, None)
     on.served.acting(on.who).set_share(analyst, share)
 
 
-def published_now(service: Service, on: Asking) -> PublicReport:
+def published_now(service: Service, on: admission.Asking) -> PublicReport:
     """Publish the report of now; in the trail."""
     made = report(on.served.session)
     service.trail.add(on.who, on.served.name, "publish", {"head": made.head}, None)
@@ -235,13 +232,13 @@ def published_now(service: Service, on: Asking) -> PublicReport:
     return made
 
 
-def last_report(service: Service, on: Asking) -> ReportInPages:
+def last_report(service: Service, on: admission.Asking) -> ReportInPages:
     """The report that was published last; `Refusal` with status 404 where none was."""
     number = _last_number(service, on)
     return service.reports.in_pages((on.served.name, str(number)), lambda: _numbered(service, number))
 
 
-def _last_number(service: Service, on: Asking) -> int:
+def _last_number(service: Service, on: admission.Asking) -> int:
     here = PUBLISHED.c.dataset == on.served.name
     found = service.store.rows(select(PUBLISHED.c.number).where(here).order_by(PUBLISHED.c.number.desc()).limit(1))
     if not found:
@@ -265,9 +262,9 @@ def _written(made: PublicReport, form: str) -> str:
 
 def _sent(request: Request, text: bytes, form: str) -> Response:
     """A compressed text, as it is to whoever takes it so."""
-    media = f"text/{form}; charset=utf-8" if form in _TEXTS else JSON
+    media = f"text/{form}; charset=utf-8" if form in _TEXTS else admission.JSON
     headers = {"Vary": "Accept-Encoding"} | (_ALONE if form == "html" else {})
-    if _takes_gzip(header(request, "accept-encoding")):
+    if _takes_gzip(admission.header(request, "accept-encoding")):
         return Response(text, headers=headers | {"Content-Encoding": "gzip"}, media_type=media)
     return Response(gzip.decompress(text), headers=headers, media_type=media)
 
@@ -285,13 +282,13 @@ def _takes_gzip(said: str) -> bool:
 # Tokens and the audit trail.
 
 token_router = APIRouter(prefix="/v1", tags=["custodians"])
-Keeper = Annotated[Principal, Depends(May("tokens"))]
+Keeper = Annotated[Principal, Depends(admission.May("tokens"))]
 TokenName = Annotated[str, PathParameter(pattern="^[0-9a-f]{16}$")]
 _SAID = frozenset({"analyst", "roles", "datasets", "days"})
 
 
 @token_router.post("/tokens", status_code=201)
-def make(who: Keeper, body: Annotated[dict[str, Any], Depends(strict_body)], service: Shared) -> JSONResponse:
+def make(who: Keeper, body: Annotated[dict[str, Any], Depends(admission.strict_body)], service: Shared) -> JSONResponse:
     """A new token, shown this once: `{"analyst": "al", "roles": ["analyst"], "datasets": ["visits"], "days": 9}`."""
     return JSONResponse({"token": token_made(service, who, body)}, 201)
 
@@ -311,19 +308,19 @@ def revoke(token: TokenName, who: Keeper, service: Shared) -> JSONResponse:
 @token_router.get("/trail")
 def trail(
     request: Request,
-    who: Annotated[Principal, Depends(May("trail"))],
+    who: Annotated[Principal, Depends(admission.May("trail"))],
     service: Shared,
-    after: After = 0,
-    limit: Limit = 100,
+    after: admission.After = 0,
+    limit: admission.Limit = 100,
 ) -> JSONResponse:
     """Who asked what, from which token, when: entries of the datasets of this token, oldest first."""
     found = service.trail.entries(after, limit)
     last = found[-1].number if len(found) == limit else None
-    return paged(request, [asdict(each) for each in found if _in_trail(who, each.dataset)], last)
+    return admission.paged(request, [asdict(each) for each in found if _in_trail(who, each.dataset)], last)
 
 
 @token_router.get("/trail/checked")
-def checked(who: Annotated[Principal, Depends(May("trail"))], service: Shared) -> JSONResponse:
+def checked(who: Annotated[Principal, Depends(admission.May("trail"))], service: Shared) -> JSONResponse:
     """Whether every entry is as it was written: the number of the first that is not, or nothing."""
     return JSONResponse({"broken": service.trail.broken()})
 

@@ -23,22 +23,8 @@ from chary.service.api.calls import Name as JobName
 from chary.service.api.calls import begun, job_found
 from chary.service.core.requests import Wish, readable_kinds, told_state
 from chary.service.http.admission import Asking, Number
+from chary.service.pages import forms
 from chary.service.pages.fields import Texts
-from chary.service.pages.forms import (
-    USUAL,
-    CallForm,
-    Quoted,
-    form_of,
-    menu,
-    question_of,
-    question_quoted,
-    question_refused,
-    quoted,
-    refused,
-    run_fields,
-    run_of,
-    texts_of,
-)
 from chary.service.pages.frame import Asker, Form, Page, Posted, place_of, shown
 from chary.service.pages.history import Replay, shown_replay
 from chary.service.state import Service, Shared
@@ -100,14 +86,14 @@ def ask(request: Request, on: Asker, kind: str | None = None, answer: Answered =
     """The form of a kind; with an answer, that one beside the form that asked it."""
     call = None if answer is None else shown_replay(on, answer)
     form, texts = _again(on, call, kind)
-    return _form(request, on, form, texts, Quoted(), call=call)
+    return _form(request, on, form, texts, forms.Quoted(), call=call)
 
 
 @router.post("")
 async def post(request: Request, on: Asker, form: Form, service: Shared) -> Response:
     """Quote or ask what the form says."""
-    made = form_of(form.text("kind"))
-    texts, do = texts_of(form.fields), form.text("do")
+    made = forms.form_of(form.text("kind"))
+    texts, do = forms.texts_of(form.fields), form.text("do")
     if do != "ask":
         told = await _quoted(service, on, made, form)
         return await asyncio.to_thread(_form, request, on, made, texts, told, said=form)
@@ -116,14 +102,14 @@ async def post(request: Request, on: Asker, form: Form, service: Shared) -> Resp
         wish = Wish("start" if made.begun else "ask", body)
         return await settled(service, on, wish, page_key(form.text("once"), body))
     except CharyError as error:
-        told, status = refused(made, texts, error), status_of(error)
+        told, status = forms.refused(made, texts, error), status_of(error)
         return await asyncio.to_thread(_form, request, on, made, texts, told, status, said=form)
 
 
 @router.post("/quote")
 async def quote(request: Request, on: Asker, form: Form, service: Shared) -> Response:
     """The quote alone, for the script of the page."""
-    told = await _quoted(service, on, form_of(form.text("kind")), form)
+    told = await _quoted(service, on, forms.form_of(form.text("kind")), form)
     return await asyncio.to_thread(shown, request, "quote", quoted=told)
 
 
@@ -139,12 +125,12 @@ def job(request: Request, on: Asker, job: JobName, service: Shared) -> Response:
     return response
 
 
-async def _quoted(service: Service, on: Asking, made: CallForm, form: Posted) -> Quoted:
+async def _quoted(service: Service, on: Asking, made: forms.CallForm, form: Posted) -> forms.Quoted:
     """The quote of what a form says, with what else would do where that is asked for; or why there is none."""
-    texts, compared = texts_of(form.fields), form.text("do") == "compare"
+    texts, compared = forms.texts_of(form.fields), form.text("do") == "compare"
 
-    def told() -> Quoted:
-        found = quoted(on, made, texts, form.fields, compared=compared)
+    def told() -> forms.Quoted:
+        found = forms.quoted(on, made, texts, form.fields, compared=compared)
         if compared and found.quote is not None:
             found.quote.alternatives  # noqa: B018 - worked out here, and kept
         return found
@@ -152,15 +138,15 @@ async def _quoted(service: Service, on: Asking, made: CallForm, form: Posted) ->
     try:
         return await service.calculations.of(on.who.analyst, told)
     except CharyError as error:
-        return refused(made, texts, error)
+        return forms.refused(made, texts, error)
 
 
-def _again(on: Asking, call: Replay | None, kind: str | None) -> tuple[CallForm, Texts]:
+def _again(on: Asking, call: Replay | None, kind: str | None) -> tuple[forms.CallForm, Texts]:
     """The form that asked a call, filled as it was; the empty one of a kind otherwise."""
     if call is None or call.entry.kind not in readable_kinds():
-        form = form_of(USUAL if kind is None else kind)
+        form = forms.form_of(forms.USUAL if kind is None else kind)
         return form, form.usual(_series(on))
-    form = form_of(call.entry.kind)
+    form = forms.form_of(call.entry.kind)
     try:
         return form, form.filled(kinds()[form.kind].recorded(call.entry.question), on.served.session.schema)
     except CharyError:
@@ -176,9 +162,9 @@ def _series(on: Asking) -> dict[str, Any] | None:
 def _form(
     request: Request,
     on: Asking,
-    form: CallForm,
+    form: forms.CallForm,
     texts: Texts,
-    told: Quoted,
+    told: forms.Quoted,
     status: int = 200,
     *,
     call: Replay | None = None,
@@ -189,7 +175,7 @@ def _form(
     fields: dict[str, Any] = {} if said is None else said.fields
     opened = openings(session.spine, *run_kinds(), analyst=on.served.shown_of(on.who), newest=True)
     runs = list(islice(opened, _RUNS))
-    parts = {"form": form, "texts": texts, "quoted": told, "call": call, "menu": menu(), "runs": runs}
+    parts = {"form": form, "texts": texts, "quoted": told, "call": call, "menu": forms.menu(), "runs": runs}
     parts |= {"columns": on.served.session.schema, "once": fields.get("once") or once()}
     parts |= {"terms": {name: fields.get(name, "") for name in ("tests", "truth")}}
     return shown(request, "ask", status, **parts)
@@ -203,39 +189,39 @@ run_router = APIRouter(prefix="/datasets/{dataset}/ask/runs/{number}")
 @run_router.get("")
 def run(request: Request, on: Asker, number: Number, answer: Answered = None) -> Response:
     """The run, its latest answer beside the form."""
-    return _question_form(request, on, number, {}, Quoted(), answer=answer)
+    return _question_form(request, on, number, {}, forms.Quoted(), answer=answer)
 
 
 @run_router.post("")
 async def ask_run(request: Request, on: Asker, number: Number, form: Form, service: Shared) -> Response:
     """Quote or ask what the form says."""
-    texts = texts_of(form.fields)
-    found = await asyncio.to_thread(run_of, on, number)
+    texts = forms.texts_of(form.fields)
+    found = await asyncio.to_thread(forms.run_of, on, number)
     if form.text("do") != "ask":
         told = await _question_quoted(service, on, found, texts)
         return await asyncio.to_thread(_question_form, request, on, number, texts, told)
     try:
-        body = await asyncio.to_thread(question_of, run_fields(found), texts, on.served.session.schema)
+        body = await asyncio.to_thread(forms.question_of, forms.run_fields(found), texts, on.served.session.schema)
         return await settled(service, on, Wish("question", body, number), page_key(form.text("once"), body))
     except CharyError as error:
-        told = question_refused(found, texts, error)
+        told = forms.question_refused(found, texts, error)
         return await asyncio.to_thread(_question_form, request, on, number, texts, told, status=status_of(error))
 
 
 @run_router.post("/quote")
 async def quote_run(request: Request, on: Asker, number: Number, form: Form, service: Shared) -> Response:
     """The quote alone, for the script of the page."""
-    found = await asyncio.to_thread(run_of, on, number)
-    told = await _question_quoted(service, on, found, texts_of(form.fields))
+    found = await asyncio.to_thread(forms.run_of, on, number)
+    told = await _question_quoted(service, on, found, forms.texts_of(form.fields))
     return await asyncio.to_thread(shown, request, "quote", quoted=told)
 
 
-async def _question_quoted(service: Service, on: Asking, run: Run[Any, Any], texts: Texts) -> Quoted:
+async def _question_quoted(service: Service, on: Asking, run: Run[Any, Any], texts: Texts) -> forms.Quoted:
     """The quote of what a form says; or why there is none."""
     try:
-        return await service.calculations.of(on.who.analyst, lambda: question_quoted(on, run, texts))
+        return await service.calculations.of(on.who.analyst, lambda: forms.question_quoted(on, run, texts))
     except CharyError as error:
-        return question_refused(run, texts, error)
+        return forms.question_refused(run, texts, error)
 
 
 def _question_form(
@@ -243,13 +229,13 @@ def _question_form(
     on: Asking,
     number: int,
     texts: Texts,
-    told: Quoted,
+    told: forms.Quoted,
     *,
     answer: int | None = None,
     status: int = 200,
 ) -> Response:
-    found = run_of(on, number)
+    found = forms.run_of(on, number)
     call = None if answer is None else shown_replay(on, answer)
-    parts = {"opening": shown_replay(on, number), "state": told_state(found), "fields_": run_fields(found)}
+    parts = {"opening": shown_replay(on, number), "state": told_state(found), "fields_": forms.run_fields(found)}
     parts |= {"texts": texts, "quoted": told, "call": call, "once": once(), "columns": on.served.session.schema}
     return shown(request, "run", status, spent=found.spent.share, **parts)

@@ -16,16 +16,7 @@ from chary.core.transaction import numbered
 from chary.errors import CharyError, NotWithheld
 from chary.ledger import CallRecord, Ledger, Verification
 from chary.ledger.entries import head_of
-from chary.report.content import (
-    USUAL,
-    PublishedValue,
-    Rebuilder,
-    bar_of,
-    outcome_told,
-    question_told,
-    titled,
-    values_of_answer,
-)
+from chary.report import content
 from chary.service.api.custodian import Form as Format
 from chary.service.api.custodian import last_report, publish, published_text
 from chary.service.auth.tokens import Principal
@@ -50,13 +41,13 @@ class Replay:
     question: str
     outcome: str
     answer: Any
-    values: tuple[PublishedValue, ...]
+    values: tuple[content.PublishedValue, ...]
     opens: bool
 
     @property
     def bar(self) -> float | None:
         """The threshold that was asked for, where there is one."""
-        return bar_of(self.entry.question.get("above"))
+        return content.bar_of(self.entry.question.get("above"))
 
     @cached_property
     def chart(self) -> Chart | None:
@@ -90,27 +81,27 @@ def newest(served: Served, who: Principal, before: int | None, limit: int) -> li
     return list(spine.ledger.calls(spine.dataset, before=before, analyst=analyst, limit=limit, newest=True))
 
 
-def _spot(value: PublishedValue, title: str) -> Spot:
+def _spot(value: content.PublishedValue, title: str) -> Spot:
     low, high = (None if end is None else float(end) for end in (value.low, value.high))
     return Spot(value.key or title, float(value.value), low, high, value.may_be_false)
 
 
-def _replay(served: Served, rebuilder: Rebuilder, record: CallRecord) -> Replay:
+def _replay(served: Served, rebuilder: content.Rebuilder, record: CallRecord) -> Replay:
     body = rebuilder.body(record)
     entry = entry_of(record, rebuilder.accounts)
-    asked = (entry, titled(record.kind), question_told(body))
+    asked = (entry, content.titled(record.kind), content.question_told(body))
     opens = record.kind in run_kinds()
     if record.answer is None or entry.damage:
         return Replay(*asked, entry.damage, None, (), opens)
     rebuilt = rebuilder.rebuilt(record)
-    values = values_of_answer(rebuilt, USUAL)
-    return Replay(*asked, outcome_told(rebuilt.answer, body), rebuilt.answer, values, opens)
+    values = content.values_of_answer(rebuilt, content.USUAL)
+    return Replay(*asked, content.outcome_told(rebuilt.answer, body), rebuilt.answer, values, opens)
 
 
-def _rebuilder(served: Served) -> Rebuilder:
+def _rebuilder(served: Served) -> content.Rebuilder:
     spine = served.session.spine
     terms = next(terms for terms in spine.ledger.datasets() if terms.name == spine.dataset)
-    return Rebuilder.of(spine.ledger, terms)
+    return content.Rebuilder.of(spine.ledger, terms)
 
 
 # What was asked so far: every call that is shown to a token, its answer again, and whether the chain holds.

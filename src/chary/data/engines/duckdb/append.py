@@ -8,23 +8,8 @@ from typing import Final
 import duckdb
 
 from chary.data.columns import SQL_TYPES, quote
+from chary.data.engines.duckdb import reader
 from chary.data.engines.duckdb.connection import ROWS, Database
-from chary.data.engines.duckdb.reader import (
-    Batches,
-    Column,
-    Loader,
-    attach,
-    check_cells,
-    check_growable,
-    copied,
-    describe,
-    detach,
-    parquet,
-    read_columns,
-    relation_of,
-    select,
-    typed,
-)
 from chary.data.engines.protocol import check_names, check_types
 from chary.data.rows import Arrival, Batch, EntryLimit
 from chary.data.source import RowSource
@@ -51,7 +36,7 @@ APPENDED: Final = "chary_appended"
 _JOINED: Final = "chary_joined"
 
 
-def files_of(connection: duckdb.DuckDBPyConnection, loader: Loader) -> tuple[str, ...]:
+def files_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> tuple[str, ...]:
     """The Parquet files of the rows: those of the opening, and those that joined later."""
     if not has_table(connection, _JOINED):
         return loader.source.paths
@@ -59,13 +44,13 @@ def files_of(connection: duckdb.DuckDBPyConnection, loader: Loader) -> tuple[str
     return (*loader.source.paths, *(path for (path,) in joined))
 
 
-def stays(loader: Loader, source: RowSource) -> bool:
+def stays(loader: reader.Loader, source: RowSource) -> bool:
     """Whether a batch is read where it is: files of the folder that was opened."""
     folder = loader.source.folder
     return loader.is_view and folder is not None and source.kind == "parquet" and all(map(folder.holds, source.paths))
 
 
-def already(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSource) -> bool:
+def already(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source: RowSource) -> bool:
     """Whether the files of a batch are among the rows; `InvalidParameter` if only some are, or one is there twice."""
     known = {Path(path).resolve() for path in files_of(connection, loader)}
     arriving = [Path(path).resolve() for path in source.paths]
@@ -77,13 +62,13 @@ def already(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSo
     return True in found
 
 
-def join(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSource) -> None:
+def join(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source: RowSource) -> None:
     """Read further files with the others, in the transaction; `SchemaMismatch` for other columns or types."""
-    kinds = describe(connection, parquet(loader.source.paths[:1]))
-    if any(describe(connection, parquet([path])) != kinds for path in source.paths):
+    kinds = reader.describe(connection, reader.parquet(loader.source.paths[:1]))
+    if any(reader.describe(connection, reader.parquet([path])) != kinds for path in source.paths):
         raise SchemaMismatch("the files do not have the same columns of the same types; nothing was written")
-    incoming = f"({select(loader.columns, parquet(source.paths))})"
-    check_cells(connection, incoming)
+    incoming = f"({reader.select(loader.columns, reader.parquet(source.paths))})"
+    reader.check_cells(connection, incoming)
     connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {_JOINED} (path VARCHAR)")
     connection.executemany(f"INSERT INTO temp.main.{_JOINED} VALUES (?)", [[path] for path in source.paths])
     look(connection, loader)
@@ -91,15 +76,15 @@ def join(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSourc
         check_entries(connection, loader.limit, f"temp.main.{ROWS}", incoming)
 
 
-def look(connection: duckdb.DuckDBPyConnection, loader: Loader) -> None:
+def look(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> None:
     """Make the rows what is in the files and what was appended in memory."""
-    parts = [select(loader.columns, parquet(files_of(connection, loader)))]
+    parts = [reader.select(loader.columns, reader.parquet(files_of(connection, loader)))]
     if has_table(connection, APPENDED):
         parts.append(f"SELECT {named(loader)} FROM temp.main.{APPENDED}")
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {ROWS} AS {' UNION ALL '.join(parts)}")
 
 
-def named(loader: Loader) -> str:
+def named(loader: reader.Loader) -> str:
     """The columns of the rows, to be selected."""
     return ", ".join(quote(name) for name in loader.schema)
 
@@ -116,7 +101,7 @@ def has_table(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
 _UNTYPED = '"NULL"'
 
 
-def append(database: Database, loader: Loader, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
+def append(database: Database, loader: reader.Loader, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
     """Check the columns of `source` against the table, insert them and remember the batch, in one transaction.
 
     In memory `arrive` is told of the batch inside the transaction: if it fails, nothing was added. A file commits
@@ -124,7 +109,7 @@ def append(database: Database, loader: Loader, source: RowSource, request: str |
     """
     failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
     in_place = stays(loader, source)
-    arrived = source if in_place else quietly(lambda: copied(source), failure)
+    arrived = source if in_place else quietly(lambda: reader.copied(source), failure)
     arrived = arrived if in_place else replace(arrived, types=loader.types(arrived))
     kept = batches_of(loader)
 
@@ -147,44 +132,44 @@ def append(database: Database, loader: Loader, source: RowSource, request: str |
     return batch
 
 
-def batches_of(loader: Loader) -> Batches:
+def batches_of(loader: reader.Loader) -> reader.Batches:
     """Where the batches of these rows are kept."""
     in_file = loader.path is not None
     relation = loader.stored if in_file else f"temp.main.{ROWS}"
-    return Batches(loader.source.table or "", relation, in_file)
+    return reader.Batches(loader.source.table or "", relation, in_file)
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSource) -> None:
+def _insert(connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source: RowSource) -> None:
     if loader.path is not None:
-        check_growable(connection, str(loader.source.table))
-    attach(connection, source)
-    check_names(loader.schema, list(describe(connection, relation_of(source))), source.kind == "csv")
-    relation = typed(connection, source)
-    found = describe(connection, relation)
-    incoming = read_columns(found, loader.unit)
+        reader.check_growable(connection, str(loader.source.table))
+    reader.attach(connection, source)
+    check_names(loader.schema, list(reader.describe(connection, reader.relation_of(source))), source.kind == "csv")
+    relation = reader.typed(connection, source)
+    found = reader.describe(connection, relation)
+    incoming = reader.read_columns(found, loader.unit)
     check_types(
         loader.schema,
         {column.name: column.type for column in incoming},
         {name for name, kind in found.items() if kind == _UNTYPED},
     )
     target = _target(connection, loader)
-    kinds = describe(connection, target)
+    kinds = reader.describe(connection, target)
     fitted = tuple(_fitted(column, kinds[column.name]) for column in incoming)
-    connection.execute(f"INSERT INTO {target} BY NAME {select(fitted, relation)}")
+    connection.execute(f"INSERT INTO {target} BY NAME {reader.select(fitted, relation)}")
     if loader.limit is not None:
         everything = batches_of(loader).relation
-        check_entries(connection, loader.limit, everything, f"({select(incoming, relation)})")
-    detach(connection, source)
+        check_entries(connection, loader.limit, everything, f"({reader.select(incoming, relation)})")
+    reader.detach(connection, source)
 
 
-def _fitted(column: Column, kind: str) -> Column:
+def _fitted(column: reader.Column, kind: str) -> reader.Column:
     """The column in the narrower type of a file; a value that does not fit there becomes NULL, and fails nothing."""
     if column.type not in SQL_TYPES or kind == SQL_TYPES[column.type]:
         return column
     return replace(column, sql=f"TRY_CAST({column.sql} AS {kind})")
 
 
-def _target(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str:
+def _target(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> str:
     if loader.path is not None:
         return loader.stored
     if not loader.is_view:
@@ -195,7 +180,9 @@ def _target(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str:
     return f"temp.main.{APPENDED}"
 
 
-def _found(connection: duckdb.DuckDBPyConnection, loader: Loader, source: RowSource, request: str | None) -> bool:
+def _found(
+    connection: duckdb.DuckDBPyConnection, loader: reader.Loader, source: RowSource, request: str | None
+) -> bool:
     """Whether the files are there already, and were asked for again under a key; `InvalidParameter` without one."""
     found = already(connection, loader, source)
     if found and request is None:
@@ -223,7 +210,7 @@ class StateOfRows:
         return "StateOfRows(<secret>)"
 
 
-def state_of(connection: duckdb.DuckDBPyConnection, loader: Loader) -> StateOfRows | None:
+def state_of(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> StateOfRows | None:
     """The state now; None where it cannot be told: other processes write into DuckDB files, and a column named rowid
     hides the engine's."""
     if _untold(loader):
@@ -239,7 +226,7 @@ def state_of(connection: duckdb.DuckDBPyConnection, loader: Loader) -> StateOfRo
 
 
 def look_at_growth(
-    connection: duckdb.DuckDBPyConnection, loader: Loader, before: StateOfRows, now: StateOfRows
+    connection: duckdb.DuckDBPyConnection, loader: reader.Loader, before: StateOfRows, now: StateOfRows
 ) -> bool:
     """Make `temp.main.chary_grown` the rows that came between the states; False if the rows of then are others now."""
     known = len(before.files)
@@ -250,12 +237,12 @@ def look_at_growth(
     if relation is not None:
         parts.append(f"SELECT {named(loader)} FROM {relation} WHERE rowid >= {before.upto}")
     if files:
-        parts.append(select(loader.columns, parquet([path for path, *_ in files])))
+        parts.append(reader.select(loader.columns, reader.parquet([path for path, *_ in files])))
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {GROWN} AS {' UNION ALL '.join(parts)}")
     return True
 
 
-def growing(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str | None:
+def growing(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> str | None:
     """The relation in this process in which all rows are that came, and whose `rowid` grows with them; None where there
     is no such relation: yet, or since files joined.
 
@@ -266,11 +253,11 @@ def growing(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str | None
     return _added(connection, loader)
 
 
-def _untold(loader: Loader) -> bool:
+def _untold(loader: reader.Loader) -> bool:
     return loader.path is not None or "rowid" in map(str.lower, loader.schema)
 
 
-def _added(connection: duckdb.DuckDBPyConnection, loader: Loader) -> str | None:
+def _added(connection: duckdb.DuckDBPyConnection, loader: reader.Loader) -> str | None:
     if not loader.is_view:
         return f"temp.main.{ROWS}"
     return f"temp.main.{APPENDED}" if has_table(connection, APPENDED) else None

@@ -16,32 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from chary.data.columns import Schema, TypeClass, Unparsed, classify, quote
+from chary.data.engines import compiler
 from chary.data.engines.allowances import LivingAnswers, LivingPlan, columns_of
-from chary.data.engines.compiler import (
-    ANSWER,
-    HALF,
-    POSITION,
-    Dialect,
-    QueryPlace,
-    arrays_in_parallel,
-    element_column,
-    element_rows,
-    evaluate,
-    in_order,
-    ordered_rows,
-    scattered,
-    usual_sql,
-)
-from chary.data.engines.duckdb.append import (
-    GROWN,
-    StateOfRows,
-    append,
-    batches_of,
-    check_entries,
-    growing,
-    look_at_growth,
-    state_of,
-)
+from chary.data.engines.duckdb import append
 from chary.data.engines.duckdb.connection import ROWS, Access, Database, Offered, fresh
 from chary.data.engines.duckdb.reader import Loader, check_path, read_steps
 from chary.data.queries.ordered import Elements, Mark, Occurring, Ordered, Words
@@ -80,13 +57,13 @@ class DuckDialect:
         return value.ilike(pattern) if fold else value.like(pattern)
 
     def one_a_row(self, line: Any, columns: Sequence[str]) -> Any:
-        return arrays_in_parallel(line, columns)
+        return compiler.arrays_in_parallel(line, columns)
 
     def sql(self, expression: Any) -> str:
-        return usual_sql(expression, self.name)
+        return compiler.usual_sql(expression, self.name)
 
 
-DUCK: Final[Dialect] = DuckDialect()
+DUCK: Final[compiler.Dialect] = DuckDialect()
 
 # Answers that add up over batches of rows: after a batch, only that is read.
 
@@ -113,7 +90,7 @@ def adds_up(unit: str | None) -> bool:
 
 @dataclass(frozen=True)
 class _Remembered:
-    state: StateOfRows
+    state: append.StateOfRows
     answer: _Answer
 
     def __repr__(self) -> str:
@@ -137,17 +114,19 @@ class Adding:
 
     def answer(self, whole: _Reads, grown: _Reads, connection: duckdb.DuckDBPyConnection) -> _Answer:
         """By reading everything (`whole`), or what came since the last answer (`grown`), or nothing."""
-        now, last = state_of(connection, self._loader), self._last
+        now, last = append.state_of(connection, self._loader), self._last
         if now is None:
             return whole(connection)
         if last is not None and last.state == now:
             return _copied(last.answer)
-        if last is not None and look_at_growth(connection, self._loader, last.state, now):
+        if last is not None and append.look_at_growth(connection, self._loader, last.state, now):
             found = _sum(last.answer, grown(connection))
         else:
             found = whole(connection)
         self._last = (
-            _Remembered(now, found) if _size(found) <= MOST and state_of(connection, self._loader) == now else None
+            _Remembered(now, found)
+            if _size(found) <= MOST and append.state_of(connection, self._loader) == now
+            else None
         )
         return _copied(found)
 
@@ -193,15 +172,15 @@ class EnginePlan:
 
     def __init__(self, database: Database, loader: Loader, query: Query) -> None:
         name = fresh("keys")
-        self._place, self._loader = QueryPlace(ROWS, name, DUCK), loader
-        evaluation = evaluate(query, loader.schema, loader.unit, self._place)
+        self._place, self._loader = compiler.QueryPlace(ROWS, name, DUCK), loader
+        evaluation = compiler.evaluate(query, loader.schema, loader.unit, self._place)
         self._query, self._database = query, database
         self._adding = Adding(loader) if adds_up(loader.unit) else None
         self._grown_sql: str | None = None
         self._keys = None if evaluation.keys is None else Offered(database, name, evaluation.keys)
         self._length = evaluation.positions
         if evaluation.keys is not None:
-            self._length = len(evaluation.keys[POSITION][1])
+            self._length = len(evaluation.keys[compiler.POSITION][1])
         self.sql = _answer_sql(self._place.sql(evaluation.expression), self._length is not None)
 
     @property
@@ -224,8 +203,8 @@ class EnginePlan:
 
     def _grown(self, connection: duckdb.DuckDBPyConnection) -> Answer:
         if self._grown_sql is None:
-            place = replace(self._place, rows=GROWN)
-            found = evaluate(self._query, self._loader.schema, self._loader.unit, place).expression
+            place = replace(self._place, rows=append.GROWN)
+            found = compiler.evaluate(self._query, self._loader.schema, self._loader.unit, place).expression
             self._grown_sql = _answer_sql(place.sql(found), self._length is not None)
         return self._run(connection, self._grown_sql)
 
@@ -236,7 +215,7 @@ class EnginePlan:
             return int(answer or 0)
         if self._keys is not None:
             self._keys.ready()
-        return scattered(connection.execute(sql).fetchnumpy(), self._length)
+        return compiler.scattered(connection.execute(sql).fetchnumpy(), self._length)
 
     def __repr__(self) -> str:
         return f"EnginePlan({self._query.describe()})"
@@ -245,12 +224,12 @@ class EnginePlan:
 def _answer_sql(sql: str, keyed: bool) -> str:
     if not keyed:
         return sql
-    return f"SELECT {POSITION}, {halves(ANSWER)} FROM ({sql})"
+    return f"SELECT {compiler.POSITION}, {halves(compiler.ANSWER)} FROM ({sql})"
 
 
 def halves(summed: str) -> str:
     """Sums are 128 bits wide in the engine and would come out as doubles; two halves of 64 bits are exact."""
-    return f"CAST({summed} // {HALF} AS BIGINT) AS high, CAST({summed} % {HALF} AS BIGINT) AS low"
+    return f"CAST({summed} // {compiler.HALF} AS BIGINT) AS high, CAST({summed} % {compiler.HALF} AS BIGINT) AS low"
 
 
 # Reading the values of a column in order.
@@ -270,7 +249,7 @@ def ordering(database: Database, asked: Ordered, loader: Loader) -> Deferred:
 
     def what_came(connection: Any) -> Any:
         if not grown:
-            grown.append(_order_sql(asked, loader, GROWN))
+            grown.append(_order_sql(asked, loader, append.GROWN))
         return _occurring(asked, grown[0], connection)
 
     added = partial(Adding(loader).answer, whole, what_came)
@@ -279,12 +258,12 @@ def ordering(database: Database, asked: Ordered, loader: Loader) -> Deferred:
 
 def _occurring(asked: Ordered, sql: str, connection: Any) -> Any:
     found = connection.execute(sql).fetchnumpy()
-    return in_order(asked, found["value"], found["times"])
+    return compiler.in_order(asked, found["value"], found["times"])
 
 
 def _order_sql(asked: Ordered, loader: Loader, rows: str) -> str:
-    place = QueryPlace(rows, "", DUCK)
-    return place.sql(ordered_rows(asked, loader.schema, loader.unit, place))
+    place = compiler.QueryPlace(rows, "", DUCK)
+    return place.sql(compiler.ordered_rows(asked, loader.schema, loader.unit, place))
 
 
 # Reading elements as keyed 64-bit words.
@@ -328,7 +307,7 @@ class ElementReader:
         return found
 
     def _read(self, connection: duckdb.DuckDBPyConnection, key: str, since: Mark | None) -> tuple[Words, Mark]:
-        place, grown = ROWS, growing(connection, self._loader)
+        place, grown = ROWS, append.growing(connection, self._loader)
         if grown is not None and since is not None and since.table == self._table:
             unread = f"SELECT * FROM {grown} WHERE rowid >= {since.upto}"
             connection.execute(f"CREATE OR REPLACE TEMP VIEW {_UNREAD} AS {unread}")
@@ -345,9 +324,9 @@ class ElementReader:
 
 def _word_sql(asked: Elements, schema: Schema, unit: str | None, rows: str) -> str:
     """SQL with the key as its parameter; `word` is the first 64 bits of SHA-256 of key, kind and text."""
-    text = _text(schema, element_column(asked, unit))
-    place = QueryPlace(rows, "", DUCK)
-    chosen = place.sql(element_rows(asked, schema, unit, place))
+    text = _text(schema, compiler.element_column(asked, unit))
+    place = compiler.QueryPlace(rows, "", DUCK)
+    chosen = place.sql(compiler.element_rows(asked, schema, unit, place))
     return f"SELECT CAST('0x' || substr(sha256($1 || {text}), 1, 16) AS UBIGINT) AS word FROM ({chosen})"
 
 
@@ -388,7 +367,7 @@ class Living:
     def __init__(self, rooms: OfferedRooms, query: Count | Total, schema: Schema, unit: str) -> None:
         """Use `living`."""
         self._rooms, self._database = rooms, rooms.database
-        place = QueryPlace(ROWS, fresh("living"), DUCK)
+        place = compiler.QueryPlace(ROWS, fresh("living"), DUCK)
         self._plan = LivingPlan.of(query, schema, unit, place, identity(schema, unit), place.sql)
         self._keys = None if self._plan.keys is None else Offered(self._database, place.keys, self._plan.keys)
 
@@ -402,7 +381,7 @@ class Living:
         held: list[Offered] = []
 
         def named(positions: Sequence[int]) -> str:
-            held[:] = [Offered(self._database, fresh("chosen"), {POSITION: ("int64", list(positions))})]
+            held[:] = [Offered(self._database, fresh("chosen"), {compiler.POSITION: ("int64", list(positions))})]
             return str(self._database.ask(lambda _: held[0].ready(), _COUNTED))
 
         with self._database.connection():
@@ -492,10 +471,10 @@ class DuckRows:
         identity(self.schema, str(self._loader.unit))
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
-        return append(self.database, self._loader, source, request, arrive)
+        return append.append(self.database, self._loader, source, request, arrive)
 
     def batches(self, after: int) -> list[Batch]:
-        kept = batches_of(self._loader)
+        kept = append.batches_of(self._loader)
         found: list[Batch] = self.database.ask(lambda connection: kept.after(connection, after), "read the batches")
         return found
 
@@ -506,7 +485,7 @@ class DuckRows:
         self._loader.limit = limit
         everything = f"temp.main.{ROWS}"
         self.database.ask(
-            lambda connection: check_entries(connection, limit, everything), "counted the entries of units"
+            lambda connection: append.check_entries(connection, limit, everything), "counted the entries of units"
         )
 
     def close(self) -> None:

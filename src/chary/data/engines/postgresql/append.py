@@ -8,16 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chary.data.columns import TypeClass, listed, quote
-from chary.data.engines.postgresql.catalog import (
-    KEPT,
-    ROWS,
-    FoundRelation,
-    ReadColumn,
-    Sent,
-    Statement,
-    Stored,
-    StoredRows,
-)
+from chary.data.engines.postgresql import catalog
 from chary.data.engines.postgresql.connection import Cursor, Server
 from chary.data.engines.protocol import Engine, check_names, check_types
 from chary.data.rows import Arrival, Batch, EntryLimit
@@ -46,7 +37,7 @@ ORDER BY 1
 """
 
 
-def check_growable(cursor: Cursor, relation: FoundRelation) -> None:
+def check_growable(cursor: Cursor, relation: catalog.FoundRelation) -> None:
     """`EngineError` for a missing right, `SchemaMismatch` for a table that may refuse a row.
 
     It would because of others, which it would tell of, or of itself.
@@ -100,7 +91,7 @@ def _sendable(column: Any, kind: str) -> list[Any]:
     return found
 
 
-def fitted(column: Stored, read: ReadColumn, cell: str) -> str:
+def fitted(column: catalog.Stored, read: catalog.ReadColumn, cell: str) -> str:
     """SQL that makes a value of the column's type of a cell of its class; `SchemaMismatch` for a type without one."""
     kind, modifier = column.type, column.modifier
     if read.type not in ARRAYS:
@@ -165,12 +156,12 @@ _COLUMNS = "(of_table text, number bigint, request text, rows bigint, PRIMARY KE
 class ServerBatches:
     """The batches of the rows of a relation, in the table `chary_batches` of the same schema, for all its tables."""
 
-    relation: FoundRelation
+    relation: catalog.FoundRelation
 
     @property
     def table(self) -> str:
         """Its name in SQL."""
-        return f"{quote(self.relation.schema)}.{KEPT}"
+        return f"{quote(self.relation.schema)}.{catalog.KEPT}"
 
     def after(self, cursor: Cursor, number: int) -> list[Batch]:
         """The batches above a number, in order of arrival; none where the role may not see them."""
@@ -184,14 +175,16 @@ class ServerBatches:
     def prepare(self, cursor: Cursor) -> None:
         """Let one writer in at a time, and make the table where there is none; `EngineError` for a missing right."""
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [f"{self.table} {self.relation.name}"])
-        rights = cursor.execute(_THERE, [self.relation.schema, KEPT]).fetchone()
+        rights = cursor.execute(_THERE, [self.relation.schema, catalog.KEPT]).fetchone()
         if rights is None:
             [(may,)] = cursor.execute(_MAY_CREATE, [self.relation.schema]).fetchall()
             if not may:
-                raise _lacking(f"CREATE on the schema {self.relation.schema!r}, or a table {KEPT} there {_COLUMNS}")
+                raise _lacking(
+                    f"CREATE on the schema {self.relation.schema!r}, or a table {catalog.KEPT} there {_COLUMNS}"
+                )
             cursor.execute(f"CREATE TABLE {self.table} {_COLUMNS}")
         elif not all(rights):
-            raise _lacking(f"SELECT and INSERT on {self.relation.schema}.{KEPT}")
+            raise _lacking(f"SELECT and INSERT on {self.relation.schema}.{catalog.KEPT}")
 
     def add(self, cursor: Cursor, request: str | None) -> Batch:
         """Remember the rows just written as the next batch, in the transaction that wrote them."""
@@ -203,7 +196,7 @@ class ServerBatches:
         return batch
 
     def _found(self, cursor: Cursor, condition: str, value: Any) -> list[Batch]:
-        rights = cursor.execute(_THERE, [self.relation.schema, KEPT]).fetchone()
+        rights = cursor.execute(_THERE, [self.relation.schema, catalog.KEPT]).fetchone()
         if rights is None or not rights[0]:
             return []
         sql = f"SELECT number, request, rows FROM {self.table} WHERE of_table = $1 AND {condition}"
@@ -220,7 +213,9 @@ _AMONG = "chary_entered"
 _COUNTED = (TypeClass.INTEGER, TypeClass.STRING)
 
 
-def check_entry_counts(cursor: Cursor, rows: StoredRows, limit: EntryLimit, among: Sequence[Any] | None = None) -> None:
+def check_entry_counts(
+    cursor: Cursor, rows: catalog.StoredRows, limit: EntryLimit, among: Sequence[Any] | None = None
+) -> None:
     """`SchemaMismatch`, naming nobody, if a unit (one of `among`, if given) is in too many rows."""
     if limit.of not in rows.schema:
         raise SchemaMismatch(f"there is no column {limit.of!r} of the units of entries")
@@ -229,11 +224,11 @@ def check_entry_counts(cursor: Cursor, rows: StoredRows, limit: EntryLimit, amon
         raise SchemaMismatch(f"the units of entries in {limit.of!r} are no integers or texts")
     asked, sent = f"{unit} IS NOT NULL", []
     if among is not None:
-        sent = [Sent(_AMONG, {"unit": (kind, [each for each in among if each is not None])})]
+        sent = [catalog.Sent(_AMONG, {"unit": (kind, [each for each in among if each is not None])})]
         asked = f"{unit} IN (SELECT unit FROM {_AMONG})"
     # One row tells enough: which units they are, and how many, is nobody's business.
-    crowded = f"SELECT 1 FROM {ROWS} WHERE {asked} GROUP BY {unit} HAVING count(*) > {limit.most} LIMIT 1"
-    if Statement(rows.sql).execute(cursor, crowded, sent):
+    crowded = f"SELECT 1 FROM {catalog.ROWS} WHERE {asked} GROUP BY {unit} HAVING count(*) > {limit.most} LIMIT 1"
+    if catalog.Statement(rows.sql).execute(cursor, crowded, sent):
         raise SchemaMismatch(f"some {limit.of} would have more than {limit.most} entries; nothing was written")
 
 
@@ -259,7 +254,7 @@ class ServerAppend:
 
     embedded: Engine
     server: Server
-    rows: StoredRows
+    rows: catalog.StoredRows
     limit: EntryLimit | None
 
     def append(self, source: RowSource, request: str | None, arrive: Arrival) -> Batch:
@@ -294,7 +289,7 @@ class ServerAppend:
             check_entry_counts(cursor, self.rows, self.limit, units[self.limit.of])
 
 
-def _read(embedded: Engine, source: RowSource, rows: StoredRows) -> pa.Table:
+def _read(embedded: Engine, source: RowSource, rows: catalog.StoredRows) -> pa.Table:
     """The rows that arrive as an Arrow table of the classes' types; `SchemaMismatch` unless they fit the table."""
     failure = SchemaMismatch("the rows do not fit the table's columns and types; nothing was written")
     names = quietly(lambda: _names(embedded, source), failure)
@@ -331,7 +326,7 @@ def _as(arrived: pa.Table, schema: dict[str, str], untyped: set[str]) -> pa.Tabl
     return arrived
 
 
-def _insertion(rows: StoredRows) -> str:
+def _insertion(rows: catalog.StoredRows) -> str:
     names = list(rows.schema)
     columns = zip(rows.relation.columns, rows.columns, strict=True)
     values = ", ".join(fitted(stored, read, f"sent.c{place}") for place, (stored, read) in enumerate(columns))

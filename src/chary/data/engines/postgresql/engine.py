@@ -14,24 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from chary.data.columns import Schema, TypeClass, Unparsed, classify, quote
+from chary.data.engines import compiler
 from chary.data.engines.allowances import LivingAnswers, LivingPlan
-from chary.data.engines.compiler import (
-    ANSWER,
-    HALF,
-    POSITION,
-    Dialect,
-    QueryPlace,
-    arrays_in_parallel,
-    element_column,
-    element_rows,
-    evaluate,
-    folded,
-    in_order,
-    ordered_rows,
-    scattered,
-    usual_sql,
-    without_escapes,
-)
 from chary.data.engines.postgresql.append import ServerAppend, ServerBatches, check_entry_counts
 from chary.data.engines.postgresql.catalog import ROWS, Sent, Statement, StoredRows
 from chary.data.engines.postgresql.connection import Cursor, Server
@@ -93,22 +77,22 @@ class PostgresDialect:
 
     def like(self, value: Any, pattern: str, fold: bool) -> Any:
         if fold:
-            value, pattern = folded(value, pattern)
-        return value.like(without_escapes(pattern))
+            value, pattern = compiler.folded(value, pattern)
+        return value.like(compiler.without_escapes(pattern))
 
     def one_a_row(self, line: Any, columns: Sequence[str]) -> Any:
-        return arrays_in_parallel(line, columns)
+        return compiler.arrays_in_parallel(line, columns)
 
     def sql(self, expression: Any) -> str:
-        return usual_sql(expression, self.name)
+        return compiler.usual_sql(expression, self.name)
 
 
-POSTGRES: Final[Dialect] = PostgresDialect()
+POSTGRES: Final[compiler.Dialect] = PostgresDialect()
 
 
 def halves(summed: str) -> str:
     """SQL for the two halves of an exact sum; see `scattered`."""
-    high, low = (f"{function}(CAST({summed} AS numeric), {HALF})" for function in ("div", "mod"))
+    high, low = (f"{function}(CAST({summed} AS numeric), {compiler.HALF})" for function in ("div", "mod"))
     return f"CAST({high} AS bigint) AS high, CAST({low} AS bigint) AS low"
 
 
@@ -117,9 +101,9 @@ def halves(summed: str) -> str:
 _numbers = itertools.count()
 
 
-def place_of(keys: str = "") -> QueryPlace:
+def place_of(keys: str = "") -> compiler.QueryPlace:
     """Where queries find their rows, and the table of keys of that name."""
-    return QueryPlace(ROWS, keys, POSTGRES)
+    return compiler.QueryPlace(ROWS, keys, POSTGRES)
 
 
 def fresh(kind: str) -> str:
@@ -132,13 +116,13 @@ class ServerPlan:
 
     def __init__(self, server: Server, rows: StoredRows, query: Query) -> None:
         place = place_of(fresh("keys"))
-        found = evaluate(query, rows.schema, rows.unit, place)
+        found = compiler.evaluate(query, rows.schema, rows.unit, place)
         self._query, self._server, self._statement = query, server, Statement(rows.sql)
         self._keys = [] if found.keys is None else [Sent(place.keys, found.keys)]
-        self._length = found.positions if found.keys is None else len(found.keys[POSITION][1])
+        self._length = found.positions if found.keys is None else len(found.keys[compiler.POSITION][1])
         self.sql = place.sql(found.expression)
         if self._length is not None:
-            self.sql = f"SELECT {POSITION}, {halves(ANSWER)} FROM ({self.sql}) AS answered"
+            self.sql = f"SELECT {compiler.POSITION}, {halves(compiler.ANSWER)} FROM ({self.sql}) AS answered"
 
     @property
     def query(self) -> Query:
@@ -154,7 +138,7 @@ class ServerPlan:
         if self._length is None:
             [(answer,)] = rows
             return int(answer or 0)
-        return scattered(columns_of(rows, (POSITION, "high", "low")), self._length)
+        return compiler.scattered(columns_of(rows, (compiler.POSITION, "high", "low")), self._length)
 
     def __repr__(self) -> str:
         return f"ServerPlan({self._query.describe()})"
@@ -169,11 +153,11 @@ def columns_of(rows: Sequence[Any], names: Sequence[str]) -> dict[str, Any]:
 def ordering_of(server: Server, rows: StoredRows, asked: Ordered) -> Deferred:
     """Reads the values that occur; `InvalidQuery` when that does not fit the schema."""
     place, statement = place_of(), Statement(rows.sql)
-    sql = place.sql(ordered_rows(asked, rows.schema, rows.unit, place))
+    sql = place.sql(compiler.ordered_rows(asked, rows.schema, rows.unit, place))
 
     def read(cursor: Cursor) -> Any:
         found = columns_of(statement.execute(cursor, sql), ("value", "times"))
-        return in_order(asked, found["value"], found["times"])
+        return compiler.in_order(asked, found["value"], found["times"])
 
     return Deferred(asked, lambda: server.ask(read, "put the values in order"))
 
@@ -255,8 +239,8 @@ class ServerWords:
     def __init__(self, server: Server, rows: StoredRows, asked: Elements, table: str) -> None:
         """Compile; `InvalidQuery` for an unknown column or one whose values cannot be told apart as texts."""
         self._server, self._statement, self._table = server, Statement(rows.sql), table
-        text, place = _text(rows.schema, element_column(asked, rows.unit)), place_of()
-        chosen = place.sql(element_rows(asked, rows.schema, rows.unit, place))
+        text, place = _text(rows.schema, compiler.element_column(asked, rows.unit)), place_of()
+        chosen = place.sql(compiler.element_rows(asked, rows.schema, rows.unit, place))
         digits = f"encode(sha256(convert_to(CAST($1 AS text) || {text}, 'UTF8')), 'hex')"
         self._sql = f"SELECT CAST(CAST('x' || left({digits}, 16) AS bit(64)) AS bigint) FROM ({chosen}) AS chosen"
 
@@ -314,7 +298,7 @@ class ServerLiving:
         chosen: list[Sent] = []
 
         def named(positions: Sequence[int]) -> str:
-            chosen[:] = [Sent(fresh("chosen"), {POSITION: ("int64", list(positions))})]
+            chosen[:] = [Sent(fresh("chosen"), {compiler.POSITION: ("int64", list(positions))})]
             return chosen[0].name
 
         def fetch(sql: str) -> pa.Table:

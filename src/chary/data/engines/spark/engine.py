@@ -11,37 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chary.data.columns import Schema, TypeClass, Unparsed, classify
+from chary.data.engines import compiler
 from chary.data.engines.allowances import LivingAnswers, LivingPlan, columns_of
-from chary.data.engines.compiler import (
-    ANSWER,
-    HALF,
-    POSITION,
-    QueryPlace,
-    element_column,
-    element_rows,
-    evaluate,
-    in_order,
-    ordered_rows,
-    scattered,
-)
 from chary.data.engines.protocol import Engine
+from chary.data.engines.spark import storage
 from chary.data.engines.spark.dialect import SPARK, SparkDialect
 from chary.data.engines.spark.session import BATCH, CANDIDATE, ROWS, Columns, SparkWork, fresh, session_of
-from chary.data.engines.spark.storage import (
-    Holding,
-    RowsInFolder,
-    RowsInSession,
-    SeenFile,
-    Template,
-    backquoted,
-    define,
-    local_rows,
-    on_this_machine,
-    read_columns,
-    sendable,
-    shared_schema,
-    table_frame,
-)
 from chary.data.queries.ordered import Elements, Mark, Ordered, Words
 from chary.data.queries.query import Query
 from chary.data.queries.sums import Count, Total
@@ -75,13 +50,15 @@ class SparkPlan:
     """SQL compiled once from a query; each `run` is one query of Spark's."""
 
     def __init__(self, rows: "SparkRows", query: Query) -> None:
-        place = QueryPlace(ROWS, fresh("keys"), SparkDialect(wide=not _is_narrow(query)))
-        evaluation = evaluate(query, rows.schema, rows.unit, place)
+        place = compiler.QueryPlace(ROWS, fresh("keys"), SparkDialect(wide=not _is_narrow(query)))
+        evaluation = compiler.evaluate(query, rows.schema, rows.unit, place)
         self._rows, self._query, keys = rows, query, evaluation.keys
         self._keys = None if keys is None else SparkKeys(rows.work, place.keys, keys)
-        self._length = evaluation.positions if keys is None else len(keys[POSITION][1])
+        self._length = evaluation.positions if keys is None else len(keys[compiler.POSITION][1])
         sql = place.sql(evaluation.expression)
-        self.sql = sql if self._length is None else f"SELECT {POSITION}, {halves(ANSWER)} FROM ({sql})"
+        self.sql = (
+            sql if self._length is None else f"SELECT {compiler.POSITION}, {halves(compiler.ANSWER)} FROM ({sql})"
+        )
 
     @property
     def query(self) -> Query:
@@ -95,8 +72,8 @@ class SparkPlan:
                 self._keys.ready()
             found = self._rows.work.read(self.sql, "answered the query")
         if self._length is None:
-            return int(found[ANSWER][0].as_py() or 0)
-        return scattered({name: found[name].to_numpy() for name in found.column_names}, self._length)
+            return int(found[compiler.ANSWER][0].as_py() or 0)
+        return compiler.scattered({name: found[name].to_numpy() for name in found.column_names}, self._length)
 
     def __repr__(self) -> str:
         return f"SparkPlan({self._query.describe()})"
@@ -104,7 +81,7 @@ class SparkPlan:
 
 def halves(summed: str) -> str:
     """Sums have up to 38 digits; two halves of 64 bits are quickly read."""
-    return f"CAST({summed} DIV {HALF} AS BIGINT) AS high, CAST({summed} % {HALF} AS BIGINT) AS low"
+    return f"CAST({summed} DIV {compiler.HALF} AS BIGINT) AS high, CAST({summed} % {compiler.HALF} AS BIGINT) AS low"
 
 
 def _is_narrow(query: Query) -> bool:
@@ -114,17 +91,17 @@ def _is_narrow(query: Query) -> bool:
 
 # Reading the values of a column in order, by Spark.
 
-_PLACE: Final = QueryPlace(ROWS, "", SPARK)
+_PLACE: Final = compiler.QueryPlace(ROWS, "", SPARK)
 
 
 def ordering(rows: "SparkRows", asked: Ordered) -> Deferred:
     """Reads, in one query, the values that occur; `InvalidQuery` when that does not fit the schema."""
-    inner = _PLACE.sql(ordered_rows(asked, rows.schema, rows.unit, _PLACE))
+    inner = _PLACE.sql(compiler.ordered_rows(asked, rows.schema, rows.unit, _PLACE))
     sql = f"SELECT CAST(value AS BIGINT) AS value, CAST(times AS BIGINT) AS times FROM ({inner})"
 
     def occurring() -> Any:
         found = rows.read(sql, "put the values in order")
-        return in_order(asked, found["value"].to_numpy(), found["times"].to_numpy())
+        return compiler.in_order(asked, found["value"].to_numpy(), found["times"].to_numpy())
 
     return Deferred(asked, occurring)
 
@@ -169,9 +146,9 @@ class SparkElements:
 
     def __init__(self, rows: "SparkRows", asked: Elements) -> None:
         self._rows, self._name = rows, fresh("elements")
-        text = _text(rows.schema, element_column(asked, rows.unit))
-        place = QueryPlace(ROWS, "", SPARK)
-        chosen = place.sql(element_rows(asked, rows.schema, rows.unit, place))
+        text = _text(rows.schema, compiler.element_column(asked, rows.unit))
+        place = compiler.QueryPlace(ROWS, "", SPARK)
+        chosen = place.sql(compiler.element_rows(asked, rows.schema, rows.unit, place))
         self._texts = f"SELECT {text} AS text FROM ({chosen})"
 
     def run(self) -> "SparkElements":
@@ -230,7 +207,7 @@ class SparkLiving:
     def __init__(self, rows: "SparkRows", rooms: SparkRooms, query: Count | Total) -> None:
         """Use `SparkRows.living`."""
         self._rows, self._rooms, unit = rows, rooms, str(rows.unit)
-        place = QueryPlace(ROWS, fresh("living"), SPARK)
+        place = compiler.QueryPlace(ROWS, fresh("living"), SPARK)
         self._plan = LivingPlan.of(query, rows.schema, unit, place, identity(rows.schema, unit), place.sql)
         self._keys = None if self._plan.keys is None else SparkKeys(rows.work, place.keys, self._plan.keys)
 
@@ -244,7 +221,7 @@ class SparkLiving:
         held: list[SparkKeys] = []
 
         def named(positions: Sequence[int]) -> str:
-            held[:] = [SparkKeys(self._rows.work, fresh("chosen"), {POSITION: ("int64", list(positions))})]
+            held[:] = [SparkKeys(self._rows.work, fresh("chosen"), {compiler.POSITION: ("int64", list(positions))})]
             return held[0].ready()
 
         with self._rows.state():
@@ -278,10 +255,10 @@ def identity(schema: Schema, unit: str) -> str:
 class SparkRows:
     """See `EngineRows`."""
 
-    def __init__(self, work: SparkWork, holding: Holding, schema: dict[str, str], unit: str | None) -> None:
+    def __init__(self, work: SparkWork, holding: storage.Holding, schema: dict[str, str], unit: str | None) -> None:
         """Use `Spark.open`."""
         self.work, self.holding, self._schema, self.unit = work, holding, schema, unit
-        self._template: Template | None = None
+        self._template: storage.Template | None = None
         self._limit: EntryLimit | None = None
         self._rooms = SparkRooms(work)
         self._defined = 0
@@ -307,7 +284,7 @@ class SparkRows:
         return SparkPlan(self, query)
 
     def snapshot(self, columns: Sequence[str]) -> Deferred:
-        sql = f"SELECT {', '.join(map(backquoted, columns))} FROM {ROWS}"
+        sql = f"SELECT {', '.join(map(storage.backquoted, columns))} FROM {ROWS}"
         return Deferred(", ".join(columns), lambda: self.read(sql, "read the rows"))
 
     def ordered(self, asked: Ordered) -> Deferred:
@@ -340,7 +317,7 @@ class SparkRows:
         with self.work.held():
             return [batch for batch in self.holding.batches() if batch.number > after]
 
-    def begin(self, template: Template, limit: EntryLimit | None) -> None:
+    def begin(self, template: storage.Template, limit: EntryLimit | None) -> None:
         """Let rows be added, and hold all to a limit; `SchemaMismatch` if they break it."""
         self._template, self._limit = template, limit
         if limit is not None:
@@ -358,7 +335,9 @@ class SparkRows:
             self.holding.check()
             known = len(self.holding.batches())
             if known != self._defined:
-                self.work.ask(lambda session: define(session, self.holding.frames(session), self.unit), "read the rows")
+                self.work.ask(
+                    lambda session: storage.define(session, self.holding.frames(session), self.unit), "read the rows"
+                )
                 self._defined = known
             self._within = True
             try:
@@ -378,19 +357,20 @@ class SparkRows:
     def _size_with(self, rows: pa.Table) -> int:
         def offered(session: Any) -> None:
             more = session.createDataFrame(rows)
-            define(session, [more], self.unit, BATCH)
-            define(session, [*self.holding.frames(session), more], self.unit, CANDIDATE)
+            storage.define(session, [more], self.unit, BATCH)
+            storage.define(session, [*self.holding.frames(session), more], self.unit, CANDIDATE)
 
         self.work.ask(offered, "looked at the rows to add")
         if self._limit is not None:
-            among = f"AND {backquoted(self._limit.of)} IN (SELECT {backquoted(self._limit.of)} FROM {BATCH})"
+            of = storage.backquoted(self._limit.of)
+            among = f"AND {of} IN (SELECT {of} FROM {BATCH})"
             self._check_entries(CANDIDATE, among)
         found = self.work.read(f"SELECT count(*) AS rows FROM {CANDIDATE}", "counted the rows")
         return int(found["rows"][0].as_py())
 
     def _check_entries(self, relation: str, among: str) -> None:
         assert self._limit is not None
-        unit = backquoted(self._limit.of)
+        unit = storage.backquoted(self._limit.of)
         # One row tells enough: which units they are, and how many, is nobody's business.
         crowded = (
             f"SELECT 1 AS one FROM {relation} WHERE {unit} IS NOT NULL {among} "
@@ -431,7 +411,7 @@ class Spark:
             undo.callback(work.close)
             rows = quietly(lambda: self._rows(work, source, unit, unpivot), SchemaMismatch(_UNREADABLE))
             empty = work.read(f"SELECT * FROM {ROWS} LIMIT 0", "looked at the columns")
-            rows.begin(Template(self._embedded, source, rows.schema, empty), limit)
+            rows.begin(storage.Template(self._embedded, source, rows.schema, empty), limit)
             undo.pop_all()
         return rows
 
@@ -445,22 +425,26 @@ class Spark:
     def _rows(self, work: SparkWork, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None) -> SparkRows:
         holding = self._held(work, source, unit, unpivot)
         first = work.ask(lambda session: holding.frames(session)[0], _READING)
-        columns = read_columns(first, unit)
+        columns = storage.read_columns(first, unit)
         schema = {column.name: column.type for column in columns}
         if unit is not None and unit not in schema:
             raise SchemaMismatch(f"there is no column {unit!r} to be the privacy unit")
-        work.ask(lambda session: define(session, holding.frames(session), unit), _READING)
+        work.ask(lambda session: storage.define(session, holding.frames(session), unit), _READING)
         return SparkRows(work, holding, schema, unit)
 
-    def _held(self, work: SparkWork, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None) -> Holding:
+    def _held(
+        self, work: SparkWork, source: RowSource, unit: str | None, unpivot: tuple[str, str] | None
+    ) -> storage.Holding:
         if source.kind == "folder":
-            return RowsInFolder(source.paths[0])
+            return storage.RowsInFolder(source.paths[0])
         if source.kind == "table":
-            return RowsInSession(work.ask(lambda session: table_frame(session, str(source.table)), _READING))
+            return storage.RowsInSession(
+                work.ask(lambda session: storage.table_frame(session, str(source.table)), _READING)
+            )
         if source.kind == "parquet" and unpivot is None:
-            files = [SeenFile.of(path) for path in source.paths]
-            shared_schema(source.paths)
-            told = [on_this_machine(path) for path in source.paths]
-            return RowsInSession(work.ask(lambda session: session.read.parquet(*told), _READING), files)
-        found = sendable(local_rows(self._embedded, source, unit, unpivot))
-        return RowsInSession(work.ask(lambda session: session.createDataFrame(found), _READING))
+            files = [storage.SeenFile.of(path) for path in source.paths]
+            storage.shared_schema(source.paths)
+            told = [storage.on_this_machine(path) for path in source.paths]
+            return storage.RowsInSession(work.ask(lambda session: session.read.parquet(*told), _READING), files)
+        found = storage.sendable(storage.local_rows(self._embedded, source, unit, unpivot))
+        return storage.RowsInSession(work.ask(lambda session: session.createDataFrame(found), _READING))
